@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * device.h
- *	  A GPU: failures of calls, which one a context uses, memory, streams and events.
+ *	  Wrappers for CUDA: errors, choice of a device, memory, streams and events.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,23 +25,22 @@ namespace fasted
 {
 
 /*
- * Failures inside the engine, and the check around every CUDA call.
+ * Error handling.
  *
- * Inside cuda/ a failure is a C++ exception, so that a function reads as what
- * it does when all goes well.  engine.cu catches every one of them: nothing
- * but a status and a text leaves the library.
+ * Code in cuda/ reports an error by throwing a Failure.  engine.cu catches all exceptions
+ * and returns a status and a message to the caller of the library.
  */
 
-constexpr size_t kTextBytes = 1000;	/* of a failure */
+constexpr size_t kTextBytes = 1000;	/* size of an error message */
 
 struct Failure
 {
 	FastedStatus status;
 	bool		sticky;			/* the CUDA context is lost */
-	char		text[kTextBytes];
+	char		text[kTextBytes];	/* message, and possibly a hint on a second line */
 };
 
-/* After these errors no call of this process reaches the device any more. */
+/* Returns whether the process cannot use the device any more after this error. */
 inline bool
 is_sticky(cudaError_t error)
 {
@@ -62,7 +61,7 @@ is_sticky(cudaError_t error)
 		default:
 			break;
 	}
-	/* those that older toolkits have no names for */
+	/* errors that older toolkits do not define */
 	switch ((int) error)
 	{
 		case 220:				/* cudaErrorNvlinkUncorrectable */
@@ -76,7 +75,7 @@ is_sticky(cudaError_t error)
 	}
 }
 
-/* A sticky error has ended CUDA's context on one of this process's GPUs. */
+/* A sticky error has destroyed the CUDA context on one of the GPUs used by this process. */
 inline std::atomic<bool> context_was_lost{false};
 
 [[noreturn]] __attribute__((format(printf, 2, 3))) inline void
@@ -91,7 +90,7 @@ fail(FastedStatus status, const char *format, ...)
 	throw failure;
 }
 
-/* What the reader of the message can do about it. */
+/* Returns a hint for the user, or an empty string. */
 inline const char *
 hint_for(cudaError_t error)
 {
@@ -102,17 +101,20 @@ hint_for(cudaError_t error)
 	if (error == cudaErrorNoKernelImageForDevice)
 		return "Build the CUDA library for this GPU's compute capability.";
 	/*
-	 * The driver answers the same in both cases: a process that lost its context on
-	 * one GPU gets no new context on any GPU.
+	 * The driver returns the same error in two cases: another process uses the GPU exclusively;
+	 * or this process lost its context on one GPU, and cannot create one on any GPU.
 	 */
 	if (error == cudaErrorDevicesUnavailable && !context_was_lost)
-		return "Another process holds the GPU in exclusive mode.";
+		return "Another process uses the GPU in exclusive mode.";
 	if (error == cudaErrorDevicesUnavailable || is_sticky(error))
-		return "The GPU dropped this process's work; use a new session.";
+		return "Start a new session, because this process cannot use GPUs after this error.";
 	return "";
 }
 
-/* Throws unless error is cudaSuccess.  "doing" completes "while ...". */
+/*
+ * Throws a Failure unless error is cudaSuccess.  The message ends with "while <doing>", and with
+ * the number of bytes unless that is zero.
+ */
 inline void
 check_cuda(cudaError_t error, const char *doing, size_t bytes = 0)
 {
@@ -133,18 +135,18 @@ check_cuda(cudaError_t error, const char *doing, size_t bytes = 0)
 		snprintf(amount, sizeof(amount), " (%.1f MiB)", bytes / 1048576.0);
 	snprintf(failure.text, sizeof(failure.text), "%s (%s) while %s%s%s%s",
 			 cudaGetErrorName(error), cudaGetErrorString(error), doing, amount,
-			 hint[0] ? ". " : "", hint);
+			 hint[0] ? "\n" : "", hint);
 	throw failure;
 }
 
-/* After a kernel launch. */
+/* Checks for an error of a kernel launch. */
 inline void
 check_launch(const char *kernel)
 {
 	check_cuda(cudaGetLastError(), kernel);
 }
 
-/* Lets a kernel have more dynamic shared memory than one gets unasked. */
+/* Allows a kernel to use more dynamic shared memory than the default limit. */
 template <class Kernel>
 void
 allow_shared_memory(Kernel kernel, size_t bytes)
@@ -163,7 +165,7 @@ copy_async(T *to, const T *from, size_t count, cudaMemcpyKind kind, cudaStream_t
 	check_cuda(cudaMemcpyAsync(to, from, count * sizeof(T), kind, stream), doing);
 }
 
-/* Copies between the host and the device, and waits until the stream has come so far. */
+/* Copies between the host and the device, and waits until the copy is complete. */
 template <class T>
 void
 copy_and_wait(T *to, const T *from, size_t count, cudaMemcpyKind kind, cudaStream_t stream,
@@ -183,13 +185,16 @@ struct Device
 };
 
 /*
- * The device of a context: the first one that is capable of those that are
- * named (device_list.h), in their order, or of all.  Fails where there is none,
- * and where one of the names is nobody's.
+ * Returns the device to use: the first usable device in the list (device_list.h), or of all
+ * devices if the list is empty.  Fails if there is none, or if a name in the list does not match
+ * exactly one device.
  */
 Device		find_device(const char *names = nullptr);
 
-/* That one and those like it, by their UUIDs; how many. */
+/*
+ * Writes the UUIDs of the device that find_device returns, and of identical devices, to list.
+ * Returns their number, at most `most`.
+ */
 int			list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most);
 
 /*
@@ -199,45 +204,48 @@ int			list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most);
 bool		describe_device(int ordinal, char *text, size_t size);
 
 /*
- * A context uses a device from begin_use to end_use.  After an error of the device
- * (note_lost) no call of this process reaches it any more.  The last one gives
- * CUDA's own context up, and with it all memory on the device; find_device says whether
- * a new one can be had.
+ * An engine context uses a device from begin_use to end_use.  note_lost records that a sticky
+ * error occurred, so that the process cannot use the device any more.  After that, the last call
+ * of end_use destroys the CUDA context, with all memory on the device.  find_device checks whether
+ * a new context can be created.
  */
 void		begin_use(int ordinal);
 void		note_lost(int ordinal);
 void		end_use(int ordinal);
 
-/* From here on copies to this device read the other one's memory directly, if they can. */
+/* Enables direct copies (peer access) from the other device to this one, if supported. */
 void		see_memory_of(int ordinal, int other);
 
 /*
- * Page-locked host memory that outlives a context, for the next one.
+ * A pool of page-locked (pinned) host memory, which is reused by later contexts.
  *
- * To lock pages and to unlock them takes half a millisecond a megabyte, of a
- * statement that may take ten.  A process keeps no more than kPinnedKept of them.
+ * Locking and unlocking pages takes about 0.5 ms per MB, but a statement may take only 10 ms.
+ * The pool of a process holds at most kPinnedKept bytes.
  */
 
 constexpr size_t kPinnedKept = (size_t) 16 << 20;
 
-/* The size that is allocated for so many bytes: few sizes, which fit again. */
+/* Returns the size to allocate for this many bytes; there are few sizes, to make reuse likely. */
 size_t		pinned_size(size_t bytes);
 
-/* Memory of a device's context, of a size that pinned_size gave; null: there is none. */
+/* Takes memory of this size (see pinned_size) from the pool; null if there is none. */
 void	   *take_pinned(int device, size_t size);
 
-/* Keeps it, for nothing on the device uses it any more; false: free it. */
+/*
+ * Returns memory, which the device must not use any more, to the pool.  Returns false if the pool
+ * is full; the caller must then free the memory.
+ */
 bool		keep_pinned(int device, void *memory, size_t size);
 
-/* The device's context went, and all its memory with it. */
+/* Empties the pool of a device whose CUDA context was destroyed, which frees the memory. */
 void		forget_pinned(int device);
 
 /*
  * Owners of device memory, pinned memory, streams and events.
  *
- * Every byte of device memory that a context takes is counted against its budget.
- * Plain cudaMalloc only: managed memory would let it take more than the device
- * has, to the harm of everybody else on it.
+ * All device memory that a context allocates is counted against its budget.  It is allocated with
+ * cudaMalloc, because managed memory could exceed the memory of the device, which would harm other
+ * users of the device.
  */
 
 struct Budget
@@ -245,11 +253,11 @@ struct Budget
 	size_t		limit = 0;
 	size_t		used = 0;
 	size_t		peak = 0;
-	bool		counts_only = false;	/* nothing is allocated: bytes_of */
+	bool		counts_only = false;	/* only add up sizes, do not allocate (see bytes_of) */
 
 	size_t left() const { return limit > used ? limit - used : 0; }
 
-	/* cudaMalloc hands out multiples of this. */
+	/* Rounds up to a multiple of 512, the granularity of cudaMalloc. */
 	static size_t rounded(size_t bytes) { return (bytes + 511) / 512 * 512; }
 };
 
@@ -269,7 +277,7 @@ public:
 	}
 	~DeviceArray() { release(); }
 
-	/* Instead of what there was.  The status of cudaMalloc, for callers that can do with less. */
+	/* Frees the old array and allocates a new one.  Returns the status of cudaMalloc. */
 	cudaError_t try_allocate(Budget &budget, size_t count)
 	{
 		size_t		bytes = Budget::rounded(count * sizeof(T));
@@ -297,7 +305,7 @@ public:
 		check_cuda(try_allocate(budget, count), doing, count * sizeof(T));
 	}
 
-	/* Room for so many, whose contents are lost if there is less. */
+	/* Ensures a capacity of count elements.  If the array has to grow, it loses its data. */
 	void make_room(Budget &budget, size_t count, const char *doing)
 	{
 		if (count_ < count)
@@ -333,7 +341,10 @@ private:
 	Budget	   *budget_ = nullptr;
 };
 
-/* Device memory that T takes when it is made with, or allocates for, these arguments. */
+/*
+ * Returns the number of bytes of device memory that T(budget, args...) allocates; or, if T has no
+ * such constructor, T::allocate(budget, args...).
+ */
 template <class T, class... Args>
 size_t
 bytes_of(const Args &...args)
@@ -349,8 +360,8 @@ bytes_of(const Args &...args)
 }
 
 /*
- * Page-locked host memory.  Slow to make (0.35 s a GiB): small, and reused, so
- * nothing on the device may use it any more when it is released.
+ * An array in page-locked host memory.  Allocation is slow (0.35 s per GiB), so arrays should be
+ * small, and their memory is reused.  The device must not use an array that is released.
  */
 template <typename T>
 class PinnedArray
@@ -443,7 +454,7 @@ public:
 		check_cuda(cudaEventRecord(event_, stream), "recording an event");
 		recorded_ = true;
 	}
-	/* Has everything before the last record been done? */
+	/* Returns whether all work before the last call of record is complete. */
 	bool done(const char *doing) const
 	{
 		if (!recorded_)
@@ -463,7 +474,7 @@ public:
 		if (recorded_)
 			check_cuda(cudaEventSynchronize(event_), doing);
 	}
-	/* The same of another device's event, which may have failed: that is over, too. */
+	/* Like done, for an event of another device.  If that device failed, the work is over, too. */
 	bool is_over() const
 	{
 		cudaError_t error = recorded_ ? cudaEventQuery(event_) : cudaSuccess;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * devices.cu
- *	  Which GPU a context uses, what became of each in this process, and its pinned memory.
+ *	  Chooses GPUs, tracks lost CUDA contexts, and manages the pool of pinned memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,9 +37,9 @@ size_t		kept;
 
 constexpr int kLeastCapability = 80;
 
-struct Known
+struct DeviceInfo
 {
-	cudaError_t error;			/* else the rest is nothing */
+	cudaError_t error;			/* if not cudaSuccess, only device.ordinal is valid */
 	Device		device;
 	size_t		memory;			/* bytes */
 	char		uuid[FASTED_UUID_TEXT];
@@ -54,8 +54,8 @@ struct Use
 Use			uses[FASTED_MOST_DEVICES];
 
 /*
- * Returns whether this process can use a GPU.  With driver 580 a process that lost its
- * context on one GPU gets no new context, on any GPU; a context that it has elsewhere stays.
+ * Returns whether this process can use a GPU.  With driver 580, a process that lost its CUDA
+ * context on one GPU cannot create a new context on any GPU; its other contexts remain usable.
  */
 bool
 is_usable(int ordinal)
@@ -66,7 +66,7 @@ is_usable(int ordinal)
 	return false;
 }
 
-/* As nvidia-smi -L writes it. */
+/* Formats a UUID as nvidia-smi -L does. */
 void
 write_uuid(const cudaUUID_t &uuid, char *text)
 {
@@ -78,11 +78,11 @@ write_uuid(const cudaUUID_t &uuid, char *text)
 					   (unsigned char) uuid.bytes[i]);
 }
 
-Known
-look_at(int ordinal)
+DeviceInfo
+query_device(int ordinal)
 {
 	cudaDeviceProp properties;
-	Known		known = {};
+	DeviceInfo		known = {};
 
 	known.device.ordinal = ordinal;
 	known.error = cudaGetDeviceProperties(&properties, ordinal);
@@ -100,21 +100,21 @@ look_at(int ordinal)
 	return known;
 }
 
-std::vector<Known>
-look_at_all(int count)
+std::vector<DeviceInfo>
+query_all_devices(int count)
 {
-	std::vector<Known> devices;
+	std::vector<DeviceInfo> devices;
 
 	for (int ordinal = 0; ordinal < count && ordinal < FASTED_MOST_DEVICES; ordinal++)
-		devices.push_back(look_at(ordinal));
+		devices.push_back(query_device(ordinal));
 	return devices;
 }
 
-/* To ask takes a millisecond for each, and in one process the answer stays the same. */
-const std::vector<Known> &
-known_devices()
+/* Returns all devices.  Queries them once per process, because it takes 1 ms for each. */
+const std::vector<DeviceInfo> &
+all_devices()
 {
-	static const std::vector<Known> none;
+	static const std::vector<DeviceInfo> none;
 	int			count = 0;
 	int			driver = 0;
 	cudaError_t error = cudaGetDeviceCount(&count);
@@ -129,39 +129,39 @@ known_devices()
 	if (count == 0)
 		return none;
 
-	static const std::vector<Known> devices = look_at_all(count);
+	static const std::vector<DeviceInfo> devices = query_all_devices(count);
 
 	return devices;
 }
 
-/* A name that is no device's, or several devices'. */
+/* Throws an error for a name that matches no device, or several devices. */
 [[noreturn]] void
-fail_name(const FastedDeviceName &name, const std::vector<Known> &devices, bool several)
+fail_name(const FastedDeviceName &name, const std::vector<DeviceInfo> &devices, bool several)
 {
 	char		ordinal[16];
 	char		list[600] = "";
 	size_t		length = 0;
 
-	for (const Known &known : devices)
+	for (const DeviceInfo &known : devices)
 	{
 		length += snprintf(list + length, sizeof(list) - length, "%s%d (%s, %s)",
 						   length > 0 ? ", " : "", known.device.ordinal, known.device.name,
 						   known.uuid);
 		if (length >= sizeof(list))
-			break;				/* so many will do */
+			break;				/* the list is long enough for a hint */
 	}
 	snprintf(ordinal, sizeof(ordinal), "%d", name.ordinal);
-	fail(FASTED_UNKNOWN_DEVICE, "%s GPU is \"%s\".\n%s%s%s",
-		 several ? "More than one" : "No", name.ordinal >= 0 ? ordinal : name.uuid,
-		 devices.empty() ? "There is no GPU at all" : "There are: ", list, ".");
+	fail(FASTED_UNKNOWN_DEVICE, "%s matches \"%s\"\n%s%s.",
+		 several ? "more than one GPU" : "no GPU", name.ordinal >= 0 ? ordinal : name.uuid,
+		 devices.empty() ? "This server has no GPU" : "Available GPUs: ", list);
 }
 
-const Known &
-named_device(const FastedDeviceName &name, const std::vector<Known> &devices)
+const DeviceInfo &
+named_device(const FastedDeviceName &name, const std::vector<DeviceInfo> &devices)
 {
-	const Known *found = nullptr;
+	const DeviceInfo *found = nullptr;
 
-	for (const Known &known : devices)
+	for (const DeviceInfo &known : devices)
 	{
 		if (!fasted_is_device(&name, known.device.ordinal, known.uuid))
 			continue;
@@ -175,13 +175,13 @@ named_device(const FastedDeviceName &name, const std::vector<Known> &devices)
 }
 
 /*
- * All devices, or those that are named.  Every name is looked at, so that a wrong one is told,
- * wherever it stands.
+ * Returns the devices in the list, or all devices if it is empty.  All names are checked, so that
+ * an invalid name is reported even if an earlier device can be used.
  */
-std::vector<Known>
-named_devices(const char *names, const std::vector<Known> &devices)
+std::vector<DeviceInfo>
+named_devices(const char *names, const std::vector<DeviceInfo> &devices)
 {
-	std::vector<Known> chosen;
+	std::vector<DeviceInfo> chosen;
 
 	if (fasted_any_device(names))
 		return devices;
@@ -190,7 +190,7 @@ named_devices(const char *names, const std::vector<Known> &devices)
 		FastedDeviceName name;
 
 		if (!fasted_next_device(&names, &name))
-			fail(FASTED_UNSUPPORTED, "\"%s\" names no GPU", names);
+			fail(FASTED_UNSUPPORTED, "invalid list of GPUs at \"%s\"", names);
 		chosen.push_back(named_device(name, devices));
 	}
 	return chosen;
@@ -259,15 +259,15 @@ forget_pinned(int device)
 Device
 find_device(const char *names)
 {
-	const std::vector<Known> &devices = known_devices();
+	const std::vector<DeviceInfo> &devices = all_devices();
 	bool		unusable = false;
 	cudaError_t unanswered = cudaSuccess;
 
-	for (const Known &known : named_devices(names, devices))
+	for (const DeviceInfo &known : named_devices(names, devices))
 	{
 		const Device &device = known.device;
 
-		/* one that does not answer is of no interest where another one will do */
+		/* a device that cannot be queried is reported only if no other one can be used */
 		if (known.error != cudaSuccess)
 		{
 			unanswered = known.error;
@@ -281,13 +281,14 @@ find_device(const char *names)
 	}
 	check_cuda(unanswered, "asking for a GPU's properties");
 	if (unusable)
-		fail(FASTED_NO_DEVICE, "an earlier error of a GPU ended this process's use of GPUs. Use a new session.");
+		fail(FASTED_NO_DEVICE, "this process cannot use GPUs after an earlier GPU error\n"
+			 "Start a new session.");
 	fail(FASTED_NO_DEVICE, devices.empty() ? "no GPU was found"
 		 : fasted_any_device(names) ? "no GPU has compute capability 8.0 or later"
-		 : "no GPU that is named has compute capability 8.0 or later");
+		 : "no GPU in the list has compute capability 8.0 or later");
 }
 
-/* Those that cut a join into the same slices. */
+/* Returns whether two devices are identical, so that they divide a join into the same slices. */
 static bool
 is_alike(const Device &a, const Device &b)
 {
@@ -299,10 +300,10 @@ int
 list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most)
 {
 	Device		first = find_device(names);
-	const std::vector<Known> &devices = known_devices();
+	const std::vector<DeviceInfo> &devices = all_devices();
 	int			count = 0;
 
-	for (const Known &known : named_devices(names, devices))
+	for (const DeviceInfo &known : named_devices(names, devices))
 	{
 		bool		listed = false;
 
@@ -318,15 +319,15 @@ list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most)
 bool
 describe_device(int ordinal, char *text, size_t size)
 {
-	const std::vector<Known> &devices = known_devices();
+	const std::vector<DeviceInfo> &devices = all_devices();
 
 	if (ordinal < 0 || (size_t) ordinal >= devices.size())
 		return false;
 
-	const Known &known = devices[ordinal];
+	const DeviceInfo &known = devices[ordinal];
 
 	if (known.error != cudaSuccess)
-		snprintf(text, size, "does not answer: %s", cudaGetErrorString(known.error));
+		snprintf(text, size, "not available: %s", cudaGetErrorString(known.error));
 	else
 		snprintf(text, size, "%s, %.1f GiB, compute capability %d.%d, %s", known.device.name,
 				 (double) known.memory / (1 << 30), known.device.capability / 10,
@@ -356,7 +357,7 @@ see_memory_of(int ordinal, int other)
 		return;
 	if (cudaDeviceCanAccessPeer(&can, ordinal, other) == cudaSuccess && can)
 		(void) cudaDeviceEnablePeerAccess(other, 0);
-	(void) cudaGetLastError();	/* also where it is enabled already */
+	(void) cudaGetLastError();	/* not an error if it was enabled already */
 }
 
 void

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ptx.h
- *	  The instructions that CUDA C++ has no name for, for sm_80 and later.
+ *	  Wrappers for PTX instructions that CUDA C++ does not provide, for sm_80 and later.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,8 +25,8 @@ shared_address(const void *pointer)
 }
 
 /*
- * Copies 16 bytes to shared memory without passing L1 and registers; zeros
- * instead where "valid" is false (the source is then not read).
+ * Copies 16 bytes to shared memory, bypassing L1 and registers.  If valid is false, writes
+ * zeros and does not read the source.
  */
 __device__ __forceinline__ void
 copy_async_16(uint32_t to, const void *from, bool valid)
@@ -43,7 +43,7 @@ copy_async_commit()
 	asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
 
-/* Waits until at most N of this thread's groups are under way. */
+/* Waits until at most N of the groups committed by this thread are incomplete. */
 template <int N>
 __device__ __forceinline__ void
 copy_async_wait()
@@ -51,7 +51,7 @@ copy_async_wait()
 	asm volatile("cp.async.wait_group %0;\n" :: "n"(N) : "memory");
 }
 
-/* Four 8 x 16-byte matrices; lane l names row l % 8 of matrix l / 8. */
+/* Loads four matrices of 8 rows x 16 bytes; lane l has the address of row l % 8 of matrix l / 8. */
 __device__ __forceinline__ void
 load_matrix_x4(uint32_t (&r)[4], uint32_t address)
 {
@@ -60,7 +60,7 @@ load_matrix_x4(uint32_t (&r)[4], uint32_t address)
 				 : "r"(address) : "memory");
 }
 
-/* d += a b, 16 x 8, 32 bytes of K: 16 numbers in FP16, summed in FP32. */
+/* d += a b for a 16 x 8 tile and 32 bytes of K: 16 dimensions in FP16, summed in FP32. */
 __device__ __forceinline__ void
 mma_step(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
@@ -71,7 +71,7 @@ mma_step(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 				   "r"(b0), "r"(b1));
 }
 
-/* The same for 32 numbers in INT8, summed in INT32. */
+/* The same for 32 dimensions in INT8, summed in INT32. */
 __device__ __forceinline__ void
 mma_step(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
@@ -83,8 +83,9 @@ mma_step(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 }
 
 /*
- * The same for 16 numbers in FP64: lane l has columns l % 4 + 4 s of row l / 4 + 8 h
- * in a[2 s + h], and of column l / 4 in b[s].  sm_80 has it in pieces only.
+ * The same for 16 dimensions in FP64.  Lane l holds dimensions l % 4 + 4 s of row l / 4 + 8 h in
+ * a[2 s + h], and the same dimensions of column l / 4 in b[s].  Before sm_90, the instruction
+ * exists for 8 x 8 tiles and 4 dimensions only.
  */
 __device__ __forceinline__ void
 mma_step(double (&d)[4], const double (&a)[8], const double (&b)[4])
@@ -106,7 +107,7 @@ mma_step(double (&d)[4], const double (&a)[8], const double (&b)[4])
 #endif
 }
 
-/* --- barriers in shared memory (sm_90), by their address, in a block and across a cluster */
+/* --- barriers in shared memory (sm_90), within a block and across a cluster */
 
 __device__ __forceinline__ void
 barrier_init(uint32_t barrier, uint32_t arrivals)
@@ -115,7 +116,7 @@ barrier_init(uint32_t barrier, uint32_t arrivals)
 				 :: "r"(barrier), "r"(arrivals) : "memory");
 }
 
-/* Makes the initialised barriers known to the copy engine. */
+/* Makes initialised barriers visible to the copy engine (TMA) and to the cluster. */
 __device__ __forceinline__ void
 barrier_init_fence()
 {
@@ -129,7 +130,7 @@ barrier_arrive(uint32_t barrier)
 				 :: "r"(barrier) : "memory");
 }
 
-/* Arrives, and lets the barrier wait for this many bytes as well. */
+/* Arrives, and makes the current phase wait for this many bytes of asynchronous copies. */
 __device__ __forceinline__ void
 barrier_arrive_expect(uint32_t barrier, uint32_t bytes)
 {
@@ -137,7 +138,7 @@ barrier_arrive_expect(uint32_t barrier, uint32_t bytes)
 				 :: "r"(barrier), "r"(bytes) : "memory");
 }
 
-/* Waits for the end of the phase of this parity. */
+/* Waits until the phase with this parity is complete. */
 __device__ __forceinline__ void
 barrier_wait(uint32_t barrier, uint32_t parity)
 {
@@ -151,7 +152,7 @@ barrier_wait(uint32_t barrier, uint32_t parity)
 				 "}\n" :: "r"(barrier), "r"(parity) : "memory");
 }
 
-/* The same barrier in another block of the cluster, by its rank. */
+/* Returns the address of the same barrier in the block of the cluster with this rank. */
 __device__ __forceinline__ uint32_t
 cluster_address(uint32_t address, uint32_t rank)
 {
@@ -162,8 +163,8 @@ cluster_address(uint32_t address, uint32_t rank)
 }
 
 /*
- * Says to any block of the cluster that this warp has read something: nothing
- * was written, so nothing has to be made visible.
+ * Arrives at a barrier of any block of the cluster, after reading data only.  Because nothing was
+ * written, the default semantics suffice, and no writes have to be made visible.
  */
 __device__ __forceinline__ void
 barrier_arrive_read(uint32_t cluster_barrier)
@@ -172,7 +173,7 @@ barrier_arrive_read(uint32_t cluster_barrier)
 				 :: "r"(cluster_barrier) : "memory");
 }
 
-/* Arrives at a barrier of any block of the cluster. */
+/* Arrives at a barrier of any block of the cluster, and makes earlier writes visible. */
 __device__ __forceinline__ void
 barrier_arrive_cluster(uint32_t cluster_barrier)
 {
@@ -180,7 +181,7 @@ barrier_arrive_cluster(uint32_t cluster_barrier)
 				 :: "r"(cluster_barrier) : "memory");
 }
 
-/* Waits for arrivals from other blocks of the cluster, and sees what they wrote. */
+/* Waits for arrivals from other blocks of the cluster, whose writes are visible afterwards. */
 __device__ __forceinline__ void
 barrier_wait_cluster(uint32_t barrier, uint32_t parity)
 {
@@ -194,7 +195,7 @@ barrier_wait_cluster(uint32_t barrier, uint32_t parity)
 				 "}\n" :: "r"(barrier), "r"(parity) : "memory");
 }
 
-/* All threads of all blocks of the cluster. */
+/* Synchronizes all threads of all blocks of the cluster. */
 __device__ __forceinline__ void
 cluster_sync()
 {
@@ -218,8 +219,8 @@ store_cluster(uint32_t cluster_address, uint64_t value)
 				 :: "r"(cluster_address), "l"(value) : "memory");
 }
 
-/* --- bulk copies to shared memory (sm_90, TMA): one thread issues them, the barrier counts
- * their bytes */
+/* --- bulk copies to shared memory (sm_90, TMA): one thread issues a copy, and the barrier
+ * counts its bytes */
 
 __device__ __forceinline__ void
 copy_tile(uint32_t to, const CUtensorMap *map, int x, int y, uint32_t barrier)
@@ -229,7 +230,7 @@ copy_tile(uint32_t to, const CUtensorMap *map, int x, int y, uint32_t barrier)
 				 :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
 }
 
-/* The same into all blocks of "mask", at the same address, for each one's barrier. */
+/* Copies a tile to all blocks in mask, at the same address, with the barrier of each block. */
 __device__ __forceinline__ void
 copy_tile_to_all(uint32_t to, const CUtensorMap *map, int x, int y, uint32_t barrier,
 				 uint16_t mask)
@@ -253,7 +254,7 @@ prefetch_map(const CUtensorMap *map)
 	asm volatile("prefetch.tensormap [%0];\n" :: "l"(map) : "memory");
 }
 
-/* Numbers of operands, and the operands d[i], d[i + 1], ... */
+/* Names of asm operands (%0, ...), and the operands d[i], d[i + 1], ... */
 #define FASTED_64_NAMES \
 	"%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
 	"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
@@ -280,15 +281,14 @@ prefetch_map(const CUtensorMap *map)
 	FASTED_64_OPERANDS(CONSTRAINT, 0), FASTED_64_OPERANDS(CONSTRAINT, 64)
 
 /*
- * Is any of the integers negative?  Two at a time, beside products.  None is below -2^23 + 1 or
- * above 2^30.
+ * Returns whether any of the integers is negative.  All must be between -2^23 + 1 and 2^30.
  *
- * Read as FP32, an integer from -2^23 + 1 to -1 is a NaN, and one from 0 to 2^30 is
- * not.  A comparison of two numbers that asks whether either is a NaN writes a
- * predicate, no register, and so hardly gets into the way of products that do.
+ * If its bits are read as FP32, an integer from -2^23 + 1 to -1 is a NaN, and one from 0 to
+ * 2^30 is not.  One instruction checks two numbers for NaN and writes a predicate instead of a
+ * register.  It therefore hardly slows down concurrent matrix products.
  *
- * In one block, or the compiler would make other instructions of it.  Six chains, for each
- * comparison waits for the predicate of the one before in its chain.
+ * All instructions are in one asm statement, so that the compiler cannot replace them.  There are
+ * six chains, because each comparison waits for the previous predicate in its chain.
  */
 __device__ __forceinline__ bool
 any_negative(const int32_t (&d)[64])
@@ -341,7 +341,7 @@ any_negative(const int32_t (&d)[64])
 	return any != 0;
 }
 
-/* --- products by a warpgroup, and its registers (sm_90a) */
+/* --- matrix products by a warpgroup, and its register allocation (sm_90a) */
 
 template <int kRegisters>
 __device__ __forceinline__ void
@@ -371,8 +371,8 @@ wgmma_wait()
 }
 
 /*
- * Describes rows of 128 bytes in shared memory, eight of them (1024 bytes) a
- * group, swizzled as the copy engine's 128-byte mode does.
+ * Returns the matrix descriptor of an operand with rows of 128 bytes in shared memory, in groups
+ * of eight rows (1024 bytes), with 128-byte swizzling as done by TMA.
  */
 __device__ __forceinline__ uint64_t
 wgmma_operand(uint32_t address)
@@ -384,8 +384,8 @@ wgmma_operand(uint32_t address)
 }
 
 /*
- * Describes rows in shared memory as blocks of 8 rows x 16 bytes, 128 bytes each:
- * all blocks of eight rows, then those of the next eight.
+ * Returns the matrix descriptor of an operand without swizzling.  It consists of blocks of 8 rows
+ * by 16 bytes (128 bytes): first all blocks of the first eight rows, then those of the next eight.
  */
 __device__ __forceinline__ uint64_t
 wgmma_blocks(uint32_t address, uint32_t row_bytes)
@@ -396,8 +396,8 @@ wgmma_blocks(uint32_t address, uint32_t row_bytes)
 }
 
 /*
- * d = a b + (add ? d : 0), one step of K: the tiles of 64 and 256 rows lie in
- * shared memory, 32 bytes of each row; a thread has 128 of the 64 x 256 sums.
+ * d = a b + (add ? d : 0) for one step of K, 32 bytes of each row.  The tiles a (64 rows) and b
+ * (256 rows) are in shared memory.  Each thread holds 128 of the 64 x 256 sums.
  */
 #define FASTED_WGMMA(TYPES, CONSTRAINT, END) \
 	asm volatile("{\n" \
@@ -423,8 +423,8 @@ wgmma_step(int32_t (&d)[128], uint64_t a, uint64_t b, int add)
 }
 
 /*
- * Before the first product of some, and after the last one.  The sums are
- * operands, so that the compiler moves them before and reads them after.
+ * wgmma_fence must precede the first product of a sequence, and wgmma_finish must follow the last
+ * one.  The sums are asm operands, so that the compiler does not move accesses across these calls.
  */
 #define FASTED_WGMMA_ORDER(NUMBER, COUNT, OPERANDS) \
 	__device__ __forceinline__ void \
@@ -442,7 +442,7 @@ FASTED_WGMMA_ORDER(float, 128, FASTED_128_OPERANDS("+f"))
 FASTED_WGMMA_ORDER(int32_t, 128, FASTED_128_OPERANDS("+r"))
 FASTED_WGMMA_ORDER(int32_t, 64, FASTED_64_OPERANDS("+r", 0))
 
-/* The same for tiles of 64 and 128 rows. */
+/* The same for INT8 tiles of 64 and 128 rows. */
 __device__ __forceinline__ void
 wgmma_step(int32_t (&d)[64], uint64_t a, uint64_t b, int add)
 {

@@ -66,8 +66,9 @@ element_column(int e)
  * largest_of_group) may be a hit, given the minimum threshold of its columns.
  *
  * The certified FP16 filter: a pair of the result has g >= t_x + t_y in exact arithmetic
- * (doc/internals/bound.md, section 6), so fl(g - t_y) >= t_x.  Comparing floats as integers finds the largest
- * if any is positive, and otherwise some negative one.  This is correct if all hits are positive.
+ * (doc/internals/bound.md, section 6), so fl(g - t_y) >= t_x.  Comparing floats as integers finds
+ * the largest if any is positive, and otherwise some negative one.  This is correct if all hits are
+ * positive.
  */
 struct Fp16Test
 {

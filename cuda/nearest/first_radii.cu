@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * first_radii.cu
- *	  Upper bounds of the rows' k-th distances, before any pair is a candidate.
+ *	  Computes first radii: upper bounds of the k-th distances, before the first round.
  *
- * In two steps.  Rows that are spread over b are centres: the products of quantised
- * rows tell which one each row is nearest to, and rows are put in the order of that.
- * Then each row looks at the rows of b that are about it in this order, and the
- * canonical distances to the k that look nearest are computed.  The largest of these is
- * the row's first radius: doc/internals/bound-nearest.md, section 2.  Where a has few
- * rows, for which b had better stay as it is, they look at the spread rows themselves.
+ * There are two steps.  In the first one, an evenly distributed sample of b are centres.  For each
+ * row, inner products of quantised rows determine the nearest centres, and rows are sorted by them.
+ * In the second step, each row is compared with the rows of b at nearby places in this order.  The
+ * canonical distances to the k rows that seem nearest are computed.  The largest of them is the
+ * first radius of the row (doc/internals/bound-nearest.md, section 2).  If a has few rows, b is not
+ * sorted; rows of a are then compared with the sample only.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,31 +26,31 @@ namespace
 
 constexpr int kBlock = 256;
 constexpr uint32_t kWarps = kBlock / 32;
-constexpr uint32_t kRows = 16;	/* of a block: one fragment */
+constexpr uint32_t kRows = 16;	/* rows per block: one fragment */
 constexpr uint32_t kStride = kLookColumns + 8;	/* of products in shared memory */
 constexpr uint32_t kWarpColumns = kLookColumns / kWarps;
 constexpr uint32_t kFragments = kWarpColumns / 16;
-constexpr uint32_t kEach = kLookColumns / 32;	/* of a lane */
+constexpr uint32_t kEach = kLookColumns / 32;	/* columns per lane */
 constexpr uint32_t kSharedBytes = kRows * kStride * sizeof(uint32_t);
 
-/* A launch multiplies about so many bytes of rows: some 20 ms at worst. */
+/* Approximate number of bytes of rows to multiply per launch, which takes 20 ms at most. */
 constexpr double kBytesALaunch = 2e9;
 
-/* In place of the first column's number: there are no k of them. */
+/* Stored instead of the first neighbour, if fewer than k rows were found. */
 constexpr uint32_t kTooFew = 0xffffffff;
 
-/* Two of kLookColumns centres, the nearer one first, in a key. */
+/* A key consists of the numbers of the two nearest centres, the nearer one first. */
 constexpr int kCentreBits = 10;
-static_assert(1 << kCentreBits == kLookColumns, "a key has room for two");
+static_assert(1 << kCentreBits == kLookColumns, "a centre number has kCentreBits bits");
 
-/* What is multiplied: rows of a side from a place on, and columns of b. */
+/* Operands of a matrix product: rows of one side, and kLookColumns columns of b in groups of 16. */
 struct Operands
 {
 	const void *rows;
 	const void *columns;
 	uint32_t	row_bytes;
-	uint32_t	first;			/* the first columns of 16 */
-	uint32_t	step;			/* from those to the next 16 */
+	uint32_t	first;			/* place of the first group of columns */
+	uint32_t	step;			/* distance between groups, in places */
 
 	__device__ __forceinline__ uint32_t
 	place_of(uint32_t column) const
@@ -59,12 +59,12 @@ struct Operands
 	}
 };
 
-/* What tensor cores multiply. */
+/* The type in which tensor cores add up products. */
 template <class Number> struct SumOf;
 template <> struct SumOf<signed char> { using Type = int; };
 template <> struct SumOf<__half> { using Type = float; };
 
-/* The products of 16 rows with kLookColumns columns, a share of these by each warp. */
+/* Multiplies 16 rows with kLookColumns columns; each warp computes some of the columns. */
 template <class Number>
 __device__ void
 multiply(const Operands &p, uint32_t place, uint32_t *products)
@@ -101,7 +101,7 @@ multiply(const Operands &p, uint32_t place, uint32_t *products)
 								wmma::mem_row_major);
 }
 
-/* The same of rows in FP32, in FP64, rounded up to FP32. */
+/* The same for rows in FP32: computed in FP64 and rounded up to FP32. */
 template <>
 __device__ void
 multiply<float>(const Operands &p, uint32_t place, uint32_t *products)
@@ -132,7 +132,7 @@ product_of(uint32_t product)
 	return sizeof(Number) == 1 ? (double) (int32_t) product : (double) __uint_as_float(product);
 }
 
-/* The square of how far rows look from each other, about: infinite for rows that are no rows. */
+/* Returns the approximate squared distance of two quantised rows; infinity for unusable rows. */
 template <class Number>
 __device__ __forceinline__ float
 square_of(const RowNorm &norm, const RowNorm &other, uint32_t product)
@@ -142,7 +142,7 @@ square_of(const RowNorm &norm, const RowNorm &other, uint32_t product)
 	return (float) fmax(norm.norm2 + other.norm2 - 2.0 * product_of<Number>(product), 0.0);
 }
 
-/* --- which centres a row is nearest to */
+/* --- first step: the nearest centres of each row */
 
 struct CellParams
 {
@@ -179,7 +179,7 @@ cell_kernel(const __grid_constant__ CellParams p)
 {
 	extern __shared__ uint32_t products[];
 	uint32_t	lane = threadIdx.x % 32;
-	/* the last block goes back, so that its rows are all there: once more is no harm */
+	/* the last block starts earlier, so that it has kRows rows; computing some twice is harmless */
 	uint32_t	first = min(p.first + blockIdx.x * kRows, p.rows - kRows);
 
 	multiply<Number>(p.operands, first, products);
@@ -207,7 +207,7 @@ cell_kernel(const __grid_constant__ CellParams p)
 	}
 }
 
-/* Where the rows of each centre begin, of keys that are in order. */
+/* Computes the first place of each centre's rows, from sorted keys. */
 __global__ void
 __launch_bounds__(kBlock)
 border_kernel(const uint32_t *keys, uint32_t rows, uint32_t *cells)
@@ -224,7 +224,7 @@ border_kernel(const uint32_t *keys, uint32_t rows, uint32_t *cells)
 		cells[cell] = place;
 }
 
-/* --- which rows about it look nearest to a row */
+/* --- second step: the k rows at nearby places that seem nearest */
 
 struct LookParams
 {
@@ -232,7 +232,7 @@ struct LookParams
 	uint32_t	first;
 };
 
-/* The first place whose value is no less than this one, of places in the order of their values. */
+/* Binary search: returns the first place whose value is not less than `value`. */
 template <class ValueAt>
 __device__ __forceinline__ uint32_t
 find_place(uint32_t begin, uint32_t end, uint32_t value, const ValueAt &value_at)
@@ -249,7 +249,7 @@ find_place(uint32_t begin, uint32_t end, uint32_t value, const ValueAt &value_at
 	return begin;
 }
 
-/* The first of kLookColumns places of b about this place of a. */
+/* Returns the first of kLookColumns places of b near a place of a. */
 __device__ uint32_t
 window_of(const NearTask &task, uint32_t place)
 {
@@ -268,7 +268,7 @@ window_of(const NearTask &task, uint32_t place)
 	return min(middle - kLookColumns / 2, task.b.table.rows - kLookColumns);
 }
 
-/* The first place of b whose label is no less. */
+/* Returns the first place of b whose label is not less than `label`. */
 __device__ uint32_t
 find_label(const NearTask &task, uint32_t label)
 {
@@ -276,7 +276,7 @@ find_label(const NearTask &task, uint32_t label)
 					  [&](uint32_t b) { return task.b.labels[task.b.table.number_at(b)]; });
 }
 
-/* The first of kLookColumns places of b for 16 places of a: about those of their groups. */
+/* Partitioned join: returns the first of kLookColumns places of b for 16 places of a. */
 __device__ uint32_t
 window_of_groups(const NearTask &task, uint32_t place)
 {
@@ -293,10 +293,10 @@ window_of_groups(const NearTask &task, uint32_t place)
 	return min(begin, task.b.table.rows - kLookColumns);
 }
 
-/* Numbers are compared by so many of their bits; what is below is rounded up. */
+/* Lowest bit of numbers that least_but considers; lower bits are rounded up. */
 constexpr int kLowestBit = 12;
 
-/* The k-th least of the warp's numbers, none of them negative, or a little more. */
+/* Returns the k-th smallest of a warp's numbers, slightly rounded up.  None may be negative. */
 __device__ float
 least_but(const float (&squares)[kEach], uint32_t k)
 {
@@ -304,7 +304,7 @@ least_but(const float (&squares)[kEach], uint32_t k)
 
 	for (int bit = 30; bit >= kLowestBit; bit--)
 	{
-		/* are fewer than k below the numbers that have this bit? */
+		/* set this bit if fewer than k numbers are below the result */
 		uint32_t	middle = answer | 1u << bit;
 		uint32_t	below = 0;
 
@@ -317,7 +317,7 @@ least_but(const float (&squares)[kEach], uint32_t k)
 	return __uint_as_float(answer | ((1u << kLowestBit) - 1));
 }
 
-/* Leaves the numbers of k rows of b in the row's list, which is empty. */
+/* Stores the numbers of the k rows of b that seem nearest in the row's list, which is empty. */
 __device__ void
 note_columns(const NearTask &task, uint32_t row, const Operands &looked,
 			 const float (&squares)[kEach])
@@ -376,7 +376,7 @@ look_kernel(const __grid_constant__ LookParams p)
 		uint32_t	label = task.a.labels != nullptr ? task.a.labels[task.a.table.number_at(place)] : 1;
 		float		squares[kEach];
 
-		/* the block before has it, and looks at other columns, perhaps */
+		/* the previous block computes this row, possibly with other columns */
 		if (place < p.first + blockIdx.x * kRows)
 			continue;
 #pragma unroll
@@ -396,9 +396,9 @@ look_kernel(const __grid_constant__ LookParams p)
 	}
 }
 
-/* --- how far these are */
+/* --- the canonical distances of these k rows */
 
-/* What rows are of. */
+/* Element type and alignment of rows. */
 enum class Stored
 {
 	kFloats,
@@ -406,7 +406,7 @@ enum class Stored
 	kDoubles
 };
 
-/* Squared distance, or x.y, by a warp. */
+/* Computes the squared distance or x.y of two rows with a warp. */
 template <FastedMetric kMetric, class Number>
 __device__ __forceinline__ double
 sum_by_warp(const Number *x, const Number *y, uint32_t dimensions)
@@ -419,7 +419,7 @@ sum_by_warp(const Number *x, const Number *y, uint32_t dimensions)
 	return exact_fold<1>(sums);
 }
 
-/* The same of floats that are aligned: of one row with four, by eight lanes each. */
+/* The same for aligned floats: a warp compares one row with four others, with eight lanes each. */
 template <FastedMetric kMetric>
 __device__ __forceinline__ double
 sum_by_eight(const float *x, const float *y, uint32_t dimensions)
@@ -447,7 +447,7 @@ sum_of(const NearTask &task, uint32_t row, uint32_t other)
 		return sum_by_warp<kMetric>(task.a.table.staged(row), task.b.table.staged(other), dimensions);
 }
 
-/* A warp a row: the largest of its k distances, unless one of them is NaN. */
+/* Computes radii, with one warp per row: the largest of k distances, unless one is not finite. */
 template <FastedMetric kMetric, Stored kStored>
 __global__ void
 __launch_bounds__(kBlock)
@@ -483,12 +483,12 @@ radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
 		task.table.radii[row] = fmin(task.table.radii[row], largest);
 }
 
-/* --- how many candidates that leaves */
+/* --- estimate of the number of candidates with these radii */
 
-constexpr uint32_t kCountGroups = 64;	/* of 16 rows */
-constexpr uint32_t kCountLooks = 8;	/* of kLookColumns columns */
+constexpr uint32_t kCountGroups = 64;	/* number of samples of 16 rows */
+constexpr uint32_t kCountLooks = 8;	/* number of samples of kLookColumns columns */
 
-/* Pairs of sampled rows that either_kernel's thresholds let pass. */
+/* Counts the sampled pairs that pass the thresholds of either_kernel. */
 template <class Number>
 __global__ void
 __launch_bounds__(kBlock)
@@ -525,7 +525,7 @@ count_kernel(const __grid_constant__ NearTask task)
 		atomicAdd(&task.scalars->hits[threadIdx.x], hits[threadIdx.x]);
 }
 
-/* A kernel that multiplies: more shared memory than one gets unasked. */
+/* Launches a kernel that needs kSharedBytes of shared memory. */
 template <class Params>
 void
 launch(void (*kernel) (Params), const Params &params, dim3 blocks, cudaStream_t stream)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * near_thresholds.cu
- *	  Thresholds that go by the rows' radii (doc/internals/bound-nearest.md,
- *	  section 3), and a typical radius.
+ *	  Thresholds computed from radii (doc/internals/bound-nearest.md, section 3), and a typical radius.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,9 +21,9 @@ namespace
 constexpr int kBlock = 256;
 static_assert(kThresholdPad % kBlock == 0, "whole blocks of padding");
 
-/* Sampled rows that tell how far quantising moves rows: this part of them at most so far. */
+/* usual_rho is a quantile of the quantisation errors of kRhoRows sampled rows. */
 constexpr uint32_t kRhoRows = 1024;
-constexpr uint32_t kRhoPart = 64;	/* but for one in so many */
+constexpr uint32_t kRhoPart = 64;	/* one row in 64 exceeds it */
 
 __device__ __forceinline__ bool
 is_finite(double value)
@@ -32,7 +31,7 @@ is_finite(double value)
 	return fabs(value) <= DBL_MAX;
 }
 
-/* One block of kRhoRows threads. */
+/* Computes usual_rho; one block of kRhoRows threads. */
 __global__ void
 __launch_bounds__(kRhoRows)
 usual_rho_kernel(const RowNorm *norms, uint32_t rows, NearScalars *scalars)
@@ -59,7 +58,7 @@ usual_rho_kernel(const RowNorm *norms, uint32_t rows, NearScalars *scalars)
 		scalars->usual_rho = count == 0 ? 0.0 : sorted[count - 1 - count / kRhoPart];
 }
 
-/* (E + c)^2 of the row at this place: infinite if its list takes everything. */
+/* Returns (E + c)^2 for the row at a place, or infinity if its radius is infinite; *reach is E. */
 __device__ __forceinline__ double
 square_of_reach(const NearTask &task, uint32_t place, double *reach)
 {
@@ -72,7 +71,7 @@ square_of_reach(const NearTask &task, uint32_t place, double *reach)
 	return is_finite(square) ? square : INFINITY;
 }
 
-/* numbers that are not negative are in the order of their bits */
+/* Updates largest_reach.  Nonnegative numbers have the same order as their bits. */
 __device__ __forceinline__ void
 note_largest(const NearTask &task, double reach)
 {
@@ -82,7 +81,7 @@ note_largest(const NearTask &task, double reach)
 				  (unsigned long long) __double_as_longlong(reach));
 }
 
-/* The level of its places: what all but an eighth of their squares are at most. */
+/* Computes the level of the block's places: the 7/8 quantile of their squares. */
 __global__ void
 __launch_bounds__(kBlock)
 level_kernel(const NearTask task)
@@ -118,7 +117,7 @@ level_kernel(const NearTask task)
 		task.levels[blockIdx.x] = count == 0 ? 0.0f : sorted[count - 1 - count / 8];
 }
 
-/* Levels never fall: one block goes through all of them. */
+/* Makes levels ascend, by a running maximum; one block. */
 __global__ void
 __launch_bounds__(kBlock)
 raise_kernel(float *levels, uint32_t count)
@@ -139,7 +138,7 @@ raise_kernel(float *levels, uint32_t count)
 		levels[i] = level = fmaxf(level, levels[i]);
 }
 
-/* Thresholds of rows, and of columns, where each pair is for both of its lists. */
+/* Computes the thresholds of rows and columns if each pair is compared once, for both lists. */
 __global__ void
 __launch_bounds__(kBlock)
 either_kernel(const NearTask task)
@@ -167,11 +166,11 @@ either_kernel(const NearTask task)
 	task.b.thresholds[place] = column;
 }
 
-/* Buckets of radii: as many rows in each, by a sample. */
+/* Rows are sorted by buckets of radii of equal size, then by the highest kNormBits of the norm. */
 constexpr uint32_t kBuckets = 128;
 constexpr int kNormBits = 24;
 
-/* One block of kRhoRows threads: the least square of each bucket but the first. */
+/* Computes the lower bound of each bucket from a sample; one block of kRhoRows threads. */
 __global__ void
 __launch_bounds__(kRhoRows)
 bucket_kernel(const NearTask task)
@@ -193,7 +192,7 @@ bucket_kernel(const NearTask task)
 		task.levels[threadIdx.x] = sorted[threadIdx.x * sampled / kBuckets];
 }
 
-/* The bucket, then the norm. */
+/* Computes sort keys: the bucket, then the norm. */
 __global__ void
 __launch_bounds__(kBlock)
 key_kernel(const NearTask task, uint32_t *keys)
@@ -215,7 +214,7 @@ key_kernel(const NearTask task, uint32_t *keys)
 		| __float_as_uint((float) fmax(0.0, task.a.norms[place].norm2)) >> (31 - kNormBits);
 }
 
-/* The rows' own thresholds, and the largest finite reach. */
+/* Computes the thresholds of rows for their own lists, and the largest finite reach. */
 __global__ void
 __launch_bounds__(kBlock)
 own_kernel(const NearTask task)
@@ -240,7 +239,7 @@ own_kernel(const NearTask task)
 	note_largest(task, largest);
 }
 
-/* The rows' thresholds for lists of the other side. */
+/* Computes the thresholds of rows of b, for lists of a. */
 __global__ void
 __launch_bounds__(kBlock)
 other_kernel(const NearTask task)
@@ -255,7 +254,7 @@ other_kernel(const NearTask task)
 		RowNorm		norm = task.b.norms[place];
 		double		more = 0;
 
-		/* not "greater": NaN is of a row that everything may be near */
+		/* this comparison is also true if rho is NaN; such a row is a candidate in every pair */
 		if (!(norm.rho <= usual))
 			more = (norm.rho - usual) * (2.0 * largest + norm.rho + usual);
 		threshold = task.form.threshold(norm.norm2, 0.0, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
@@ -263,12 +262,12 @@ other_kernel(const NearTask task)
 	task.b.thresholds[place] = threshold;
 }
 
-/* How far about the k-th neighbour of a row is, to choose a filter by: it need not be right. */
+/* Estimate of the distance of k-th neighbours, for choosing a filter; it need not be exact. */
 constexpr int kEach = 8;
 constexpr uint32_t kOthers = kBlock * kEach;
-constexpr uint32_t kFarther = 4;	/* times the rank */
+constexpr uint32_t kFarther = 4;	/* ratio of the two ranks for extrapolation */
 
-/* The distance of two rows, about; NaN: they have none. */
+/* Returns the approximate distance of two rows; NaN if they have none. */
 __device__ float
 distance_of(const RowTable &a, uint32_t row, const RowTable &b, uint32_t other)
 {
@@ -287,7 +286,7 @@ distance_of(const RowTable &a, uint32_t row, const RowTable &b, uint32_t other)
 	return (float) sqrt(sum);
 }
 
-/* One block a row. */
+/* Finds the distances of two ranks (ranks.x and ranks.y) in a sample, with one block per row. */
 __global__ void
 __launch_bounds__(kBlock)
 radius_kernel(const RowTable a, const RowTable b, bool self, uint2 ranks, uint32_t rows,
@@ -319,7 +318,7 @@ radius_kernel(const RowTable a, const RowTable b, bool self, uint2 ranks, uint32
 	}
 }
 
-/* The one in the middle. */
+/* Returns the median; reorders the numbers. */
 double
 median(float *begin, uint32_t count)
 {
@@ -358,7 +357,7 @@ launch_near_thresholds(const NearTask &task, cudaStream_t stream)
 	launch_minima(task.b.thresholds, task.b.table.rows, task.form.precision, task.minima_b, stream);
 }
 
-/* Levels are room for the buckets' bounds. */
+/* The bounds of buckets are stored in task.levels. */
 void
 launch_radius_keys(const NearTask &task, uint32_t *keys, cudaStream_t stream)
 {
@@ -368,8 +367,9 @@ launch_radius_keys(const NearTask &task, uint32_t *keys, cudaStream_t stream)
 }
 
 /*
- * The sample may have less than one row in the place of k: how distances grow with
- * ranks tells how far that one were, at least half as far as the nearest that there is.
+ * The rank in the sample that corresponds to k may be less than 1, or not an integer.  The distance
+ * is then extrapolated from the growth of distances between two ranks.  It is at least half the
+ * distance of the nearer rank.
  */
 double
 find_typical_radius(const RowTable &a, const RowTable &b, bool self, uint32_t k, float *room,

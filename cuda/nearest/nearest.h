@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * nearest.h
- *	  The nearest rows so far of every row of a set, on the device, and what a join that
- *	  looks for them has beside other joins.
+ *	  Neighbour lists on the device, and thresholds and radii of joins for nearest neighbours.
  *
- * A list is a heap of at most k neighbours, the last of them at its root; first comes
- * what is nearer, then what has the smaller rank, which is what a list has of a row.  A row's
- * radius is what a distance may be at most to be of its list: eps, or less where k rows are
- * known to be nearer, and the root's distance once the list is full.  It only shrinks.
+ * The neighbour list of a row is a heap of at most k neighbours, with the last one at its root.
+ * Neighbours are ordered by distance, then by rank; a list stores the ranks of rows.  The radius
+ * of a row is an upper bound of the distances in its final list.  It is eps at first, smaller if k
+ * rows are known to be nearer, and the distance of the root once the list is full.  A radius never
+ * increases.
  *
- * A pair is a candidate if it may be within the radius of its row of a.  The filter's
- * thresholds are made of the radii that there are before each round; old ones are safe, for
- * radii only shrink.  The proof is in doc/internals/bound-nearest.md.
+ * A pair is a candidate if its distance may be within the radius of its row of a.  Thresholds are
+ * computed from the radii before each round.  They remain valid during the round, because radii
+ * never increase.  The proof is in doc/internals/bound-nearest.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,21 +27,21 @@
 namespace fasted
 {
 
-/* What kernels are given; all by the rows' numbers in their set, from 0. */
+/* The lists as seen by kernels.  Arrays are indexed by the position of a row in its set. */
 struct NeighborTable
 {
-	FastedNeighbor *lists = nullptr;	/* k for each row; null: there are no lists */
+	FastedNeighbor *lists = nullptr;	/* k entries per row; null: there are no lists */
 	uint32_t   *lengths = nullptr;
-	uint32_t   *locks = nullptr;	/* 0: free */
+	uint32_t   *locks = nullptr;	/* 0: not locked */
 	double	   *radii = nullptr;
 	uint32_t	k = 0;
 
-	/* Of the rows that are offered, from this number on; null: ranks are numbers. */
+	/* Ranks of possible neighbours, for numbers from first_ranked on; null: rank is number. */
 	const uint32_t *ranks = nullptr;
 	uint64_t	first_ranked = 0;
 };
 
-/* The order of a list, of which neighbours that are as far come by their numbers. */
+/* The order of neighbours: by distance, then by rank. */
 FASTED_HD inline bool
 comes_before(const FastedNeighbor &x, const FastedNeighbor &y)
 {
@@ -51,28 +51,28 @@ comes_before(const FastedNeighbor &x, const FastedNeighbor &y)
 class NeighborLists
 {
 public:
-	/* Room for such lists; nothing happens where there is as much. */
+	/* Allocates memory for lists of length k, unless there is enough already. */
 	void		allocate(Budget &budget, uint64_t rows, uint32_t k);
 
-	/* Empty lists for the first so many rows, of neighbours within eps. */
+	/* Initializes empty lists for rows, with radii eps. */
 	void		begin(uint32_t rows, uint32_t k, double eps, cudaStream_t stream);
 
-	/* Empties the lists; radii stay as they are. */
+	/* Empties the lists, but keeps the radii. */
 	void		restart(cudaStream_t stream);
 
-	/* Are there such lists, of this set's rows? */
+	/* Returns whether there are lists for the current rows with these parameters. */
 	bool are_there(uint32_t k, double eps) const { return there_ && table_.k == k && eps_ == eps; }
 	void forget() { there_ = false; }
 
-	/* Puts every list in order, the farthest first: heaps they stay. */
+	/* Sorts each list in descending order, so that it still is a heap. */
 	void		sort(cudaStream_t stream);
 
 	const NeighborTable &table() const { return table_; }
 
-	/* Room for a threshold of each row, and for padding. */
+	/* Returns a buffer for the threshold of each row, and for padding. */
 	uint32_t   *thresholds() { return thresholds_.get(); }
 
-	/* Room for a number of each kLevelRows of them. */
+	/* Returns a buffer with one number per kLevelRows rows. */
 	float	   *levels() { return levels_.get(); }
 
 private:
@@ -88,53 +88,54 @@ private:
 	DeviceArray<float> levels_;
 };
 
-/* Lists of so many are sorted on the device; longer ones are left as they are. */
+/* Lists up to this length are sorted on the device; longer ones are sorted on the host. */
 constexpr uint32_t kMostSorted = 1024;
 
 /*
- * Offers the pairs of a round, state->pairs in number, to the lists of their rows a;
- * both: to those of their rows b too, which are of the same set.  No pair is offered
- * twice.
+ * Inserts the pairs of a round into the lists of their rows of a, if they are near enough.  The
+ * number of pairs is state->pairs.  If `both` is true, b is the same set, and pairs are inserted
+ * into the lists of both rows.  No pair must be passed twice.
  */
 void launch_offer(const FastedPair *pairs, const WorkState *state, const NeighborTable &table,
 				  bool both, uint64_t first_row, const Device &device, cudaStream_t stream);
 
 /*
- * Adds lists of so many rows to those of the table from a row on; all of them have been sorted.
- * What a row has in both is taken once.
+ * Merges sorted lists of `rows` rows into the sorted lists of the table, from first_row on.
+ * Neighbours in both lists of a row are taken once.
  */
 void launch_merge(const FastedNeighbor *lists, const uint32_t *lengths, const NeighborTable &table,
 				  uint32_t first_row, uint32_t rows, cudaStream_t stream);
 
-/* Lists of neighbours on their way to the host, while no kernel changes them. */
+/* Reads neighbour lists to the host.  No kernel must change them meanwhile. */
 class ListReader
 {
 public:
-	/* Sorts them. */
+	/* Sorts the lists. */
 	ListReader(NeighborLists &lists, uint32_t rows, cudaStream_t stream);
 
 	ListReader(const ListReader &) = delete;
 	~ListReader();
 
-	/* As FastedEngine.nearest.  Waits for the device. */
+	/* See FastedEngine.nearest.  Waits for the device. */
 	void		read(uint32_t first, uint32_t count, uint32_t *lengths, FastedNeighbor *neighbors);
 
 	/*
-	 * Adds another device's lists of the same rows, which a reader has sorted there.  room: for
-	 * so many neighbours here, and for as many numbers of them.  Waits for the device.
+	 * Merges the lists that another device has for the same rows, and that its reader has sorted.
+	 * room and room_of_lengths are buffers on this device, with a capacity of room_size elements
+	 * each.  Waits for the device.
 	 */
 	void		add(const ListReader &from, uint32_t first, uint32_t count, FastedNeighbor *room,
 					uint32_t *room_of_lengths, size_t room_size);
 
 private:
-	/* Rows come here some at a time, more than are asked for: a copy takes 10 us. */
+	/* Lists are read ahead in windows of rows, because each copy takes 10 us. */
 	struct Window
 	{
 		PinnedArray<FastedNeighbor> lists;
 		uint32_t	first = 0;
 		uint32_t	end = 0;
 		Event		arrived;
-		bool		there = false;	/* that was waited for: to ask takes a microsecond */
+		bool		there = false;	/* arrived is complete (a query takes 1 us) */
 	};
 
 	void		fetch(Window &window, uint32_t first);
@@ -146,56 +147,56 @@ private:
 	uint32_t	window_rows_;
 	cudaStream_t stream_;
 	std::vector<uint32_t> lengths_;
-	Window		windows_[2];	/* one is read while the next one comes */
+	Window		windows_[2];	/* one is being read while the next one is being copied */
 };
 
-/* Columns that a row looks at; where there are fewer rows of b there are no first radii. */
+/* Number of columns used for the first radius of a row; b must have at least this many rows. */
 constexpr uint32_t kLookColumns = 1024;
 
-/* Parts of the places, as many in each, for which candidates are counted. */
+/* Number of equal parts of the rows, in their order, for which candidates are counted. */
 constexpr uint32_t kCountParts = 32;
 
-/* What both sides have in common, on the device. */
+/* Values for the whole join, on the device.  The letters are those of doc/internals/bound-nearest.md. */
 struct NearScalars
 {
-	double		usual_rho;		/* c: most rows of b have been moved so far at most */
-	double		largest_reach;	/* F: of rows of a, without infinite ones */
-	uint32_t	hits[kCountParts];	/* of a sample, by the place of the later row */
-	uint32_t	cells[kLookColumns + 1];	/* where the rows of b of each centre begin */
+	double		usual_rho;		/* c: quantisation error that few rows of b exceed */
+	double		largest_reach;	/* F: largest finite reach of rows of a */
+	uint32_t	hits[kCountParts];	/* candidates in a sample, by the place of the later row */
+	uint32_t	cells[kLookColumns + 1];	/* first place of each centre's rows of b */
 };
 
-/* One side: rows in the order of their places. */
+/* One side of the join.  A place is a position in the sorted order of rows. */
 struct NearSide
 {
 	RowTable	table;
 	const void *values;
 	const RowNorm *norms;
-	const uint32_t *keys;		/* by which rows are in order; null: by others */
+	const uint32_t *keys;		/* sort keys, by place; null if sorted by other keys */
 	uint32_t   *thresholds;
-	const uint32_t *labels;		/* by the rows' numbers: filter_rows.h; null: all rows meet */
+	const uint32_t *labels;		/* partition of each row (filter_rows.h); null: no partitions */
 };
 
 struct NearTask
 {
-	NeighborTable table;		/* lists null: the join is another one */
-	bool		self;			/* no row is its own neighbour */
+	NeighborTable table;		/* lists are null in joins with other outputs */
+	bool		self;			/* self-join: no row is its own neighbour */
 	FormBound	form;
 	NearSide	a;
 	NearSide	b;
-	uint32_t	row_bytes;		/* of quantised rows */
+	uint32_t	row_bytes;		/* size of a quantised row */
 	uint32_t   *minima_b;
 	NearScalars *scalars;
 
 	/*
-	 * Of one set: each pair of rows is in one tile, for both of their lists, and rows are
-	 * in about the order of their radii.
+	 * Self-join in which each pair is compared once, for the lists of both rows.  Rows are sorted
+	 * approximately by their radii.
 	 */
 	bool		either = false;
-	float	   *levels = nullptr;	/* M of the proof, of kLevelRows places each */
-	bool		met = false;	/* lists have rows of earlier joins: radii are good */
+	float	   *levels = nullptr;	/* M of the proof, one for each kLevelRows places */
+	bool		met = false;	/* lists have neighbours from earlier joins, so radii are small */
 };
 
-/* Places that have one level, and how many levels there are. */
+/* Number of places per level, and number of levels for this many rows. */
 constexpr uint32_t kLevelRows = 1024;
 
 constexpr uint32_t
@@ -204,57 +205,61 @@ levels_of(uint64_t rows)
 	return (uint32_t) (padded_thresholds(rows) / kLevelRows + 1);
 }
 
-/* Keys of all places that bring rows of about the same radius together (row_order.h). */
+/* Computes sort keys that bring rows with similar radii together (row_order.h). */
 void launch_radius_keys(const NearTask &task, uint32_t *keys, cudaStream_t stream);
 
-/* Finds c, once. */
+/* Computes usual_rho. */
 void launch_usual_rho(const NearTask &task, cudaStream_t stream);
 
-/* Thresholds of both sides, by the radii that there are. */
+/* Computes the thresholds of both sides from the current radii. */
 void launch_near_thresholds(const NearTask &task, cudaStream_t stream);
 
-/* --- first radii */
+/* --- first radii: upper bounds that are computed before the first round */
 
-/* Are they of use? */
+/* Returns whether first radii can be computed for these numbers of rows. */
 inline bool
 wants_first_radii(uint32_t rows_a, uint32_t rows_b, uint32_t k)
 {
 	return rows_a >= 16 && rows_b >= kLookColumns && k < kLookColumns;
 }
 
-/* Rows that one launch takes, so that it is over soon. */
+/* Returns the number of rows per launch, such that a launch takes a short time. */
 uint32_t	look_rows(const NearTask &task);
 
 /*
- * For rows of a, or of b, at places first ... first + count, at least 16 of them in all:
- * keys that bring rows of one neighbourhood together.
+ * Computes keys that bring neighbouring rows together, for count rows of a or (of_b) b, from
+ * place `first` on.  The side must have at least 16 rows.
  */
 void launch_cell_keys(const NearTask &task, bool of_b, uint32_t first, uint32_t count,
 					  uint32_t *keys, cudaStream_t stream);
 
-/* Once both sides are in the order of their keys: where neighbourhoods begin. */
+/* Computes scalars->cells, when both sides are sorted by their keys. */
 void launch_cells(const NearTask &task, cudaStream_t stream);
 
 /*
- * Then: radii of rows of a, from kLookColumns rows of b about them; or, without keys, from
- * so many all over b, or about those of their groups.  Lists are empty.
+ * Computes radii of count rows of a.  If rows are sorted by keys, a radius is found from
+ * kLookColumns rows of b with similar keys.  Otherwise it is found from rows of the same partition,
+ * or from a sample of b.  Lists must be empty.
  */
 void launch_first_radii(const NearTask &task, uint32_t first, uint32_t count,
 						cudaStream_t stream);
 
-/* With thresholds for either side: counts hits of a sample.  At least kLeastToCount rows. */
+/*
+ * Counts candidates in a sample (scalars->hits), with the thresholds for task.either.  There must
+ * be at least kLeastToCount rows.
+ */
 constexpr uint32_t kLeastToCount = 8192;
 void launch_count(const NearTask &task, cudaStream_t stream);
 
 /*
- * How many candidates that makes, where each pair of rows is in one tile: for each row of
- * all, with the later row in each part of the places.
+ * Estimated number of candidates if each pair is compared once: the average number per row, by
+ * the part that contains the later row of the pair.
  */
 struct CandidateCounts
 {
 	double		of_part[kCountParts];
 
-	/* Of all pairs, those with the later row in this part. */
+	/* Returns the share of all pairs whose later row is in this part. */
 	static double share(uint32_t part)
 	{
 		return (2.0 * part + 1.0) / (kCountParts * (double) kCountParts);
@@ -262,15 +267,15 @@ struct CandidateCounts
 };
 CandidateCounts candidates_of(const uint32_t *hits, uint32_t rows);
 
-/* Where there are no radii: all pairs. */
+/* Returns the counts if there are no radii, so that all pairs are candidates. */
 CandidateCounts all_candidates(uint32_t rows);
 
-/* --- the eps to choose a filter by */
+/* --- the eps for choosing a filter */
 
 /*
- * The distance of some rows of a to about their k-th neighbour as far as a sample tells,
- * in the middle; NaN: nobody knows.  Waits for the device.  room: for kRadiusRoom
- * numbers there.
+ * Returns an estimate of the median distance of rows of a to their k-th neighbours, from a
+ * sample; or NaN if it is unknown.  room is a buffer for kRadiusRoom numbers on the device.
+ * Waits for the device.
  */
 constexpr uint32_t kSampledRadii = 64;
 constexpr uint32_t kRadiusRoom = 2 * kSampledRadii;

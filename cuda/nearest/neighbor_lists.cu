@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * neighbor_lists.cu
- *	  The nearest rows so far of every row of a set, on the device.
+ *	  Neighbour lists on the device.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,16 +17,16 @@ namespace
 
 constexpr int kBlock = 256;
 
-/* Neighbours that a block sorts at a time: lists that are short share it. */
+/* Number of neighbours that a thread block sorts; several short lists share a block. */
 constexpr uint32_t kSortRoom = 1024;
 static_assert(kMostSorted <= kSortRoom, "a list fits");
 
-/* Of lists that come to the host together. */
+/* Size of the lists that are copied to the host at a time. */
 constexpr size_t kWindowBytes = (size_t) 2 << 20;
 
 static_assert(sizeof(FastedNeighbor) == sizeof(int4), "one access reads a neighbour");
 
-/* Other threads write lists meanwhile, so that no near cache may answer. */
+/* Bypasses the L1 cache, because other threads write lists concurrently. */
 __device__ __forceinline__ FastedNeighbor
 read_neighbor(const FastedNeighbor *from)
 {
@@ -42,7 +42,7 @@ write_neighbor(FastedNeighbor *to, const FastedNeighbor &neighbor)
 								  __double2hiint(neighbor.dist)));
 }
 
-/* Up from a new leaf. */
+/* Inserts a neighbour into the heap, starting from the new leaf `hole`. */
 __device__ void
 sift_up(FastedNeighbor *heap, uint32_t hole, const FastedNeighbor &neighbor)
 {
@@ -59,7 +59,7 @@ sift_up(FastedNeighbor *heap, uint32_t hole, const FastedNeighbor &neighbor)
 	write_neighbor(&heap[hole], neighbor);
 }
 
-/* Down from the root, which goes. */
+/* Replaces the root of the heap by a neighbour. */
 __device__ void
 sift_down(FastedNeighbor *heap, uint32_t k, const FastedNeighbor &neighbor)
 {
@@ -88,13 +88,13 @@ sift_down(FastedNeighbor *heap, uint32_t k, const FastedNeighbor &neighbor)
 	write_neighbor(&heap[hole], neighbor);
 }
 
-/* Pairs that a warp offers: of which round, and to whose lists. */
+/* The pairs that a warp inserts into lists. */
 struct Offers
 {
 	const FastedPair *pairs;
-	unsigned long long first;	/* lane l has the pair after l others */
+	unsigned long long first;	/* lane l has pair first + l */
 	uint64_t	first_row;
-	bool		to_b;			/* to the list of b, of the same set */
+	bool		to_b;			/* insert into the list of the row of b (self-join) */
 
 	__device__ __forceinline__ uint32_t
 	row(const FastedPair &pair) const
@@ -112,7 +112,7 @@ struct Offers
 	}
 };
 
-/* What these lanes have, all for one row's list, whose lock is held. */
+/* Inserts the pairs of these lanes into the list of one row.  The caller holds its lock. */
 __device__ void
 insert(const NeighborTable &table, uint32_t row, const Offers &offers, uint32_t lanes)
 {
@@ -128,7 +128,7 @@ insert(const NeighborTable &table, uint32_t row, const Offers &offers, uint32_t 
 		else if (comes_before(neighbor, read_neighbor(heap)))
 			sift_down(heap, table.k, neighbor);
 	}
-	__threadfence();			/* who sees the length or the radius sees such a root */
+	__threadfence();			/* write the root before the length and the radius */
 	__stcg(&table.lengths[row], length);
 	if (length == table.k)
 	{
@@ -140,9 +140,9 @@ insert(const NeighborTable &table, uint32_t row, const Offers &offers, uint32_t 
 }
 
 /*
- * Is this surely not of the list?  Without the lock: the root that is seen may have been
- * replaced, but only by one that comes before it.  Where it is as far as the radius, or
- * nearer, its rank decides; so hosts of equal rows do not queue for the lock.
+ * Returns whether the neighbour certainly does not belong to the list.  No lock is needed: the root
+ * that is read may be outdated, but roots are only replaced by earlier neighbours.  If the distance
+ * equals the radius, ranks are compared, to avoid contention for the lock with many equal rows.
  */
 __device__ __forceinline__ bool
 too_far(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor)
@@ -155,7 +155,7 @@ too_far(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor
 	return neighbor.row > *(volatile uint32_t *) &table.lists[(size_t) row * table.k].row;
 }
 
-/* One lane does it for all that have the same row: candidates of a row come together. */
+/* Inserts pairs into lists.  One lane inserts the pairs of all lanes with the same row. */
 __device__ __forceinline__ void
 offer(const NeighborTable &table, const Offers &offers, const FastedPair &pair, bool mine)
 {
@@ -216,7 +216,7 @@ begin_kernel(NeighborTable table, uint32_t rows, double eps)
 	table.radii[i] = eps;
 }
 
-/* Lists of at most `room` neighbours, a power of two: as many a block as there is room. */
+/* Sorts lists of at most `room` neighbours, a power of two; kSortRoom / room lists per block. */
 __global__ void
 __launch_bounds__(kBlock)
 sort_kernel(const NeighborTable table, uint32_t rows, uint32_t room)
@@ -229,7 +229,7 @@ sort_kernel(const NeighborTable table, uint32_t rows, uint32_t room)
 		uint32_t	row = first + i / room;
 		uint32_t	place = i % room;
 
-		/* nothing comes before what is not there, so that it goes to the end */
+		/* unused entries have a negative distance, so that they are sorted to the end */
 		all[i] = row < rows && place < table.lengths[row]
 			? table.lists[(size_t) row * table.k + place] : FastedNeighbor{0, -1.0};
 	}
@@ -265,16 +265,16 @@ sort_kernel(const NeighborTable table, uint32_t rows, uint32_t room)
 	}
 }
 
-/* Two lists of a row, the farthest first, and how many of them stay, from the nearest on. */
+/* Two lists of a row, in descending order, to be merged into `mine`. */
 struct TwoLists
 {
 	FastedNeighbor *mine;
 	const FastedNeighbor *other;
 	uint32_t	length;
 	uint32_t	other_length;
-	uint32_t	stay = 0;
-	uint32_t	come = 0;		/* with those that are in both */
-	uint32_t	count = 0;		/* of both together */
+	uint32_t	stay = 0;		/* number of nearest neighbours to take from mine */
+	uint32_t	come = 0;		/* number to take from other, including duplicates */
+	uint32_t	count = 0;		/* length of the merged list */
 
 	__device__ void choose(uint32_t k);
 	__device__ void merge();
@@ -315,7 +315,10 @@ TwoLists::choose(uint32_t k)
 	}
 }
 
-/* From the farthest on: what is written was read before, for what stays has been moved away. */
+/*
+ * Merges in place, in descending order.  First moves the entries of mine that stay to the end, so
+ * that no entry is overwritten before it is read.
+ */
 __device__ void
 TwoLists::merge()
 {
@@ -344,7 +347,7 @@ TwoLists::merge()
 	}
 }
 
-/* A thread a row. */
+/* Merges lists, with one thread per row. */
 __global__ void
 __launch_bounds__(kBlock)
 merge_kernel(const FastedNeighbor *lists, const uint32_t *lengths, const NeighborTable table,
@@ -385,7 +388,7 @@ NeighborLists::allocate(Budget &budget, uint64_t rows, uint32_t k)
 		locks_.allocate(budget, rows, doing);
 		radii_.allocate(budget, rows, doing);
 		thresholds_.allocate(budget, padded_thresholds(rows), doing);
-		/* levels of so many rows, and at first the bounds of 128 buckets */
+		/* for the levels, and before that for the bounds of 128 buckets */
 		levels_.allocate(budget, padded_thresholds(rows) / 512 + 128, doing);
 	}
 }
@@ -457,7 +460,7 @@ ListReader::ListReader(NeighborLists &lists, uint32_t rows, cudaStream_t stream)
 	read_lengths(0, rows);
 }
 
-/* Waits for the device. */
+/* Reads the lengths of lists.  Waits for the device. */
 void
 ListReader::read_lengths(uint32_t first, uint32_t count)
 {
@@ -465,13 +468,13 @@ ListReader::read_lengths(uint32_t first, uint32_t count)
 				  stream_, "reading the rows' neighbors");
 }
 
-/* A window may be on its way still. */
+/* Waits, because a window may still be being copied. */
 ListReader::~ListReader()
 {
 	(void) cudaStreamSynchronize(stream_);
 }
 
-/* Begins to bring a window's rows. */
+/* Starts to copy the lists of a window that begins at row `first`. */
 void
 ListReader::fetch(Window &window, uint32_t first)
 {
@@ -488,7 +491,7 @@ ListReader::fetch(Window &window, uint32_t first)
 	window.there = false;
 }
 
-/* The window that has this row; what comes after it is on its way. */
+/* Returns the window that contains a row, and starts to copy the next one. */
 const ListReader::Window &
 ListReader::window_with(uint32_t row)
 {
@@ -507,7 +510,7 @@ ListReader::window_with(uint32_t row)
 	return window;
 }
 
-/* What is in the windows may be of these rows: they are read again. */
+/* Discards the windows, because they may contain lists that have changed. */
 void
 ListReader::add(const ListReader &from, uint32_t first, uint32_t count, FastedNeighbor *room,
 				uint32_t *room_of_lengths, size_t room_size)
@@ -532,7 +535,7 @@ ListReader::add(const ListReader &from, uint32_t first, uint32_t count, FastedNe
 		window.first = window.end = 0;
 }
 
-/* On the device the farthest come first, or they are a heap. */
+/* Lists on the device are in descending order; long ones are unsorted heaps. */
 void
 ListReader::read(uint32_t first, uint32_t count, uint32_t *lengths, FastedNeighbor *neighbors)
 {

@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * connect.h
- *	  Which rows belong together, found out on the device pair by pair.
+ *	  Connected components (FASTED_OUTPUT_CONNECTIONS) and representatives
+ *	  (FASTED_OUTPUT_KEEPERS), computed on the device.
  *
- * Each set of connected rows is a tree whose root is its least row: parent[row] <= row.
- * A pair is handed out if it united two sets; so what is handed out is a forest, and
- * of n rows at most n - 1 pairs are.
+ * Connected components are a union-find forest.  The root of a component is its lowest row, and
+ * parent[row] <= row.  A pair is returned only if it merges two components.  The returned pairs
+ * therefore form a forest, with at most n - 1 pairs for n rows.
  *
- * With core_pairs > 0 only core rows connect.  A row that has been seen to be one
- * remains one; a pair of which that is not known yet is kept open, and looked at again
- * when the join is done.  It came as one of the first core_pairs - 1 pairs of one of its
- * rows, which bounds the open pairs.  Where there is no room they are handed out.
+ * If core_pairs > 0, only core rows connect.  The count of a row never decreases, so a row that
+ * is known to be a core row remains one.  A pair is "open" if one of its rows is not known to be
+ * a core row yet.  Open pairs are stored, and processed again when the join is done.  Each is
+ * among the first core_pairs - 1 pairs of one of its rows, which bounds their number.  Open pairs
+ * that do not fit into the buffer are returned.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,26 +28,26 @@ namespace fasted
 
 struct Connecting
 {
-	/* Where rows begin in the result, and where their pairs are counted; null: nowhere. */
+	/* Numbers of the first rows in the result, and number of pairs per row (or null). */
 	uint64_t	first_row_a = 0;
 	uint64_t	first_row_b = 0;
 	uint32_t   *counts_a = nullptr;
 	uint32_t   *counts_b = nullptr;
 
-	/* What is handed out, and how many that are; "cancelled": nobody wants them. */
+	/* Returned pairs and their number.  If *cancelled is set, the results are not needed. */
 	FastedPair *pairs = nullptr;
 	unsigned long long *handed_out = nullptr;
 	const uint32_t *cancelled = nullptr;
 
-	uint32_t   *parent = nullptr;	/* of rows of a, then of those of b; null: nothing is connected */
-	uint32_t	first_b = 0;	/* where those begin; of a set with itself they are a's */
+	uint32_t   *parent = nullptr;	/* of rows of a, then of b; null: no components are computed */
+	uint32_t	first_b = 0;	/* index of the first row of b in parent; 0 in a self-join */
 	uint32_t	core_pairs = 0;
 	FastedPair *open = nullptr;
-	unsigned long long open_room = 0;
-	unsigned long long *open_count = nullptr;	/* with those that there was no room for */
-	bool		all_open = false;	/* every pair is kept so: Keepers */
+	unsigned long long open_room = 0;	/* capacity of open */
+	unsigned long long *open_count = nullptr;	/* includes pairs that did not fit */
+	bool		all_open = false;	/* store every pair as an open pair: Keepers */
 
-	/* Not all pairs are handed out as they come. */
+	/* Returns whether only selected pairs are returned. */
 	__host__ __device__ bool selects() const { return parent != nullptr || all_open; }
 };
 
@@ -53,13 +55,14 @@ class Connections
 {
 public:
 	/*
-	 * For a join of sets of so many rows; of one with itself rows_b is 0.  Unless it goes
-	 * on from the last one, every row is alone.  open_pairs: room for no more of them.
+	 * Prepares a join of sets with rows_a and rows_b rows; rows_b is 0 in a self-join.  Each row
+	 * is a component of its own, unless the join continues the previous one (problem.further).
+	 * open_pairs limits the capacity for open pairs.
 	 */
 	Connecting	begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a,
 					  uint64_t rows_b, uint64_t open_pairs, cudaStream_t stream);
 
-	/* The same room for all pairs of a join. */
+	/* Prepares a join that stores all of its pairs as open pairs, for Keepers. */
 	Connecting	keep_all(Budget &budget, uint64_t pairs, uint64_t open_pairs);
 
 private:
@@ -70,44 +73,44 @@ private:
 };
 
 /*
- * Looks again at open pairs from number "first" on, when all have been counted: those of
- * core rows connect them; what united two sets, and every other one, is handed out.
+ * Processes count open pairs from number first on, when all pairs have been counted.  Returns a
+ * pair of two core rows if it merges two components.  Returns all other pairs, too.
  */
 void launch_connect_open(const Connecting &connect, unsigned long long first, uint32_t count,
 						 cudaStream_t stream);
 
 /*
- * Which rows are kept, and the nearest of them to each other row.
+ * Representatives (FASTED_OUTPUT_KEEPERS), and the nearest representative of each other row.
  *
- * In order of rank a row is kept unless one that is kept is within eps.  All pairs of the
- * join stay on the device until it is done.  Then come rounds: a row that has no earlier
- * neighbour any more but dropped ones is kept, and later neighbours of kept rows are
- * dropped.  What is handed out is one pair for each dropped row: with its nearest
- * kept row, of several at the same distance the first by rank.
+ * In order of rank, a row becomes a representative unless an earlier representative is within eps.
+ * All pairs of the join are stored on the device until it is done.  Then rounds are run.  In each
+ * round, a row becomes a representative ("kept") if all of its earlier neighbours are dropped; and
+ * later neighbours of representatives are dropped.  One pair is returned for each dropped row: the
+ * pair with its nearest representative; if several are equally near, that of lowest rank.
  *
- * Few rounds suffice but where rows come along a path.  If rows are undecided after
- * them, all pairs are handed out whose earlier row is not dropped, and the caller goes on;
- * if there is no room for all pairs, all of them are.
+ * A few rounds suffice, unless rows form long chains.  If rows are still undecided after the last
+ * round, all pairs whose earlier row is not dropped are returned, and the caller decides.  If the
+ * buffer cannot store all pairs, all of them are returned.
  */
 
-/* Arrays by row, of the only set; null: pairs are handed out as they come. */
+/* Arrays by row.  Null pointers: representatives are not computed on the device. */
 struct Keeping
 {
 	uint32_t	rows = 0;
-	const uint32_t *rank = nullptr; /* null: rows are in order */
+	const uint32_t *rank = nullptr; /* null: the rank is the position */
 	uint8_t    *fate = nullptr;
-	uint8_t    *blocked = nullptr;	/* by an earlier row that is undecided */
-	unsigned long long *dist = nullptr; /* to the nearest kept row, its bits */
-	uint32_t   *keeper = nullptr;	/* the rank of that row */
-	uint32_t   *undecided = nullptr;	/* after each round: are there such rows? */
+	uint8_t    *blocked = nullptr;	/* an earlier neighbour is undecided */
+	unsigned long long *dist = nullptr; /* distance of the nearest representative, as bits */
+	uint32_t   *keeper = nullptr;	/* rank of the nearest representative */
+	uint32_t   *undecided = nullptr;	/* by round: not zero if rows are still undecided */
 };
 
 class Keepers
 {
 public:
 	/*
-	 * For a join of a set of so many rows with itself.  False: there is no memory, and all
-	 * pairs are to be handed out.
+	 * Prepares a self-join of a set.  Returns false if there is not enough memory; the join must
+	 * then return all pairs.
 	 */
 	bool		begin(Budget &budget, const FastedProblem &problem, uint32_t rows, Keeping *keeping,
 					  cudaStream_t stream);
@@ -123,24 +126,24 @@ private:
 	DeviceArray<uint32_t> undecided_;
 };
 
-/* When all pairs have come, and if all are there: decides as far as some rounds go. */
+/* Runs the rounds.  All pairs of the join must be stored as open pairs. */
 void launch_keep_rounds(const Keeping &keeping, const Connecting &connect,
 						unsigned long long pairs, cudaStream_t stream);
 
-/* Hands out what is needed of so many pairs from number "first" on. */
+/* Returns those of count stored pairs, from number first on, that the result needs. */
 void launch_keep_open(const Keeping &keeping, const Connecting &connect,
 					  unsigned long long first, uint32_t count, cudaStream_t stream);
 
 /*
- * Disjoint sets of rows that many threads unite at a time.
+ * Concurrent union-find.
  *
  * After J. Jaiganesh and M. Burtscher, A High-Performance Connected Components
  * Implementation for GPUs, HPDC 2018.  parent[row] <= row, and a root is its own parent.
- * Only a root is hooked, by compare-and-swap, to a lesser row; other writes shorten a way
- * up.  So what is read may be old, but is an ancestor all the same.
+ * Only roots are attached to lower rows, by compare-and-swap.  Other writes shorten paths.
+ * A value that is read may thus be outdated, but it always is an ancestor.
  */
 
-/* The root of the row's set, or what was it a moment ago; halves the way to it. */
+/* Returns the root of the row's component, possibly outdated.  Halves the path to it. */
 static __device__ __forceinline__ uint32_t
 find_root(volatile uint32_t *parent, uint32_t row)
 {
@@ -159,7 +162,7 @@ find_root(volatile uint32_t *parent, uint32_t row)
 	return row;
 }
 
-/* True: these were two sets, and this call has united them. */
+/* Merges the components of two rows.  Returns true if this call has merged two components. */
 static __device__ __forceinline__ bool
 unite_sets(uint32_t *parent, uint32_t a, uint32_t b)
 {
@@ -173,14 +176,14 @@ unite_sets(uint32_t *parent, uint32_t a, uint32_t b)
 
 		if (was == greater)
 			return true;
-		/* somebody else hooked it */
+		/* another thread has attached this root meanwhile */
 		a = find_root(parent, was);
 		b = lesser;
 	}
 	return false;
 }
 
-/* Gives every lane of a whole warp that wants one its place, counted in "counter". */
+/* Returns, for each lane of a full warp with wants, a unique index; advances *counter. */
 static __device__ __forceinline__ unsigned long long
 place_for(bool wants, unsigned long long *counter)
 {
@@ -194,7 +197,7 @@ place_for(bool wants, unsigned long long *counter)
 	return base + __popc(wanting & ((1u << lane) - 1));
 }
 
-/* Counts a pair for both rows: are both core rows by then? */
+/* Counts a pair for both of its rows.  Returns whether both are known to be core rows then. */
 static __device__ __forceinline__ bool
 count_pair(const Connecting &c, uint2 rows)
 {
@@ -207,7 +210,7 @@ count_pair(const Connecting &c, uint2 rows)
 	return a >= c.core_pairs && b >= c.core_pairs;
 }
 
-/* Called by a whole warp, whose lanes may have a pair to hand out. */
+/* Adds pairs to the returned pairs.  Must be called by a full warp; lanes may have no pair. */
 static __device__ __forceinline__ void
 hand_out_pairs(const Connecting &c, bool hand_out, FastedPair pair)
 {
@@ -220,7 +223,7 @@ hand_out_pairs(const Connecting &c, bool hand_out, FastedPair pair)
 		c.pairs[at] = pair;
 }
 
-/* Called by a whole warp: each lane that keeps one has a pair of the result. */
+/* Processes pairs of the result.  Must be called by a full warp; lanes with keep have a pair. */
 static __device__ __forceinline__ void
 connect_pairs(const Connecting &c, bool keep, uint2 rows, FastedPair pair)
 {

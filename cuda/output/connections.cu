@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * connections.cu
- *	  Memory for connections, and the pairs that were open when the join was done.
+ *	  Allocates memory for connect.h, and processes open pairs at the end of a join.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@ namespace fasted
 namespace
 {
 
-/* Open pairs at most: 4 GiB of them. */
+/* Maximum number of open pairs; they take 4 GiB. */
 constexpr uint64_t kMostOpen = (uint64_t) 256 << 20;
 
 constexpr uint32_t kBlock = 256;
@@ -51,19 +51,19 @@ connect_open_kernel(const __grid_constant__ Connecting c, unsigned long long fir
 	hand_out_pairs(c, hand_out, pair);
 }
 
-/* Over all pairs; then comes the nearest kept row of each other one. */
+/* Number of rounds that decide which rows are kept. */
 constexpr uint32_t kRounds = 32;
 
 constexpr uint8_t kOpenFate = 0;
 constexpr uint8_t kKept = 1;
 constexpr uint8_t kDropped = 2;
 
-/* A pair by the order of its rows. */
+/* A pair whose rows are ordered by rank. */
 struct Ranked
 {
 	uint32_t	earlier;
 	uint32_t	later;
-	uint32_t	rank;			/* of the earlier one */
+	uint32_t	rank;			/* rank of the earlier row */
 };
 
 __device__ __forceinline__ Ranked
@@ -77,14 +77,14 @@ ranked(const Keeping &k, const Connecting &c, const FastedPair &pair)
 	return rank_a < rank_b ? Ranked{a, b, rank_a} : Ranked{b, a, rank_b};
 }
 
-/* Distances are not negative: their bits are in their order. */
+/* Returns a distance as an integer.  Distances are not negative, so the order is the same. */
 __device__ __forceinline__ unsigned long long
 bits_of(double dist)
 {
 	return (unsigned long long) __double_as_longlong(dist);
 }
 
-/* Drops later neighbours of kept rows, blocks those of undecided ones. */
+/* Drops the later neighbours of kept rows, and blocks the later neighbours of undecided rows. */
 __global__ void
 __launch_bounds__(kBlock)
 block_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
@@ -107,7 +107,7 @@ block_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecti
 	}
 }
 
-/* Keeps what nothing blocks. */
+/* Keeps rows that are not blocked. */
 __global__ void
 __launch_bounds__(kBlock)
 keep_kernel(const __grid_constant__ Keeping k, uint32_t round)
@@ -125,7 +125,7 @@ keep_kernel(const __grid_constant__ Keeping k, uint32_t round)
 		k.fate[row] = kKept;
 }
 
-/* How far the nearest kept row is; then (by_rank) which one it is. */
+/* Finds the distance of the nearest kept row; or, if by_rank, its rank, given the distance. */
 __global__ void
 __launch_bounds__(kBlock)
 nearest_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
@@ -178,7 +178,7 @@ hand_out_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Conne
 
 }								/* namespace */
 
-/* Memory that others need is left to them: open pairs do with little, or none. */
+/* Takes at most half of the remaining memory, and ignores failures: open pairs are optional. */
 void
 Connections::allocate_open(Budget &budget, uint64_t pairs)
 {
@@ -201,7 +201,7 @@ Connections::begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a
 	if (rows == 0)
 		return connect;
 	parent_.make_room(budget, rows, "allocating device memory for the rows' connections");
-	/* a bound on the pairs of which a row is not known to be a core row: connect.h */
+	/* the bound on the number of open pairs, see connect.h */
 	if (wanted > 1)
 		allocate_open(budget, rows * std::min<uint64_t>(wanted - 1, rows));
 	if (!problem.further)
@@ -270,7 +270,7 @@ Keepers::begin(Budget &budget, const FastedProblem &problem, uint32_t rows, Keep
 	check_cuda(cudaMemsetAsync(blocked_.get(), 0, rows, stream), doing);
 	check_cuda(cudaMemsetAsync(dist_.get(), 0xff, rows * sizeof(unsigned long long), stream), doing);
 	check_cuda(cudaMemsetAsync(keeper_.get(), 0xff, rows * sizeof(uint32_t), stream), doing);
-	/* undecided, as long as no round has said otherwise */
+	/* rows are undecided until a round has decided all of them */
 	check_cuda(cudaMemsetAsync(undecided_.get(), 0xff, (kRounds + 1) * sizeof(uint32_t), stream),
 			   doing);
 	*keeping = {rows, problem.ranks != nullptr ? rank_.get() : nullptr, fate_.get(),

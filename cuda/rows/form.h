@@ -292,7 +292,8 @@ private:
  * A projected row has `width` components.  All but the last are the products of the row's image w =
  * s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of the
  * rest of w.  Two projected rows are not further apart than their images, up to the errors in
- * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  In names, "short" means projected.
+ * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  In names, "short" means
+ * projected.
  */
 
 /* The possible numbers of components of a projected row. */

@@ -217,8 +217,8 @@ enum class Criterion
  * filter.
  *
  * The product of two folded rows, one of each kind (first and second operand), is n_x + n_y - p -
- * 1. It is negative if and only if the pair is a candidate (doc/internals/bound-int8.md, section 9). The
- * kernel therefore needs no comparison with thresholds.
+ * 1. It is negative if and only if the pair is a candidate (doc/internals/bound-int8.md, section
+ * 9). The kernel therefore needs no comparison with thresholds.
  *
  * A row's values lie in blocks of 8 rows x 16 bytes, as the tensor cores read them without a
  * swizzle.  The blocks of eight rows are contiguous, so any multiple of eight rows is a single

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * choice.cu
- *	  In which form are two sets joined: INT8, FP16, or short rows?
+ *	  Chooses the form in which two sets are joined: INT8, FP16, or projected rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,37 +20,39 @@ namespace
 constexpr size_t kSampleCandidates = 262144;
 
 /*
- * Operations a second and multiprocessor in FP16, and nanoseconds that a pair of
- * rows takes at least, at about the rates that an NVIDIA H200 keeps (bench/kernel).
+ * Cost model, measured on an NVIDIA H200 (bench/kernel): FP16 operations per second and
+ * multiprocessor, and the minimum time for a pair of rows in ns.
  */
 constexpr double kRateWgmma = 5.0e12;
 constexpr double kRateMma = 2.4e12;
-constexpr double kRateFp64 = 4.0e11;	/* in FP64 */
+constexpr double kRateFp64 = 4.0e11;	/* FP64 operations */
 constexpr double kTilePerPair = 1.2e-5;
 
-/* The same where thresholds are folded in (row_table.h), as bytes of a row with them. */
+/* The same if thresholds are folded into rows (row_table.h): bytes of a row per second. */
 constexpr double kRateFolded = 6.5e12;
-constexpr double kFoldedPerPair = 0.012;	/* at least, nanoseconds and multiprocessor */
+constexpr double kFoldedPerPair = 0.012;	/* minimum per pair, in ns times multiprocessors */
 
-/* The recheck of a candidate: both rows from memory, and what is the same for all. */
+/* Recheck of a candidate: bytes per second to read both rows, and a constant time in ns. */
 constexpr double kBytesPerSecond = 3.0e12;
 constexpr double kRecheckEach = 0.3;
 
 /*
- * A form suits if the recheck of vain candidates takes at most this part of the
- * filter's time.  So few in the sample say nothing.
+ * A form suits if rechecking false candidates takes at most kVainShare of the filter's time.
+ * Up to kFewVain false candidates in a sample are not significant.
  */
 constexpr double kVainShare = 0.25;
 constexpr uint64_t kFewVain = 32;
 
 /*
- * Nanoseconds and multiprocessor that a pair of short rows takes at least: what a tile of
- * 64 numbers a row takes, of which the products are the lesser part.
+ * Minimum time for a pair of projected rows, in ns times multiprocessors.  It is the time for tiles
+ * of 64 dimensions, where the products take the smaller part.
  */
 constexpr double kShortPerPair = 0.025;
 
-/* Where so many pairs are candidates, more numbers a row do not help. */
+/* If this share of pairs are candidates, a larger reduced dimension does not help. */
 constexpr double kHopeless = 0.1;
+
+/* Returns the estimated time of the filter for a pair of rows, in ns. */
 
 double
 nanoseconds_to_multiply(const RoundSettings &settings, const FormKind &kind, bool folds)
@@ -67,7 +69,7 @@ nanoseconds_to_multiply(const RoundSettings &settings, const FormKind &kind, boo
 		return std::max(fold_shape(bytes).bytes / kRateFolded * 1e9, kFoldedPerPair)
 			/ settings.device.multiprocessors;
 
-	/* as many FP16 operations a pair as a row has bytes; INT8 takes half the time */
+	/* FP16 needs as many operations per pair as a row has bytes; INT8 rows have half the bytes */
 	return std::max(operations / (settings.device.multiprocessors * rate) * 1e9, least);
 }
 
@@ -86,11 +88,12 @@ nanoseconds_a_pair(const RoundSettings &settings, const FormKind &kind, bool fol
 }
 
 /*
- * Nearest rows of a set in itself.  A row whose radius leaves r candidates in all columns
- * has so many in proportion, until it has met k n / r columns and its radius shrinks; but
- * no sooner than after the first block, for columns are met a block at a time.  Where rows
- * have met a part f of the others, r is kMoreLater k / f at most.  When pairs meet once,
- * radii shrink a little, which leaves kLeftOnce of the candidates.
+ * Cost model of a self-join for nearest neighbours, with n columns.  Suppose the radius of a row
+ * would leave r candidates in all columns.  The number of candidates is proportional to the number
+ * of columns until the row has been compared with k n / r columns; then its radius shrinks.  It
+ * does not shrink before the end of the first block of columns.  After a row has been compared
+ * with a share f of the columns, r is at most kMoreLater k / f.  If pairs are compared once, radii
+ * shrink slightly, which leaves kLeftOnce of the candidates.
  */
 constexpr double kMoreLater = 1.2;
 constexpr double kLeftOnce = 0.6;
@@ -100,18 +103,18 @@ constexpr double kMostPart = 1.0 / 3;
 constexpr uint32_t kLeastToMeet = 8192;
 constexpr double kMuchWorse = 3;
 
-/* For the test that the tests meet rows that meet once. */
+/* For tests: always compare each pair once, so that this case is covered. */
 #ifdef FASTED_TEST_MEET_ONCE
 constexpr bool kAlwaysOnce = true;
 #else
 constexpr bool kAlwaysOnce = false;
 #endif
 
-/* Nanoseconds: to write a candidate down, recheck it and offer it to lists. */
+/* Cost of a candidate (storing, rechecking, and adding it to lists): bytes per second, and ns. */
 constexpr double kNearBytesPerSecond = 5.0e12;
 constexpr double kNearEach = 0.7;
 
-/* Candidates of a row that meets so many of n columns. */
+/* Returns the estimated candidates of a row that is compared with `columns` of n columns. */
 double
 candidates_at(double columns, double n, double k, double r)
 {
@@ -120,7 +123,7 @@ candidates_at(double columns, double n, double k, double r)
 	return r * block / n + k * std::log(columns / block);
 }
 
-/* The same of all rows; r of a part of them is made of its candidates. */
+/* The average over all rows; r of each part of the rows is derived from its candidates. */
 double
 candidates_at(double columns, double n, double k, const CandidateCounts &counts)
 {
@@ -135,7 +138,7 @@ candidates_at(double columns, double n, double k, const CandidateCounts &counts)
 	return sum;
 }
 
-/* Candidates of a row when pairs meet once, where none has more than `most` in all columns. */
+/* The same if each pair is compared once, and no row has more than `most` in all columns. */
 double
 candidates_once(double most, const CandidateCounts &counts)
 {
@@ -146,7 +149,7 @@ candidates_once(double most, const CandidateCounts &counts)
 	return kLeftOnce * sum;
 }
 
-/* What there is to sample. */
+/* Returns the rows from which to take a sample. */
 SpreadRows
 rows_of(const FormRequest &request)
 {
@@ -181,8 +184,8 @@ worst_look_again(const CandidateCounts &candidates, uint32_t k)
 }
 
 /*
- * All pairs once take `once` for each row; those with the first ones 2 f times that
- * besides.
+ * The filter takes `once` per row to compare each pair once, and 2 f times that in addition to
+ * compare all rows with a share f of the rows first.
  */
 uint32_t
 rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows, uint32_t k,
@@ -242,7 +245,7 @@ SampleJoin::take(const FormRequest &request, cudaStream_t stream)
 	sample_.take(rows_of(request), stream);
 }
 
-/* Waits until it is done. */
+/* Joins the sample in a form, and waits until the join is done. */
 SampleJoin::Found
 SampleJoin::join(const std::shared_ptr<Form> &form, double eps, cudaStream_t stream)
 {
@@ -271,7 +274,7 @@ SampleJoin::join(const std::shared_ptr<Form> &form, double eps, cudaStream_t str
 		rounds_.pump();
 		usleep(10);
 	}
-	/* a pool would not know that samples are still in the form */
+	/* release the form, so that it can be reused */
 	for (FilterRows &filter : filter_)
 		filter.forget();
 	return {self_ ? 0.5 * n * (n - 1) : n * task.b.table.rows,
@@ -279,7 +282,7 @@ SampleJoin::join(const std::shared_ptr<Form> &form, double eps, cudaStream_t str
 		rounds_.totals().pairs - before.pairs};
 }
 
-/* Where the filter sees directions, or rounded rows; null: it sees the rows. */
+/* Returns the buffer for directions (cosine) or rounded rows (doubles); null if not needed. */
 Directions *
 FormChooser::directions()
 {
@@ -297,7 +300,7 @@ FormChooser::short_rows(cudaStream_t stream)
 	return short_rows_.get();
 }
 
-/* Directions of the rows, found now or by the last search; null: there are none. */
+/* Returns a projection for these rows, new or from the last call; null if none is found. */
 std::shared_ptr<const Projection>
 FormChooser::projection(const FormRequest &request, cudaStream_t stream)
 {
@@ -316,7 +319,7 @@ FormChooser::projection(const FormRequest &request, cudaStream_t stream)
 	if (fit_ == nullptr)
 		fit_.reset(new ProjectionFit(budget_, settings_.dimensions, settings_.short_bytes / 2));
 
-	/* not the rows that SampleJoin has, to which directions would fit too well */
+	/* use other rows than SampleJoin, to avoid overfitting */
 	SpreadRows	rows = rows_of(request).at_most(fit_->most_rows());
 	Projection *found = projections_.front().get();
 
@@ -329,7 +332,7 @@ FormChooser::projection(const FormRequest &request, cudaStream_t stream)
 	return nullptr;
 }
 
-/* Forms that no set is in any more are used again: to make one takes a millisecond. */
+/* Returns a form that no set uses, or a new one.  Reuse is faster: creating one takes 1 ms. */
 std::shared_ptr<Form>
 FormChooser::unused_form(FormKind kind, cudaStream_t stream)
 {
@@ -346,7 +349,7 @@ FormChooser::unused_form(FormKind kind, cudaStream_t stream)
 	return forms_.back();
 }
 
-/* The form of this kind that is found from the rows, now or before; a short one, or none. */
+/* Returns a form of this kind for these rows, new or existing; null if there is no projection. */
 std::shared_ptr<Form>
 FormChooser::find(FormKind kind, const FormRequest &request, cudaStream_t stream)
 {
@@ -393,7 +396,7 @@ FormChooser::suits(const std::shared_ptr<Form> &form, const FormRequest &request
 
 	SampleJoin::Found found = sample_->join(form, request.eps, stream);
 
-	/* a short one, if no full form would be faster, were there nothing to recheck */
+	/* a projected form suits if it is faster than INT8 in all dimensions without any recheck */
 	if (form->kind().width > 0)
 		return nanoseconds_a_pair(settings_, form->kind(), request.folds,
 								  found.candidates / found.compared)
@@ -406,7 +409,7 @@ FormChooser::suits(const std::shared_ptr<Form> &form, const FormRequest &request
 	return vain <= kFewVain || vain <= most * found.compared;
 }
 
-/* Two sets: the form that both are in, or that one can be brought into; or none. */
+/* Join of two sets: returns the form of the larger set if it suits both sets, or null. */
 std::shared_ptr<Form>
 FormChooser::form_at_hand(const FormRequest &request, cudaStream_t stream)
 {
@@ -415,13 +418,13 @@ FormChooser::form_at_hand(const FormRequest &request, cudaStream_t stream)
 
 	if (form == nullptr || (!request.to_choose && form->precision() != request.precision))
 		return nullptr;
-	/* how good a short form is depends on eps, too */
+	/* whether a projected form suits depends on eps, too */
 	if (request.a.form == request.b.form && (form->kind().width == 0 || settings_.forced_width > 0))
 		return form;
 	return suits(form, request, stream) ? form : nullptr;
 }
 
-/* Takes a short form if that is faster than a full one, which takes so long a pair. */
+/* Chooses a projected form if it is faster than a full form, which takes `full` ns per pair. */
 void
 FormChooser::try_short(const FormRequest &request, double full, Choice *choice,
 					   cudaStream_t stream)
@@ -442,7 +445,7 @@ FormChooser::try_short(const FormRequest &request, double full, Choice *choice,
 		if (form == nullptr)
 			return;
 
-		/* from here on only a join of the sample */
+		/* trying the next one costs less: only a join of the sample */
 		least = request.least_saved / 8;
 
 		SampleJoin::Found found = sample_->join(form, request.eps, stream);
@@ -479,7 +482,7 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 		|| settings_.dimensions > kMostDimensionsInt8)
 		return choice;
 
-	/* from all rows, for they will be used for all of them */
+	/* find the form from all rows, not from the sample, because all rows will use it */
 	std::shared_ptr<Form> int8 = find({Precision::kInt8}, request, stream);
 	SampleJoin::Found fp16_found;
 	SampleJoin::Found int8_found;

@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * choice.h
- *	  In which form are two sets joined: INT8, FP16, or short rows?
+ *	  Chooses the form (encoding) in which two sets are joined: INT8, FP16, or projected rows.
  *
- * One set with itself has a form of its own.  Two sets that are in one form stay
- * there.  If the larger one has a form that suits both, the other one is brought
- * into it; else one is found from both.  Whether a form suits, and which precision
- * is faster, a join of a sample tells: INT8 multiplies at twice the rate, but moves
- * rows further, so that more pairs have to be rechecked.  Short rows (form.h) are
- * faster still, with still more to recheck.
+ * A form is found for each self-join.  If two sets have the same form already, it is used again.
+ * If the form of the larger set suits both sets, the smaller set is encoded in that form.
+ * Otherwise a form is found from both sets.
+ *
+ * A join of a sample determines whether a form suits, and which precision is faster.  INT8 is
+ * multiplied at twice the rate of FP16, but its quantisation error is larger, so that more pairs
+ * have to be rechecked.  Rows projected to reduced dimensions ("short rows", form.h) are even
+ * faster, with even more pairs to recheck.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,17 +25,17 @@
 namespace fasted
 {
 
-/* Fewer pairs than this are joined in FP16 before a sample would tell. */
+/* With fewer pairs, joining them in FP16 is faster than joining a sample. */
 constexpr double kLeastPairsForChoice = 16384.0 * 16383.0 / 2;
 
-/* Nanoseconds: to find directions and try short forms takes a tenth of that. */
+/* Minimum time to save, in ns, to try projections; finding and trying them takes a tenth of it. */
 constexpr double kLeastSavedForShort = 0.08e9;
 
-/* A set's rows, their number as Form::find has it, and the form they are in, if any. */
+/* The rows of a set, and the form in which they are encoded, or null. */
 struct FormedRows
 {
 	RowTable	rows;
-	uint64_t	content;
+	uint64_t	content;		/* identifies the rows, see Form::find */
 	std::shared_ptr<Form> form;
 };
 
@@ -42,50 +44,53 @@ struct FormRequest
 	FormedRows	a;
 	FormedRows	b;
 	bool		self;			/* a is b */
-	bool		afresh;			/* not in a form that other joins left */
+	bool		afresh;			/* do not reuse a form of earlier joins */
 	double		eps;
-	bool		to_choose;		/* else precision */
+	bool		to_choose;		/* choose the precision; false: use `precision` */
 	Precision	precision;
-	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
-	double		least_saved = kLeastSavedForShort;	/* to try short forms */
-	bool		folds = false;	/* thresholds go into INT8 rows that are short (row_table.h) */
+	double		least_pairs = kLeastPairsForChoice; /* minimum number of pairs to take a sample */
+	double		least_saved = kLeastSavedForShort;	/* minimum time to save, to try projections */
+	bool		folds = false;	/* thresholds are folded into small INT8 rows (row_table.h) */
 };
 
 struct Choice
 {
 	std::shared_ptr<Form> form;
-	bool		sampled = false;	/* else there was no need, or no room */
-	uint64_t	candidates_fp16 = 0;	/* in the sample */
+	bool		sampled = false;	/* false: no sample was needed, or none possible */
+	uint64_t	candidates_fp16 = 0;	/* number of candidates in the sample */
 	uint64_t	candidates_int8 = 0;
-	uint64_t	candidates_short[2] = {0, 0};	/* of each width; not tried: 0 */
-	uint64_t	candidates = 0; /* in the form that was chosen */
+	uint64_t	candidates_short[2] = {0, 0};	/* for each reduced dimension; 0 if not tried */
+	uint64_t	candidates = 0; /* in the chosen form */
 	uint64_t	pairs = 0;
 };
 
 /*
- * Nearest rows of a set in itself: how many rows shall all meet first, so that they have
- * good radii, before each pair of rows meets once, for both of their lists?  0: every row
- * had better meet all others; kMeetNone: radii are good as they are.  candidates: of first
- * radii, if pairs met once.  divided: the answer is 0 or kMeetNone, for slices.
+ * Strategy of a self-join for nearest neighbours.  Returns the number of rows with which all rows
+ * are compared first, to get small radii; then each pair is compared once, for both lists.  0: it
+ * is faster to compare every row with all others.  kMeetNone: the first radii are small enough to
+ * compare each pair once immediately.
+ *
+ * candidates: estimate with the first radii, if pairs are compared once.  divided: the join is a
+ * slice, and the result is 0 or kMeetNone.
  */
 constexpr uint32_t kMeetNone = UINT32_MAX;
 uint32_t	rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows,
 							   uint32_t k, const CandidateCounts &candidates, bool divided);
 
 /*
- * Have the rows of the last kWorstParts of the places so much worse first radii than others
- * that they had better look once more, among themselves?
+ * Returns whether the last kWorstParts of the rows, which are sorted by radius, have so much worse
+ * first radii than the others that these should be computed again, among these rows.
  */
 constexpr uint32_t kWorstParts = kCountParts * 6 / 32;
 bool		worst_look_again(const CandidateCounts &candidates, uint32_t k);
 
-/* Joins samples of two sets, or of one, in forms that are tried. */
+/* Joins samples of two sets, or of one set with itself, in the forms that are tried. */
 class SampleJoin
 {
 public:
 	struct Found
 	{
-		double		compared;	/* pairs of rows */
+		double		compared;	/* number of row pairs */
 		uint64_t	candidates;
 		uint64_t	pairs;
 	};
@@ -106,13 +111,13 @@ private:
 class FormChooser
 {
 public:
-	/* settings.row_bytes: the most, in any form.  may_sample: there is room for a sample. */
+	/* settings.row_bytes: maximum of all forms.  may_sample: memory is reserved for a sample. */
 	FormChooser(Budget &budget, const RoundSettings &settings, bool may_sample)
 		: budget_(budget), settings_(settings), may_sample_(may_sample)
 	{
 	}
 
-	/* Device memory that it takes for forms that are tried. */
+	/* Returns the number of bytes of device memory for the forms that are tried. */
 	static size_t form_bytes(const RoundSettings &settings)
 	{
 		size_t		directions = settings.direction_bytes;
@@ -130,14 +135,14 @@ public:
 	}
 
 	/*
-	 * Waits for the device, some milliseconds, where it takes a sample: not if the last
-	 * request that it took one for was the same.
+	 * Chooses a form.  If it takes a sample, it waits some milliseconds for the device.  It takes
+	 * no sample if the last request with a sample was the same.
 	 */
 	Choice		choose(const FormRequest &request, cudaStream_t stream);
 
 private:
 	Directions *directions();
-	/* What a sample was taken for, and found. */
+	/* The last request with a sample, and its result. */
 	struct Sampled
 	{
 		uint64_t	a;
@@ -166,14 +171,14 @@ private:
 	Budget	   &budget_;
 	RoundSettings settings_;
 	bool		may_sample_;
-	std::unique_ptr<Directions> directions_;	/* before the forms, which read these */
+	std::unique_ptr<Directions> directions_;	/* destroyed after the forms, which read these */
 	std::unique_ptr<ShortRows> short_rows_;
 	std::unique_ptr<ProjectionFit> fit_;
-	std::vector<std::shared_ptr<Projection>> projections_;	/* the first one is the last found */
+	std::vector<std::shared_ptr<Projection>> projections_;	/* the most recent one is first */
 	std::vector<std::shared_ptr<Form>> forms_;
-	std::unique_ptr<SampleJoin> sample_;	/* from the first one on */
+	std::unique_ptr<SampleJoin> sample_;	/* created for the first sample */
 	Sampled		sampled_ = {};
-	bool		taken_ = false; /* the sample is of the request in hand */
+	bool		taken_ = false; /* the sample was taken for the current request */
 };
 
 }								/* namespace fasted */

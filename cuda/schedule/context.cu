@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * context.cu
- *	  A GPU, the memory that may be taken there, and what its joins share.
+ *	  Contexts: choice of kernels, division of memory, and the steps that start a join.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,21 +21,21 @@ namespace
 {
 
 constexpr size_t kStagingBytes = (size_t) 2 << 20;
-constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* of staged rows */
-constexpr size_t kDirectionBytes = (size_t) 32 << 20;	/* they stay in the L2 cache */
-constexpr uint64_t kMostCandidates = (uint64_t) 8 << 20;	/* 320 MiB in all */
+constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* maximum size of a chunk of rows */
+constexpr size_t kDirectionBytes = (size_t) 32 << 20;	/* fits into the L2 cache */
+constexpr uint64_t kMostCandidates = (uint64_t) 8 << 20;	/* all buffers take 320 MiB */
 
-/* For tests: from here on short rows are of the greater width. */
+/* For tests: if rows have more dimensions, the larger reduced dimension is used. */
 constexpr uint32_t kForcedWide = 96;
 
-/* Pairs from which on thresholds are folded into rows, and tiles may be large. */
+/* Minimum numbers of pairs and rows for folding thresholds into rows, and for large tiles. */
 constexpr double kLeastToFold = 5e8;
 constexpr uint64_t kLeastRowsToFold = 8192;
 
-/* Sets that must be there together at least, of one row each. */
+/* There must be memory for at least this many sets of one row each. */
 constexpr int kLeastSets = 3;
 
-/* Where a context may take what it likes, others should find something too. */
+/* Share of the free memory that a context may use; the rest is left to other processes. */
 constexpr double kShareOfFree = 0.9;
 
 bool
@@ -51,7 +51,7 @@ SetShape::bytes(uint64_t rows) const
 {
 	if (rows == 0)
 		return 0;
-	/* 8 bytes beside them: what is counted and connected, or ranks */
+	/* the two 32-bit arrays are counts and connections, or ranks */
 	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
 		+ RowLabels::bytes(rows) + GroupTiles::bytes(rows)
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
@@ -130,7 +130,7 @@ Context::choose_kernel()
 	if (options.approximate && options.filter != FASTED_FILTER_FP64)
 		settings_.criterion = Criterion::kPaper;
 
-	/* not yet chosen: FP16, the larger one */
+	/* if the format is not chosen yet, assume FP16, which is larger */
 	settings_.row_bytes = row_bytes(options.dimensions, precision_of(settings_.criterion));
 	most_row_bytes_ = settings_.row_bytes;
 	settings_.kernel = Kernel::kMma;
@@ -139,7 +139,7 @@ Context::choose_kernel()
 		settings_.kernel = Kernel::kWgmma;
 }
 
-/* What thresholds may be folded into: INT8 rows of a few dimensions, or short ones. */
+/* Returns the size of rows into which thresholds may be folded: small INT8 or projected rows. */
 static uint32_t
 bytes_to_fold(const RoundSettings &settings, bool int8)
 {
@@ -150,7 +150,7 @@ bytes_to_fold(const RoundSettings &settings, bool int8)
 	return bytes <= kMostFolded ? bytes : settings.short_bytes > 0 ? kMostWidth : 0;
 }
 
-/* Short forms are chosen by samples, which are to be there for them, or forced. */
+/* Decides whether rows may be projected to reduced dimensions; this needs samples, or is forced. */
 void
 Context::plan_short_forms(size_t whole, bool may_sample)
 {
@@ -174,7 +174,7 @@ Context::round_bytes() const
 	return Rounds::bytes(device, candidates_, settings_.criterion == Criterion::kPaper);
 }
 
-/* So much memory between candidates, of which there may be fewer now, and rows. */
+/* Divides memory (bytes) between candidates and rows.  May reduce the number of candidates. */
 void
 Context::divide(size_t memory)
 {
@@ -187,8 +187,9 @@ Context::divide(size_t memory)
 }
 
 /*
- * Divides the memory between candidates, samples, and rows.  Whether there are samples
- * does not depend on what others hold: slices must choose the same form everywhere.
+ * Divides the memory between candidates, samples and rows.  `whole` is the total memory of the
+ * device, or the limit if that is less.  Whether samples are taken must not depend on the free
+ * memory, because all processes must choose the same form for the slices of a join.
  */
 void
 Context::divide_memory(size_t whole)
@@ -212,15 +213,15 @@ Context::divide_memory(size_t whole)
 	least_ = kLeastSets * shape_for(1).bytes(1);
 	if (least_ > room_)
 		fail(FASTED_OUT_OF_DEVICE_MEMORY,
-			 "%.1f MiB of device memory are too few for rows of %u dimensions: "
-			 "%.1f MiB are needed at least. Raise the limit on GPU memory, or "
+			 "%.1f MiB of device memory are not sufficient for rows of %u dimensions, "
+			 "which need at least %.1f MiB\nRaise the limit on GPU memory, or "
 			 "let other users of the GPU finish.",
 			 budget.limit / 1048576.0, options.dimensions,
 			 (fixed_ + round_bytes() + least_) / 1048576.0);
 	chooser_.reset(new FormChooser(budget, settings_, may_sample));
 }
 
-/* Chunks are large, unless the memory is small or few rows are expected. */
+/* Returns the shape of a set.  Chunks are large unless memory is small or few rows are expected. */
 SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
@@ -292,7 +293,7 @@ Context::keep_to_what_is_left()
 	return true;
 }
 
-/* No more room for candidates than there can be, but some for each warp. */
+/* Allocates buffers for rounds, at most for all pairs plus one chunk per warp. */
 void
 Context::allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b)
 {
@@ -311,7 +312,7 @@ Context::allocate_rounds(const FastedProblem &problem, const Set &a, const Set &
 					nearest || fasted_hands_out_pairs(&problem));
 }
 
-/* The eps by which a filter is chosen; for nearest rows about their distance. */
+/* Returns the eps for choosing a filter; for nearest neighbours, a typical distance of theirs. */
 double
 Context::choice_eps(const FastedProblem &problem, const Set &a, const Set &b)
 {
@@ -350,7 +351,7 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 	return choice.form;
 }
 
-/* Do thresholds go into the rows, if they fit?  Not where joins are small. */
+/* Returns whether thresholds may be folded into rows.  Small joins do not use this. */
 bool
 Context::may_fold(const FastedProblem &problem, const Set &a, const Set &b) const
 {
@@ -361,7 +362,7 @@ Context::may_fold(const FastedProblem &problem, const Set &a, const Set &b) cons
 		|| always_folds();
 }
 
-/* Brings both sets into one form, and has their thresholds. */
+/* Quantises both sets in the same form, and computes their thresholds. */
 void
 Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 {
@@ -406,7 +407,7 @@ Context::take_groups(const FastedProblem &problem, Set &a, Set &b)
 
 	if (problem.groups != nullptr
 		&& !fasted_groups_are_valid(problem.groups, problem.ngroups, a.rows(), b.rows(), self))
-		fail(FASTED_INTERNAL, "the groups are not in order");
+		fail(FASTED_INTERNAL, "partitions are not in ascending order");
 	a.take_groups(problem, 0, rounds.stream());
 	if (!self)
 		b.take_groups(problem, 1, rounds.stream());
@@ -428,7 +429,7 @@ Context::task_for(const FastedProblem &problem, const Set &a, const Set &b)
 	return task;
 }
 
-/* What becomes of the pairs. */
+/* Prepares counts, connections or representatives, depending on the output of the join. */
 void
 Context::begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task)
 {
@@ -450,7 +451,7 @@ Context::begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *ta
 											 tuning.open_pairs);
 }
 
-/* Another slice of the join before: rows are in the order that it found, or cut. */
+/* Returns whether this is another slice of the previous join, so that row orders are reused. */
 bool
 Context::is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const
 {
@@ -458,7 +459,7 @@ Context::is_next_slice(const FastedProblem &problem, const Set &a, const Set &b)
 		&& look_.content_a == a.content() && look_.content_b == b.content();
 }
 
-/* What lies before rounds in which rows of both sets meet. */
+/* Starts the steps before the rounds. */
 void
 Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 {
@@ -468,7 +469,7 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 		return;
 	}
 	if (problem.further && &a == &b)
-		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
+		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
 	look_.form.reset();
 	prepare(problem, a, b);
 	if (!scalars_)
@@ -477,15 +478,15 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	look_.either = false;
 	take_near_task();
 	launch_usual_rho(look_.task.near, rounds.stream());
-	prepare_timed_ = true;		/* not until the rows have first radii */
+	prepare_timed_ = true;		/* preparation ends when the rows have first radii */
 	look_.timed = true;
-	/* where a has few rows, it is not worth it to order both sides by keys */
+	/* if a has few rows, sorting both sides by keys takes longer than it saves */
 	if (!problem.further && wants_first_radii(a.rows(), b.rows(), problem.k))
 		look_.step = problem.groups == nullptr && a.rows() >= b.rows() / 2
 			? LookStep::kKeysOfA : LookStep::kRadii;
 }
 
-/* Lists, empty or as they are, and what makes radii small before the rounds. */
+/* Starts a join for nearest neighbours: prepares the lists, and the steps before the rounds. */
 void
 Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 {
@@ -504,14 +505,14 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 	if (compared)
 		begin_look(problem, a, b);
 	else
-		look_.task.b.table.rows = 0;	/* a row alone does not meet itself */
+		look_.task.b.table.rows = 0;	/* a single row is not compared with itself */
 	look_.number = joins_;
 	look_.content_a = a.content();
 	look_.content_b = b.content();
 	joining = true;
 }
 
-/* After rows were put in another order. */
+/* Updates the task after the order of rows has changed. */
 void
 Context::take_near_task()
 {
@@ -524,8 +525,8 @@ Context::take_near_task()
 }
 
 /*
- * Where pairs meet once, the last rows have the largest radii, and slices with them take longest:
- * these come first, so that no device waits for them at the end.
+ * Reverses the order of slices.  If each pair is compared once, rows are sorted by radius, so that
+ * the last slices take longest.  They are joined first, so that no device waits at the end.
  */
 void
 Context::take_worst_first()
@@ -537,7 +538,7 @@ Context::take_worst_first()
 	task.slice = first;
 }
 
-/* The rows that look: all, or the worst ones at one another. */
+/* Returns the task of the steps before the rounds, for all rows or the worst rows only. */
 NearTask
 Context::looking() const
 {
@@ -554,7 +555,7 @@ Context::looking() const
 	return task;
 }
 
-/* Launches what this step does with some more of its rows; false: with none, all are done. */
+/* Launches the current step for some more rows.  Returns false if no rows are left. */
 bool
 Context::launch_piece(uint32_t rows)
 {
@@ -578,7 +579,7 @@ Context::launch_piece(uint32_t rows)
 	return true;
 }
 
-/* All rows have keys: their order is that of neighbourhoods for a while. */
+/* When all rows have keys: sorts rows by keys, for the computation of first radii. */
 void
 Context::take_keys()
 {
@@ -590,7 +591,7 @@ Context::take_keys()
 	launch_cells(looking(), rounds.stream());
 }
 
-/* Of one set in the order of radii: the last rows again, the others stay where they are. */
+/* Repeats the steps for the last rows of a set that is sorted by radius, the worst rows. */
 void
 Context::begin_second_look()
 {
@@ -604,7 +605,7 @@ Context::begin_second_look()
 			   "ordering rows");
 }
 
-/* One set: rows by their radii, as they would meet once, and how many candidates then. */
+/* Self-join: sorts rows by radius, and estimates the candidates if each pair is compared once. */
 void
 Context::count_candidates()
 {
@@ -623,7 +624,7 @@ Context::count_candidates()
 	look_.piece.record(stream);
 }
 
-/* The order in which every row meets all others. */
+/* Restores the row order for comparing every row with all others. */
 void
 Context::order_as_before()
 {
@@ -635,10 +636,11 @@ Context::order_as_before()
 	take_near_task();
 }
 
+/* Returns how many rows of b to compare first: see rows_to_meet_first. */
 uint32_t
 Context::rows_first(const CandidateCounts &candidates)
 {
-	/* where only rows of a group meet, each row meets all of its own */
+	/* in a partitioned join, each row is compared with its whole partition */
 	if (look_.form == nullptr || look_.a != look_.b || look_.task.groups != nullptr)
 		return 0;
 	if (look_.met)
@@ -647,7 +649,7 @@ Context::rows_first(const CandidateCounts &candidates)
 							  look_.task.near.table.k, candidates, look_.task.slices > 1);
 }
 
-/* All rows meet so many of b first; or each pair of rows meets, once. */
+/* Starts the rounds: for the first rows of b; or, if first is kMeetNone, for each pair once. */
 void
 Context::begin_near_rounds(uint32_t first)
 {
@@ -674,7 +676,7 @@ Context::begin_near_rounds(uint32_t first)
 		rounds.foresee(look_.further->rows());
 }
 
-/* The next step, or a part of it, if the device has done with the last one. */
+/* Launches (a part of) the next step if the previous one is complete.  Returns true if all are. */
 bool
 Context::look_further()
 {
@@ -740,8 +742,8 @@ Context::begin_rounds()
 }
 
 /*
- * Rows have seen some columns, of the whole set as it was spread.  Now each pair of rows
- * is looked at once, for both of their lists.
+ * All rows have been compared with a sample of the set (the first rows in the interleaved order).
+ * Now each pair of rows is compared once, for both of their lists.
  */
 bool
 Context::begin_further_rounds()
@@ -758,7 +760,7 @@ Context::begin_further_rounds()
 	return true;
 }
 
-/* Where there is no pair, rounds have nothing to do. */
+/* Starts a join.  If there are no pairs, there are no rounds, either. */
 void
 Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 {
@@ -787,7 +789,7 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	joining = true;
 }
 
-/* Of slices: what makes them parts of one list of tiles.  Most have that of the one before. */
+/* Updates the order hash of slices.  Most slices have the hash of the previous one. */
 void
 Context::note_order(const JoinTask &task, const Set &a, const Set &b)
 {

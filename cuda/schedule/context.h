@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * context.h
- *	  A GPU, the memory that may be taken there, what its joins share; sets and joins.
+ *	  Contexts, sets and joins of the CUDA engine.
  *
- * A context has one metric, so that forms and what comes of them need not tell.
- * The functions are those of engine.h and throw a Failure (device.h) where those
- * return a status.
+ * A context uses one GPU, with a memory budget and buffers that its joins share.  All of its
+ * joins have the same metric.  The methods correspond to the functions in engine.h, but throw a
+ * Failure (device.h) where those return a failure status.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,16 +24,17 @@ namespace fasted
 {
 
 /*
- * What a context reads of other contexts' buffers: an event for each buffer's readers.  They
- * are its device's, and go with the context, whose stream has come to rest then.
+ * Events of a context that reads buffers of other contexts: for each buffer, one event after the
+ * last copy.  Events belong to the device of the reading context.  They are destroyed with that
+ * context, when its stream is idle.
  */
 using Reading = std::map<const class Readers *, Event>;
 
-/* Other contexts that read a buffer. */
+/* The other contexts that read a buffer. */
 class Readers
 {
 public:
-	/* The last copy in this stream is from here. */
+	/* Notes that the last operation in this stream copies from the buffer. */
 	void note(const std::shared_ptr<Reading> &reading, cudaStream_t stream)
 	{
 		(*reading)[this].record(stream);
@@ -51,7 +52,7 @@ public:
 	}
 	void wait()
 	{
-		/* An error is that device's own: its next call tells. */
+		/* Errors are ignored, because the next call for the reading device reports them. */
 		for (const std::shared_ptr<Reading> &reading : readings_)
 		{
 			if (!(*reading)[this].settle())
@@ -69,15 +70,15 @@ struct StagingBuffer
 	PinnedArray<float> rows;
 	Event		sent;
 	Readers		readers;
-	bool		held = false;	/* by a set */
-	uint64_t	turn = 0;		/* when it was given back */
+	bool		held = false;	/* in use by a set */
+	uint64_t	turn = 0;		/* sequence number of its return to the pool */
 };
 
 /*
- * Small page-locked buffers through which rows go to the device.
+ * A pool of small page-locked buffers, through which rows are copied to the device.
  *
- * The caller fills one while others are on their way.  Sets share them; one that is
- * being filled belongs to its set.  Other devices may read it, too.
+ * The caller fills a buffer while others are being copied.  All sets of a context share the pool,
+ * but a buffer that is being filled belongs to one set.  Other devices may read buffers, too.
  */
 class Staging
 {
@@ -90,7 +91,7 @@ public:
 
 	uint64_t rows() const { return rows_; }
 
-	/* Waits for the one that was sent first, unless a further one may be made. */
+	/* Takes a buffer.  Creates one if all are busy; if there are enough, waits for the oldest. */
 	StagingBuffer *take()
 	{
 		StagingBuffer *first = nullptr;
@@ -134,32 +135,33 @@ private:
 	std::vector<std::unique_ptr<StagingBuffer>> buffers_;
 };
 
-/* What only tests change. */
+/* Parameters that only tests change. */
 struct Tuning
 {
-	uint32_t	candidates = 0;	/* room for them; 0: as memory allows */
-	const char *kernel = nullptr;	/* "mma.sync", "wgmma" or, of few rows too, "folded" */
-	uint64_t	staging_rows = 0;	/* at most, in one staging buffer */
-	bool		always_lend = false;	/* however few rows there are */
-	bool		always_choose = false;	/* INT8 or FP16, likewise */
-	uint64_t	open_pairs = UINT64_MAX;	/* room for them (connect.h) at most */
+	uint32_t	candidates = 0;	/* capacity for candidates; 0: depends on memory */
+	const char *kernel = nullptr;	/* "mma.sync", "wgmma", or "folded" even for few rows */
+	uint64_t	staging_rows = 0;	/* maximum number of rows in a staging buffer */
+	bool		always_lend = false;	/* register memory even for few rows */
+	bool		always_choose = false;	/* choose between INT8 and FP16 even for few rows */
+	uint64_t	open_pairs = UINT64_MAX;	/* maximum number of open pairs (connect.h) */
 };
 
 extern Tuning tuning;
 
-/* What a set takes on the device, if it has so many rows in the end. */
+/* Determines how much device memory a set needs. */
 struct SetShape
 {
 	ChunkShape	chunks;
-	uint32_t	row_bytes;		/* of a quantised row, at most */
-	bool		cosine;			/* rows have squares */
-	bool		may_be_short;	/* its form may be a short one */
-	uint32_t	fold_bytes = 0; /* thresholds may be folded into rows of so many; 0: no */
-	uint32_t	neighbors = 0;	/* of lists that rows have; 0: they have none */
+	uint32_t	row_bytes;		/* maximum size of a quantised row */
+	bool		cosine;			/* squared norms are stored */
+	bool		may_be_short;	/* rows may be projected to reduced dimensions */
+	uint32_t	fold_bytes = 0; /* row size up to which thresholds may be folded in; 0: never */
+	uint32_t	neighbors = 0;	/* length of neighbour lists; 0: none */
 
+	/* Returns the number of bytes for a set of this many rows. */
 	size_t		bytes(uint64_t rows) const;
 
-	/* Few rows have no room to fold. */
+	/* Returns fold_bytes, or 0 for sets with so few rows that folding is not used. */
 	uint32_t	fold_bytes_of(uint64_t rows) const;
 };
 
@@ -174,7 +176,7 @@ public:
 	bool		fits(const uint64_t *rows, int nsets) const;
 	void		stats(FastedStats *stats) const;
 
-	/* Lists of k for so many rows take at most the memory of so many rows. */
+	/* See FastedEngine.list_rows. */
 	uint64_t	list_rows(uint64_t rows, uint32_t k) const;
 
 	/* For sets. */
@@ -183,23 +185,26 @@ public:
 	void		remove(Set *set);
 	uint64_t	new_content() { return ++contents_; }
 
-	/* Bytes that this set may take beside all others. */
+	/* Returns the number of bytes that this set may use, given the other sets. */
 	size_t		room_beside(const Set *set) const;
 
-	/* Others took the memory: go on with what is held and free; false: no rows are there. */
+	/*
+	 * Reduces the memory limit to what is allocated or free, if other processes have taken memory.
+	 * Returns false, without any change, if no set has rows.
+	 */
 	bool		keep_to_what_is_left();
 
 	/* For joins. */
 	void		begin_join(const FastedProblem &problem, Set &a, Set &b);
-	void		stop_join() noexcept;	/* which may be done */
+	void		stop_join() noexcept;	/* the join may be done */
 
 	/*
-	 * Nearest rows: gets on with what comes before the rounds; true: they have begun.
-	 * Never waits.
+	 * Joins for nearest neighbours: continues the steps before the rounds (see LookStep).  Returns
+	 * true if the rounds have started.  Does not wait for the device.
 	 */
 	bool		begin_rounds();
 
-	/* When rounds are over: were there more to come, which have begun now? */
+	/* Called at the end of the rounds.  Returns true if a second series of rounds was started. */
 	bool		begin_further_rounds();
 	void		note_prepare_time();
 
@@ -211,7 +216,7 @@ public:
 	std::shared_ptr<Reading> reading = std::make_shared<Reading>();
 	Connections connections;
 	Keepers		keepers;
-	Rounds		rounds;			/* after what its kernels read, so that it goes first */
+	Rounds		rounds;			/* destroyed before the members above, which its kernels read */
 	bool		joining = false;
 
 private:
@@ -232,36 +237,36 @@ private:
 	std::shared_ptr<Form> choose_form(const FastedProblem &problem, const Set &a, const Set &b);
 
 	RoundSettings settings_ = {};
-	bool		to_choose_ = false; /* INT8 or FP16 */
-	uint32_t	most_row_bytes_ = 0;	/* of a quantised row, whatever is chosen */
+	bool		to_choose_ = false; /* choose between INT8 and FP16 */
+	uint32_t	most_row_bytes_ = 0;	/* size of a quantised row in the largest format */
 	OrderHash	order_hash_;
-	std::array<uint64_t, 7> hashed_ = {};	/* what that was made of last */
+	std::array<uint64_t, 7> hashed_ = {};	/* input of the last hash */
 	uint64_t	hash_ = 0;
-	uint32_t	fold_bytes_ = 0;	/* of a row that thresholds may be folded into; 0: none */
-	uint64_t	candidates_ = 0;	/* room for them, at most */
-	size_t		room_ = 0;		/* bytes for rows */
-	size_t		least_ = 0;		/* of them */
-	size_t		fixed_ = 0;		/* bytes for what is neither rows nor of rounds */
+	uint32_t	fold_bytes_ = 0;	/* see SetShape.fold_bytes */
+	uint64_t	candidates_ = 0;	/* maximum capacity for candidates */
+	size_t		room_ = 0;		/* bytes available for rows */
+	size_t		least_ = 0;		/* minimum of room_ */
+	size_t		fixed_ = 0;		/* bytes reserved for samples, forms and small buffers */
 	std::vector<Set *> sets_;
 	uint64_t	contents_ = 0;
 	uint64_t	joins_ = 0;
 	std::unique_ptr<FormChooser> chooser_;
-	GroupTiles	groups_;		/* of the join in hand */
+	GroupTiles	groups_;		/* partitions of the current join */
 
-	FastedStats stats_ = {};	/* but for what rounds tell */
+	FastedStats stats_ = {};	/* without the statistics of rounds */
 	Event		prepare_begun_;
 	Event		prepare_ended_;
 	bool		prepare_timed_ = true;
 
-	/* Nearest rows: what comes before the rounds, step by step. */
+	/* Joins for nearest neighbours: the steps before the rounds. */
 	enum class LookStep
 	{
-		kKeysOfA,				/* which rows are in one neighbourhood? */
+		kKeysOfA,				/* compute keys that bring neighbouring rows together */
 		kKeysOfB,
-		kRadii,					/* first radii from there */
-		kCount,					/* how many candidates would they leave? */
-		kBegin,					/* the rounds */
-		kDone
+		kRadii,					/* compute first radii from rows with similar keys */
+		kCount,					/* estimate the number of candidates with these radii */
+		kBegin,					/* start the rounds */
+		kDone					/* the rounds have started */
 	};
 	struct Look
 	{
@@ -269,19 +274,19 @@ private:
 		Set		   *a = nullptr;
 		Set		   *b = nullptr;
 		std::shared_ptr<Form> form;
-		Set		   *further = nullptr;	/* further rounds are of it; null: there are none */
+		Set		   *further = nullptr;	/* set of a second series of rounds, or null */
 		JoinTask	task;
-		bool		met = false;	/* lists have rows already */
-		bool		timed = false;	/* what comes before the rounds is preparation */
-		bool		either = false; /* each pair of rows meets once, by their first radii */
+		bool		met = false;	/* lists have neighbours from an earlier join */
+		bool		timed = false;	/* the steps count as preparation time */
+		bool		either = false; /* each pair is compared once, for both lists */
 
-		/* Which join this was, of which rows. */
+		/* Identifies the join and its rows. */
 		uint64_t	number = 0;
 		uint64_t	content_a = 0;
 		uint64_t	content_b = 0;
-		bool		ordered = false;	/* rows are in the order of neighbourhoods, or of radii */
-		uint32_t	next = 0;	/* rows that this step has launched */
-		uint32_t	good = 0;	/* rows before the worst ones, if these look once more */
+		bool		ordered = false;	/* rows are in the order of their keys */
+		uint32_t	next = 0;	/* number of rows for which this step was launched */
+		uint32_t	good = 0;	/* rows to skip if only the worst rows repeat the steps */
 		Event		piece;
 	};
 	bool		is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const;
@@ -307,9 +312,9 @@ private:
 /*
  * A set of rows on the device.
  *
- * A row goes there once: through a small pinned buffer, while the caller fills the
- * next, or straight from the caller's memory, if that was lent.  All of that is in
- * the context's stream for uploads, beside a join of other sets.
+ * Each row is copied to the device once: through a small pinned buffer, while the caller fills the
+ * next one, or directly from registered memory.  Copies use the upload stream of the context, so
+ * that they can overlap with a join of other sets.
  */
 class Set
 {
@@ -317,17 +322,13 @@ public:
 	Set(Context &context, const FastedSetOptions &options);
 	~Set();
 
-	/* False: full. */
+	/* These correspond to functions of FastedEngine.  They return false if the set is full. */
 	bool		stage(float **rows, size_t *capacity);
 	void		commit(size_t nrows);
-
-	/* Rows in the room of a set of another context; false: full. */
 	bool		take_staged(const Set &from, size_t nrows);
-
-	/* Rows of a sealed set of another context, which stays until settle. */
 	void		copy_rows(const Set &from, uint64_t first, size_t nrows);
 
-	/* lend: false where staging is as good.  put: how many it takes; 0: full. */
+	/* lend returns false if staging is as fast.  put returns the number of rows added; 0: full. */
 	bool		lend(void *memory, size_t bytes);
 	void		withdraw() noexcept;
 	size_t		put(const float *rows, size_t nrows);
@@ -348,18 +349,18 @@ public:
 	void		take_paper_form(cudaStream_t stream);
 	JoinSide	side() const;
 
-	/* The side 0 or 1 of groups whose rows stay together from here on; null: none do. */
+	/* Sets the partitions on side 0 or 1; the rows of a partition are kept together. */
 	void		take_groups(const FastedProblem &problem, int side, cudaStream_t stream);
 
-	/* Room for the number of each row's pairs: zero, or (further) as it was. */
+	/* Returns the counts of the rows: zeroed, or (further) those of the previous join. */
 	uint32_t   *begin_counts(bool further, cudaStream_t stream);
 
-	/* Lists of neighbours: empty ones, or those that the last such join left. */
+	/* Prepares neighbour lists: empty, or (further) those of the previous join. */
 	void		begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream);
 	void		take_ranks(const uint32_t *ranks, cudaStream_t stream);
 	NearTask	near_task(Set &b, NearScalars *scalars);
 
-	/* Radii are good: orders rows by them, and empties the lists. */
+	/* Sorts rows by their radii, and empties the lists. */
 	void		order_by_radii(const NearTask &task, cudaStream_t stream);
 	const uint32_t *counts() const { return counts_.get(); }
 
@@ -376,7 +377,7 @@ private:
 	}
 	NearSide	near_side(uint32_t *thresholds) const;
 
-	/* Rows that arrays beside the rows are allocated for. */
+	/* Returns the number of rows for which arrays are allocated. */
 	uint64_t room() const { return std::max<uint64_t>(store_.rows, options_.most_rows); }
 	void		check_open() const;
 	void		drop_buffer();
@@ -387,25 +388,25 @@ private:
 	Context	   &context_;
 	FastedSetOptions options_;
 	SetShape	shape_;
-	uint64_t	content_;		/* a number for the rows that it has now */
+	uint64_t	content_;		/* unique number that identifies the current rows */
 	bool		sealed_ = false;
 	bool		full_ = false;
-	uint64_t	granted_ = 0;	/* rows that there is memory for */
-	StagingBuffer *buffer_ = nullptr;	/* that the caller fills */
-	void	   *lent_ = nullptr;	/* the caller's memory, page-locked */
-	bool		locked_ = false;	/* by this set */
+	uint64_t	granted_ = 0;	/* number of rows for which there is memory */
+	StagingBuffer *buffer_ = nullptr;	/* buffer that the caller fills, or null */
+	void	   *lent_ = nullptr;	/* registered memory of the caller, or null */
+	bool		locked_ = false;	/* this set has locked its pages */
 
 	RowStore	store_;
 	RowLabels	labels_;
 	DeviceArray<uint32_t> counts_;
-	DeviceArray<uint32_t> ranks_;	/* as a neighbour */
-	bool		ranked_ = false;	/* it has them in the join at hand */
-	DeviceArray<double> squares_;	/* cosine */
-	Event		settled_;		/* after what was put before the last settle */
+	DeviceArray<uint32_t> ranks_;	/* ranks of the rows as neighbours */
+	bool		ranked_ = false;	/* the current join has ranks */
+	DeviceArray<double> squares_;	/* squared norms, for the cosine metric */
+	Event		settled_;		/* recorded after the rows that were put before the last settle */
 	Event		uploaded_;
 };
 
-/* A join of two sets: its pairs, or what they count. */
+/* A join of two sets, or of one set with itself. */
 class Join
 {
 public:
@@ -417,7 +418,7 @@ public:
 	void		nearest(uint64_t first_row, size_t nrows, uint32_t *lengths,
 						FastedNeighbor *neighbors);
 
-	/* False: lists are too long. */
+	/* See FastedEngine.add_lists.  Returns false if the lists are too long. */
 	bool		add_lists(const Join &from, uint64_t first_row, size_t nrows);
 
 private:
@@ -425,12 +426,12 @@ private:
 	bool		advance(FastedBatch *batch, FastedStatus *status);
 
 	Context	   &context_;
-	Set		   *sides_[2];		/* the second one is null if there is but one */
+	Set		   *sides_[2];		/* the second one is null in a self-join */
 	bool		counting_;
-	uint32_t	k_;				/* nearest rows: so many; else 0 */
+	uint32_t	k_;				/* number of nearest neighbours, or 0 */
 	bool		done_ = false;
-	std::unique_ptr<ListReader> reader_;	/* once neighbours are asked for */
-	std::vector<uint32_t> counts_[2];	/* once they are asked for */
+	std::unique_ptr<ListReader> reader_;	/* created by the first call of nearest */
+	std::vector<uint32_t> counts_[2];	/* read by the first call of counts */
 };
 
 }								/* namespace fasted */

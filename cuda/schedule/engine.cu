@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * engine.cu
- *	  The library's border: engine.h on one side, C++ and CUDA on the other.
+ *	  The entry points of the library: implements engine.h with C++ and CUDA.
  *
- * Nothing but a status and a text passes.  Every entry blocks all signals
- * while it is in CUDA, whose threads inherit the mask, so that a handler of the
- * host program never runs on one of them.
+ * Errors are returned as a status and a message.  Every entry point blocks all signals
+ * while it calls CUDA.  Threads that CUDA creates inherit this mask, so that signal handlers
+ * of the host program never run in them.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,15 +42,15 @@ struct FastedJoin : fasted::Join
 	}
 };
 
-/* A failure is the whole context's: after it nothing but closing goes on. */
+/* A failure belongs to the context.  After a failure, only close functions do anything. */
 struct FastedContext
 {
-	fasted::Context *context;	/* null: it could not be opened */
+	fasted::Context *context;	/* null if it could not be opened */
 	std::list<FastedSet> sets;
-	std::list<FastedJoin> joins;	/* one at most */
-	fasted::Failure failure;	/* its status is FASTED_OK until something failed */
-	int			ordinal;		/* of the device; -1: none yet */
-	pid_t		process;
+	std::list<FastedJoin> joins;	/* at most one */
+	fasted::Failure failure;	/* first failure; the status is FASTED_OK before */
+	int			ordinal;		/* ordinal of the device, or -1 */
+	pid_t		process;		/* process that opened the context */
 };
 
 namespace fasted
@@ -75,7 +75,7 @@ private:
 	sigset_t	before_;
 };
 
-/* The process that uses CUDA; a child of it cannot. */
+/* The process that uses CUDA; processes forked from it cannot. */
 std::atomic<pid_t> cuda_process{0};
 
 void
@@ -86,13 +86,13 @@ enter_cuda()
 
 	if (!cuda_process.compare_exchange_strong(none, here) && none != here)
 		fail(FASTED_DEVICE_FAILED,
-			 "this process was forked from one that uses the GPU, and CUDA does "
-			 "not work in it. Use a new process.");
+			 "CUDA cannot be used in a process that was forked from a process using CUDA\n"
+			 "Start a new process.");
 }
 
 /*
- * Runs body, and turns whatever it throws into a failure.  Returns its status; that of a body
- * which returns nothing is FASTED_OK, and false becomes FASTED_FULL.
+ * Runs body and converts exceptions to a failure.  Returns the status that body returns, or
+ * FASTED_OK if it returns nothing.  If body returns a bool, false becomes FASTED_FULL.
  */
 template <class Body>
 FastedStatus
@@ -122,12 +122,12 @@ guarded(Failure *failure, const Body &body) noexcept
 	}
 	catch (...)
 	{
-		*failure = {FASTED_INTERNAL, false, "an unexpected exception in the CUDA engine"};
+		*failure = {FASTED_INTERNAL, false, "unexpected exception in the CUDA engine"};
 	}
 	return failure->status;
 }
 
-/* The same for an entry that works in a context. */
+/* The same for an entry point that uses a context.  Does nothing after a failure. */
 template <class Body>
 FastedStatus
 enter(FastedContext *context, const Body &body) noexcept
@@ -149,7 +149,7 @@ enter(FastedContext *context, const Body &body) noexcept
 	return status;
 }
 
-/* An entry of the table: runs this method of a set or of a join, with the entry's arguments. */
+/* An entry point that calls a method of Set or Join with the same arguments. */
 template <auto kMethod>
 struct Entry;
 
@@ -167,12 +167,12 @@ struct Entry<kMethod>
 };
 
 /*
- * The same for an entry that only gives something back: after a failure too.  In a
- * forked child everything belongs to the parent: false, leave CUDA alone.
+ * The same for an entry point that only releases resources, even after a failure.  In a forked
+ * child process, all resources belong to the parent: returns false without calling CUDA.
  */
 template <class Body>
 bool
-give_back(FastedContext *context, const Body &body) noexcept
+release(FastedContext *context, const Body &body) noexcept
 {
 	SignalsBlocked blocked;
 	Failure		ignored;
@@ -188,18 +188,18 @@ give_back(FastedContext *context, const Body &body) noexcept
 	return true;
 }
 
-/* Takes an element out of its list. */
+/* Removes an element from its list. */
 template <class Element>
 void
-take_out(std::list<Element> &list, const Element *element)
+remove_from(std::list<Element> &list, const Element *element)
 {
 	list.remove_if([&](const Element &each) { return &each == element; });
 }
 
-/* The same for an entry that asks about GPUs, without a context. */
+/* The same for an entry point that queries GPUs, without a context. */
 template <class Body>
 FastedStatus
-ask(Failure *failure, const Body &body) noexcept
+query(Failure *failure, const Body &body) noexcept
 {
 	SignalsBlocked blocked;
 
@@ -214,7 +214,7 @@ FastedStatus
 engine_probe(const char *devices, char *reason, size_t size)
 {
 	Failure		failure;
-	FastedStatus status = ask(&failure, [&] { find_device(devices); });
+	FastedStatus status = query(&failure, [&] { find_device(devices); });
 
 	if (status == FASTED_OK)
 		return status;
@@ -229,7 +229,7 @@ engine_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 	Failure		ignored;
 	int			count = 0;
 
-	ask(&ignored, [&] { count = list_alike(devices, names, most); });
+	query(&ignored, [&] { count = list_alike(devices, names, most); });
 	return count;
 }
 
@@ -239,7 +239,7 @@ engine_describe(int ordinal, char *description, size_t size)
 	Failure		ignored;
 	bool		found = false;
 
-	ask(&ignored, [&] { found = describe_device(ordinal, description, size); });
+	query(&ignored, [&] { found = describe_device(ordinal, description, size); });
 	return found;
 }
 
@@ -253,7 +253,7 @@ engine_open(const FastedOptions *options, FastedContext **result)
 	*result = context;
 	if (context == nullptr)
 		return FASTED_OUT_OF_MEMORY;
-	/* the caller's strings need not live on */
+	/* the caller may free these strings */
 	kept.devices = kept.kernel = nullptr;
 	context->process = getpid();
 	context->ordinal = -1;
@@ -292,14 +292,14 @@ engine_last_error(const FastedContext *context)
 	return context != nullptr ? context->failure.text : "out of memory";
 }
 
-/* A forked child loses some memory, which is better than to touch the device. */
+/* In a forked child process, the memory is leaked because CUDA must not be called. */
 void
 engine_close(FastedContext *context)
 {
 	if (context == nullptr)
 		return;
 
-	bool		ours = give_back(context, [&]
+	bool		ours = release(context, [&]
 	{
 		context->joins.clear();
 		context->sets.clear();
@@ -359,11 +359,11 @@ engine_lend(FastedSet *set, void *memory, size_t bytes)
 	return lent;
 }
 
-/* After a failure too: the memory goes, whatever became of the join. */
+/* Also works after a failure, because the caller is going to free the memory. */
 void
 engine_withdraw(FastedSet *set)
 {
-	give_back(set->owner, [&] { set->withdraw(); });
+	release(set->owner, [&] { set->withdraw(); });
 }
 
 FastedStatus
@@ -381,7 +381,7 @@ void
 engine_set_close(FastedSet *set)
 {
 	if (set != nullptr)
-		give_back(set->owner, [&] { take_out(set->owner->sets, set); });
+		release(set->owner, [&] { remove_from(set->owner->sets, set); });
 }
 
 FastedStatus
@@ -396,8 +396,8 @@ engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet
 }
 
 /*
- * Rounds begin in next only, and those at work are over within some 30 ms: there
- * is nothing to stop.
+ * Nothing has to be done: rounds are started only by next, and running rounds end within
+ * about 30 ms.
  */
 void
 engine_pause(FastedJoin *join)
@@ -427,7 +427,7 @@ void
 engine_join_close(FastedJoin *join)
 {
 	if (join != nullptr)
-		give_back(join->owner, [&] { take_out(join->owner->joins, join); });
+		release(join->owner, [&] { remove_from(join->owner->joins, join); });
 }
 
 const FastedEngine cuda_engine = {
@@ -471,7 +471,7 @@ const FastedEngine cuda_engine = {
 
 }								/* namespace fasted */
 
-/* The library's only symbol. */
+/* The only symbol that the library exports. */
 extern "C" __attribute__((visibility("default"))) const FastedEngine *
 fasted_engine(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rounds.cu
- *	  Runs a join in rounds and drains its pairs while the next round computes.
+ *	  Runs a join in rounds, and copies pairs to the host while the next round computes.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@ namespace fasted
 namespace
 {
 
-/* No tile is smaller. */
+/* Smallest number of rows or columns of a tile. */
 constexpr uint32_t kLeastTile = 128;
 
 template <class T>
@@ -25,34 +25,34 @@ const T *
 send(Budget &budget, const std::vector<T> &from, DeviceArray<T> &to, cudaStream_t stream)
 {
 	to.make_room(budget, from.size(), "allocating device memory for tiles");
-	/* pageable memory need not have been read before */
+	/* wait, because the copy from pageable memory may be incomplete when the call returns */
 	copy_and_wait(to.get(), from.data(), from.size(), cudaMemcpyHostToDevice, stream,
 				  "copying the places of tiles");
 	return to.get();
 }
 
-/* How long a round should take: close and cancel wait for two at most. */
+/* Intended duration of a round.  Close and cancel wait for two rounds at most. */
 constexpr double kRoundSeconds = 0.016;
 
-/* From here on the recheck is worth a thought in the filter. */
+/* Number of dimensions from which candidates are collected in small chunks. */
 constexpr uint32_t kLongRows = 512;
 
-/* Before the first round has been timed: operations a second of 132 multiprocessors, guessed low. */
+/* Low estimates of operations per second for 132 multiprocessors, used for the first round. */
 constexpr double kGuessWgmmaInt8 = 1200e12;
 constexpr double kGuessWgmmaFp16 = 600e12;
 constexpr double kGuessMma = 150e12;
 constexpr double kGuessFp64 = 8e12;
 
 /*
- * Nearest rows: columns of the first round.  Later ones have at most as many as all
- * before, so that radii become small while the columns are few.
+ * Nearest neighbours: number of columns in the first round.  Each later round has at most as many
+ * columns as all previous ones together, so that radii shrink early.
  */
 constexpr double kFirstColumns = 2048;
 
-/* So little longer than a round that it had better be one. */
+/* Work for at most this many rounds is done in a single round. */
 constexpr double kOneRound = 1.5;
 
-/* Most GPUs have but a few units for FP64. */
+/* Most GPUs have few FP64 units; these do not. */
 bool
 is_fast_in_fp64(const Device &device)
 {
@@ -71,14 +71,14 @@ guessed_rate(const RoundSettings &settings)
 	return share * (settings.criterion == Criterion::kInt8 ? kGuessWgmmaInt8 : kGuessWgmmaFp16);
 }
 
-/* What the filter reads of a row. */
+/* Returns the number of elements per row that the filter reads. */
 uint32_t
 numbers_of_row(const RoundSettings &settings)
 {
 	return settings.row_bytes / element_bytes(precision_of(settings.criterion));
 }
 
-/* This many items in rounds of even length, each about as long as it should be. */
+/* Returns the number of items per round, for equal rounds of about the intended duration. */
 uint64_t
 even_rounds(uint64_t items, double items_a_second, const Device &device)
 {
@@ -96,7 +96,7 @@ has_pairs(const JoinTask &task)
 	return task.self ? a > 1 : a > 0 && task.b.table.rows > 0;
 }
 
-/* Where part number i of n begins. */
+/* Returns the first item of part i if `all` items are divided into n parts. */
 uint64_t
 part_of(uint64_t all, uint32_t i, uint32_t n)
 {
@@ -137,7 +137,7 @@ Rounds::~Rounds()
 void
 Rounds::stop() noexcept
 {
-	/* Blocks look at it before they take an item, or candidates, in all rounds. */
+	/* Thread blocks check this flag before they take an item or candidates, in all rounds. */
 	if (state_ && launched_ > ended_)
 		(void) cudaMemsetAsync(&state_.get()->cancelled, 1, sizeof(uint32_t), copy_);
 	if (compute_ != nullptr)
@@ -237,7 +237,7 @@ Rounds::allocate_results(Budget &budget, size_t candidates)
 		piece.pairs.allocate(std::min(kPiecePairs, candidates), "allocating room for results");
 }
 
-/* Are thresholds folded into the rows of both sides, and does the join suit that filter? */
+/* Returns whether the filter with folded thresholds can be used for a join. */
 bool
 Rounds::is_folded(const JoinTask &task) const
 {
@@ -296,7 +296,7 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 		return;
 	}
 
-	/* host_state_ is not read by an earlier copy any more: that join is done */
+	/* the previous join is done, so host_state_ is not being copied any more */
 	planned_ = 0;
 	*host_state_.get() = first_state(first_item_, first_item_ + items_, plan_items(budget_));
 	ready.record(after);
@@ -316,7 +316,7 @@ Rounds::foresee(uint32_t rows)
 	totals_.units_total += foreseen_;
 }
 
-/* How many items a round takes that should have so many. */
+/* Returns the number of items of the next round; limits it for nearest neighbours. */
 uint64_t
 Rounds::plan_items(uint64_t wanted)
 {
@@ -351,7 +351,7 @@ Rounds::launch_filter()
 		launch_filter_mma(filter, settings_.criterion, settings_.device, compute_);
 }
 
-/* What becomes of pairs that do not all come out. */
+/* Returns the parameters for selecting pairs in a round. */
 Connecting
 Rounds::connecting(int slot) const
 {
@@ -397,7 +397,7 @@ Rounds::launch(int slot)
 	finish_launch(slot);
 }
 
-/* The next open pairs: which ones are handed out? */
+/* Launches the processing of the next open pairs. */
 void
 Rounds::settle_open(const Connecting &connect, uint32_t count)
 {
@@ -411,7 +411,7 @@ Rounds::settle_open(const Connecting &connect, uint32_t count)
 	launch_keep_open(task_.keeping, connect, open_done_, count, compute_);
 }
 
-/* A round of open pairs, as many as there is room for if all are handed out. */
+/* Launches a round of open pairs; their number is limited by the buffer, as all may be returned. */
 void
 Rounds::launch_open(int slot)
 {
@@ -426,7 +426,7 @@ Rounds::launch_open(int slot)
 	open_done_ += count;
 }
 
-/* The end of a round, in the order of the stream. */
+/* Launches the end of a round. */
 void
 Rounds::finish_launch(int slot)
 {
@@ -441,7 +441,7 @@ Rounds::finish_launch(int slot)
 	launched_++;
 }
 
-/* There is work, and a free slot for the next round. */
+/* Returns whether there is work and a free slot for the next round. */
 bool
 Rounds::may_launch() const
 {
@@ -449,7 +449,7 @@ Rounds::may_launch() const
 		&& slots_[launched_ % kSlots].phase == Phase::kFree;
 }
 
-/* Reads the report of a round that has ended. */
+/* Processes the report of a completed round. */
 void
 Rounds::end_round(int slot)
 {
@@ -461,10 +461,10 @@ Rounds::end_round(int slot)
 	ended_++;
 	if (report.overflow)
 		fail(FASTED_UNSUPPORTED,
-			 "a coordinate exceeds 65504, the largest FP16 value, and the "
-			 "approximate filter takes rows as they are\nUse the exact recheck.");
+			 "a coordinate exceeds 65504, the largest FP16 value supported without "
+			 "the exact recheck\nUse the exact recheck.");
 	if (report.again > candidates_.list_size)
-		fail(FASTED_INTERNAL, "%u pieces of work are to be done again, of at most %u",
+		fail(FASTED_INTERNAL, "%u work items must be repeated, but the list has space for %u",
 			 report.again, candidates_.list_size);
 
 	totals_.filter_seconds += seconds;
@@ -479,7 +479,7 @@ Rounds::end_round(int slot)
 		+ (complete_ ? units_here_
 		   : (uint64_t) ((double) units_here_ * items_done_ / items_));
 
-	/* A round that stopped early, or hardly began, says little. */
+	/* Adjust the size of rounds, unless this round was too short or incomplete. */
 	if (seconds > 1e-4 && report.voided == 0 && items > 0)
 	{
 		uint64_t	begun = items_done_ + (launched_ - ended_) * budget_;
@@ -497,7 +497,7 @@ Rounds::end_round(int slot)
 	s.phase = s.count > 0 ? Phase::kDraining : Phase::kFree;
 }
 
-/* Sends as much of a round's pairs to the host as there are free pieces. */
+/* Starts to copy pairs of a round to the host, as many as there are free pieces for. */
 void
 Rounds::drain(int slot)
 {
@@ -525,7 +525,7 @@ Rounds::pump()
 		   && slots_[ended_ % kSlots].ended.done("computing distances"))
 		end_round(ended_ % kSlots);
 
-	/* Rounds drain in their order; an empty one has nothing to drain. */
+	/* Pairs are copied in the order of rounds.  A round may have no pairs. */
 	while (drained_ < ended_)
 	{
 		Slot	   &s = slots_[drained_ % kSlots];

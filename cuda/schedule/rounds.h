@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * rounds.h
- *	  Runs a join in rounds and drains its pairs while the next round computes.
+ *	  Runs a join in rounds, and copies pairs to the host while the next round computes.
  *
- * A round is filter, recheck, and end of round (block_order.h), in one stream.
- * Two result buffers on the device take turns: while one is copied to the host,
- * in pieces, through a ring of small pinned buffers, the other one is filled.
- * The host only polls; no call waits for the device.
+ * A round consists of the filter, the recheck, and the end of the round (block_order.h), in one
+ * stream.  There are two result buffers on the device: while one is filled, the other one is copied
+ * to the host in pieces, through a ring of small pinned buffers.  The host polls; no call waits for
+ * the device.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,14 +19,14 @@
 namespace fasted
 {
 
-/* The tiles of a join whose rows meet in groups: host_device.h, on the device. */
+/* The tiles of a partitioned join (host_device.h), on the device. */
 class GroupTiles
 {
 public:
-	/* At most, of a set of so many rows, whichever its tiles are. */
+	/* Returns the maximum size for a set of this many rows. */
 	static size_t bytes(uint64_t rows);
 
-	/* The groups of the join to come.  Nothing on the device reads an earlier one's. */
+	/* Sets the partitions of the next join.  The previous join must be complete. */
 	void set(Budget &budget, const FastedProblem &problem)
 	{
 		budget_ = &budget;
@@ -34,7 +34,7 @@ public:
 		ngroups_ = problem.ngroups;
 	}
 
-	/* Gives the order its tiles, which are there when this stream has come here. */
+	/* Computes the tiles and copies them to the device, in the order of the stream. */
 	void		find(TileOrder *order, cudaStream_t stream);
 
 private:
@@ -51,36 +51,36 @@ enum class Kernel
 	kWgmma
 };
 
-/* One join.  Of two sets, or (self) of one with itself: then b is a. */
+/* A join of two sets; or a self-join (self), in which a and b are the same. */
 struct JoinTask
 {
 	JoinSide	a;
 	JoinSide	b;
 	bool		self;
 	double		eps;
-	uint32_t	slice = 0;		/* up to end_slice, of so many: a range of the items */
+	uint32_t	slice = 0;		/* join slices slice ... end_slice - 1 of slices */
 	uint32_t	end_slice = 1;
 	uint32_t	slices = 1;
-	bool		keep_pairs = true;	/* else they are counted, and take gives none */
-	GroupTiles *groups = nullptr;	/* where rows meet, if they are labelled; null: everywhere */
-	Connecting	connect;		/* what take gives are these pairs */
-	Keeping		keeping;		/* where all are open */
-	NearTask	near = {};		/* with lists: pairs are offered to them, and take gives none */
+	bool		keep_pairs = true;	/* false: only count pairs; take returns none */
+	GroupTiles *groups = nullptr;	/* tiles of a partitioned join, or null */
+	Connecting	connect;		/* if it selects pairs, take returns only these */
+	Keeping		keeping;		/* used if connect.all_open */
+	NearTask	near = {};		/* if it has lists, pairs are added to them; take returns none */
 };
 
-/* What stays the same in all of a join's rounds. */
+/* Settings that are the same for all rounds of a join. */
 struct RoundSettings
 {
 	Device		device;
 	Kernel		kernel;
 	Criterion	criterion;
 	uint32_t	dimensions;
-	uint32_t	row_bytes;		/* of a quantised row */
+	uint32_t	row_bytes;		/* size of a quantised row */
 	bool		cosine = false;
 	bool		doubles = false;
-	size_t		direction_bytes = 0;	/* of directions, or rounded rows, at a time; 0: none */
-	size_t		short_bytes = 0;	/* of short rows at a time; 0: there are no short forms */
-	uint32_t	forced_width = 0;	/* for tests: of short rows, always; 0: if it pays */
+	size_t		direction_bytes = 0;	/* buffer size for directions or rounded rows; 0: none */
+	size_t		short_bytes = 0;	/* buffer size for projected rows; 0: rows are not projected */
+	uint32_t	forced_width = 0;	/* for tests: project to this many dimensions; 0: if faster */
 };
 
 class Rounds
@@ -89,47 +89,47 @@ public:
 	~Rounds();
 
 	/*
-	 * Device memory for buffers of this many candidates, which is a multiple of
-	 * kMostAtOnce; between joins only.  Nothing happens where there is as much.
-	 * Without room for pairs no join may keep them.
+	 * Allocates buffers for this many candidates, a multiple of kMostAtOnce, unless they are large
+	 * enough already.  Must not be called during a join.  If keep_pairs is false, no buffers for
+	 * pairs are allocated, and joins must not set keep_pairs.
 	 */
 	static size_t bytes(const Device &device, size_t candidates, bool approximate);
 	void		allocate(Budget &budget, const RoundSettings &settings, size_t candidates,
 						 bool keep_pairs = true);
 
-	/* Changes the filter between joins, and what it reads. */
+	/* Changes the filter and its row size, between joins. */
 	void set_filter(Criterion criterion, uint32_t row_bytes)
 	{
 		settings_.criterion = criterion;
 		settings_.row_bytes = row_bytes;
 	}
 
-	/* Begins a join, once this stream has come here. */
+	/* Starts a join after the work in the stream `after`. */
 	void		begin(const JoinTask &task, cudaStream_t after);
 
-	/* A join of a set of so many rows with itself will come next, as a part of this one. */
+	/* Adds a following self-join of this many rows to the total work, for progress reports. */
 	void		foresee(uint32_t rows);
 
-	/* Ends it before it is done: waits for what is at work, some 30 ms at most. */
+	/* Aborts the join: waits for running rounds, for at most about 30 ms. */
 	void		stop() noexcept;
 
-	/* Is everything done, and every pair taken? */
+	/* Returns whether all rounds are done and all pairs have been taken. */
 	bool		finished() const;
 
-	/* Takes note of what the device has done and gives it more to do. */
+	/* Processes completed work, and launches further work. */
 	void		pump();
 
-	/* The next pairs, valid until the next call; false: none are ready. */
+	/* Returns the next pairs, valid until the next call; or false if none are ready. */
 	bool		take(FastedBatch *batch);
 
-	/* Is the filter of the last join, or of that in hand, that of folded rows? */
+	/* Returns whether the current or last join uses the filter with folded thresholds. */
 	bool folded() const { return is_folded(task_); }
 
-	/* Room for the pairs of a round, in two parts: free while no round is at work. */
+	/* The two pair buffers, which other code may use while no round is running. */
 	static constexpr int kSlots = 2;
 	DeviceArray<FastedPair> &idle_room(int slot) { return slots_[slot].pairs; }
 
-	/* Of all joins so far: units, candidates, pairs, and seconds on the device. */
+	/* Statistics of all joins so far: units, candidates, pairs, and seconds on the device. */
 	const FastedStats &totals() const { return totals_; }
 	cudaStream_t stream() const { return compute_; }
 	size_t		pinned_bytes() const;
@@ -153,8 +153,8 @@ private:
 		Event		filtered;
 		Event		refined;
 		Event		ended;
-		size_t		count = 0;	/* pairs to drain */
-		size_t		copied = 0; /* of them, on their way */
+		size_t		count = 0;	/* number of pairs to copy to the host */
+		size_t		copied = 0; /* number of pairs whose copy was started */
 	};
 
 	struct Piece
@@ -163,7 +163,7 @@ private:
 		Event		arrived;
 		size_t		count = 0;
 		int			slot = 0;
-		bool		last = false;	/* frees the slot */
+		bool		last = false;	/* last piece of the slot, which is free afterwards */
 	};
 
 	void		allocate_work(Budget &budget, size_t candidates);
@@ -199,15 +199,15 @@ private:
 
 	Slot		slots_[kSlots];
 	Piece		pieces_[kPieces];
-	uint64_t	launched_ = 0;	/* rounds; round r uses slot r % kSlots */
+	uint64_t	launched_ = 0;	/* number of rounds; round r uses slot r % kSlots */
 	uint64_t	ended_ = 0;
-	uint64_t	drained_ = 0;	/* rounds whose copies were all issued */
-	uint64_t	piece_in_ = 0;	/* pieces filled, arrived, and handed out */
-	uint64_t	piece_arrived_ = 0;
-	uint64_t	piece_out_ = 0;
-	bool		held_ = false;	/* the caller reads piece_out_ - 1 */
+	uint64_t	drained_ = 0;	/* number of rounds whose copies were all started */
+	uint64_t	piece_in_ = 0;	/* number of pieces whose copy was started, ... */
+	uint64_t	piece_arrived_ = 0; /* ... has arrived, */
+	uint64_t	piece_out_ = 0; /* ... and was returned by take */
+	bool		held_ = false;	/* the caller reads piece piece_out_ - 1 */
 
-	/* The join in hand. */
+	/* The current join. */
 	JoinTask	task_ = {};
 	TileOrder	order_ = {};
 	uint64_t	first_item_ = 0;
@@ -217,13 +217,13 @@ private:
 	double		device_before_ = 0;
 	bool		launched_any_ = false;
 	uint64_t	units_here_ = 0;
-	uint64_t	foreseen_ = 0;	/* units of the next join that were counted already */
-	uint64_t	budget_ = 0;	/* fresh items a round */
-	uint64_t	planned_ = 0;	/* of all rounds that were launched, and of the next */
-	bool		complete_ = true;	/* a report said so */
-	uint64_t	open_ = 0;		/* open pairs (connect.h), and those looked at again */
-	uint64_t	open_done_ = 0;
-	bool		all_there_ = false; /* there was room for all of them */
+	uint64_t	foreseen_ = 0;	/* units of the next join that are in the total already */
+	uint64_t	budget_ = 0;	/* number of new items per round */
+	uint64_t	planned_ = 0;	/* number of items of all launched rounds and the next one */
+	bool		complete_ = true;	/* all items are done, according to a report */
+	uint64_t	open_ = 0;		/* number of stored open pairs (connect.h) */
+	uint64_t	open_done_ = 0; /* number of open pairs processed */
+	bool		all_there_ = false; /* all open pairs fit into the buffer */
 };
 
 }								/* namespace fasted */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * set.cu
- *	  A set of rows on the device, and a join of two sets.
+ *	  Sets of rows on the device, and joins of sets.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@ namespace fasted
 namespace
 {
 
-constexpr size_t kLendBytes = (size_t) 256 << 20;	/* of rows: page-locking pays */
+constexpr size_t kLendBytes = (size_t) 256 << 20;	/* page-locking is faster for larger sets */
 
 void
 check_nearest(const Context &context, const FastedProblem &problem, bool self)
@@ -28,14 +28,14 @@ check_nearest(const Context &context, const FastedProblem &problem, bool self)
 			 "the number of nearest neighbors must be between 1 and %u, not %u",
 			 FASTED_MAX_NEIGHBORS, problem.k);
 	if (problem.further && self && problem.slices <= 1)
-		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
+		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
 	if (context.options.approximate)
 		fail(FASTED_UNSUPPORTED, "nearest neighbors need the exact recheck");
 }
 
 }								/* namespace */
 
-/* A set that says how large it will be takes its memory here, and no more later. */
+/* If the maximum number of rows is given, all memory is allocated here. */
 Set::Set(Context &context, const FastedSetOptions &options)
 	: context_(context), options_(options),
 	shape_(context.shape_for(std::max(options.most_rows, options.expected_rows))),
@@ -59,7 +59,7 @@ Set::Set(Context &context, const FastedSetOptions &options)
 Set::~Set()
 {
 	context_.remove(this);
-	/* Nothing may read staged rows any more, or write them. */
+	/* wait for copies from and to the rows */
 	(void) cudaStreamSynchronize(context_.upload);
 	withdraw();
 	drop_buffer();
@@ -80,7 +80,10 @@ Set::drop_buffer()
 	buffer_ = nullptr;
 }
 
-/* Device memory for so many further rows, or for fewer; 0: no more from here on. */
+/*
+ * Allocates device memory for count more rows, or for fewer.  Returns for how many there is memory;
+ * 0 if the set is full.
+ */
 uint64_t
 Set::grow(uint64_t count)
 {
@@ -96,7 +99,7 @@ Set::grow(uint64_t count)
 	if (end <= granted_)
 		return count;
 
-	/* As far as the chunk goes, where that fits: to find out takes 10 us. */
+	/* Allocate up to the end of the chunk if that fits, because this check takes 10 us. */
 	end = (end + chunk - 1) / chunk * chunk;
 	room = context_.room_beside(this);
 	if (end > FASTED_MAX_ROWS || shape_.bytes(end) > room)
@@ -140,7 +143,7 @@ Set::stage(float **rows, size_t *capacity)
 	return true;
 }
 
-/* Rows that there is device memory for. */
+/* Copies rows to the end of the set, for which there must be device memory. */
 void
 Set::send(const float *rows, size_t nrows, cudaMemcpyKind kind, const char *doing)
 {
@@ -158,19 +161,19 @@ Set::commit(size_t nrows)
 {
 	if (sealed_ || buffer_ == nullptr || store_.rows + nrows > granted_
 		|| nrows > context_.staging.rows())
-		fail(FASTED_INTERNAL, "rows were committed for which there is no room");
+		fail(FASTED_INTERNAL, "more rows were committed than staged");
 	send(buffer_->rows.get(), nrows, cudaMemcpyHostToDevice, "copying rows to the device");
 	buffer_->sent.record(context_.upload);
 	drop_buffer();
 }
 
-/* Each device fetches them itself, over its own link. */
+/* Each device reads the staging buffer itself, over its own PCIe link. */
 bool
 Set::take_staged(const Set &from, size_t nrows)
 {
 	check_open();
 	if (from.buffer_ == nullptr || nrows > from.context_.staging.rows())
-		fail(FASTED_INTERNAL, "another set's rows were taken that are not staged");
+		fail(FASTED_INTERNAL, "the other set has not staged these rows");
 	drop_buffer();
 	if (grow(nrows) < nrows)
 		return false;
@@ -179,15 +182,15 @@ Set::take_staged(const Set &from, size_t nrows)
 	return true;
 }
 
-/* From GPU to GPU directly, where they see each other; else through the host's memory. */
+/* Copies directly from GPU to GPU if peer access is supported, else through host memory. */
 void
 Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
 {
 	check_open();
 	if (!from.sealed_ || first > from.store_.rows || nrows > from.store_.rows - first)
-		fail(FASTED_INTERNAL, "another set's rows were copied that are not there");
+		fail(FASTED_INTERNAL, "row numbers out of range in copy from another set");
 	if (grow(nrows) < nrows)
-		fail(FASTED_INTERNAL, "rows were copied for which there is no room");
+		fail(FASTED_INTERNAL, "not enough device memory for rows of another set");
 	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
 	from.wait_for_rows(context_.upload);
 	from.store_.for_pieces(first, nrows, [&](const float *rows, size_t, size_t count)
@@ -196,7 +199,7 @@ Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
 	});
 }
 
-/* To lock pages takes as long as to copy 200 MB; where that fails, rows are staged. */
+/* Locking pages takes as long as copying 200 MB.  If it fails, rows are staged. */
 bool
 Set::lend(void *memory, size_t bytes)
 {
@@ -204,10 +207,10 @@ Set::lend(void *memory, size_t bytes)
 	cudaError_t error;
 
 	if (sealed_ || lent_ != nullptr)
-		fail(FASTED_INTERNAL, "memory is lent before the rows come, one piece at a time");
+		fail(FASTED_INTERNAL, "memory cannot be registered twice, or for a sealed set");
 	if (!tuning.always_lend && expected * shape_.chunks.row_bytes() < kLendBytes)
 		return false;
-	/* it may have been lent to another device's set, which then keeps it locked */
+	/* the memory may be locked already by a set of another device, which then unlocks it */
 	error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
 	(void) cudaGetLastError();
 	if (error != cudaSuccess && error != cudaErrorHostMemoryAlreadyRegistered)
@@ -233,7 +236,7 @@ size_t
 Set::put(const float *rows, size_t nrows)
 {
 	if (sealed_ || lent_ == nullptr)
-		fail(FASTED_INTERNAL, "rows are put after memory was lent, and before the set is sealed");
+		fail(FASTED_INTERNAL, "put requires registered memory and an unsealed set");
 	drop_buffer();
 
 	size_t		count = grow(nrows);
@@ -259,7 +262,7 @@ Set::read_back(uint64_t first_row, size_t nrows, float *rows)
 {
 	check_open();
 	if (first_row > store_.rows || nrows > store_.rows - first_row)
-		fail(FASTED_INTERNAL, "rows that are not staged cannot be read back");
+		fail(FASTED_INTERNAL, "row numbers out of range in read_back");
 	store_.for_pieces(first_row, nrows, [&](const float *from, size_t done, size_t count)
 	{
 		size_t		floats = shape_.chunks.row_floats();
@@ -270,7 +273,7 @@ Set::read_back(uint64_t first_row, size_t nrows, float *rows)
 	settle(true);
 }
 
-/* What kernels need beside the rows. */
+/* Allocates the memory that kernels need in addition to the rows. */
 void
 Set::allocate_for(uint64_t rows)
 {
@@ -294,7 +297,7 @@ Set::seal()
 	sealed_ = true;
 }
 
-/* No join uses it, but the last one may have left kernels that do. */
+/* No join uses the set, but kernels of the last join may still be running. */
 void
 Set::reset(uint64_t first_row)
 {
@@ -346,7 +349,7 @@ Set::side() const
 	return side;
 }
 
-/* What is in another order has to be quantised again. */
+/* If the partitions change the order of rows, they have to be quantised again. */
 void
 Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
 {
@@ -358,14 +361,14 @@ void
 Set::begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream)
 {
 	if (further && !lists.are_there(k, eps))
-		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
+		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
 	if (further || store_.rows == 0)
 		return;
 	lists.allocate(context_.budget, room(), k);
 	lists.begin(store_.rows, k, eps, stream);
 }
 
-/* Of another join there may be ranks still. */
+/* Copies ranks to the device.  Without ranks, those of an earlier join are ignored. */
 void
 Set::take_ranks(const uint32_t *ranks, cudaStream_t stream)
 {
@@ -384,7 +387,7 @@ Set::near_side(uint32_t *thresholds) const
 		labels_.get()};
 }
 
-/* Both sets are in one form. */
+/* Returns the task for a join with set b, which must be quantised in the same form. */
 NearTask
 Set::near_task(Set &b, NearScalars *scalars)
 {
@@ -431,13 +434,13 @@ Join::Join(Context &context, const FastedProblem &problem, Set &a, Set &b)
 	k_(problem.output == FASTED_OUTPUT_NEAREST ? problem.k : 0)
 {
 	if (!(problem.eps >= 0) || (uint64_t) problem.slice + problem.more_slices >= std::max(1u, problem.slices))
-		fail(FASTED_INTERNAL, "the problem is out of range");
+		fail(FASTED_INTERNAL, "eps or slice is out of range");
 	if (problem.output == FASTED_OUTPUT_NEAREST)
 		check_nearest(context, problem, &a == &b);
 	if (!a.is_sealed() || !b.is_sealed())
-		fail(FASTED_INTERNAL, "a set is joined before it is sealed");
+		fail(FASTED_INTERNAL, "a set must be sealed before it is joined");
 	if (context.joining)
-		fail(FASTED_INTERNAL, "a join is at work already");
+		fail(FASTED_INTERNAL, "the context has an open join already");
 	context_.begin_join(problem, a, b);
 }
 
@@ -446,7 +449,7 @@ Join::~Join()
 	context_.stop_join();
 }
 
-/* Gets on as far as possible without waiting.  True: there is something to say. */
+/* Continues the join without waiting.  Returns true if *batch and *status are a result for next. */
 bool
 Join::advance(FastedBatch *batch, FastedStatus *status)
 {
@@ -480,14 +483,14 @@ Join::next(int timeout_ms, FastedBatch *batch)
 		if (polls > 50)
 			usleep(20);
 	}
-	/* give the device its next work before the caller turns to these pairs */
+	/* launch the next work before the caller processes these pairs */
 	if (status == FASTED_OK)
 		context_.rounds.pump();
 	context_.note_prepare_time();
 	return status;
 }
 
-/* All of them come at once: a copy takes 10 us, however short. */
+/* The first call copies all counts, because each copy takes 10 us, however short. */
 void
 Join::counts(int side, uint64_t first_row, size_t nrows, uint32_t *counts)
 {
@@ -495,7 +498,7 @@ Join::counts(int side, uint64_t first_row, size_t nrows, uint32_t *counts)
 
 	if (!counting_ || !done_ || set == nullptr || first_row > set->rows()
 		|| nrows > set->rows() - first_row)
-		fail(FASTED_INTERNAL, "there are no such counts");
+		fail(FASTED_INTERNAL, "counts are not available, or row numbers are out of range");
 	if (nrows == 0)
 		return;
 	if (counts_[side].empty())
@@ -513,10 +516,10 @@ Join::check_neighbors(uint64_t first_row, size_t nrows) const
 	uint64_t	rows = sides_[0]->rows();
 
 	if (k_ == 0 || !done_ || first_row > rows || nrows > rows - first_row)
-		fail(FASTED_INTERNAL, "there are no such neighbors");
+		fail(FASTED_INTERNAL, "neighbors are not available, or row numbers are out of range");
 }
 
-/* The lists are in order from the first question on. */
+/* The first call sorts the lists. */
 void
 Join::nearest(uint64_t first_row, size_t nrows, uint32_t *lengths, FastedNeighbor *neighbors)
 {
@@ -530,14 +533,14 @@ Join::nearest(uint64_t first_row, size_t nrows, uint32_t *lengths, FastedNeighbo
 	reader_->read((uint32_t) first_row, (uint32_t) nrows, lengths, neighbors);
 }
 
-/* Lists come by the room of rounds, which are over. */
+/* Uses the pair buffers of rounds, which are done, for the lists of the other device. */
 bool
 Join::add_lists(const Join &from, uint64_t first_row, size_t nrows)
 {
 	DeviceArray<FastedPair> &room = context_.rounds.idle_room(0);
 	DeviceArray<FastedPair> &more = context_.rounds.idle_room(1);
 
-	static_assert(sizeof(FastedPair) == sizeof(FastedNeighbor), "there is room for as many");
+	static_assert(sizeof(FastedPair) == sizeof(FastedNeighbor), "buffers have the same capacity");
 	check_neighbors(first_row, nrows);
 	from.check_neighbors(first_row, nrows);
 	if (k_ > kMostSorted || k_ > room.size())
@@ -545,7 +548,7 @@ Join::add_lists(const Join &from, uint64_t first_row, size_t nrows)
 	if (nrows == 0)
 		return true;
 	if (from.k_ != k_ || from.reader_ == nullptr)
-		fail(FASTED_INTERNAL, "there are no neighbors to add");
+		fail(FASTED_INTERNAL, "the other join has no sorted lists of the same length");
 	nearest(0, 0, nullptr, nullptr);
 	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
 	reader_->add(*from.reader_, (uint32_t) first_row, (uint32_t) nrows,

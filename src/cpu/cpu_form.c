@@ -5,8 +5,8 @@
  *
  * Input rows are stored unmodified.  To pack or sample a row, its filter row is requested here.
  * That is the row itself or, written to a worker's buffer, x / |x| in FP32 (cosine) or the row
- * rounded to FP32 (rows of doubles). doc/internals/bound-cosine.md and doc/internals/bound-double.md prove that the
- * filter loses no pair.
+ * rounded to FP32 (rows of doubles). doc/internals/bound-cosine.md and
+ * doc/internals/bound-double.md prove that the filter loses no pair.
  *
  * The filter uses (x - centre) * scale.  Any centre is correct.  A good centre makes norms small,
  * and with them the error terms.  For each coordinate it is the mean of the middle half of a
@@ -16,9 +16,9 @@
  * overflow.
  *
  * The integer filter computes exact inner products of rows that are centred, scaled, rotated and
- * rounded.  Rows of small integers are only centred, and therefore exact. doc/internals/bound-int8.md proves
- * that no pair is lost, for any centre and scale.  Here they are chosen so that there are few
- * false candidates.
+ * rounded.  Rows of small integers are only centred, and therefore exact.
+ * doc/internals/bound-int8.md proves that no pair is lost, for any centre and scale.  Here they are
+ * chosen so that there are few false candidates.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,10 @@
  * cpu_levels.h
  *	  Level rows, used for pruning: cpu_project.c, cpu_levels.c, cpu_fit.c.
  *
- * A projection turns rows into level rows of 32, 64 and 128 components.  All but the last
- * component are coordinates along leading directions.  The last is the norm of the residual.  Level
- * rows are packed and tested like full rows.  Rows are ordered so that near rows are adjacent;
- * then most tiles have no pair that passes. doc/internals/bound-pruning.md proves that no pair is lost.
+ * A projection turns rows into level rows of 32, 64 and 128 components.  All but the last component
+ * are coordinates along leading directions.  The last is the norm of the residual.  Level rows are
+ * packed and tested like full rows.  Rows are ordered so that near rows are adjacent; then most
+ * tiles have no pair that passes. doc/internals/bound-pruning.md proves that no pair is lost.
  *
  *-------------------------------------------------------------------------
  */

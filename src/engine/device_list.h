@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * device_list.h
- *	  The text that names GPUs: "0", "2, 3", "GPU-8932f937, 1".
+ *	  Parses lists of GPUs, such as "0", "2, 3" or "GPU-8932f937, 1".
  *
- * A comma-separated list of ordinals and UUIDs, as nvidia-smi -L shows them and
- * CUDA_VISIBLE_DEVICES takes them; of a UUID so much that it fits one GPU only.
- * Plain C, for PostgreSQL's side and CUDA's.
+ * A device list is a comma-separated list of ordinals and UUIDs, as shown by nvidia-smi -L and
+ * accepted by CUDA_VISIBLE_DEVICES.  A UUID may be abbreviated to a prefix that is unique.
+ * This header is plain C, because both PostgreSQL code and CUDA code include it.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,16 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "GPU-", 32 digits in five groups, and the end */
+/* Size of a UUID text: "GPU-", 32 digits in five groups, and the final null. */
 #define FASTED_UUID_TEXT 41
 
-/* Ordinals are smaller than this. */
+/* Upper limit for ordinals, exclusive. */
 #define FASTED_MOST_DEVICES 1024
 
 typedef struct FastedDeviceName
 {
-	int			ordinal;		/* or -1: the UUID names it */
-	char		uuid[FASTED_UUID_TEXT];	/* its beginning, in lower case but for "GPU-" */
+	int			ordinal;		/* -1 if the device is named by its UUID */
+	char		uuid[FASTED_UUID_TEXT];	/* prefix of the UUID: "GPU-", then lower case */
 } FastedDeviceName;
 
 static inline const char *
@@ -38,7 +38,7 @@ fasted_skip_spaces(const char *text)
 	return text;
 }
 
-/* The end of an ordinal at text; NULL: there is none. */
+/* Parses an ordinal.  Returns its end, or NULL if text does not begin with an ordinal. */
 static inline const char *
 fasted_read_ordinal(const char *text, FastedDeviceName *name)
 {
@@ -49,7 +49,7 @@ fasted_read_ordinal(const char *text, FastedDeviceName *name)
 	return *text >= '0' && *text <= '9' && ordinal < FASTED_MOST_DEVICES ? end : NULL;
 }
 
-/* The end of a UUID, or of the beginning of one; NULL: there is none. */
+/* Parses a UUID or a prefix of one.  Returns its end, or NULL if text does not begin with one. */
 static inline const char *
 fasted_read_uuid(const char *text, FastedDeviceName *name)
 {
@@ -74,8 +74,8 @@ fasted_read_uuid(const char *text, FastedDeviceName *name)
 }
 
 /*
- * Reads one name at *text and moves *text to the next one, or to the end of the
- * list.  False: this is no name.
+ * Parses the name at *text and advances *text to the next name, or to the end of the
+ * list.  Returns false if there is no valid name.
  */
 static inline bool
 fasted_next_device(const char **text, FastedDeviceName *name)
@@ -92,7 +92,7 @@ fasted_next_device(const char **text, FastedDeviceName *name)
 	{
 		end = fasted_skip_spaces(end + 1);
 		if (*end == '\0')
-			return false;		/* a name should follow */
+			return false;		/* no name after the comma */
 	}
 	else if (*end != '\0')
 		return false;
@@ -100,14 +100,14 @@ fasted_next_device(const char **text, FastedDeviceName *name)
 	return true;
 }
 
-/* Does the list name nothing, so that every device will do? */
+/* Returns whether the list is empty, which allows all devices. */
 static inline bool
 fasted_any_device(const char *text)
 {
 	return text == NULL || *fasted_skip_spaces(text) == '\0';
 }
 
-/* Is this a list?  If not, *wrong is where it goes wrong. */
+/* Returns whether text is a valid list.  If not, sets *wrong to the position of the error. */
 static inline bool
 fasted_is_device_list(const char *text, const char **wrong)
 {
@@ -124,7 +124,7 @@ fasted_is_device_list(const char *text, const char **wrong)
 	return true;
 }
 
-/* Is the device with this ordinal and UUID (all of its text) named so? */
+/* Returns whether name refers to the device with this ordinal and this complete UUID. */
 static inline bool
 fasted_is_device(const FastedDeviceName *name, int ordinal, const char *uuid)
 {

@@ -1,45 +1,46 @@
 /*-------------------------------------------------------------------------
  *
  * engine.h
- *	  The border between PostgreSQL and the distance engines.
+ *	  The interface between PostgreSQL and the distance engines.
  *
- * An engine finds every pair of rows, of two sets or of one, whose distance is
- * at most eps.  "Distance" is a canonical FP64 form of exact_distance.h, so that every
- * engine gives the same pairs and the same bits, in an order of its own.
+ * An engine finds every pair of rows whose distance is at most eps.  The rows of a
+ * pair come from two sets, or from the same set (self-join).  exact_distance.h defines
+ * the distance as a sequence of FP64 operations.  All engines therefore return the same
+ * pairs with bit-identical distances; only the order of the pairs differs.
  *
- * This header is plain C: no PostgreSQL type and no CUDA type passes it.  An
- * engine never calls back, never throws, never calls exit, and blocks every
- * signal in the threads it starts.  Its caller polls.
+ * This header is plain C.  No PostgreSQL type and no CUDA type appears in it.  An
+ * engine never calls back into the caller, never throws, never calls exit, and blocks
+ * all signals in the threads it starts.  The caller polls for results.
  *
- *	  context	the processors or the GPU, and the memory that may be taken there,
- *				for rows of one number of dimensions
- *	  set		rows that lie there, with what the filter made of them
- *	  join		of two sets, or of one with itself
+ *	  context	the CPU cores or the GPU that an engine uses, with a memory limit;
+ *				all rows of a context have the same number of dimensions
+ *	  set		rows in the memory of a context, and data that the filter derived from them
+ *	  join		a join of two sets, or of one set with itself
  *
- * The life of a set:
+ * The functions of a set are called in this order:
  *
  *	  set_open
- *	  stage, commit, stage, commit, ...		rows go in, in order 0, 1, 2, ...
- *	  seal									no more rows
- *	  set_reset								it is empty again, its memory stays
+ *	  stage, commit, stage, commit, ...		adds rows 0, 1, 2, ...
+ *	  seal									ends the input; no rows can be added
+ *	  set_reset								empties the set but keeps its memory
  *	  set_close
  *
- * Instead of stage and commit, also in turn with them, rows may be put: they
- * are read from memory of the caller's that was lent before.  That ends the
- * room that stage gave.
+ * Rows can also be added with put, instead of stage and commit or alternating with them.
+ * put reads rows from memory that the caller registered with lend.  A call of put
+ * invalidates the staging buffer that stage returned.
  *
- * The life of a join, of which a context has one at a time:
+ * A context has at most one open join.  The functions of a join are:
  *
  *	  join_open
- *	  next, next, ... until FASTED_DONE		pairs come out
- *	  pause									any time; work rests until the next call
- *	  join_close							any time; stops all work at once
+ *	  next, next, ... until FASTED_DONE		return pairs
+ *	  pause									at any time; suspends work until the next call
+ *	  join_close							at any time; stops all work immediately
  *
- * While a join is at work other sets may be opened, filled, sealed and closed.  Of an
- * engine with devices several threads may be in calls at the same time, each of another
- * context.
- * What the filter derives from rows stays with their set, so that a further join
- * of it only joins.  A join of sets that are too large together is panel_join.h's.
+ * While a join is running, other sets may be opened, filled, sealed and closed.  If an
+ * engine has devices, several threads may call it at the same time, each with a context
+ * of its own.  Data that the filter derives from rows remains in their set, so that a
+ * later join does not compute it again.  panel_join.h joins sets that do not fit into
+ * memory together.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,44 +57,45 @@ extern "C"
 {
 #endif
 
-/* Raised with every change of this header; a library that differs is refused. */
+/* Incremented with every change of this interface; other versions are rejected at load. */
 #define FASTED_ENGINE_ABI 16
 
-/* Row numbers are 32 bits wide; a larger set is refused by the caller. */
+/* Largest number of rows in a set; row numbers have 32 bits.  The caller checks it. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
 
-/* PostgreSQL's limit for vectors is lower; this one bounds the error terms. */
+/* The error bounds are valid up to here; PostgreSQL's limit for vectors is lower. */
 #define FASTED_MAX_DIMENSIONS UINT32_C(65536)
 
-/* Neighbours of a row: more are refused. */
+/* Largest number of nearest neighbours per row (k). */
 #define FASTED_MAX_NEIGHBORS (UINT32_C(1) << 27)
 
 typedef enum FastedStatus
 {
 	FASTED_OK = 0,
-	FASTED_DONE,				/* next: there is no further pair */
-	FASTED_AGAIN,				/* next: nothing within the time limit */
-	FASTED_WANT_ROWS,			/* panel_join_next only: the batch names rows to stage */
-	FASTED_FULL,				/* stage, put: no further row fits */
+	FASTED_DONE,				/* next: all pairs have been returned */
+	FASTED_AGAIN,				/* next: no pairs within the time limit; call again */
+	FASTED_WANT_ROWS,			/* panel_join_next only: stage the rows that the batch names */
+	FASTED_FULL,				/* stage, put: the set has no memory for another row */
 
 	/*
-	 * From here on: failures, with a text from last_error.  A second line of it,
-	 * if there is one, says what the user can do.
+	 * All following values are failures.  last_error returns the message.  If the message
+	 * has a second line, that line is a hint for the user.
 	 */
-	FASTED_OUT_OF_MEMORY,		/* host memory */
+	FASTED_OUT_OF_MEMORY,		/* host memory is exhausted */
 	FASTED_OUT_OF_DEVICE_MEMORY,
-	FASTED_NO_DEVICE,			/* no driver, no device, or too old a one */
-	FASTED_UNKNOWN_DEVICE,		/* a device that was named is not there */
+	FASTED_NO_DEVICE,			/* no driver, no device, or an unsupported old device */
+	FASTED_UNKNOWN_DEVICE,		/* the device list names a device that does not exist */
 	FASTED_DEVICE_FAILED,		/* the device reported an error */
-	FASTED_UNSUPPORTED,			/* an option that this engine does not have */
-	FASTED_INTERNAL				/* a broken invariant: a bug */
+	FASTED_UNSUPPORTED,			/* the engine does not support an option */
+	FASTED_INTERNAL				/* an invariant is violated: a bug */
 } FastedStatus;
 
 #define FASTED_FAILED(status) ((status) >= FASTED_OUT_OF_MEMORY)
 
 /*
- * How candidates are found.  The CPU engine filters in INT8 or FP32: FP32 is what
- * it takes for FP16 and FP64, and for INT8 where that can't be had.
+ * Number format in which the filter finds candidate pairs.  The CPU engine has an INT8
+ * and an FP32 filter.  It uses FP32 if FP16 or FP64 is requested, or if INT8 is
+ * requested but not available.
  */
 typedef enum FastedFilter
 {
@@ -103,17 +105,18 @@ typedef enum FastedFilter
 	FASTED_FILTER_INT8
 } FastedFilter;
 
-/* What "distance" is: exact_distance.h has both canonical forms. */
+/* The distance function; exact_distance.h defines both. */
 typedef enum FastedMetric
 {
 	FASTED_METRIC_L2 = 0,
-	FASTED_METRIC_COSINE		/* what has no direction has no pair: zeros, NaN, infinity */
+	FASTED_METRIC_COSINE		/* rows that are zero or not finite are in no pair */
 } FastedMetric;
 
 /*
- * What rows consist of.  Distances are those of the rows as they come.  Rows of doubles
- * pass this border by the same pointers, and a double takes the room of two floats.
- * Where the metric is cosine, fasted_scale_direction (exact_distance.h) has seen them.
+ * Element type of the rows.  Distances are computed from the elements without rounding them
+ * first.  Rows of doubles are passed through the same float pointers: a double occupies the
+ * space of two floats.  For the cosine metric, the caller has applied fasted_scale_direction
+ * (exact_distance.h) to rows of doubles.
  */
 typedef enum FastedElement
 {
@@ -121,96 +124,101 @@ typedef enum FastedElement
 	FASTED_ELEMENT_DOUBLE
 } FastedElement;
 
-/* What becomes of a pair that passed the recheck. */
+/* The result of a join, which is made from the pairs that passed the exact recheck. */
 typedef enum FastedOutput
 {
-	FASTED_OUTPUT_PAIRS = 0,	/* next hands it out */
-	FASTED_OUTPUT_COUNT,		/* it is counted: stats */
-	FASTED_OUTPUT_COUNTS,		/* it is counted for each of its rows: counts */
+	FASTED_OUTPUT_PAIRS = 0,	/* next returns all pairs */
+	FASTED_OUTPUT_COUNT,		/* stats returns the number of pairs */
+	FASTED_OUTPUT_COUNTS,		/* counts returns the number of pairs of each row */
 
 	/*
-	 * The row of a keeps it if it is among its k nearest: nearest.  They are the first
-	 * ones by distance, then by the rank of the row of b, within eps; fewer where
-	 * there are fewer.  Of a set with itself both rows keep it: no row is its own
-	 * neighbour.
+	 * nearest returns, for each row of set a, its k nearest rows of set b within eps, or
+	 * all of them if there are fewer than k.  Neighbours are ordered by distance, then by
+	 * the rank of the row of b.  In a self-join, a pair makes each of its rows a neighbour
+	 * of the other one; no row is its own neighbour.
 	 */
 	FASTED_OUTPUT_NEAREST,
 
 	/*
-	 * next hands out what tells which rows belong together: not the pairs of two core rows
-	 * (those with core_pairs pairs or more in this join) that other pairs of core rows
-	 * connect already.  Which of them that are, is not always the same.  And all pairs are
-	 * counted for each of their rows: counts; unless all rows are core rows.
+	 * next returns enough pairs to determine connected components, for clustering.  A core
+	 * row has at least core_pairs pairs in this join.  A pair of two core rows may be
+	 * omitted if other pairs of core rows already connect them; which pairs are omitted may
+	 * vary between runs.  In addition, counts returns the number of pairs of each row, as
+	 * for FASTED_OUTPUT_COUNTS, unless all rows are core rows.
 	 */
 	FASTED_OUTPUT_CONNECTIONS,
 
 	/*
-	 * Of a set with itself: next hands out what tells which rows are kept, and for each
-	 * other one which kept row before it is the nearest.  In order of rank, a row is kept
-	 * unless one that is kept is within eps.  A pair is left out only if both answers are
-	 * the same without it, whatever else is left out.
+	 * Self-joins only: next returns enough pairs to choose representatives.  Rows are visited
+	 * in the order of their ranks, and a row becomes a representative unless an earlier
+	 * representative is within eps.  The pairs also determine, for every other row, the
+	 * nearest representative of lower rank.  A pair is omitted only if neither result
+	 * depends on it, whichever other pairs are omitted.
 	 */
 	FASTED_OUTPUT_KEEPERS
 } FastedOutput;
 
-/* A device by a name that is good for FastedOptions.devices. */
+/* Size of a device name, including the final null; FastedOptions.devices accepts such names. */
 #define FASTED_DEVICE_NAME 48
 
 /*
- * Whether tiles are tested at few dimensions first: doc/internals/bound-pruning.md.  The CUDA
- * engine, whose filter is FASTED_FILTER_AUTO, then tests them at few dimensions only.
+ * Pruning: whether tiles (blocks of row pairs) are first tested in a reduced number of
+ * dimensions; see doc/internals/bound-pruning.md.  The CUDA engine prunes only if the filter is
+ * FASTED_FILTER_AUTO; it then filters in the reduced dimensions only.
  */
 typedef enum FastedPrune
 {
-	FASTED_PRUNE_AUTO = 0,		/* where it pays, which a sample tells */
+	FASTED_PRUNE_AUTO = 0,		/* if a sample of the rows shows that it is faster */
 	FASTED_PRUNE_OFF,
-	FASTED_PRUNE_FORCE			/* for tests: always, at every number of dimensions */
+	FASTED_PRUNE_FORCE			/* for tests: always, at all levels */
 } FastedPrune;
 
-/* Parts of a spread set that each device has. */
+/* Number of parts of a partitioned set (FastedSetOptions.spread) on each device. */
 #define FASTED_SPREAD_PARTS 4
 
-/* Numbers of dimensions at which tiles may be tested: 32, 64, 128. */
+/* Number of pruning levels; their reduced dimensions are 32, 64 and 128. */
 #define FASTED_PRUNE_LEVELS 3
 
 /*
- * Where and how to compute.  Zero means "the engine's own choice" in every field
- * but dimensions.
+ * Resources and methods of a context.  Zero lets the engine choose, in all fields except
+ * dimensions.
  */
 typedef struct FastedOptions
 {
-	uint32_t	dimensions;		/* d, from 1 to FASTED_MAX_DIMENSIONS */
+	uint32_t	dimensions;		/* of each row, from 1 to FASTED_MAX_DIMENSIONS */
 	FastedMetric metric;
 	FastedElement element;
 
 	uint64_t	memory_limit;	/* bytes of host memory for rows and tiles */
 	uint64_t	device_memory_limit;	/* bytes of device memory */
-	int			threads;		/* CPU threads at most */
-	int			max_threads;	/* a limit for the engine's own choice, and for threads */
+	int			threads;		/* maximum number of CPU threads */
+	int			max_threads;	/* limits both threads and the engine's choice */
 
 	FastedFilter filter;
 	FastedPrune prune;
-	bool		approximate;	/* no exact recheck: the paper's FP16-32 result */
+	bool		approximate;	/* skip the exact recheck: the FP16-32 result of the FaSTED paper */
 
-	/* The GPUs to choose from, as device_list.h has it; NULL or empty: all. */
+	/* List of usable GPUs, in the syntax of device_list.h.  NULL or empty means all GPUs. */
 	const char *devices;
 
-	/* For tests: a CPU kernel by name, such as "avx512vnni"; cpu_kernel.c has all. */
+	/* For tests: name of a CPU kernel, such as "avx512vnni".  cpu_kernel.c lists the names. */
 	const char *kernel;
 } FastedOptions;
 
 typedef struct FastedSetOptions
 {
-	uint64_t	first_row;		/* the number that row 0 has in results */
-	uint64_t	expected_rows;	/* a guess; zero: there is none */
-	uint64_t	most_rows;		/* it will not have more; zero: as memory allows */
-	uint32_t	neighbors;		/* memory is kept for lists of so many for each row */
-	bool		spread;			/* each device has some of its rows: width, below; needs most_rows */
+	uint64_t	first_row;		/* number of the set's first row in results */
+	uint64_t	expected_rows;	/* estimated number of rows; zero if unknown */
+	uint64_t	most_rows;		/* maximum number of rows; zero if only memory limits it */
+	uint32_t	neighbors;		/* reserve memory for neighbour lists of this length per row */
+	bool		spread;			/* partition the rows over the devices (see width); most_rows must
+								 * be set */
 } FastedSetOptions;
 
 /*
- * Rows that may meet: so many of set a with so many of set b, by their places there.
- * Of a set with itself both are the same rows.
+ * A partition (in the sense of SQL's PARTITION BY): the rows of set a and those of set b that
+ * are compared with each other.  Positions are relative to the start of the set.  In a
+ * self-join both ranges are the same.
  */
 typedef struct FastedRowGroup
 {
@@ -221,42 +229,46 @@ typedef struct FastedRowGroup
 } FastedRowGroup;
 
 /*
- * What to find.  The pairs of a join are in one of its slices, for each number of
- * slices: which one is the same for the same engine, options and rows.
+ * Parameters of a join.  A join can be divided into any number of slices.  Each pair belongs
+ * to exactly one slice, which depends only on the engine, the options and the rows.
  */
 typedef struct FastedProblem
 {
 	double		eps;			/* >= 0, may be infinite, not NaN */
 	FastedOutput output;
 	uint32_t	slice;			/* < slices */
-	uint32_t	slices;			/* 0 or 1: all of it */
-	uint32_t	more_slices;	/* so many behind that one, too */
+	uint32_t	slices;			/* number of slices; 0 or 1: the whole join */
+	uint32_t	more_slices;	/* number of slices to join after `slice`, in addition to it */
 
 	/*
-	 * All slices are joined by the same kernel, so that the CPU engine may put rows in an
-	 * order of its own, as GPUs always do: then slices are of one whole if order_hash is
-	 * the same too.
+	 * True if the caller knows that all slices are joined by an identical kernel.  The CPU
+	 * engine may then reorder rows, as GPUs always do.  Slices that were computed by
+	 * different processes are parts of the same join only if their order_hash (FastedStats)
+	 * is equal, too.
 	 */
 	bool		alike;
 
 	/*
-	 * FASTED_OUTPUT_NEAREST.  Only an engine that has devices has slices of it: a slice's
-	 * lists are the first k of its pairs.
+	 * FASTED_OUTPUT_NEAREST: number of neighbours per row, from 1 to FASTED_MAX_NEIGHBORS.
+	 * Only engines with devices support slices here.  The lists of a slice hold the k
+	 * nearest among the pairs of that slice.
 	 */
-	uint32_t	k;				/* 1 to FASTED_MAX_NEIGHBORS */
+	uint32_t	k;
 
 	/*
-	 * This join goes on from the last one, which was like it and is done.  Neighbours: those
-	 * that set a has stay, rows of b are further ones, or this is another slice.  Counts and
-	 * connections: both sets are the same, this is another slice, and each row's pairs are
-	 * counted on, as are rows that pairs handed out then have connected.
+	 * This join continues the previous join, which had the same kind of output and was
+	 * completed.  Nearest neighbours: set a keeps its lists, and set b has different rows
+	 * or this is another slice.  Counts and connections: the sets are the same and this is
+	 * another slice; the rows' counts are accumulated, and rows that the previous join
+	 * connected remain connected.
 	 */
 	bool		further;
 
 	/*
-	 * Only rows of one group meet.  Groups are disjoint and ascend on both sides; a row may
-	 * be in none, and a group may have rows on one side only.  They are the caller's, and
-	 * stay until the join is closed.  NULL: all rows meet.
+	 * Compare only rows of the same partition.  Partitions are disjoint and in ascending
+	 * order on both sides.  A row may belong to no partition, and a partition may have rows
+	 * on one side only.  The caller owns the array and must keep it until the join is
+	 * closed.  NULL: compare all rows.
 	 */
 	const FastedRowGroup *groups;
 	uint32_t	ngroups;
@@ -264,18 +276,21 @@ typedef struct FastedProblem
 	uint32_t	core_pairs;		/* FASTED_OUTPUT_CONNECTIONS; 0: all rows are core rows */
 
 	/*
-	 * FASTED_OUTPUT_KEEPERS: of each row of the set, by its place; no two are the same.
-	 * NULL: its place.  Valid as long as the join.
+	 * FASTED_OUTPUT_KEEPERS: the distinct rank of each row, indexed by its position in the
+	 * set.  NULL: the rank is the position.
 	 *
-	 * FASTED_OUTPUT_NEAREST: likewise of each row of set b; none is that of a row of an
-	 * earlier set b that this join goes on from.  NULL: the row's number in results.
+	 * FASTED_OUTPUT_NEAREST: the same for the rows of set b.  If the join continues an
+	 * earlier one, ranks must also differ from those of the earlier set b.  NULL: the rank
+	 * is the row's number in results.
+	 *
+	 * The array must remain valid until the join is closed.
 	 */
 	const uint32_t *ranks;
 } FastedProblem;
 
 /*
- * One pair of the result: the numbers of its rows and their distance.  Of a set
- * with itself each pair is found once, and a < b.
+ * One pair of the result: the numbers of its rows and their distance.  A self-join
+ * returns each pair once, with a < b.
  */
 typedef struct FastedPair
 {
@@ -284,16 +299,16 @@ typedef struct FastedPair
 	double		dist;
 } FastedPair;
 
-/* One of the nearest rows of a row: its rank (FastedProblem), and how far it is. */
+/* A nearest neighbour. */
 typedef struct FastedNeighbor
 {
-	uint32_t	row;
-	double		dist;
+	uint32_t	row;			/* its rank, see FastedProblem.ranks */
+	double		dist;			/* its distance */
 } FastedNeighbor;
 
 /*
- * What next found.  pairs belongs to the engine and is valid until the next
- * call for the same join, or the end of it.
+ * The result of next.  The engine owns the array `pairs`, which remains valid until the
+ * next call for the same join or until the join is closed.
  */
 typedef struct FastedBatch
 {
@@ -301,8 +316,9 @@ typedef struct FastedBatch
 	size_t		npairs;
 
 	/*
-	 * With FASTED_WANT_ROWS: of which side (0: a), from where, how many.  With FASTED_OK
-	 * of panel_join_next and FASTED_OUTPUT_NEAREST: rows of a whose neighbours are known.
+	 * Range of rows.  With FASTED_WANT_ROWS: the rows to stage, of side 0 (a) or 1 (b).
+	 * If panel_join_next returns FASTED_OK for FASTED_OUTPUT_NEAREST: the rows of side 0
+	 * whose neighbours are complete.
 	 */
 	int			side;
 	uint64_t	first_row;
@@ -310,20 +326,20 @@ typedef struct FastedBatch
 } FastedBatch;
 
 /*
- * Readable at any time between open and close; of all joins of the context so far.
- * rows and panels are panel_join.c's to tell.
+ * Statistics, summed over all joins of a context.  They can be read at any time between
+ * open and close.  panel_join.c, not the engine, sets rows and panels.
  */
 typedef struct FastedStats
 {
 	char		engine[32];		/* "cpu" or "cuda" */
-	char		device[512];	/* name of the processor or the GPUs */
+	char		device[512];	/* name of the CPU or of the GPUs */
 	char		kernel[48];		/* instruction set or architecture */
 	char		filter[16];		/* "fp32", "fp16", "fp64", "int8", "int16"; the last join's */
-	int			threads;		/* CPU threads at work, or zero */
+	int			threads;		/* number of CPU threads in use, or zero */
 
 	uint64_t	rows;
 	uint32_t	dimensions;
-	uint32_t	panels;			/* 1: everything was resident */
+	uint32_t	panels;			/* number of outer panels; 1 if all rows were resident */
 	uint64_t	units_total;	/* units of work */
 	uint64_t	units_done;
 
@@ -331,36 +347,38 @@ typedef struct FastedStats
 	uint64_t	pairs;			/* pairs that passed the recheck */
 
 	/*
-	 * Whether a sample of the rows decided on the filter, and what it found: on
-	 * a GPU with the filter that was taken, on a CPU with INT8, in all joins.
+	 * Whether the filter was chosen by joining a sample of the rows, and the numbers of
+	 * candidates and pairs in all samples.  GPU: those of the chosen filter.  CPU: those of
+	 * the INT8 filter.
 	 */
 	bool		filter_sampled;
 	uint64_t	sampled_candidates;
 	uint64_t	sampled_pairs;
 
 	/*
-	 * Pruning: tiles that were tested at 32, 64, 128 dimensions, and those of them
-	 * that came to be tested at all dimensions.  Of joins without it: none.
+	 * Pruning: number of tiles tested in 32, 64 and 128 dimensions, and number of those
+	 * that had to be tested in all dimensions.  Joins without pruning do not count.
 	 */
 	uint64_t	pruned_tiles[FASTED_PRUNE_LEVELS];
 	uint64_t	full_tiles;
 
-	uint64_t	redone_units;	/* voided for want of buffer space, then redone */
+	uint64_t	redone_units;	/* discarded because a buffer was full, then repeated */
 
 	uint64_t	host_bytes;		/* peak of host memory */
 	uint64_t	device_bytes;	/* peak of device memory */
 
-	double		prepare_seconds;	/* centring, packing, norms */
-	double		filter_seconds; /* the tile kernels; summed over threads */
+	double		prepare_seconds;	/* centring and encoding rows, computing norms */
+	double		filter_seconds; /* the filter kernels; summed over threads */
 	double		refine_seconds; /* the exact recheck; summed over threads */
 	double		device_seconds; /* GPU: from the first kernel to the last */
 
-	/* GPU: numbers of a row that the last join's filter saw; 0: all dimensions. */
+	/* GPU: number of dimensions that the last join's filter compared; 0: all. */
 	uint32_t	filter_dimensions;
 
 	/*
-	 * Of the orders of rows that slices depend on, of all joins, and of the last one alone
-	 * on a GPU; 0: as they came in.
+	 * Hashes of the orders into which rows were sorted; slices depend on these orders.
+	 * order_hash covers all joins.  join_order covers the last join and is set by GPUs only.
+	 * Zero: rows are in their original order.
 	 */
 	uint64_t	order_hash;
 	uint64_t	join_order;
@@ -371,9 +389,9 @@ typedef struct FastedSet FastedSet;
 typedef struct FastedJoin FastedJoin;
 
 /*
- * An engine.  Functions that can fail return a status; after a failure only
- * last_error, stats, withdraw and the closes may be called, for anything in the
- * context.  A context is used by one thread at a time.
+ * An engine.  Functions that can fail return a status.  After a failure, only last_error,
+ * stats, withdraw and the close functions may be called for the context, its sets and its
+ * join.  Only one thread at a time may use a context.
  */
 typedef struct FastedEngine
 {
@@ -381,166 +399,184 @@ typedef struct FastedEngine
 	const char *name;
 
 	/*
-	 * Can this engine work here, on these devices (see FastedOptions)?
-	 * FASTED_OK, FASTED_NO_DEVICE or FASTED_UNKNOWN_DEVICE; reason gets a text,
-	 * as that of last_error, of at most size bytes when not.
+	 * Checks whether the engine can run on this host with these devices, a list as in
+	 * FastedOptions.  Returns FASTED_OK, FASTED_NO_DEVICE or FASTED_UNKNOWN_DEVICE.  Unless
+	 * it is FASTED_OK, writes a message as that of last_error to reason, of at most size
+	 * bytes.
 	 */
 	FastedStatus (*probe) (const char *devices, char *reason, size_t size);
 
 	/*
-	 * The devices to choose from (see FastedOptions) that are like the first of them,
-	 * so that they cut a join into the same slices: their number, at most most.  NULL:
-	 * this engine has no such devices.
+	 * Writes the names of those listed devices (see FastedOptions) that are of the same kind
+	 * as the first one, and so divide a join into the same slices.  Returns the number of
+	 * names, which is `most` or less.  NULL if the engine has no devices.
 	 */
 	int			(*devices) (const char *devices, char (*names)[FASTED_DEVICE_NAME], int most);
 
 	/*
-	 * Describes the device with this ordinal, usable or not, in a text of at most size
-	 * bytes: name, memory, compute capability.  Returns false if there is no such device.
-	 * NULL: this engine has no devices.
+	 * Writes the name, memory and compute capability of the device with this ordinal, usable
+	 * or not, to a text of at most size bytes.  Returns false if there is no such device.
+	 * NULL if the engine has no devices.
 	 */
 	bool		(*describe) (int ordinal, char *text, size_t size);
 
-	/* Sets *context even when it fails, unless memory ran out: close it. */
+	/*
+	 * Opens a context.  Sets *context even if it fails, unless host memory is exhausted; the
+	 * caller must close the context in both cases.
+	 */
 	FastedStatus (*open) (const FastedOptions *options, FastedContext **context);
 
 	void		(*stats) (const FastedContext *context, FastedStats *stats);
 
-	/* The last failure in this context, or of an open that gave none (NULL). */
+	/* Returns the message of the last failure; NULL: of an open that returned no context. */
 	const char *(*last_error) (const FastedContext *context);
 
 	/*
-	 * Stops all work and frees everything, sets and joins too; NULL is allowed.
+	 * Stops all work and frees the context with its sets and its join.  NULL is allowed.
 	 * Never fails.
 	 */
 	void		(*close) (FastedContext *context);
 
 	/*
-	 * Would sets of so many rows each be there together, were there no others?
-	 * For up to three sets of one row always.
+	 * Returns whether nsets sets, set i having rows[i] rows, would fit into memory together
+	 * if the context had no other sets.  Up to three sets of one row always fit.
 	 */
 	bool		(*fits) (const FastedContext *context, const uint64_t *rows, int nsets);
 
-	/* Sets *set to NULL when it fails. */
+	/* Opens an empty set.  Sets *set to NULL if it fails. */
 	FastedStatus (*set_open) (FastedContext *context, const FastedSetOptions *options,
 							  FastedSet **set);
 
 	/*
-	 * Room for up to *capacity rows of fasted_row_floats floats each, tightly packed
-	 * row after row.  FASTED_OK (capacity >= 1) or FASTED_FULL.  The room is
-	 * the caller's until commit, which takes over its first nrows rows.
+	 * stage returns a staging buffer for up to *capacity >= 1 rows of fasted_row_floats
+	 * floats each, stored contiguously.  It returns FASTED_OK or FASTED_FULL.  The caller may
+	 * write to the buffer until it calls commit, which adds the first nrows rows to the set.
 	 */
 	FastedStatus (*stage) (FastedSet *set, float **rows, size_t *capacity);
 	FastedStatus (*commit) (FastedSet *set, size_t nrows);
 
 	/*
-	 * An engine with devices: takes the first nrows rows of the room of another context's
-	 * set, whose commit comes after this.  FASTED_OK, or FASTED_FULL with none.
+	 * Engines with devices: adds the first nrows rows in the staging buffer of a set of
+	 * another context.  It must be called before commit for that other set.  Returns
+	 * FASTED_OK, or FASTED_FULL without adding any row.
 	 */
 	FastedStatus (*take_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
 
 	/*
-	 * Memory from which rows will be put.  The pages may be locked: withdraw,
-	 * which waits for what still reads them, comes before they go.  False: to
-	 * stage rows is as good here.  Before seal only, one piece of memory at a
-	 * time; withdraw may be called without lend too.
+	 * lend registers memory of the caller from which put will read rows; its pages may be
+	 * page-locked.  It returns false if reading from registered memory would not be faster
+	 * than staging.  It must be called before seal, for one memory range at a time.
+	 *
+	 * withdraw waits until the engine has read all rows and unregisters the memory.  It must be
+	 * called before the memory is freed, and may be called without a preceding lend.
 	 */
 	bool		(*lend) (FastedSet *set, void *memory, size_t bytes);
 	void		(*withdraw) (FastedSet *set);
 
 	/*
-	 * Takes the first *taken >= 1 of nrows >= 1 rows, tightly packed in lent
-	 * memory; FASTED_OK, or FASTED_FULL with none.  They may still be read until
-	 * settle: all of them, or else those that were put before its last call.
+	 * put adds rows that are stored contiguously in registered memory.  Of nrows >= 1 rows it
+	 * adds the first *taken >= 1 and returns FASTED_OK, or adds none and returns FASTED_FULL.
+	 *
+	 * The engine may read the rows after put has returned.  settle waits until it has read
+	 * all rows; or, unless `all` is true, the rows that were put before the previous settle.
 	 */
 	FastedStatus (*put) (FastedSet *set, const float *rows, size_t nrows,
 						 size_t *taken);
 	FastedStatus (*settle) (FastedSet *set, bool all);
 
-	/* Copies rows back, before seal: exactly what was committed. */
+	/* Copies rows of an unsealed set to `rows`, bit for bit as they were added. */
 	FastedStatus (*read_back) (FastedSet *set, uint64_t first_row,
 							   size_t nrows, float *rows);
 
-	/* No further rows. */
+	/* Declares that no more rows will be added. */
 	FastedStatus (*seal) (FastedSet *set);
 
-	/* Empty and open again, for rows whose first one has this number. */
+	/* Empties the set so that rows can be added again, the first one with number first_row. */
 	FastedStatus (*set_reset) (FastedSet *set, uint64_t first_row);
 
-	/* Of a set that no join uses; NULL is allowed.  Never fails. */
+	/* Frees a set that no open join uses; NULL is allowed.  Never fails. */
 	void		(*set_close) (FastedSet *set);
 
 	/*
-	 * Begins to join two sealed sets, a == b: one with itself.  Sets *join to NULL
-	 * when it fails.
+	 * Starts to join two sealed sets, or a set with itself if a == b.  Sets *join to NULL
+	 * if it fails.
 	 */
 	FastedStatus (*join_open) (FastedContext *context, const FastedProblem *problem,
 							   FastedSet *a, FastedSet *b, FastedJoin **join);
 
 	/*
-	 * The next batch of pairs, after at most about timeout_ms milliseconds:
-	 * FASTED_OK (npairs >= 1; with _PAIRS, _CONNECTIONS or _KEEPERS only), FASTED_AGAIN
-	 * or FASTED_DONE.
+	 * Waits for the next batch of pairs, for at most about timeout_ms milliseconds.  Returns
+	 * FASTED_OK with npairs >= 1 (outputs _PAIRS, _CONNECTIONS and _KEEPERS only),
+	 * FASTED_AGAIN if the time is over, or FASTED_DONE.
 	 */
 	FastedStatus (*next) (FastedJoin *join, int timeout_ms, FastedBatch *batch);
 
 	/*
-	 * The caller turns to something else, for it does not know how long.  All
-	 * work comes to rest within some 50 ms and goes on with the next call of next;
-	 * nothing is lost.  Until then next may be called as if nothing had been.
+	 * Suspends the join, for a caller that does not know when it will call next again.  All
+	 * work stops within about 50 ms, without losing results.  The next call of next resumes
+	 * it.
 	 */
 	void		(*pause) (FastedJoin *join);
 
 	/*
-	 * After FASTED_DONE, with FASTED_OUTPUT_COUNTS or _CONNECTIONS: for rows first_row ...
-	 * of set a (side 0) or b (side 1), by their places in it, the number of their pairs.
-	 * Of a set with itself both rows of a pair have it, in side 0.
+	 * Returns the number of pairs of each of nrows rows of set a (side 0) or b (side 1).
+	 * first_row is a position in the set.  It may be called after FASTED_DONE, with
+	 * FASTED_OUTPUT_COUNTS or _CONNECTIONS.  In a self-join, a pair counts for both of its
+	 * rows, and side must be 0.
 	 */
 	FastedStatus (*counts) (FastedJoin *join, int side, uint64_t first_row,
 							size_t nrows, uint32_t *counts);
 
 	/*
-	 * FASTED_OUTPUT_NEAREST.  NULL: this engine does not have it, and join_open answers
-	 * FASTED_UNSUPPORTED.
+	 * Returns the neighbour lists of nrows rows of set a, from position first_row on: the
+	 * length of each list, and its neighbours in ascending order.  The list of the i-th
+	 * of these rows begins at neighbors[i * k].  It may be called after FASTED_DONE, with
+	 * FASTED_OUTPUT_NEAREST.  If nrows is zero, it only sorts the lists for later calls.
 	 *
-	 * After FASTED_DONE, for rows first_row ... of set a, by their places in it: how many
-	 * neighbours each has, and these, the nearest first.  Those of the first row begin
-	 * at neighbors[0], of the next one at neighbors[k], and so on.  Of no rows: what comes
-	 * before the first one is done.
+	 * NULL if the engine does not support FASTED_OUTPUT_NEAREST; join_open then returns
+	 * FASTED_UNSUPPORTED.
 	 */
 	FastedStatus (*nearest) (FastedJoin *join, uint64_t first_row, size_t nrows,
 							 uint32_t *lengths, FastedNeighbor *neighbors);
 
 	/*
-	 * An engine with devices: adds to these rows' lists what a join of another context has for
-	 * the same rows; both are done, and from has been asked for neighbours, if of no rows.
-	 * What both have counts once.  FASTED_OK, or FASTED_FULL with none: its lists are too long
-	 * for that.  NULL: it has no such function.
+	 * Engines with devices: merges the neighbour lists that `from`, a join in another
+	 * context, has for the same rows into the lists of `join`.  Neighbours in both lists are
+	 * merged into one.  Both joins must be done, and nearest must have been called for `from`,
+	 * possibly with nrows = 0.  Returns FASTED_OK, or FASTED_FULL without any change if the
+	 * lists are too long to be merged.  NULL if the engine cannot merge lists.
 	 */
 	FastedStatus (*add_lists) (FastedJoin *join, const FastedJoin *from, uint64_t first_row,
 							   size_t nrows);
 
-	/* For fits: lists of k for so many rows take the memory of how many rows?  Or NULL. */
+	/*
+	 * Returns the number of rows that need as much memory as neighbour lists of length k for
+	 * `rows` rows, as an input of fits.  NULL if nearest is NULL.
+	 */
 	uint64_t	(*list_rows) (const FastedContext *context, uint64_t rows, uint32_t k);
 
 	/*
-	 * Several devices in one context: over how many a set may be spread.  NULL: over one.
-	 * Each has FASTED_SPREAD_PARTS parts of the set, of the same size, and room for one more.
+	 * Returns the number of devices over which a set of this context may be partitioned.
+	 * Each device holds FASTED_SPREAD_PARTS parts of equal size and has memory for one more.
+	 * NULL if a context has one device only.
 	 */
 	int			(*width) (const FastedContext *context);
 
-	/* An engine with devices: rows of a sealed set of another context, which stays until settle. */
+	/*
+	 * Engines with devices: adds nrows rows of a sealed set of another context, from position
+	 * `first` on.  The caller must keep that set until it has called settle.
+	 */
 	FastedStatus (*copy_rows) (FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows);
 
-	/* Stops all its work; NULL is allowed.  Never fails. */
+	/* Stops all work of the join and frees it; NULL is allowed.  Never fails. */
 	void		(*join_close) (FastedJoin *join);
 
-	/* Whether it has FASTED_OUTPUT_CONNECTIONS; else join_open answers FASTED_UNSUPPORTED. */
+	/* Support for FASTED_OUTPUT_CONNECTIONS and _KEEPERS; else join_open: FASTED_UNSUPPORTED. */
 	bool		connects;
-	bool		keeps;			/* FASTED_OUTPUT_KEEPERS, likewise */
+	bool		keeps;
 } FastedEngine;
 
-/* Floats that a row takes the room of. */
+/* Returns the size of a row, in floats. */
 static inline uint32_t
 fasted_row_floats(const FastedOptions *options)
 {
@@ -553,7 +589,7 @@ fasted_row_bytes(const FastedOptions *options)
 	return fasted_row_floats(options) * sizeof(float);
 }
 
-/* Hashes orders of rows: see order_hash. */
+/* Adds a value to a hash of row orders (FastedStats.order_hash). */
 #ifdef __CUDACC__
 __host__ __device__
 #endif
@@ -565,8 +601,8 @@ fasted_mix_order(uint64_t hash, uint64_t value)
 }
 
 /*
- * Adds what an engine did that works at the same time: work, memory and the threads' time are
- * summed up, other time is that of whichever took longest.
+ * Adds the statistics of an engine that runs in parallel.  Work, memory and the time of threads
+ * are summed up.  For elapsed times the maximum is taken.
  */
 static inline void
 fasted_add_stats(FastedStats *sum, const FastedStats *one)
@@ -595,8 +631,8 @@ fasted_add_stats(FastedStats *sum, const FastedStats *one)
 }
 
 /*
- * Adds the counts of the rows of a side, all that there are, to totals.  Returns the status of
- * the engine's counts.
+ * Adds the counts of the first `rows` rows of a side to totals[].  Returns the status of the
+ * engine's counts function.
  */
 static inline FastedStatus
 fasted_add_counts(const FastedEngine *engine, FastedJoin *join, int side, uint64_t rows,
@@ -617,7 +653,7 @@ fasted_add_counts(const FastedEngine *engine, FastedJoin *join, int side, uint64
 	return FASTED_OK;
 }
 
-/* Does a join like this one count each row's pairs? */
+/* Returns whether a join with these parameters counts the pairs of each row. */
 static inline bool
 fasted_counts_rows(const FastedProblem *problem)
 {
@@ -625,7 +661,7 @@ fasted_counts_rows(const FastedProblem *problem)
 		(problem->output == FASTED_OUTPUT_CONNECTIONS && problem->core_pairs > 0);
 }
 
-/* Does it hand out pairs? */
+/* Returns whether a join with these parameters returns pairs from next. */
 static inline bool
 fasted_hands_out_pairs(const FastedProblem *problem)
 {
@@ -634,20 +670,23 @@ fasted_hands_out_pairs(const FastedProblem *problem)
 }
 
 /*
- * Starts a thread as engines have them (thread.c): all signals are blocked in it, for a handler
- * of the host program must not run there.  Its stack is of that size, or larger where the system
- * wants it; 0: of the usual size.  Returns false if no thread can be had.
+ * Starts a thread in which all signals are blocked, because signal handlers of the host program
+ * must not run in it (thread.c).  The stack has stack_bytes bytes, or more if the system needs
+ * more; 0 selects the default size.  Returns false if the thread cannot be created.
  */
 extern bool fasted_start_thread(pthread_t *thread, size_t stack_bytes, void *(*work) (void *),
 								void *argument);
 
-/* The engine in the extension's own library. */
+/* Returns the CPU engine, which is part of the extension's library. */
 extern const FastedEngine *fasted_cpu_engine(void);
 
-/* The engine of groups of base's devices (multi_gpu.c); in one process always of the same base. */
+/*
+ * Returns an engine that uses several devices of the engine `base` together (multi_gpu.c).  All
+ * calls in a process must pass the same base.
+ */
 extern const FastedEngine *fasted_device_group(const FastedEngine *base);
 
-/* What a library with a further engine exports, under this name. */
+/* Name and type of the function that a library with another engine exports. */
 #define FASTED_ENGINE_ENTRY "fasted_engine"
 typedef const FastedEngine *(*FastedEngineEntry) (void);
 

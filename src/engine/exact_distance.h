@@ -1,33 +1,34 @@
 /*-------------------------------------------------------------------------
  *
  * exact_distance.h
- *	  The canonical distance of two vectors: what "within eps" means.
+ *	  The canonical distance of two vectors, which defines the result of a join.
  *
- * Coordinate k of both vectors is promoted to FP64, subtracted, and its square
- * added with one fma to partial sum k mod 32.  The 32 partial sums are then
- * folded in halves, and the square root is taken.  Every step is one correctly
- * rounded IEEE operation in a fixed order, so any machine that does these
- * steps gets the same bits, 4 or 8 lanes or a warp at a time.
+ * Euclidean distance: coordinate k of both vectors is converted to FP64 and subtracted.  One
+ * fma adds the square of the difference to partial sum k mod 32.  The 32 partial sums are
+ * then added up by repeated halving, and the square root is taken.  Every step is one
+ * correctly rounded IEEE operation, and the order is fixed.  The result is therefore
+ * bit-identical on all machines, with any number of SIMD lanes.
  *
- * Lanes that a short last block does not reach stay as they are.  To feed them
- * zeros is the same: a partial sum is never -0, and fma(0, 0, s) is s.
+ * If the number of dimensions is not a multiple of 32, some partial sums get fewer terms.
+ * Padding with zeros has the same result, because a partial sum is never -0 and fma(0, 0, s) is s.
  *
- * Of floats no step can overflow or underflow: a difference of two is a multiple
- * of 2^-149 below 2^129 in size, so its square lies in [2^-298, 2^258].  Of doubles a
- * square may do both: a difference below about 2^-537 counts as none, and one from
- * about 2^512 on as infinite.
+ * With floats, no step overflows or underflows.  A difference is a multiple of 2^-149 with a
+ * magnitude below 2^129, so its square is zero or in [2^-298, 2^258].  With doubles, a square
+ * may underflow to zero (differences below about 2^-537) or overflow to infinity (differences
+ * of about 2^512 and more).
  *
- * The cosine distance is 1 - x.y / sqrt(x.x y.y), of three sums made in the same
- * way from products of promoted coordinates, which lie in [2^-298, 2^256]: product,
- * root, quotient, difference in this order; at least 0 and at most 2.  It is NaN if a
- * vector is zero, which has no direction.
+ * The cosine distance is 1 - x.y / sqrt(x.x y.y).  Its three sums are computed in the same way
+ * from products of converted coordinates, which are zero or in [2^-298, 2^256] with floats.
+ * The operations are a product, a square root, a quotient and a difference, in this order.
+ * The result is limited to [0, 2].  It is NaN if a vector is zero, because it has no direction.
  *
- * Of doubles, a vector whose largest element is below 2^-100 or from 2^101 on in size is
- * brought to [1, 2) by a power of two before its cosine distance is taken: then it has
- * a direction unless it is zero.  What is in between gives the same bits either way.
+ * A vector of doubles is scaled before its cosine distance is computed, if its largest
+ * magnitude is below 2^-100, or 2^101 or more.  A power of two brings this magnitude into
+ * [1, 2), so that all vectors except zero have a direction.  Scaling would not change the
+ * result for other vectors.
  *
- * This is the definition.  Engines have faster forms of their own and test
- * them against it, bit for bit.
+ * This is the definition.  Engines use faster implementations, which are tested against it,
+ * bit for bit.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +40,7 @@
 
 #define FASTED_EXACT_LANES 32
 
-/* Folds the partial sums: lane l takes lane l + o, for o = 16, 8, 4, 2, 1. */
+/* Adds up the partial sums: adds lane l + o to lane l, for o = 16, 8, 4, 2, 1. */
 static inline double
 fasted_exact_sum(double *sums)
 {
@@ -51,7 +52,7 @@ fasted_exact_sum(double *sums)
 	return sums[0];
 }
 
-/* The cosine distance, of x.y, x.x and y.y. */
+/* Returns the cosine distance, given the inner products x.y, x.x and y.y. */
 static inline double
 fasted_exact_cosine_of(double xy, double xx, double yy)
 {
@@ -65,9 +66,9 @@ fasted_exact_cosine_of(double xy, double xx, double yy)
 }
 
 /*
- * The Euclidean distance; x.y or x.x, of which the cosine distance is made; and that: of rows of
- * floats, and under names with a suffix of rows of doubles, which fasted_scale_direction has seen
- * if the metric is cosine.
+ * Defines the Euclidean distance, the inner product and the cosine distance of two rows.  Names
+ * with the suffix _double are for rows of doubles.  For the cosine distance, such rows must have
+ * been scaled by fasted_scale_direction.
  */
 #define FASTED_DEFINE_EXACT(Element, suffix) \
 	static inline double \
@@ -107,8 +108,8 @@ FASTED_DEFINE_EXACT(float,)
 FASTED_DEFINE_EXACT(double, _double)
 
 /*
- * Brings a vector of doubles, which is finite, to where x.x neither overflows nor
- * underflows, if it is not there: its cosine distances stay the same.
+ * Scales a finite vector of doubles by a power of two, if necessary, so that x.x neither overflows
+ * nor underflows.  This does not change its direction.
  */
 static inline void
 fasted_scale_direction(double *row, uint32_t dimensions)

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * filter_bound.h
- *	  The bound that makes a low-precision filter lose no pair.
+ *	  Error bounds that guarantee that a low-precision filter misses no pair.
  *
- * Every engine finds candidates from quantised rows and rechecks them exactly.
- * This header turns what is known of a row into one number, its threshold t,
- * such that every pair of the result satisfies
+ * Every engine finds candidates with quantised rows and rechecks them exactly.
+ * This header computes a threshold t for each row, such that every pair of the
+ * result satisfies
  *
  *	  g >= fl(t_x + t_y)
  *
- * where g is the computed inner product of the quantised rows and fl rounds to
- * FP32.  The derivation, line by line, is in doc/internals/bound.md.  INT8 rows have their
- * own thresholds, integers: see below and doc/internals/bound-int8.md.  For cosine
- * distances the rows are directions: doc/internals/bound-cosine.md.
+ * Here g is the computed inner product of the quantised rows, and fl rounds to
+ * FP32.  doc/internals/bound.md has the complete derivation.  INT8 rows have integer
+ * thresholds: see below and doc/internals/bound-int8.md.  For cosine distances, rows are
+ * normalized first: doc/internals/bound-cosine.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,16 +26,16 @@
 
 #include "host_device.h"
 
-/* Unit roundoffs: half the distance from 1 to the next number. */
+/* Unit roundoffs of FP32 and FP64: half the distance from 1 to the next larger number. */
 #define FASTED_U32 (FLT_EPSILON / 2.0)
 #define FASTED_U64 (DBL_EPSILON / 2.0)
 
 /*
- * An upper bound of the true distance of any pair whose canonical distance
- * (exact_distance.h) is at most eps: the canonical form makes one rounding a
- * difference, one an fma (d / 32 of them in a chain), five additions and a
- * square root, each of relative size u.  scale is a power of two or, for INT8
- * rows, any FP32 number: the bound has room for the rounding of the product.
+ * Returns an upper bound of the true distance, times scale, of any pair whose canonical
+ * distance (exact_distance.h) is at most eps.  The canonical distance has these rounding
+ * errors of relative size u: one per difference, one per fma (in chains of d / 32), five
+ * for additions, and one for the square root.  scale is a power of two or, for INT8 rows,
+ * any FP32 number; the bound also covers the rounding error of the product.
  */
 FASTED_EVERYWHERE double
 fasted_eps_upper(double eps, double scale, uint32_t dimensions)
@@ -47,11 +47,11 @@ fasted_eps_upper(double eps, double scale, uint32_t dimensions)
 }
 
 /*
- * Cosine: doc/internals/bound-cosine.md.  The filter sees directions, each coordinate of
- * x / |x| rounded to FP32.  An upper bound of the distance between the directions of
- * any pair whose canonical cosine distance is at most eps; it takes eps's place in
- * fasted_eps_upper.  The canonical similarity is off by `error` at most, which weighs
- * most where eps is small; rounding moves a direction by `rounding` at most.
+ * Cosine distance (doc/internals/bound-cosine.md): the filter compares directions, that is x / |x|
+ * with coordinates rounded to FP32.  Returns an upper bound of the Euclidean distance between the
+ * directions of any pair whose canonical cosine distance is at most eps.  The result replaces eps
+ * in fasted_eps_upper.  `error` bounds the error of the canonical similarity, which matters most if
+ * eps is small.  `rounding` bounds the distance by which rounding moves a direction.
  */
 FASTED_EVERYWHERE double
 fasted_direction_reach(double eps, uint32_t dimensions)
@@ -63,14 +63,14 @@ fasted_direction_reach(double eps, uint32_t dimensions)
 		* (1.0 + 8 * FASTED_U64);
 }
 
-/* Has a row with this x.x a direction?  A zero vector has none, nor what is not finite. */
+/* Returns whether a row with inner product x.x = square has a direction: it is finite, not zero. */
 FASTED_EVERYWHERE bool
 fasted_has_direction(double square)
 {
 	return square > 0.0 && square <= DBL_MAX;
 }
 
-/* What the filter sees of a double; NaN stays. */
+/* Converts a double to FP32 for the filter, clamped to the finite range.  NaN is preserved. */
 FASTED_EVERYWHERE float
 fasted_narrow(double x)
 {
@@ -78,9 +78,9 @@ fasted_narrow(double x)
 }
 
 /*
- * Rows of doubles: doc/internals/bound-double.md.  The filter sees them rounded to FP32.  An upper
- * bound of how far that moves a row, error2 being the sum of the squares of what it
- * takes from each coordinate; and of what underflow takes from the canonical distance.
+ * Rows of doubles (doc/internals/bound-double.md) are rounded to FP32 for the filter.  Returns an
+ * upper bound of the distance by which this moves a row, plus the error of the canonical distance
+ * due to underflow.  error2 is the sum of the squared rounding errors of the coordinates.
  */
 FASTED_EVERYWHERE double
 fasted_narrowed(double error2, uint32_t dimensions)
@@ -91,8 +91,8 @@ fasted_narrowed(double error2, uint32_t dimensions)
 }
 
 /*
- * A sum of d nonnegative FP64 terms, each rounded a few times, in any order,
- * has a relative error of at most this; so have its bounds and square root.
+ * Returns an upper bound of the relative error of a sum of d nonnegative FP64 terms, in any
+ * order, if each term was rounded a few times.  The bound also holds for its square root.
  */
 FASTED_EVERYWHERE double
 fasted_sum_slack(uint32_t dimensions)
@@ -101,10 +101,9 @@ fasted_sum_slack(uint32_t dimensions)
 }
 
 /*
- * An upper bound of the distance between the exact image of a row and its
- * quantised form.  error2 is the FP64 sum of (v_k - q_k)^2, norm2 that of
- * q_k^2, where q is the quantised row and v its image in FP64, whose
- * coordinates carry at most two roundings.
+ * Returns an upper bound of the distance between the exact image of a row (the row after
+ * centring and scaling) and its quantised form q.  error2 is the FP64 sum of (v_k - q_k)^2, and
+ * norm2 that of q_k^2.  v is the image computed in FP64, with at most two roundings per coordinate.
  */
 FASTED_EVERYWHERE double
 fasted_rho(double error2, double norm2, uint32_t dimensions)
@@ -117,8 +116,8 @@ fasted_rho(double error2, double norm2, uint32_t dimensions)
 }
 
 /*
- * The relative error of an inner product of d terms in FP32, summed in any
- * order with at most `extra` further additions on a path:
+ * Returns a bound of the relative error of an inner product of d terms in FP32, summed in any
+ * order with at most `extra` additional additions on any path:
  * gamma_k = k u / (1 - k u), k = d + extra.
  */
 FASTED_EVERYWHERE double
@@ -130,8 +129,8 @@ fasted_gamma32(uint32_t dimensions, uint32_t extra)
 }
 
 /*
- * The absolute error of the same inner product: what underflow takes away, at
- * most 2^-150 a product or an fma, carried through the rest of the sum.
+ * Returns a bound of the absolute error of the same inner product due to underflow, which is
+ * at most 2^-150 per product or fma, and is propagated through the rest of the sum.
  */
 FASTED_EVERYWHERE double
 fasted_alpha32(uint32_t dimensions)
@@ -149,16 +148,16 @@ fasted_round_down(double value)
 }
 
 /*
- * The threshold of one row.
+ * Returns the threshold of a row.
  *
  *	  norm2_lower	lower bound of the quantised row's squared norm
  *	  norm2_upper	upper bound of the same
- *	  rho			upper bound of the distance that quantisation moved the row
- *	  eps_upper		fasted_eps_upper, in the quantised rows' scale
- *	  gamma			relative error of g against the product of both norms
- *	  alpha			absolute error of g
+ *	  rho			upper bound of the distance by which quantisation moved the row
+ *	  eps_upper		fasted_eps_upper, in the scale of the quantised rows
+ *	  gamma			bound of the error of g relative to the product of both norms
+ *	  alpha			bound of the absolute error of g
  *
- * minus infinity (a row that every row may be near) is a valid answer.
+ * The result may be minus infinity; every pair with the row is then a candidate.
  */
 FASTED_EVERYWHERE float
 fasted_threshold(double norm2_lower, double norm2_upper, double rho,
@@ -168,7 +167,7 @@ fasted_threshold(double norm2_lower, double norm2_upper, double rho,
 	double		t = 0.5 * (norm2_lower - gamma * norm2_upper - alpha
 						   - 0.5 * reach * reach);
 
-	/* FP64 roundings of this expression, then of the FP32 sum t_x + t_y */
+	/* allow for rounding errors of this expression in FP64, and of the sum t_x + t_y in FP32 */
 	t -= 16 * FASTED_U64 * (norm2_upper + reach * reach + alpha) + DBL_MIN;
 	t -= 2 * FASTED_U32 * fabs(t);
 	if (!(t > -(double) FLT_MAX / 4))
@@ -177,26 +176,27 @@ fasted_threshold(double norm2_lower, double norm2_upper, double rho,
 }
 
 /*
- * INT8 rows, whose inner product p is an exact INT32 number: doc/internals/bound-int8.md.
+ * INT8 rows, whose inner product p is exact in INT32 (doc/internals/bound-int8.md).
  *
- * With A = 128 * 128 * FASTED_INT8_MOST_DIMENSIONS = 2^29, the largest |p|, the
- * thresholds n of rows lie between FASTED_INT8_EVERY = -(3/2 A + 2) and A/2, and
+ * Let A = 128 * 128 * FASTED_INT8_MOST_DIMENSIONS = 2^29, the largest |p|.  The thresholds n
+ * of rows lie between FASTED_INT8_EVERY = -(3/2 A + 2) and A/2.  Padding rows have the
+ * threshold FASTED_INT8_PADDING.  These values satisfy
  *
- *	  p - n >= -A - A/2 > EVERY				such a row passes with every row
- *	  A - PADDING < EVERY					padding passes with none,
- *	  A - EVERY < PADDING					nor does a row with padding
- *	  -2^31 < -A - PADDING, A - EVERY < 2^31	no difference overflows
+ *	  p - n >= -A - A/2 > EVERY				a row with threshold EVERY passes with every row
+ *	  A - PADDING < EVERY					padding passes with no row
+ *	  A - EVERY < PADDING					no row passes with padding
+ *	  -2^31 < -A - PADDING, A - EVERY < 2^31	no difference p - n overflows
  *
- * The sum n_x + n_y of two paddings does overflow: compare p - n_y with n_x.
+ * Kernels must compare p - n_y with n_x, because the sum n_x + n_y of two padding rows overflows.
  */
 #define FASTED_INT8_MOST_DIMENSIONS 32768
 #define FASTED_INT8_EVERY (-805306370)
 #define FASTED_INT8_PADDING 1400000000
 
 /*
- * The rotation of INT8 rows, padded to a multiple of 32 dimensions, consists of
- * Walsh-Hadamard transforms of this length, a power of two: one if it is all of
- * the row, or one of the first and one of the last so many coordinates.
+ * INT8 rows are padded to a multiple of 32 dimensions and rotated by Walsh-Hadamard transforms.
+ * The length of a transform is a power of two, at most FASTED_ROTATION_LONGEST.  If it is shorter
+ * than the row, one transform is applied to the first coordinates and one to the last ones.
  */
 #define FASTED_ROTATION_LONGEST 16384
 
@@ -211,9 +211,9 @@ fasted_rotation_length(uint32_t padded)
 }
 
 /*
- * Roundings that a coordinate passes on its way through the rotation: centring
- * and scaling; and for each transform an addition a level, and the product with
- * 1 / sqrt(length), itself rounded.
+ * Returns the number of rounding errors of a coordinate due to the rotation: two for centring and
+ * scaling; and for each transform one per level, and two for the product with the rounded
+ * 1 / sqrt(length).
  */
 FASTED_EVERYWHERE uint32_t
 fasted_rotation_roundings(uint32_t padded)
@@ -227,11 +227,12 @@ fasted_rotation_roundings(uint32_t padded)
 }
 
 /*
- * An upper bound of the distance between the INT8 form q of a row and what clamping makes of its
- * exact image, scaled and rotated; clamping brings no two rows further apart.  Where v is the image
- * as computed in FP32 and c the clamped v, error2 is the FP32 sum of (v_k - q_k)^2 and rounding2
- * that of (c_k - q_k)^2, each in at least 32 partial sums; norm2 is that of q_k^2 (exact).  The last
- * term covers all underflow.
+ * Returns an upper bound of the distance between the INT8 form q of a row and its exact image
+ * (scaled and rotated) after clamping.  Clamping never increases the distance of two rows.
+ *
+ * Let v be the image computed in FP32, and c the clamped v.  error2 is the FP32 sum of
+ * (v_k - q_k)^2, and rounding2 that of (c_k - q_k)^2, each with at least 32 partial sums.  norm2 is
+ * the exact sum of q_k^2.  The last term covers underflow.
  */
 FASTED_EVERYWHERE double
 fasted_rho_clamped(double rounding2, double error2, double norm2, uint32_t padded)
@@ -245,9 +246,9 @@ fasted_rho_clamped(double rounding2, double error2, double norm2, uint32_t padde
 }
 
 /*
- * The threshold of one INT8 row: every pair of the result has p >= n_x + n_y,
- * n = floor((norm2 - reach^2 / 2) / 2).  norm2 is exact.  FASTED_INT8_EVERY (a
- * row that every row may be near) is a valid answer.
+ * Returns the threshold n = floor((norm2 - reach^2 / 2) / 2) of an INT8 row, where norm2 is exact.
+ * Every pair of the result satisfies p >= n_x + n_y.  The result may be FASTED_INT8_EVERY; every
+ * pair with the row is then a candidate.
  */
 FASTED_EVERYWHERE int32_t
 fasted_threshold_int(double norm2, double rho, double eps_upper)
@@ -262,15 +263,15 @@ fasted_threshold_int(double norm2, double rho, double eps_upper)
 	if (!(half < 4e9))
 		return FASTED_INT8_EVERY;
 
-	/* norm2 is an integer: rounding half up first changes nothing in the floor */
+	/* norm2 is an integer, so rounding up half first does not change the result of floor */
 	n = floor(0.5 * (norm2 - ceil(half)));
 	return n > FASTED_INT8_EVERY ? (int32_t) n : FASTED_INT8_EVERY;
 }
 
 /*
- * The threshold of one row in the finer form in which candidates are compared once
- * more: doc/internals/bound-int8.md, section 10.  norm2 is exact, |p| below 2^31, and every pair
- * of the result has p >= t_x + t_y, where nothing is rounded.
+ * Returns the threshold of an INT16 row, with which candidates are filtered a second time
+ * (doc/internals/bound-int8.md, section 10).  norm2 is exact, and |p| is below 2^31.  Every pair of
+ * the result satisfies p >= t_x + t_y, which is computed without rounding.
  */
 #define FASTED_FINE_NORM2 (0.999f * 2147483648.0f)
 
@@ -286,29 +287,28 @@ fasted_threshold_fine(double norm2, double rho, double eps_upper)
 }
 
 /*
- * What the engines' ways from a row to its INT8 form have in common.  Nothing of it needs to
- * be good for the filter to be right (doc/internals/bound-int8.md): the filter is as fast as
- * this is good.
+ * Choice of the INT8 encoding, shared by the engines.  These values affect only the speed of the
+ * filter, not its correctness (doc/internals/bound-int8.md).
  */
 
-/* Integers up to here, and their sums with a byte, are exact in FP32. */
+/* Integers up to this magnitude, and their sums with a byte, are exact in FP32. */
 #define FASTED_INT8_LARGEST_INTEGER 4194304.0f
 
 /*
- * Scales tried, each 2^(1/5) times the one before.  The first clips no coordinate
- * of typical rows, the last those above an eighth of the largest.
+ * Number of scales that are tried; each is 2^(1/5) times the previous one.  The first scale clamps
+ * no coordinate of typical rows.  The last one clamps those above an eighth of the largest.
  */
 #define FASTED_INT8_SCALES 16
 #define FASTED_INT8_SCALE_STEP 1.148698355f
 
 /*
- * INT16 rows: what their squared norms are below, less than 2^29; and how many times a
- * typical row's coordinate one may be that is not clamped.
+ * INT16 rows: upper limit of their squared norms, less than 2^29; and the largest coordinate that
+ * is not clamped, as a multiple of a typical coordinate.
  */
 #define FASTED_INT16_NORM2 (0.999f * 536870912.0f)
 #define FASTED_INT16_ROOM 4.0f
 
-/* The largest coordinate with which no row of so many exceeds this squared norm. */
+/* Returns the largest coordinate for which a row of `padded` dimensions cannot exceed norm2. */
 FASTED_EVERYWHERE float
 fasted_int16_most(float norm2, uint32_t padded)
 {
@@ -318,9 +318,9 @@ fasted_int16_most(float norm2, uint32_t padded)
 }
 
 /*
- * The centre of one dimension of 8-bit integers, such that all of [low, high] is
- * within -128 .. 127 of it.  Products are exact, so that the centre need not keep
- * norms small: better that it leaves room for what the sample did not show.
+ * Returns the centre of a dimension whose sampled values are integers from low to high, such that
+ * value - centre is in -128 .. 127.  Products are exact, so the centre need not minimize norms.  It
+ * is chosen to leave space for values outside the sample.
  */
 FASTED_EVERYWHERE float
 fasted_integer_centre(float low, float high)
@@ -333,8 +333,8 @@ fasted_integer_centre(float low, float high)
 }
 
 /*
- * The rotation's 64 random signs of this number, in this pass: splitmix64's hash.
- * Which coordinate has which is the engine's choice.
+ * Returns 64 pseudorandom sign bits (splitmix64) for a group of 64 coordinates in a pass of the
+ * rotation.  The engine chooses which coordinate uses which bit.
  */
 FASTED_EVERYWHERE uint64_t
 fasted_sign_bits(uint32_t group, uint32_t pass)
@@ -347,21 +347,21 @@ fasted_sign_bits(uint32_t group, uint32_t pass)
 }
 
 /*
- * The bound that makes a test at few dimensions lose no pair; the proof is
- * doc/internals/bound-pruning.md.
+ * Error bounds for pruning: tests in reduced dimensions miss no pair (proof:
+ * doc/internals/bound-pruning.md).
  *
- * A row's level row is its projection on some directions, and the norm of what they leave as
- * one more coordinate.  These functions return how much longer the distance of two level rows
- * may be than that of the rows, and how far a computed level row is from the exact one.  Level
- * rows are quantised and tested, and have thresholds, as rows do.
+ * The level row of a row q is its projection P q onto some directions (the rows of P), with the
+ * norm of the residual as an additional coordinate.  Level rows are quantised, have thresholds,
+ * and are tested like rows.  The following functions bound by how much the distance of two level
+ * rows may exceed that of the rows, and the error of a computed level row.
  */
 
-/* Terms of one sum in FP32; such sums are added up in FP64. */
+/* Number of terms that are summed in FP32; these sums are added up in FP64. */
 #define FASTED_PRUNE_PIECE 64
 
 /*
- * By what factor distances of level rows may exceed those of rows: eta bounds the
- * Frobenius norm of P P' - I.
+ * Returns an upper bound of the factor by which distances of level rows may exceed those of rows.
+ * eta bounds the Frobenius norm of P P' - I.
  */
 FASTED_EVERYWHERE double
 fasted_prune_stretch(double eta)
@@ -370,9 +370,9 @@ fasted_prune_stretch(double eta)
 }
 
 /*
- * An upper bound of ||P q - z||, z as computed and rounded to FP32.  norm is an upper
- * bound of ||q||, projected one of ||z||; directions are those of P; gamma bounds the
- * relative error of a sum of d products.
+ * Returns an upper bound of ||P q - z||, where z is the projection as computed and rounded to
+ * FP32.  norm bounds ||q||, and projected bounds ||z||.  directions is the number of rows of P.
+ * gamma bounds the relative error of a sum of d products.
  */
 FASTED_EVERYWHERE double
 fasted_prune_product_error(double gamma, double norm, double projected, double eta,
@@ -385,7 +385,7 @@ fasted_prune_product_error(double gamma, double norm, double projected, double e
 		+ ldexp(1.0, -140);
 }
 
-/* The same where pieces are added in FP64. */
+/* The same, if sums of FASTED_PRUNE_PIECE terms are added up in FP64. */
 FASTED_EVERYWHERE double
 fasted_prune_projection_error(double norm, double projected, double eta,
 							  uint32_t directions, uint32_t dimensions)
@@ -396,7 +396,7 @@ fasted_prune_projection_error(double norm, double projected, double eta,
 	return fasted_prune_product_error(gamma, norm, projected, eta, directions, dimensions);
 }
 
-/* The relative error of such a sum where pieces are added in FP32, too, one by one. */
+/* Returns gamma if sums of FASTED_PRUNE_PIECE terms are added up sequentially in FP32. */
 FASTED_EVERYWHERE double
 fasted_prune_gamma_fp32(uint32_t dimensions)
 {
@@ -406,8 +406,8 @@ fasted_prune_gamma_fp32(uint32_t dimensions)
 }
 
 /*
- * An upper bound of ||w - q||, where q is s (x - c) by a subtraction in FP32 and a product
- * with a power of two, and did not overflow.  norm is an upper bound of ||q||.
+ * Returns an upper bound of ||w - q||, where w = s (x - c) is exact and q is computed by a
+ * subtraction in FP32 and a product with a power of two, without overflow.  norm bounds ||q||.
  */
 FASTED_EVERYWHERE double
 fasted_prune_image_error(double norm, uint32_t dimensions)
@@ -416,9 +416,9 @@ fasted_prune_image_error(double norm, uint32_t dimensions)
 }
 
 /*
- * An upper bound of the error of r = sqrt(max(0, norm2 - projected2)), rounded to
- * FP32, against the norm of (I - P' P) q.  norm2 and projected2 are FP64 sums of
- * squares of q and z; error bounds ||P q - z||.
+ * Returns an upper bound of the error of r = sqrt(max(0, norm2 - projected2)), rounded to FP32,
+ * as an approximation of the norm of (I - P' P) q.  norm2 and projected2 are the FP64 sums of
+ * squares of q and z.  error bounds ||P q - z||.
  */
 FASTED_EVERYWHERE double
 fasted_prune_residual_error(double norm2, double projected2, double residual, double error,
@@ -437,9 +437,9 @@ fasted_prune_residual_error(double norm2, double projected2, double residual, do
 }
 
 /*
- * An upper bound of the distance between the exact level row of a row's image and the
- * computed one.  moved bounds the distance between the image and q, error and
- * residual_error are the two above.
+ * Returns an upper bound of the distance between the exact level row of a row's image and the
+ * computed level row.  moved bounds the distance between the image and q.  error and
+ * residual_error are the results of the functions above.
  */
 FASTED_EVERYWHERE double
 fasted_prune_moved(double moved, double eta, double error, double residual_error)

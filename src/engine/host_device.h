@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * host_device.h
- *	  Small functions that several engines share: host and device code, the order of tiles, and
- *	  the tiles of groups.
+ *	  Small functions shared by several engines, for host and device code: the order of tiles,
+ *	  and the tiles of a partitioned join.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,9 +31,9 @@ ceil_div(uint64_t n, uint64_t by)
 }
 
 /*
- * The number of sampled row i of `sampled` <= rows: one in each of equal stretches,
- * at a place that differs from one to the next, or data that repeat would show
- * always the same side.  The same in every run.
+ * Deterministic stratified sample: returns the row number of sample i, with sampled <= rows
+ * samples in total.  There is one sample in each of `sampled` equal strata, at a pseudorandom
+ * position, so that periodic data do not bias the sample.  The result is the same in every run.
  */
 FASTED_EVERYWHERE uint32_t
 fasted_spread_row(uint32_t i, uint32_t sampled, uint32_t rows)
@@ -48,27 +48,27 @@ fasted_spread_row(uint32_t i, uint32_t sampled, uint32_t rows)
 }
 
 /*
- * In which order the block pairs of a join are visited.
+ * The order in which the block pairs of a join are processed.
  *
- * Rows are cut into blocks, and a unit of work is a pair of blocks (i, j).  A self-join needs
- * i <= j only.  Units are numbered, so that workers can claim them with one atomic counter, in
- * square groups of blocks, so that workers of neighbouring numbers share operands in the cache.
+ * Rows are divided into blocks, and a unit of work is a pair of blocks (i, j).  A self-join needs
+ * only the units with i <= j.  Units are numbered, so that workers can take them from an atomic
+ * counter.  Consecutive numbers run through squares of blocks ("groups"), so that workers with
+ * nearby numbers share operands in the cache.
  *
- * Groups at the border of the triangle are numbered as if they were full: some numbers name no
- * unit, and a worker that claims one of these goes on to the next.  That costs an increment and
- * keeps the map in closed form.
+ * Groups at the border are numbered as if they were full.  Some numbers therefore have no unit,
+ * and a worker skips them.  This costs one increment and keeps the mapping in closed form.
  */
 
-/* A grid of blocks: the square rows x cols, or the triangle i <= j of it. */
+/* A grid of blocks: the rectangle rows x cols, or its triangle i <= j. */
 typedef struct FastedOrder
 {
 	uint64_t	rows;
 	uint64_t	cols;
-	uint64_t	group;			/* blocks along one side of a group */
+	uint64_t	group;			/* number of blocks along one side of a group */
 	bool		triangle;		/* rows == cols, and i <= j only */
 } FastedOrder;
 
-/* The number of pairs i <= j < t. */
+/* Returns the number of pairs (i, j) with i <= j < t. */
 static inline uint64_t
 fasted_triangle(uint64_t t)
 {
@@ -76,8 +76,8 @@ fasted_triangle(uint64_t t)
 }
 
 /*
- * The p-th pair (i, j), i <= j, column by column: p = j (j + 1) / 2 + i.  The
- * square root of a large number is rounded, hence the correction.
+ * Computes the p-th pair (i, j) with i <= j, numbered column by column: p = j (j + 1) / 2 + i.
+ * The loops correct the rounding of the square root for large p.
  */
 static inline void
 fasted_triangle_pair(uint64_t p, uint64_t *i, uint64_t *j)
@@ -92,7 +92,7 @@ fasted_triangle_pair(uint64_t p, uint64_t *i, uint64_t *j)
 	*j = col;
 }
 
-/* How many units of work there are. */
+/* Returns the number of units of work. */
 static inline uint64_t
 fasted_order_units(const FastedOrder *order)
 {
@@ -100,7 +100,7 @@ fasted_order_units(const FastedOrder *order)
 		: order->rows * order->cols;
 }
 
-/* How many numbers are to be claimed, those that name no unit included. */
+/* Returns how many numbers there are, including those without a unit. */
 static inline uint64_t
 fasted_order_numbers(const FastedOrder *order)
 {
@@ -111,7 +111,7 @@ fasted_order_numbers(const FastedOrder *order)
 		* order->group * order->group;
 }
 
-/* The unit of this number; false when there is none. */
+/* Computes the unit (i, j) with this number.  Returns false if the number has no unit. */
 static inline bool
 fasted_order_unit(const FastedOrder *order, uint64_t number,
 				  uint64_t *i, uint64_t *j)
@@ -137,19 +137,21 @@ fasted_order_unit(const FastedOrder *order, uint64_t number,
 }
 
 /*
- * Which tiles of a join have rows of one group, where only those may meet.
+ * The tiles of a partitioned join (FastedProblem.groups).  Such a join computes only the tiles
+ * that may have pairs of rows of the same partition.
  *
- * Groups ascend on both sides.  So the columns that a row of tiles has to meet are one
- * span, and the spans ascend from one row of tiles to the next.  Hence those that reach
- * into a stripe of columns, as wide as a tile, are neighbours.  Tiles are numbered
- * stripe by stripe, and down each stripe, so that those of neighbouring numbers share
- * their columns: of each stripe only the first number is stored, and whose it is.
+ * A row of tiles covers consecutive rows of one side.  Because partitions are in ascending order
+ * on both sides, the columns to be compared with a row of tiles form one span, and spans ascend
+ * from one row of tiles to the next.  A stripe is a range of columns as wide as a tile.  The
+ * rows of tiles whose spans overlap a stripe are therefore consecutive.  Tiles are numbered
+ * stripe by stripe, and from top to bottom within a stripe, so that tiles with consecutive
+ * numbers share columns.  Only the first tile of each stripe is stored: its number and its row.
  *
- * A span runs from the first group of its rows to the last one: rows between two
- * groups, and rows of different groups in one tile, are for whoever looks at pairs.
+ * A span extends from the first partition of its rows to the last one.  A tile may have pairs of
+ * different partitions, or rows of no partition; the caller must check each pair.
  */
 
-/* Columns [first, end); none where both are the same. */
+/* Columns first ... end - 1; none if first == end. */
 typedef struct FastedSpan
 {
 	uint32_t	first;
@@ -158,21 +160,21 @@ typedef struct FastedSpan
 
 typedef struct FastedStripe
 {
-	uint64_t	first;			/* number of its first tile */
-	uint32_t	row;			/* the row of tiles that it belongs to */
+	uint64_t	first;			/* number of the stripe's first tile */
+	uint32_t	row;			/* row of tiles that this tile belongs to */
 	uint32_t	reserved;
 } FastedStripe;
 
-/* Tiles of a join; no groups: both are NULL. */
+/* The tiles of a partitioned join.  In other joins both pointers are NULL. */
 typedef struct FastedGroupTiles
 {
-	const FastedSpan *spans;	/* of each row of tiles */
-	const FastedStripe *stripes;	/* and where the last one ends */
+	const FastedSpan *spans;	/* one per row of tiles */
+	const FastedStripe *stripes;	/* nstripes, and one more for the end of the last */
 	uint32_t	nstripes;
-	uint64_t	count;			/* numbers of tiles; a few are of no tile */
+	uint64_t	count;			/* number of tile numbers; a few of them have no tile */
 } FastedGroupTiles;
 
-/* Are they as engine.h asks for? */
+/* Checks that partitions are disjoint and ascending, as engine.h requires. */
 static inline bool
 fasted_groups_are_valid(const FastedRowGroup *groups, uint32_t count, uint64_t rows_a,
 						uint64_t rows_b, bool self)
@@ -195,7 +197,7 @@ fasted_groups_are_valid(const FastedRowGroup *groups, uint32_t count, uint64_t r
 	return true;
 }
 
-/* Pairs of rows that meet. */
+/* Returns the number of row pairs within partitions. */
 static inline double
 fasted_group_pairs(const FastedRowGroup *groups, uint32_t count, bool self)
 {
@@ -210,7 +212,7 @@ fasted_group_pairs(const FastedRowGroup *groups, uint32_t count, bool self)
 	return pairs;
 }
 
-/* Rows of a side, 0 or 1. */
+/* Returns the rows of a partition on side 0 or 1. */
 static inline FastedSpan
 fasted_group_rows(const FastedRowGroup *group, int side)
 {
@@ -222,9 +224,9 @@ fasted_group_rows(const FastedRowGroup *group, int side)
 }
 
 /*
- * Groups of parts of two sets, in which rows are counted from 0 on: of each side's rows from first
- * on.  All groups are there, also those without rows in either: so a part's groups are the same in
- * all its joins.
+ * Computes the partitions of a part of each side: rows[side] rows from first[side] on.
+ * Positions in the result are relative to the part.  The result has as many partitions as the
+ * input, including empty ones, so that the partitions of a part are the same in all of its joins.
  */
 static inline void
 fasted_clip_groups(const FastedRowGroup *groups, uint32_t count, const uint64_t *first,
@@ -253,7 +255,7 @@ fasted_clip_groups(const FastedRowGroup *groups, uint32_t count, const uint64_t 
 	}
 }
 
-/* The columns that a row of a side meets. */
+/* Returns the rows of the other side that are in the partition of a row; none if it has none. */
 static inline FastedSpan
 fasted_columns_of_row(const FastedRowGroup *groups, uint32_t count, int side, uint32_t row)
 {
@@ -261,7 +263,7 @@ fasted_columns_of_row(const FastedRowGroup *groups, uint32_t count, int side, ui
 	uint32_t	low = 0;
 	uint32_t	high = count;
 
-	/* the last group that begins there or before */
+	/* find the last partition that begins at the row or before it */
 	while (low < high)
 	{
 		uint32_t	middle = low + (high - low) / 2;
@@ -277,8 +279,8 @@ fasted_columns_of_row(const FastedRowGroup *groups, uint32_t count, int side, ui
 }
 
 /*
- * The spans of all rows of tiles, of height rows of a side each.  self: a column is
- * wanted for rows before it only.
+ * Computes the spans of all rows of tiles; a row of tiles covers `height` rows of `side`.  If self
+ * is true, a row is compared only with columns behind it.
  */
 static inline void
 fasted_find_spans(const FastedRowGroup *groups, uint32_t count, int side, bool self,
@@ -309,7 +311,10 @@ fasted_find_spans(const FastedRowGroup *groups, uint32_t count, int side, bool s
 	}
 }
 
-/* Numbers the tiles of stripes of this width; there are stripes + 1 of these.  How many they are. */
+/*
+ * Computes nstripes + 1 stripes, which are `width` columns wide.  Returns how many tile numbers
+ * there are.
+ */
 static inline uint64_t
 fasted_find_stripes(const FastedSpan *spans, uint32_t nspans, uint32_t width,
 					FastedStripe *stripes, uint32_t nstripes)
@@ -322,7 +327,7 @@ fasted_find_stripes(const FastedSpan *spans, uint32_t nspans, uint32_t width,
 	{
 		uint64_t	begin = (uint64_t) n * width;
 
-		/* without columns: first and end are the same */
+		/* skip empty spans, and spans that end before the stripe */
 		while (low < nspans && (spans[low].first == spans[low].end || spans[low].end <= begin))
 			low++;
 		if (high < low)
@@ -341,7 +346,7 @@ fasted_find_stripes(const FastedSpan *spans, uint32_t nspans, uint32_t width,
 	return count;
 }
 
-/* The stripe of a tile by its number, below count.  guess: mostly it is this one. */
+/* Returns the stripe of the tile with this number, which is below count.  Tries guess first. */
 FASTED_EVERYWHERE uint32_t
 fasted_stripe_of(const FastedGroupTiles *tiles, uint64_t number, uint32_t guess)
 {
@@ -363,7 +368,7 @@ fasted_stripe_of(const FastedGroupTiles *tiles, uint64_t number, uint32_t guess)
 	return low;
 }
 
-/* The part of a row of tiles' span in the columns [begin, begin + width). */
+/* Returns the columns of row of tiles m within begin ... begin + width - 1. */
 FASTED_EVERYWHERE FastedSpan
 fasted_span_within(const FastedGroupTiles *tiles, uint32_t m, uint64_t begin, uint32_t width)
 {

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * multi_gpu.c
- *	  An engine that divides each join among several devices of another engine: a context for
- *	  each device, and each set on all of them, or in parts.
+ *	  A multi-GPU engine, which divides each join among several devices of another engine.
  *
- * Each device takes all rows of a set itself, from lent memory or from the staging buffer
- * of the first device.  A join is cut into slices, which the devices take in turn: a slower
- * device does fewer.  Devices must find the same slices, so they must be alike (engine.h,
- * "devices").  If a call fails on one device, so does the group, with an error that names the
- * device.
+ * A multi-GPU context has one context of the other engine for each device.  Usually each device
+ * holds all rows of a set.  It reads them from registered memory or from the staging buffer of the
+ * first device.  A join is divided into slices, which are assigned to idle devices, so that a
+ * slower device joins fewer slices.  All devices must divide the join into the same slices, so they
+ * must be identical (engine.h, "devices").  If a call fails on one device, the whole context fails,
+ * with a message that names the device.
  *
- * Where not all rows fit, a set may be spread: each device has some parts of it, sets of their
- * own, and room for one part more: a guest, which it copies from another device to join with
- * its own parts.  The devices take joins of parts in turn.
+ * If not all rows fit into the memory of one device, a set may be partitioned.  Each device then
+ * holds some parts of the set, as sets of their own.  It also has memory for a copy of one part of
+ * another device, to join it with its own parts.  Joins of parts are assigned to idle devices.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,162 +28,162 @@ static const FastedEngine *base_engine;
 static const char open_error[] = "out of memory";
 
 FastedStatus
-group_fail(Group *group, FastedStatus status, const char *format,...)
+multi_gpu_fail(MultiGpu *gpus, FastedStatus status, const char *format,...)
 {
 	va_list		arguments;
 
-	group->failed = status;
+	gpus->failed = status;
 	va_start(arguments, format);
-	vsnprintf(group->error, sizeof(group->error), format, arguments);
+	vsnprintf(gpus->error, sizeof(gpus->error), format, arguments);
 	va_end(arguments);
 	return status;
 }
 
 bool
-group_check(Group *group, int m, FastedStatus status)
+multi_gpu_check(MultiGpu *gpus, int m, FastedStatus status)
 {
-	const Member *member = &group->members[m];
+	const Device *device = &gpus->devices[m];
 
-	if (FASTED_FAILED(status) && group->failed == FASTED_OK)
-		group_fail(group, status, "%s: %s", member->name, group->base->last_error(member->context));
+	if (FASTED_FAILED(status) && gpus->failed == FASTED_OK)
+		multi_gpu_fail(gpus, status, "%s: %s", device->name, gpus->base->last_error(device->context));
 	return !FASTED_FAILED(status);
 }
 
-/* --- calls of all members at the same time */
+/* --- parallel calls for all devices */
 
-typedef struct Errand
+typedef struct ParallelCall
 {
-	Group	   *group;
+	MultiGpu   *gpus;
 	int			m;
-	MemberCall	call;
+	DeviceCall	call;
 	void	   *argument;
-	bool		away;			/* in a thread */
+	bool		threaded;			/* a thread was started for it */
 	pthread_t	thread;
-} Errand;
+} ParallelCall;
 
 static void *
-run_errand(void *argument)
+run_call(void *argument)
 {
-	Errand	   *errand = argument;
+	ParallelCall *one_call = argument;
 
-	errand->group->members[errand->m].status =
-		errand->call(errand->group, errand->m, errand->argument);
+	one_call->gpus->devices[one_call->m].status =
+		one_call->call(one_call->gpus, one_call->m, one_call->argument);
 	return NULL;
 }
 
-/* Starting a thread takes some 20 us; what is done for each device takes a millisecond at least. */
+/* Starting a thread takes about 20 us, and each call takes a millisecond or more. */
 FastedStatus
-group_at_once(Group *group, MemberCall call, void *argument)
+call_in_parallel(MultiGpu *gpus, DeviceCall call, void *argument)
 {
-	Errand		errands[FASTED_GROUP_MOST];
+	ParallelCall		calls[FASTED_MOST_GPUS];
 
-	for (int m = 0; m < group->nmembers; m++)
+	for (int m = 0; m < gpus->ndevices; m++)
 	{
-		Errand	   *errand = &errands[m];
+		ParallelCall *one_call = &calls[m];
 
-		*errand = (Errand) {.group = group,.m = m,.call = call,.argument = argument};
-		errand->away = m > 0 && fasted_start_thread(&errand->thread, 0, run_errand, errand);
+		*one_call = (ParallelCall) {.gpus = gpus,.m = m,.call = call,.argument = argument};
+		one_call->threaded = m > 0 && fasted_start_thread(&one_call->thread, 0, run_call, one_call);
 	}
-	for (int m = 0; m < group->nmembers; m++)
+	for (int m = 0; m < gpus->ndevices; m++)
 	{
-		if (!errands[m].away)
-			run_errand(&errands[m]);
+		if (!calls[m].threaded)
+			run_call(&calls[m]);
 	}
-	for (int m = 0; m < group->nmembers; m++)
+	for (int m = 0; m < gpus->ndevices; m++)
 	{
-		if (errands[m].away)
-			(void) pthread_join(errands[m].thread, NULL);
+		if (calls[m].threaded)
+			(void) pthread_join(calls[m].thread, NULL);
 	}
-	for_each_member(m, group)
-		(void) group_check(group, m, group->members[m].status);
-	return group->failed;
+	for_each_device(m, gpus)
+		(void) multi_gpu_check(gpus, m, gpus->devices[m].status);
+	return gpus->failed;
 }
 
 /* --- contexts */
 
 static FastedStatus
-open_member(Group *group, int m, void *options)
+open_device(MultiGpu *gpus, int m, void *options)
 {
 	FastedOptions own = *(const FastedOptions *) options;
 
-	own.devices = group->members[m].name;
-	return group->base->open(&own, &group->members[m].context);
+	own.devices = gpus->devices[m].name;
+	return gpus->base->open(&own, &gpus->devices[m].context);
 }
 
 /*
- * Opens all contexts at the same time, for the first one of a process on a device takes a
- * quarter of a second.  A device that cannot be opened is left out; the group fails only
- * if none can.
+ * Opens the contexts of all devices in parallel, because the first context of a process on a device
+ * takes a quarter of a second.  A device that cannot be opened is not used.  The call fails only if
+ * no device can be opened.
  */
 static FastedStatus
-group_open(const FastedOptions *options, FastedContext **result)
+multi_gpu_open(const FastedOptions *options, FastedContext **result)
 {
-	char		names[FASTED_GROUP_MOST][FASTED_DEVICE_NAME];
+	char		names[FASTED_MOST_GPUS][FASTED_DEVICE_NAME];
 	FastedOptions own = *options;
-	Group	   *group = calloc(1, sizeof(*group));
+	MultiGpu   *gpus = calloc(1, sizeof(*gpus));
 
-	*result = (FastedContext *) group;
-	if (group == NULL)
+	*result = (FastedContext *) gpus;
+	if (gpus == NULL)
 		return FASTED_OUT_OF_MEMORY;
-	group->base = base_engine;
-	group->row_floats = fasted_row_floats(options);
-	group->nmembers = group->base->devices(options->devices, names, FASTED_GROUP_MOST);
-	if (group->nmembers == 0)
-		return group_fail(group, FASTED_NO_DEVICE, "no GPU was found");
-	for (int m = 0; m < group->nmembers; m++)
-		memcpy(group->members[m].name, names[m], sizeof(names[m]));
-	(void) group_at_once(group, open_member, &own);
-	for (int m = 0; m < group->nmembers; m++)
+	gpus->base = base_engine;
+	gpus->row_floats = fasted_row_floats(options);
+	gpus->ndevices = gpus->base->devices(options->devices, names, FASTED_MOST_GPUS);
+	if (gpus->ndevices == 0)
+		return multi_gpu_fail(gpus, FASTED_NO_DEVICE, "no GPU was found");
+	for (int m = 0; m < gpus->ndevices; m++)
+		memcpy(gpus->devices[m].name, names[m], sizeof(names[m]));
+	(void) call_in_parallel(gpus, open_device, &own);
+	for (int m = 0; m < gpus->ndevices; m++)
 	{
-		Member	   *member = &group->members[m];
+		Device	   *device = &gpus->devices[m];
 
-		member->takes_part = member->status == FASTED_OK;
-		group->active += member->takes_part;
-		if (member->takes_part)
+		device->in_use = device->status == FASTED_OK;
+		gpus->active += device->in_use;
+		if (device->in_use)
 			continue;
-		group_fail(group, member->status, "%s", group->base->last_error(member->context));
-		group->base->close(member->context);
-		member->context = NULL;
+		multi_gpu_fail(gpus, device->status, "%s", gpus->base->last_error(device->context));
+		gpus->base->close(device->context);
+		device->context = NULL;
 	}
-	if (group->active > 0)
-		group->failed = FASTED_OK;
-	return group->failed;
+	if (gpus->active > 0)
+		gpus->failed = FASTED_OK;
+	return gpus->failed;
 }
 
-/* Which device did how much, as text. */
+/* Describes the devices and their shares of the work in stats->device. */
 static void
-tell_devices(const Group *group, const char *kind, FastedStats *stats)
+describe_devices(const MultiGpu *gpus, const char *kind, FastedStats *stats)
 {
 	uint64_t	slices = 0;
 	size_t		length = 0;
 
-	for (int m = 0; m < group->nmembers; m++)
-		slices += group->members[m].slices;
-	for (int m = 0; m < group->nmembers && length < sizeof(stats->device); m++)
+	for (int m = 0; m < gpus->ndevices; m++)
+		slices += gpus->devices[m].slices;
+	for (int m = 0; m < gpus->ndevices && length < sizeof(stats->device); m++)
 	{
-		const Member *member = &group->members[m];
+		const Device *device = &gpus->devices[m];
 
 		length += snprintf(stats->device + length, sizeof(stats->device) - length,
-						   "%s%.60s (%.12s, %.0f%%%s)", m > 0 ? ", " : "", kind, member->name,
-						   slices > 0 ? 100.0 * (double) member->slices / (double) slices : 0.0,
-						   member->takes_part ? "" : ", not used");
+						   "%s%.60s (%.12s, %.0f%%%s)", m > 0 ? ", " : "", kind, device->name,
+						   slices > 0 ? 100.0 * (double) device->slices / (double) slices : 0.0,
+						   device->in_use ? "" : ", not used");
 	}
 }
 
 static void
-group_stats(const FastedContext *context, FastedStats *stats)
+multi_gpu_stats(const FastedContext *context, FastedStats *stats)
 {
-	const Group *group = group_of(context);
+	const MultiGpu *gpus = multi_gpu_of(context);
 	bool		any = false;
 	char		kind[64];
 
 	memset(stats, 0, sizeof(*stats));
 	snprintf(stats->engine, sizeof(stats->engine), "%s", base_engine->name);
-	for_each_member(m, group)
+	for_each_device(m, gpus)
 	{
 		FastedStats one;
 
-		group->base->stats(group->members[m].context, &one);
+		gpus->base->stats(gpus->devices[m].context, &one);
 		if (any)
 			fasted_add_stats(stats, &one);
 		else
@@ -191,161 +191,161 @@ group_stats(const FastedContext *context, FastedStats *stats)
 		any = true;
 	}
 	snprintf(kind, sizeof(kind), "%.60s", stats->device);
-	tell_devices(group, kind, stats);
-	stats->pairs = group->pairs;
-	stats->units_done = group->units_done;
-	stats->units_total = group->units_total;
-	stats->order_hash = group->order_hash;
-	if (group->join != NULL)
-		group_join_stats(group->join, stats);
+	describe_devices(gpus, kind, stats);
+	stats->pairs = gpus->pairs;
+	stats->units_done = gpus->units_done;
+	stats->units_total = gpus->units_total;
+	stats->order_hash = gpus->order_hash;
+	if (gpus->join != NULL)
+		multi_gpu_join_stats(gpus->join, stats);
 }
 
 static const char *
-group_last_error(const FastedContext *context)
+multi_gpu_last_error(const FastedContext *context)
 {
-	return context != NULL ? group_of(context)->error : open_error;
+	return context != NULL ? multi_gpu_of(context)->error : open_error;
 }
 
 static bool
-group_fits(const FastedContext *context, const uint64_t *rows, int nsets)
+multi_gpu_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 {
-	const Group *group = group_of(context);
+	const MultiGpu *gpus = multi_gpu_of(context);
 
-	for_each_member(m, group)
+	for_each_device(m, gpus)
 	{
-		if (!group->base->fits(group->members[m].context, rows, nsets))
+		if (!gpus->base->fits(gpus->devices[m].context, rows, nsets))
 			return false;
 	}
 	return true;
 }
 
 static uint64_t
-group_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
+multi_gpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
 {
-	const Group *group = group_of(context);
+	const MultiGpu *gpus = multi_gpu_of(context);
 
-	return group->base->list_rows(group->members[next_member(group, 0)].context, rows, k);
+	return gpus->base->list_rows(gpus->devices[next_device(gpus, 0)].context, rows, k);
 }
 
 static int
-group_width(const FastedContext *context)
+multi_gpu_width(const FastedContext *context)
 {
-	return group_of(context)->active;
+	return multi_gpu_of(context)->active;
 }
 
 /* --- sets */
 
-/* A device that was left out may have registered the memory, too. */
+/* All devices are considered: one that is not in use any more may have registered the memory. */
 static void
-group_withdraw(FastedSet *handle)
+multi_gpu_withdraw(FastedSet *handle)
 {
-	GroupSet   *set = (GroupSet *) handle;
+	MultiGpuSet *set = (MultiGpuSet *) handle;
 
 	for (int i = parts_of(set) - 1; i >= 0; i--)
 	{
 		if (set->parts[i].set != NULL)
-			set->group->base->withdraw(set->parts[i].set);
+			set->gpus->base->withdraw(set->parts[i].set);
 	}
 }
 
 static FastedStatus
-close_parts(Group *group, int m, void *argument)
+close_parts(MultiGpu *gpus, int m, void *argument)
 {
-	GroupSet   *set = argument;
+	MultiGpuSet *set = argument;
 
 	for (int i = 0; i < set->each; i++)
-		group->base->set_close(set->parts[m * set->each + i].set);
-	group->base->set_close(set->guests[m].set);
+		gpus->base->set_close(set->parts[m * set->each + i].set);
+	gpus->base->set_close(set->copies[m].set);
 	return FASTED_OK;
 }
 
-/* Closing a set waits for whatever still reads its rows: another device may. */
+/* Closes a set.  First waits until no device reads its rows any more. */
 static void
-group_set_close(FastedSet *handle)
+multi_gpu_set_close(FastedSet *handle)
 {
-	GroupSet   *set = (GroupSet *) handle;
-	GroupSet  **link;
+	MultiGpuSet *set = (MultiGpuSet *) handle;
+	MultiGpuSet **link;
 
 	if (set == NULL)
 		return;
-	for (link = &set->group->sets; *link != set; link = &(*link)->next)
+	for (link = &set->gpus->sets; *link != set; link = &(*link)->next)
 		;
 	*link = set->next;
-	group_withdraw(handle);
-	(void) group_at_once(set->group, close_parts, set);
+	multi_gpu_withdraw(handle);
+	(void) call_in_parallel(set->gpus, close_parts, set);
 	free(set);
 }
 
 static FastedStatus
-close_member(Group *group, int m, void *unused)
+close_device(MultiGpu *gpus, int m, void *unused)
 {
 	(void) unused;
-	if (group->members[m].context != NULL)
-		group->base->close(group->members[m].context);
+	if (gpus->devices[m].context != NULL)
+		gpus->base->close(gpus->devices[m].context);
 	return FASTED_OK;
 }
 
 static void
-group_close(FastedContext *context)
+multi_gpu_close(FastedContext *context)
 {
-	Group	   *group = group_of(context);
+	MultiGpu   *gpus = multi_gpu_of(context);
 
-	if (group == NULL)
+	if (gpus == NULL)
 		return;
-	group_join_close((FastedJoin *) group->join);
-	while (group->sets != NULL)
-		group_set_close((FastedSet *) group->sets);
-	(void) group_at_once(group, close_member, NULL);
-	free(group);
+	multi_gpu_join_close((FastedJoin *) gpus->join);
+	while (gpus->sets != NULL)
+		multi_gpu_set_close((FastedSet *) gpus->sets);
+	(void) call_in_parallel(gpus, close_device, NULL);
+	free(gpus);
 }
 
-/* Opens the parts of a device, and its guest. */
+/* Opens a device's parts of a set, and its set for a copy of another device's part. */
 static FastedStatus
-open_parts(GroupSet *set, int m, const FastedSetOptions *options)
+open_parts(MultiGpuSet *set, int m, const FastedSetOptions *options)
 {
-	const FastedEngine *base = set->group->base;
-	FastedContext *context = set->group->members[m].context;
+	const FastedEngine *base = set->gpus->base;
+	FastedContext *context = set->gpus->devices[m].context;
 	FastedStatus status = FASTED_OK;
 
 	for (int i = 0; i < set->each && status == FASTED_OK; i++)
 		status = base->set_open(context, options, &set->parts[m * set->each + i].set);
 	if (status == FASTED_OK && set->spread)
-		status = base->set_open(context, options, &set->guests[m].set);
+		status = base->set_open(context, options, &set->copies[m].set);
 	return status;
 }
 
-/* The rows of a spread set are on all devices evenly, if it has as many as it may have. */
+/* Opens a set.  A partitioned set is evenly distributed if it has its maximum number of rows. */
 static FastedStatus
-group_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **result)
+multi_gpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **result)
 {
-	Group	   *group = group_of(context);
-	GroupSet   *set = calloc(1, sizeof(*set));
+	MultiGpu   *gpus = multi_gpu_of(context);
+	MultiGpuSet *set = calloc(1, sizeof(*set));
 	FastedSetOptions own = *options;
 	uint64_t	first = 0;
 
 	*result = NULL;
 	if (set == NULL)
-		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
-	set->group = group;
+		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory");
+	set->gpus = gpus;
 	set->first_row = options->first_row;
 	set->spread = options->spread;
 	set->each = set->spread ? FASTED_SPREAD_PARTS : 1;
 	set->part_rows = UINT64_MAX;
-	set->next = group->sets;
-	group->sets = set;
+	set->next = gpus->sets;
+	gpus->sets = set;
 	if (set->spread)
 	{
 		set->part_rows = own.most_rows = own.expected_rows =
-			ceil_div(options->most_rows, (uint64_t) (group->active * set->each));
+			ceil_div(options->most_rows, (uint64_t) (gpus->active * set->each));
 		own.spread = false;
-		group->bound = true;
+		gpus->bound = true;
 	}
 	for (int i = 0; i < parts_of(set); i++)
-		set->parts[i].member = i / set->each;
-	for_each_member(m, group)
+		set->parts[i].device = i / set->each;
+	for_each_device(m, gpus)
 	{
-		if (!group_check(group, m, open_parts(set, m, &own)))
-			return group->failed;
+		if (!multi_gpu_check(gpus, m, open_parts(set, m, &own)))
+			return gpus->failed;
 		for (int i = m * set->each; i < (m + 1) * set->each && set->spread; i++)
 		{
 			set->parts[i].first = first;
@@ -356,238 +356,242 @@ group_set_open(FastedContext *context, const FastedSetOptions *options, FastedSe
 	return FASTED_OK;
 }
 
-/* The part that rows are staged in, which of a set that is not spread is the first device's. */
+/*
+ * Returns the part in which rows are staged, or NULL if all parts are full.  If the set is not
+ * partitioned, this is always the part of the first device.
+ */
 static SetPart *
-next_part(GroupSet *set)
+next_part(MultiGpuSet *set)
 {
 	for (int i = 0; i < parts_of(set); i++)
 	{
 		SetPart    *part = &set->parts[i];
 
-		if (set->group->members[part->member].takes_part && part->rows < set->part_rows)
+		if (set->gpus->devices[part->device].in_use && part->rows < set->part_rows)
 			return part;
 	}
 	return NULL;
 }
 
 static FastedStatus
-group_stage(FastedSet *handle, float **rows, size_t *capacity)
+multi_gpu_stage(FastedSet *handle, float **rows, size_t *capacity)
 {
-	GroupSet   *set = (GroupSet *) handle;
+	MultiGpuSet *set = (MultiGpuSet *) handle;
 	SetPart    *part = next_part(set);
 	FastedStatus status;
 
 	if (part == NULL)
 		return FASTED_FULL;
-	status = set->group->base->stage(part->set, rows, capacity);
-	(void) group_check(set->group, part->member, status);
+	status = set->gpus->base->stage(part->set, rows, capacity);
+	(void) multi_gpu_check(set->gpus, part->device, status);
 	if (status == FASTED_OK && *capacity > set->part_rows - part->rows)
 		*capacity = set->part_rows - part->rows;
 	return status;
 }
 
 /*
- * Takes the status of a device that is to have the same rows as the first one.  A device that has
- * less memory left than that one is used no further, unless others depend on it.
+ * Checks the status of a call that adds rows to a device after the first device has added them.  A
+ * device whose memory is full is not used any further, unless a join or a set depends on it.
  */
 static void
-check_same_rows(Group *group, int m, FastedStatus status)
+check_same_rows(MultiGpu *gpus, int m, FastedStatus status)
 {
-	Member	   *member = &group->members[m];
+	Device	   *device = &gpus->devices[m];
 
 	if (status != FASTED_FULL)
-		(void) group_check(group, m, status);
-	else if (group->bound)
-		group_fail(group, FASTED_OUT_OF_DEVICE_MEMORY, "%s has less memory left than another GPU",
-				   member->name);
+		(void) multi_gpu_check(gpus, m, status);
+	else if (gpus->bound)
+		multi_gpu_fail(gpus, FASTED_OUT_OF_DEVICE_MEMORY,
+					   "GPU \"%s\" has less free memory than another GPU",
+					   device->name);
 	else
 	{
-		member->takes_part = false;
-		group->active--;
+		device->in_use = false;
+		gpus->active--;
 	}
 }
 
-/* The other devices take the rows before the first one gets its buffer back. */
+/* The other devices read the rows before the first device may reuse its staging buffer. */
 static FastedStatus
-group_commit(FastedSet *handle, size_t nrows)
+multi_gpu_commit(FastedSet *handle, size_t nrows)
 {
-	GroupSet   *set = (GroupSet *) handle;
-	Group	   *group = set->group;
+	MultiGpuSet *set = (MultiGpuSet *) handle;
+	MultiGpu   *gpus = set->gpus;
 	SetPart    *part = next_part(set);
 
 	if (part == NULL)
-		return group_fail(group, FASTED_INTERNAL, "rows were committed that were not staged");
-	for_each_member(m, group)
+		return multi_gpu_fail(gpus, FASTED_INTERNAL, "rows were committed without being staged");
+	for_each_device(m, gpus)
 	{
-		if (set->spread || m == part->member || nrows == 0)
+		if (set->spread || m == part->device || nrows == 0)
 			continue;
-		check_same_rows(group, m, group->base->take_staged(set->parts[m].set, part->set, nrows));
-		if (group->failed != FASTED_OK)
-			return group->failed;
+		check_same_rows(gpus, m, gpus->base->take_staged(set->parts[m].set, part->set, nrows));
+		if (gpus->failed != FASTED_OK)
+			return gpus->failed;
 		set->parts[m].rows += nrows;
 	}
-	(void) group_check(group, part->member, group->base->commit(part->set, nrows));
+	(void) multi_gpu_check(gpus, part->device, gpus->base->commit(part->set, nrows));
 	part->rows += nrows;
-	return group->failed;
+	return gpus->failed;
 }
 
-/* All take it, or none. */
+/* Registers the memory for all devices in use, or for none of them. */
 static bool
-group_lend(FastedSet *handle, void *memory, size_t bytes)
+multi_gpu_lend(FastedSet *handle, void *memory, size_t bytes)
 {
-	GroupSet   *set = (GroupSet *) handle;
+	MultiGpuSet *set = (MultiGpuSet *) handle;
 
-	for_each_member(m, set->group)
+	for_each_device(m, set->gpus)
 	{
-		if (set->group->base->lend(set->parts[m].set, memory, bytes))
+		if (set->gpus->base->lend(set->parts[m].set, memory, bytes))
 			continue;
-		group_withdraw(handle);
+		multi_gpu_withdraw(handle);
 		return false;
 	}
 	return true;
 }
 
-/* Puts all of these rows into one device's set. */
+/* Adds nrows rows to one device's set. */
 static void
-put_rows(GroupSet *set, int m, const float *rows, size_t nrows)
+put_rows(MultiGpuSet *set, int m, const float *rows, size_t nrows)
 {
 	while (nrows > 0)
 	{
 		size_t		taken = 0;
-		FastedStatus status = set->group->base->put(set->parts[m].set, rows, nrows, &taken);
+		FastedStatus status = set->gpus->base->put(set->parts[m].set, rows, nrows, &taken);
 
-		check_same_rows(set->group, m, status);
+		check_same_rows(set->gpus, m, status);
 		if (status != FASTED_OK)
 			return;
 		set->parts[m].rows += taken;
-		rows += taken * set->group->row_floats;
+		rows += taken * set->gpus->row_floats;
 		nrows -= taken;
 	}
 }
 
-/* The first device decides how many rows are taken, and the others take as many. */
+/* The first device decides how many rows are added; the others add the same number. */
 static FastedStatus
-group_put(FastedSet *handle, const float *rows, size_t nrows, size_t *taken)
+multi_gpu_put(FastedSet *handle, const float *rows, size_t nrows, size_t *taken)
 {
-	GroupSet   *set = (GroupSet *) handle;
-	Group	   *group = set->group;
-	int			first = next_member(group, 0);
-	FastedStatus status = group->base->put(set->parts[first].set, rows, nrows, taken);
+	MultiGpuSet *set = (MultiGpuSet *) handle;
+	MultiGpu   *gpus = set->gpus;
+	int			first = next_device(gpus, 0);
+	FastedStatus status = gpus->base->put(set->parts[first].set, rows, nrows, taken);
 
-	if (status == FASTED_FULL || !group_check(group, first, status))
+	if (status == FASTED_FULL || !multi_gpu_check(gpus, first, status))
 		return status;
 	set->parts[first].rows += *taken;
-	for_each_member(m, group)
+	for_each_device(m, gpus)
 	{
-		if (m != first && group->failed == FASTED_OK)
+		if (m != first && gpus->failed == FASTED_OK)
 			put_rows(set, m, rows, *taken);
 	}
-	return group->failed;
+	return gpus->failed;
 }
 
 static FastedStatus
-group_settle(FastedSet *handle, bool all)
+multi_gpu_settle(FastedSet *handle, bool all)
 {
-	GroupSet   *set = (GroupSet *) handle;
-	Group	   *group = set->group;
+	MultiGpuSet *set = (MultiGpuSet *) handle;
+	MultiGpu   *gpus = set->gpus;
 
-	for_each_member(m, group)
+	for_each_device(m, gpus)
 	{
-		if (!group_check(group, m, group->base->settle(set->parts[m].set, all)))
+		if (!multi_gpu_check(gpus, m, gpus->base->settle(set->parts[m].set, all)))
 			break;
 	}
-	return group->failed;
+	return gpus->failed;
 }
 
 static FastedStatus
-seal_parts(Group *group, int m, void *argument)
+seal_parts(MultiGpu *gpus, int m, void *argument)
 {
-	GroupSet   *set = argument;
+	MultiGpuSet *set = argument;
 	FastedStatus status = FASTED_OK;
 
-	for (int i = 0; i < set->each && group->members[m].takes_part && status == FASTED_OK; i++)
-		status = group->base->seal(set->parts[m * set->each + i].set);
+	for (int i = 0; i < set->each && gpus->devices[m].in_use && status == FASTED_OK; i++)
+		status = gpus->base->seal(set->parts[m * set->each + i].set);
 	return status;
 }
 
-/* Devices allocate the memory that filters need, all at the same time. */
+/* Seals the parts of all devices in parallel, because sealing allocates device memory. */
 static FastedStatus
-group_seal(FastedSet *handle)
+multi_gpu_seal(FastedSet *handle)
 {
-	GroupSet   *set = (GroupSet *) handle;
+	MultiGpuSet *set = (MultiGpuSet *) handle;
 
-	return group_at_once(set->group, seal_parts, set);
+	return call_in_parallel(set->gpus, seal_parts, set);
 }
 
 static FastedStatus
-group_set_reset(FastedSet *handle, uint64_t first_row)
+multi_gpu_set_reset(FastedSet *handle, uint64_t first_row)
 {
-	GroupSet   *set = (GroupSet *) handle;
-	Group	   *group = set->group;
+	MultiGpuSet *set = (MultiGpuSet *) handle;
+	MultiGpu   *gpus = set->gpus;
 
 	set->first_row = first_row;
-	for (int i = 0; i < parts_of(set) && group->failed == FASTED_OK; i++)
+	for (int i = 0; i < parts_of(set) && gpus->failed == FASTED_OK; i++)
 	{
 		SetPart    *part = &set->parts[i];
 
 		part->rows = 0;
-		if (group->members[part->member].takes_part)
-			(void) group_check(group, part->member,
-							   group->base->set_reset(part->set, first_row + part->first));
+		if (gpus->devices[part->device].in_use)
+			(void) multi_gpu_check(gpus, part->device,
+								   gpus->base->set_reset(part->set, first_row + part->first));
 	}
-	for (int m = 0; m < group->nmembers; m++)
-		set->guests[m].part = NULL;
-	return group->failed;
+	for (int m = 0; m < gpus->ndevices; m++)
+		set->copies[m].part = NULL;
+	return gpus->failed;
 }
 
-/* All have the same rows. */
+/* Reads rows from the first device; all devices have the same rows. */
 static FastedStatus
-group_read_back(FastedSet *handle, uint64_t first_row, size_t nrows, float *rows)
+multi_gpu_read_back(FastedSet *handle, uint64_t first_row, size_t nrows, float *rows)
 {
-	GroupSet   *set = (GroupSet *) handle;
-	Group	   *group = set->group;
-	int			first = next_member(group, 0);
+	MultiGpuSet *set = (MultiGpuSet *) handle;
+	MultiGpu   *gpus = set->gpus;
+	int			first = next_device(gpus, 0);
 
-	(void) group_check(group, first,
-					   group->base->read_back(set->parts[first].set, first_row, nrows, rows));
-	return group->failed;
+	(void) multi_gpu_check(gpus, first,
+						   gpus->base->read_back(set->parts[first].set, first_row, nrows, rows));
+	return gpus->failed;
 }
 
-static FastedEngine group_engine = {
+static FastedEngine multi_gpu_engine = {
 	.abi = FASTED_ENGINE_ABI,
-	.open = group_open,
-	.stats = group_stats,
-	.last_error = group_last_error,
-	.close = group_close,
-	.fits = group_fits,
-	.set_open = group_set_open,
-	.stage = group_stage,
-	.commit = group_commit,
-	.lend = group_lend,
-	.withdraw = group_withdraw,
-	.put = group_put,
-	.settle = group_settle,
-	.read_back = group_read_back,
-	.seal = group_seal,
-	.set_reset = group_set_reset,
-	.set_close = group_set_close,
-	.join_open = group_join_open,
-	.next = group_next,
-	.pause = group_pause,
-	.counts = group_counts,
-	.list_rows = group_list_rows,
-	.width = group_width,
-	.join_close = group_join_close,
+	.open = multi_gpu_open,
+	.stats = multi_gpu_stats,
+	.last_error = multi_gpu_last_error,
+	.close = multi_gpu_close,
+	.fits = multi_gpu_fits,
+	.set_open = multi_gpu_set_open,
+	.stage = multi_gpu_stage,
+	.commit = multi_gpu_commit,
+	.lend = multi_gpu_lend,
+	.withdraw = multi_gpu_withdraw,
+	.put = multi_gpu_put,
+	.settle = multi_gpu_settle,
+	.read_back = multi_gpu_read_back,
+	.seal = multi_gpu_seal,
+	.set_reset = multi_gpu_set_reset,
+	.set_close = multi_gpu_set_close,
+	.join_open = multi_gpu_join_open,
+	.next = multi_gpu_next,
+	.pause = multi_gpu_pause,
+	.counts = multi_gpu_counts,
+	.list_rows = multi_gpu_list_rows,
+	.width = multi_gpu_width,
+	.join_close = multi_gpu_join_close,
 };
 
 const FastedEngine *
 fasted_device_group(const FastedEngine *base)
 {
 	base_engine = base;
-	group_engine.name = base->name;
-	group_engine.probe = base->probe;
-	group_engine.connects = base->connects;
-	group_engine.nearest = base->nearest != NULL ? group_nearest : NULL;
-	group_engine.keeps = base->keeps;
-	return &group_engine;
+	multi_gpu_engine.name = base->name;
+	multi_gpu_engine.probe = base->probe;
+	multi_gpu_engine.connects = base->connects;
+	multi_gpu_engine.nearest = base->nearest != NULL ? multi_gpu_nearest : NULL;
+	multi_gpu_engine.keeps = base->keeps;
+	return &multi_gpu_engine;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * multi_gpu.h
- *	  A group of devices, its sets and its joins, for multi_gpu.c and multi_gpu_join.c.
+ *	  Multi-GPU contexts, sets and joins; private to multi_gpu.c and multi_gpu_join.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,128 +10,130 @@
 
 #include "engine.h"
 
-/* No more devices work on one join. */
-#define FASTED_GROUP_MOST 16
+/* Maximum number of devices in a context. */
+#define FASTED_MOST_GPUS 16
 
-typedef struct Group Group;
-typedef struct GroupSet GroupSet;
-typedef struct GroupJoin GroupJoin;
+typedef struct MultiGpu MultiGpu;
+typedef struct MultiGpuSet MultiGpuSet;
+typedef struct MultiGpuJoin MultiGpuJoin;
 
-/* A device. */
-typedef struct Member
+/* A device of a multi-GPU context. */
+typedef struct Device
 {
-	FastedContext *context;		/* NULL: it could not be opened */
-	bool		takes_part;		/* false: it could not be opened, or has too little memory */
+	FastedContext *context;		/* NULL if it could not be opened */
+	bool		in_use;		/* false: it could not be opened, or has too little memory */
 	char		name[FASTED_DEVICE_NAME];
-	uint64_t	slices;			/* that it finished */
-	FastedStatus status;		/* of its last call by group_at_once */
-} Member;
+	uint64_t	slices;			/* number of slices or tasks that it has finished */
+	FastedStatus status;		/* status of the last call by call_in_parallel */
+} Device;
 
-/* Parts of a spread set. */
-#define SPREAD_MOST (FASTED_GROUP_MOST * FASTED_SPREAD_PARTS)
+/* Maximum number of parts of a partitioned set. */
+#define MOST_PARTS (FASTED_MOST_GPUS * FASTED_SPREAD_PARTS)
 
-/* Rows of a set, on one device. */
+/* A part of a set, or all of its rows, on one device. */
 typedef struct SetPart
 {
-	int			member;
-	FastedSet  *set;			/* NULL: that device takes no part */
-	uint64_t	first;			/* place in the whole set */
+	int			device;			/* the device */
+	FastedSet  *set;			/* NULL if the device is not used */
+	uint64_t	first;			/* position of its first row in the whole set */
 	uint64_t	rows;
 } SetPart;
 
-/* A part of another device, copied to this one for a while. */
-typedef struct SpreadGuest
+/* A temporary copy of a part that belongs to another device. */
+typedef struct PartCopy
 {
 	FastedSet  *set;
-	const SetPart *part;		/* NULL: none */
-	uint64_t	have;			/* rows that have been copied; once all are, the set is sealed */
-} SpreadGuest;
+	const SetPart *part;		/* the part that is copied; NULL if none */
+	uint64_t	have;			/* number of rows copied so far; the set is sealed after the last */
+} PartCopy;
 
-struct GroupSet
+struct MultiGpuSet
 {
-	Group	   *group;
-	GroupSet   *next;			/* of the group */
+	MultiGpu   *gpus;
+	MultiGpuSet *next;			/* next set of the same context */
 	uint64_t	first_row;
-	bool		spread;			/* each device has parts of its own; else one with all rows */
-	int			each;			/* parts of a device, those of the first one first */
-	uint64_t	part_rows;		/* of a part, at most */
-	SetPart		parts[SPREAD_MOST];
-	SpreadGuest guests[FASTED_GROUP_MOST];	/* of a spread set */
+	bool		spread;			/* partitioned: each device has different rows; else each has all */
+	int			each;			/* number of parts per device; parts[] is ordered by device */
+	uint64_t	part_rows;		/* maximum number of rows in a part */
+	SetPart		parts[MOST_PARTS];
+	PartCopy copies[FASTED_MOST_GPUS];	/* one per device, for partitioned sets */
 };
 
-struct Group
+struct MultiGpu
 {
 	const FastedEngine *base;
 	uint32_t	row_floats;
-	Member		members[FASTED_GROUP_MOST];
-	int			nmembers;
-	int			active;			/* members that take part */
-	bool		bound;			/* a join or a spread set was opened: all that take part are needed */
-	GroupSet   *sets;
-	GroupJoin  *join;			/* one at most */
-	FastedStatus failed;		/* FASTED_OK: no call has failed */
+	Device		devices[FASTED_MOST_GPUS];
+	int			ndevices;
+	int			active;			/* number of devices in use */
+	bool		bound;			/* a join or a partitioned set depends on the devices in use */
+	MultiGpuSet *sets;
+	MultiGpuJoin *join;			/* the open join, or NULL */
+	FastedStatus failed;		/* status of the first failure, or FASTED_OK */
 	char		error[1024];
 
-	/* Sums of joins that are closed. */
+	/* Statistics, summed over all closed joins. */
 	uint64_t	pairs;
 	uint64_t	units_done;
 	uint64_t	units_total;
 	uint64_t	order_hash;
 };
 
-static inline Group *
-group_of(const FastedContext *context)
+static inline MultiGpu *
+multi_gpu_of(const FastedContext *context)
 {
-	return (Group *) (uintptr_t) context;
+	return (MultiGpu *) (uintptr_t) context;
 }
 
-/* The first member from m on that takes part; nmembers if there is none. */
+/* Returns the first device in use from m on, or nmembers if there is none. */
 static inline int
-next_member(const Group *group, int m)
+next_device(const MultiGpu *gpus, int m)
 {
-	while (m < group->nmembers && !group->members[m].takes_part)
+	while (m < gpus->ndevices && !gpus->devices[m].in_use)
 		m++;
 	return m;
 }
 
-#define for_each_member(m, group) \
-	for (int m = next_member(group, 0); m < (group)->nmembers; m = next_member(group, m + 1))
+#define for_each_device(m, gpus) \
+	for (int m = next_device(gpus, 0); m < (gpus)->ndevices; m = next_device(gpus, m + 1))
 
+/* Returns the number of parts of a set on all devices. */
 static inline int
-parts_of(const GroupSet *set)
+parts_of(const MultiGpuSet *set)
 {
-	return set->group->nmembers * set->each;
+	return set->gpus->ndevices * set->each;
 }
 
 /* multi_gpu.c */
 
-/* The group has failed. */
-extern FastedStatus group_fail(Group *group, FastedStatus status, const char *format,...)
+/* Records a failure of the context, with an error message.  Returns status. */
+extern FastedStatus multi_gpu_fail(MultiGpu *gpus, FastedStatus status, const char *format,...)
 			__attribute__((format(printf, 3, 4)));
 
 /*
- * Takes the status of a member's call.  Returns true unless it is a failure; then the group
- * has failed, with an error that names the device.
+ * Checks the status of a call for a device.  Returns true unless it is a failure.  A failure of
+ * the device becomes a failure of the context, with a message that names the device.
  */
-extern bool group_check(Group *group, int member, FastedStatus status);
+extern bool multi_gpu_check(MultiGpu *gpus, int device, FastedStatus status);
 
 /*
- * Calls a function for all members, those too that take no part, each in a thread of its own, and
- * checks what it returned for those that take part.  Returns whether the group has failed.
+ * Calls a function for all devices in parallel, each in its own thread, including devices that are
+ * not in use.  Checks the status returned for the devices in use.  Returns the context's status:
+ * FASTED_OK or its first failure.
  */
-typedef FastedStatus (*MemberCall) (Group *group, int member, void *argument);
-extern FastedStatus group_at_once(Group *group, MemberCall call, void *argument);
+typedef FastedStatus (*DeviceCall) (MultiGpu *gpus, int device, void *argument);
+extern FastedStatus call_in_parallel(MultiGpu *gpus, DeviceCall call, void *argument);
 
-/* multi_gpu_join.c: functions of the engine, and what the join at work adds to the group's sums */
-extern FastedStatus group_join_open(FastedContext *context, const FastedProblem *problem,
-									FastedSet *a, FastedSet *b, FastedJoin **result);
-extern FastedStatus group_next(FastedJoin *join, int timeout_ms, FastedBatch *batch);
-extern void group_pause(FastedJoin *join);
-extern FastedStatus group_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows,
-								 uint32_t *counts);
-extern FastedStatus group_nearest(FastedJoin *join, uint64_t first_row, size_t nrows,
-								  uint32_t *lengths, FastedNeighbor *neighbors);
-extern void group_join_close(FastedJoin *join);
-extern void group_join_stats(const GroupJoin *join, FastedStats *stats);
+/* multi_gpu_join.c: engine functions; multi_gpu_join_stats adds the statistics of the open join */
+extern FastedStatus multi_gpu_join_open(FastedContext *context, const FastedProblem *problem,
+										FastedSet *a, FastedSet *b, FastedJoin **result);
+extern FastedStatus multi_gpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch);
+extern void multi_gpu_pause(FastedJoin *join);
+extern FastedStatus multi_gpu_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows,
+									 uint32_t *counts);
+extern FastedStatus multi_gpu_nearest(FastedJoin *join, uint64_t first_row, size_t nrows,
+									  uint32_t *lengths, FastedNeighbor *neighbors);
+extern void multi_gpu_join_close(FastedJoin *join);
+extern void multi_gpu_join_stats(const MultiGpuJoin *join, FastedStats *stats);
 
 #endif							/* FASTED_MULTI_GPU_H */

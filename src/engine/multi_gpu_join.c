@@ -1,27 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * multi_gpu_join.c
- *	  Deals slices of a join to devices, and merges what they find.
+ *	  Distributes the slices of a join over several devices and merges the results.
  *
- * Each device has some slices in a row at a time.  Between two of them it waits for its
- * next work, a tenth of a millisecond; at the end it waits for others, half of their last
- * slices.  So many are taken at first, few at last.
+ * Each device is given a run of consecutive slices at a time.  Between two runs a device idles
+ * for about 0.1 ms.  At the end, devices idle until the last run of another device is complete.
+ * The runs are therefore long at first and become shorter.
  *
- * To begin, a device chooses a form and quantises its rows.  All do that at once.
+ * To start, a device chooses an encoding and quantises its rows.  All devices do so in parallel.
  *
- * Which rows are kept takes all pairs together, so one device does such a join alone.  To
- * hand out all pairs takes longer, even of two devices.
+ * Representatives (FASTED_OUTPUT_KEEPERS) depend on all pairs together, so a single device does
+ * such a join.  Returning all pairs would take longer, even with two devices.
  *
- * Slices are parts of one whole if rows are in the same order on all devices, as they are on
- * devices that are alike.  Each tells a hash of its order, and if two differ the join fails.
+ * Slices of different devices fit together only if the rows are in the same order on all devices,
+ * which is the case for identical devices.  Each device returns a hash of its row order.  The join
+ * fails if two hashes differ.
  *
- * A device counts each row's pairs in all of its slices together, and its counts are added
- * when they are asked for: to fetch them after each slice would keep all devices waiting.  So
- * it is with lists of neighbours, which stay on the devices until they are asked for.
+ * A device accumulates the counts of each row over all of its slices.  They are fetched and added
+ * up when the caller asks for them, because fetching them after each slice would stall all devices.
+ * Likewise, neighbour lists remain on the devices until the caller asks for them.
  *
- * A spread set with another one: each device joins its parts with that.  With itself: each
- * two parts are a task, which a device can do that has one of them; it copies the other one
- * from the device that has it, and does with this guest what nobody has begun.
+ * A partitioned set is joined by tasks.  In a join with another set, a task is one part, and the
+ * device that holds the part joins it with that set.  In a self-join, a task is a pair of parts.
+ * A device that holds one of the two parts can do it; it copies the other part from the device
+ * that holds it, and then does further tasks with this copy.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,72 +35,73 @@
 #include "multi_gpu.h"
 
 /*
- * Between two looks at all devices; none while slices are over sooner than that many
- * milliseconds, for a device waits for the next look.
+ * Time between two polls of all devices.  There is no delay if slices were started less than
+ * POLL_AT_ONCE_MS milliseconds ago, because a device idles from the end of its slices to the
+ * next poll.
  */
-#define LOOK_NS 50000
-#define LOOK_AT_ONCE_MS 1.0
+#define POLL_NS 50000
+#define POLL_AT_ONCE_MS 1.0
 
-/* Work for fewer milliseconds is hardly worth the turn. */
-#define TURN_MS 1.0
+/* Shortest work to assign to a device, in milliseconds, because of the overhead. */
+#define MIN_WORK_MS 1.0
 
-/* Progress is counted in so many parts of a slice. */
+/* Number of units of progress per slice. */
 #define SLICE_UNITS 1000
 
-/* Rows that are copied from device to device between two looks at all of them, in bytes. */
+/* Number of bytes of rows to copy from device to device between two polls. */
 #define COPY_BYTES ((uint64_t) 256 << 20)
 
-/* Lists that are merged at a time: a device takes a millisecond or a few. */
+/* Number of bytes of neighbour lists to merge at a time; this takes a few milliseconds. */
 #define WINDOW_BYTES ((uint64_t) 64 << 20)
 
 /*
- * Slices of a join, whatever the number of devices: other processes, which have slices of their
- * own, may have fewer.  A device takes several in a row, the fewer the fewer are left.  Of nearest
- * rows the first slices take longest, so that it takes fewer.
+ * Number of slices of a join.  It does not depend on the number of devices, because other processes
+ * may join other slices with fewer devices.  MAX_RUN_NEAREST limits the run of a device in a join
+ * for nearest neighbours, whose first slices take longest.
  */
-#define GROUP_SLICES 1024
-#define GROUP_FEW_SLICES 32
+#define JOIN_SLICES 1024
+#define MAX_RUN_NEAREST 32
 
-/* What a device is at. */
-typedef struct Turn
+/* The work that is assigned to a device. */
+typedef struct DeviceWork
 {
-	bool		busy;			/* it has slices or a task */
-	bool		at_work;		/* on them: join is of them */
-	uint32_t	slice;			/* the first one */
-	uint32_t	width;			/* so many */
-	double		since;			/* when it began with them, milliseconds */
-	FastedJoin *join;			/* of these slices or the last ones; NULL: there were none */
-	FastedStats begun;			/* the device's sums when it began */
-	const SetPart *parts[2];	/* of a and b */
-	FastedRowGroup *groups;		/* of rows, as they are in the parts of a task */
-} Turn;
+	bool		busy;			/* slices or a task are assigned */
+	bool		at_work;		/* they were started, and join is their join */
+	uint32_t	slice;			/* first slice of the run */
+	uint32_t	width;			/* number of slices in the run */
+	double		start;			/* start time, in milliseconds */
+	FastedJoin *join;			/* join of this or the previous run; NULL if there was none */
+	FastedStats begun;			/* statistics of the device at the start */
+	const SetPart *parts[2];	/* parts of a and b to join */
+	FastedRowGroup *groups;		/* row partitions, relative to these parts */
+} DeviceWork;
 
-struct GroupJoin
+struct MultiGpuJoin
 {
-	Group	   *group;
+	MultiGpu   *gpus;
 	FastedProblem problem;
-	GroupSet   *a;
-	GroupSet   *b;
-	GroupSet   *spread;			/* a or b, of whose parts there are tasks; NULL: there are slices */
-	uint32_t	slices;			/* or tasks */
-	bool		begun;			/* devices have begun, all at once */
-	uint64_t	order;			/* of the rows, once a slice is finished */
-	Turn		turns[FASTED_GROUP_MOST];
-	int			look_first;		/* at this device */
-	double		turned;			/* when slices began last: milliseconds */
-	double		slice_ms;		/* what one took a device; 0: that is not known yet */
-	uint32_t	next_slice;		/* that nobody had yet */
-	bool		open[SPREAD_MOST][SPREAD_MOST]; /* tasks of parts i <= j, or of i and all of the other set */
-	uint32_t	finished;
-	uint64_t	pairs;			/* of finished slices, or handed out */
+	MultiGpuSet *a;
+	MultiGpuSet *b;
+	MultiGpuSet *spread;		/* the partitioned set, a or b; NULL: slices, not tasks */
+	uint32_t	slices;			/* number of slices or tasks */
+	bool		begun;			/* all devices have started */
+	uint64_t	order;			/* hash of the row order, once a slice is finished */
+	DeviceWork	work[FASTED_MOST_GPUS];
+	int			poll_first;		/* device to poll first */
+	double		last_start;		/* time when slices were last started, in milliseconds */
+	double		slice_ms;		/* time a device needed for one slice; 0 if not known yet */
+	uint32_t	next_slice;		/* first slice that is not assigned yet */
+	bool		open[MOST_PARTS][MOST_PARTS]; /* unassigned tasks: [i][j], i <= j; or [i][0] */
+	uint32_t	finished;		/* number of finished slices or tasks */
+	uint64_t	pairs;			/* number of pairs in finished slices, or returned so far */
 	uint64_t	rows[2];
-	uint32_t   *counts[2];		/* of tasks that are finished, or of all slices */
-	bool		counted;		/* all slices */
+	uint32_t   *counts[2];		/* number of pairs per row: in finished tasks, or in all slices */
+	bool		counted;		/* counts of all slices have been added */
 
-	/* Neighbours, once they are asked for. */
-	bool		sorted;			/* devices have their lists ready */
-	bool		on_host;		/* lists are merged here, when they are handed out */
-	uint64_t	window;			/* one device has the merged lists of this window, counted from 1 */
+	/* State of multi_gpu_nearest. */
+	bool		sorted;			/* all devices have sorted their lists */
+	bool		on_host;		/* lists are merged on the host */
+	uint64_t	window;			/* last window merged by a device, counted from 1; 0: none */
 };
 
 static double
@@ -111,21 +114,21 @@ milliseconds(void)
 }
 
 static bool
-finds_nearest(const GroupJoin *join)
+finds_nearest(const MultiGpuJoin *join)
 {
 	return join->problem.output == FASTED_OUTPUT_NEAREST;
 }
 
 static bool
-self_join(const GroupJoin *join)
+self_join(const MultiGpuJoin *join)
 {
 	return join->a == join->b;
 }
 
-/* --- tasks: joins of the parts of a spread set */
+/* --- tasks: joins of the parts of a partitioned set */
 
 static void
-open_tasks(GroupJoin *join)
+open_tasks(MultiGpuJoin *join)
 {
 	const SetPart *parts = join->spread->parts;
 	int			n = parts_of(join->spread);
@@ -141,129 +144,136 @@ open_tasks(GroupJoin *join)
 	}
 }
 
-/* How near a device is to doing it: the parts are there, one is a guest, or would be one. */
-typedef enum Distance
+/* Where a device has the parts of a task; lower values are better. */
+typedef enum Locality
 {
-	AT_HOME,
-	WITH_GUEST,
-	WITH_NEW_GUEST,
-	NOT_HERE
-} Distance;
+	LOCAL,					/* it holds both parts */
+	COPIED,					/* it holds one part and has a copy of the other one */
+	NEEDS_COPY,				/* it holds one part and has to copy the other one */
+	UNAVAILABLE				/* it holds no part, and cannot do the task */
+} Locality;
 
-static Distance
-distance(const GroupJoin *join, int m, int i, int j)
+static Locality
+locality(const MultiGpuJoin *join, int m, int i, int j)
 {
 	const SetPart *parts = join->spread->parts;
-	bool		has_i = parts[i].member == m;
-	bool		has_j = !self_join(join) || parts[j].member == m;
+	bool		has_i = parts[i].device == m;
+	bool		has_j = !self_join(join) || parts[j].device == m;
 
 	if (has_i && has_j)
-		return AT_HOME;
+		return LOCAL;
 	if (!self_join(join) || (!has_i && !has_j))
-		return NOT_HERE;		/* a guest is for joins of the set with itself */
-	return join->spread->guests[m].part == &parts[has_i ? j : i] ? WITH_GUEST : WITH_NEW_GUEST;
+		return UNAVAILABLE;		/* parts are copied for self-joins only */
+	return join->spread->copies[m].part == &parts[has_i ? j : i] ? COPIED : NEEDS_COPY;
 }
 
-/* The next task for a device without one.  Returns false if there is none now. */
+/* Assigns the best open task to an idle device.  Returns false if there is none. */
 static bool
-take_task(GroupJoin *join, int m)
+take_task(MultiGpuJoin *join, int m)
 {
 	const SetPart *parts = join->spread->parts;
-	Turn	   *turn = &join->turns[m];
+	DeviceWork *work = &join->work[m];
 	int			n = parts_of(join->spread);
-	Distance	best = NOT_HERE;
+	Locality	best = UNAVAILABLE;
 	int			best_i = 0;
 	int			best_j = 0;
 
-	/* devices begin at different parts, so that their guests differ */
-	for (int k = 0; k < n && best != AT_HOME; k++)
+	/* devices start at different parts, so that they copy different parts */
+	for (int k = 0; k < n && best != LOCAL; k++)
 	{
 		int			i = (k + m * FASTED_SPREAD_PARTS) % n;
 
-		for (int j = 0; j < (self_join(join) ? n : 1) && best != AT_HOME; j++)
+		for (int j = 0; j < (self_join(join) ? n : 1) && best != LOCAL; j++)
 		{
-			if (join->open[i][j] && distance(join, m, i, j) < best)
+			if (join->open[i][j] && locality(join, m, i, j) < best)
 			{
-				best = distance(join, m, i, j);
+				best = locality(join, m, i, j);
 				best_i = i;
 				best_j = j;
 			}
 		}
 	}
-	if (best == NOT_HERE)
+	if (best == UNAVAILABLE)
 		return false;
 	join->open[best_i][best_j] = false;
-	turn->parts[join->spread == join->a ? 0 : 1] = &parts[best_i];
+	work->parts[join->spread == join->a ? 0 : 1] = &parts[best_i];
 	if (self_join(join))
-		turn->parts[1] = &parts[best_j];
-	if (best == WITH_NEW_GUEST)
-		join->spread->guests[m] = (SpreadGuest) {
-			.set = join->spread->guests[m].set,
-			.part = turn->parts[turn->parts[0]->member == m ? 1 : 0]
+		work->parts[1] = &parts[best_j];
+	if (best == NEEDS_COPY)
+		join->spread->copies[m] = (PartCopy) {
+			.set = join->spread->copies[m].set,
+			.part = work->parts[work->parts[0]->device == m ? 1 : 0]
 		};
 	return true;
 }
 
-/* One more step in copying the guest of a device.  FASTED_OK: it is there; FASTED_AGAIN; a failure. */
+/*
+ * Copies some more rows of the part that a device needs from another device.  Returns FASTED_OK
+ * when the copy is complete, FASTED_AGAIN before, or a failure.
+ */
 static FastedStatus
-fill_guest(GroupSet *set, int m)
+copy_part(MultiGpuSet *set, int m)
 {
-	const FastedEngine *base = set->group->base;
-	SpreadGuest *guest = &set->guests[m];
-	uint64_t	most = COPY_BYTES / (set->group->row_floats * sizeof(float)) + 1;
-	uint64_t	left = guest->part->rows - guest->have;
+	const FastedEngine *base = set->gpus->base;
+	PartCopy   *copy = &set->copies[m];
+	uint64_t	most = COPY_BYTES / (set->gpus->row_floats * sizeof(float)) + 1;
+	uint64_t	left = copy->part->rows - copy->have;
 	size_t		count = left < most ? left : most;
 	FastedStatus status = FASTED_OK;
 
 	if (left == 0)
 		return FASTED_OK;
-	if (guest->have == 0)
-		status = base->set_reset(guest->set, set->first_row + guest->part->first);
+	if (copy->have == 0)
+		status = base->set_reset(copy->set, set->first_row + copy->part->first);
 	if (status == FASTED_OK)
-		status = base->copy_rows(guest->set, guest->part->set, guest->have, count);
+		status = base->copy_rows(copy->set, copy->part->set, copy->have, count);
 	if (status == FASTED_OK)
-		status = base->settle(guest->set, true);
-	guest->have += count;
+		status = base->settle(copy->set, true);
+	copy->have += count;
 	if (status != FASTED_OK || count < left)
 		return status == FASTED_OK ? FASTED_AGAIN : status;
-	return base->seal(guest->set);
+	return base->seal(copy->set);
 }
 
-/* A device's two sets for its task, and the groups of rows there, when its guest is there. */
+/*
+ * Finds the two sets that a device joins for its task, and the row partitions relative to them.
+ * Copies a missing part step by step, with the status of copy_part.
+ */
 static FastedStatus
-task_sides(GroupJoin *join, int m, FastedProblem *problem, FastedSet **sides)
+task_sides(MultiGpuJoin *join, int m, FastedProblem *problem, FastedSet **sides)
 {
-	Turn	   *turn = &join->turns[m];
+	DeviceWork *work = &join->work[m];
 	uint64_t	first[2];
 	uint64_t	rows[2];
 
 	for (int side = 0; side < 2; side++)
 	{
-		const SetPart *part = turn->parts[side];
-		bool		here = part->member == m;
-		FastedStatus status = here ? FASTED_OK : fill_guest(join->spread, m);
+		const SetPart *part = work->parts[side];
+		bool		here = part->device == m;
+		FastedStatus status = here ? FASTED_OK : copy_part(join->spread, m);
 
 		if (status != FASTED_OK)
 			return status;
-		sides[side] = here ? part->set : join->spread->guests[m].set;
+		sides[side] = here ? part->set : join->spread->copies[m].set;
 		first[side] = part->first;
 		rows[side] = part->rows;
 	}
 	if (problem->groups == NULL)
 		return FASTED_OK;
-	if (turn->groups == NULL)
-		turn->groups = malloc(((size_t) problem->ngroups + 1) * sizeof(FastedRowGroup));
-	if (turn->groups == NULL)
-		return group_fail(join->group, FASTED_OUT_OF_MEMORY, "out of memory for groups of rows");
-	fasted_clip_groups(problem->groups, problem->ngroups, first, rows, turn->groups);
-	problem->groups = turn->groups;
+	if (work->groups == NULL)
+		work->groups = malloc(((size_t) problem->ngroups + 1) * sizeof(FastedRowGroup));
+	if (work->groups == NULL)
+		return multi_gpu_fail(join->gpus, FASTED_OUT_OF_MEMORY, "out of memory for groups of rows");
+	fasted_clip_groups(problem->groups, problem->ngroups, first, rows, work->groups);
+	problem->groups = work->groups;
 	return FASTED_OK;
 }
 
 /* --- slices */
 
+/* Returns the number of rows of a set. */
 static uint64_t
-rows_of(const GroupSet *set)
+rows_of(const MultiGpuSet *set)
 {
 	uint64_t	rows = 0;
 
@@ -276,93 +286,96 @@ rows_of(const GroupSet *set)
 }
 
 FastedStatus
-group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a,
-				FastedSet *b, FastedJoin **result)
+multi_gpu_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a,
+					FastedSet *b, FastedJoin **result)
 {
-	Group	   *group = group_of(context);
-	GroupJoin  *join = calloc(1, sizeof(*join));
+	MultiGpu   *gpus = multi_gpu_of(context);
+	MultiGpuJoin *join = calloc(1, sizeof(*join));
 
 	*result = (FastedJoin *) join;
 	if (join == NULL)
-		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
-	join->group = group;
+		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory");
+	join->gpus = gpus;
 	join->problem = *problem;
-	join->a = (GroupSet *) a;
-	join->b = (GroupSet *) b;
+	join->a = (MultiGpuSet *) a;
+	join->b = (MultiGpuSet *) b;
 	join->spread = join->a->spread ? join->a : join->b->spread ? join->b : NULL;
-	join->slices = problem->output == FASTED_OUTPUT_KEEPERS ? 1 : GROUP_SLICES;
+	join->slices = problem->output == FASTED_OUTPUT_KEEPERS ? 1 : JOIN_SLICES;
 	if (join->spread != NULL)
 		open_tasks(join);
-	for (int m = 0; m < group->nmembers; m++)
+	for (int m = 0; m < gpus->ndevices; m++)
 	{
-		join->turns[m].parts[0] = &join->a->parts[m];
-		join->turns[m].parts[1] = &join->b->parts[m];
+		join->work[m].parts[0] = &join->a->parts[m];
+		join->work[m].parts[1] = &join->b->parts[m];
 	}
 	join->rows[0] = rows_of(join->a);
 	join->rows[1] = rows_of(join->b);
-	group->join = join;
-	group->bound = true;
+	gpus->join = join;
+	gpus->bound = true;
 	for (int side = 0; side < (self_join(join) ? 1 : 2) && fasted_counts_rows(problem); side++)
 	{
 		join->counts[side] = calloc(join->rows[side] + 1, sizeof(uint32_t));
 		if (join->counts[side] != NULL)
 			continue;
 		*result = NULL;
-		group_join_close((FastedJoin *) join);
-		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
+		multi_gpu_join_close((FastedJoin *) join);
+		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
 	}
 	return FASTED_OK;
 }
 
-/* How many slices to take at once: so that each device will take some twice more. */
+/* Returns the length of the next run: about half of what is left per device. */
 static uint32_t
-slices_at_once(const GroupJoin *join)
+slices_at_once(const MultiGpuJoin *join)
 {
 	uint32_t	left = join->slices - join->next_slice;
-	uint32_t	even = left / (uint32_t) join->group->active;
+	uint32_t	even = left / (uint32_t) join->gpus->active;
 	uint32_t	share = even / 2;
 
-	/* for a millisecond at least, unless others would have nothing to do */
-	if (join->slice_ms > 0 && share * join->slice_ms < TURN_MS)
-		share = even * join->slice_ms < TURN_MS ? even : (uint32_t) (TURN_MS / join->slice_ms);
-	if (finds_nearest(join) && share > GROUP_FEW_SLICES)
-		share = GROUP_FEW_SLICES;
+	/* at least MIN_WORK_MS of work, unless other devices would get nothing */
+	if (join->slice_ms > 0 && share * join->slice_ms < MIN_WORK_MS)
+		share = even * join->slice_ms < MIN_WORK_MS ? even : (uint32_t) (MIN_WORK_MS / join->slice_ms);
+	if (finds_nearest(join) && share > MAX_RUN_NEAREST)
+		share = MAX_RUN_NEAREST;
 	return share > 0 ? share : 1;
 }
 
-/* The next slices or the next task for a device without; false: there are none now. */
+/* Assigns slices or a task to an idle device.  Returns false if there are none. */
 static bool
-take_slices(GroupJoin *join, int m)
+take_slices(MultiGpuJoin *join, int m)
 {
-	Turn	   *turn = &join->turns[m];
+	DeviceWork *work = &join->work[m];
 
-	turn->width = 1;
+	work->width = 1;
 	if (join->spread != NULL)
-		turn->busy = take_task(join, m);
+		work->busy = take_task(join, m);
 	else if (join->next_slice < join->slices)
 	{
-		turn->width = slices_at_once(join);
-		turn->slice = join->next_slice;
-		join->next_slice += turn->width;
-		turn->busy = true;
+		work->width = slices_at_once(join);
+		work->slice = join->next_slice;
+		join->next_slice += work->width;
+		work->busy = true;
 	}
-	return turn->busy;
+	return work->busy;
 }
 
-/* FASTED_AGAIN: the device's guest is not complete. */
+/*
+ * Starts the work that is assigned to a device.  Returns FASTED_OK, FASTED_AGAIN if a part has to
+ * be copied further, or a failure.
+ */
 static FastedStatus
-begin_slices(GroupJoin *join, int m)
+begin_slices(MultiGpuJoin *join, int m)
 {
-	const FastedEngine *base = join->group->base;
-	FastedContext *context = join->group->members[m].context;
-	Turn	   *turn = &join->turns[m];
+	const FastedEngine *base = join->gpus->base;
+	FastedContext *context = join->gpus->devices[m].context;
+	DeviceWork *work = &join->work[m];
 	FastedProblem problem = join->problem;
-	FastedSet  *sides[2] = {turn->parts[0]->set, turn->parts[1]->set};
-	bool		first = turn->join == NULL;
+	FastedSet  *sides[2] = {work->parts[0]->set, work->parts[1]->set};
+	bool		first = work->join == NULL;
 	FastedStatus status;
 
-	base->join_close(turn->join);
-	turn->join = NULL;
+	base->join_close(work->join);
+	work->join = NULL;
 	if (join->spread != NULL)
 	{
 		status = task_sides(join, m, &problem, sides);
@@ -371,51 +384,51 @@ begin_slices(GroupJoin *join, int m)
 	}
 	else
 	{
-		/* slice i of n is these slices of n * join->slices */
+		/* slice i of n consists of the join->slices slices from i * join->slices on */
 		problem.slices = (problem.slices > 0 ? problem.slices : 1) * join->slices;
-		problem.slice = problem.slice * join->slices + turn->slice;
-		problem.more_slices = turn->width - 1;
+		problem.slice = problem.slice * join->slices + work->slice;
+		problem.more_slices = work->width - 1;
 		problem.further = first ? finds_nearest(join) && problem.further
 			: problem.output != FASTED_OUTPUT_PAIRS;
 	}
-	base->stats(context, &turn->begun);
-	turn->at_work = true;
-	status = base->join_open(context, &problem, sides[0], sides[1], &turn->join);
-	turn->since = milliseconds();
+	base->stats(context, &work->begun);
+	work->at_work = true;
+	status = base->join_open(context, &problem, sides[0], sides[1], &work->join);
+	work->start = milliseconds();
 	return status;
 }
 
-/* Adds what a device counted in its task, or in all of its slices, to the counts of all rows. */
+/* Adds the counts of a device, of its task or of all its slices, to the total counts. */
 static FastedStatus
-add_counts(GroupJoin *join, int m)
+add_counts(MultiGpuJoin *join, int m)
 {
-	const Turn *turn = &join->turns[m];
+	const DeviceWork *work = &join->work[m];
 	FastedStatus status = FASTED_OK;
 
 	for (int side = 0; side < 2 && join->counts[0] != NULL && status == FASTED_OK; side++)
 	{
-		const SetPart *part = turn->parts[side];
+		const SetPart *part = work->parts[side];
 
-		if (side == 0 || part != turn->parts[0])
-			status = fasted_add_counts(join->group->base, turn->join, side, part->rows,
+		if (side == 0 || part != work->parts[0])
+			status = fasted_add_counts(join->gpus->base, work->join, side, part->rows,
 									   join->counts[self_join(join) ? 0 : side] + part->first);
 	}
 	return status;
 }
 
 /*
- * A device's slices are done.  The join stays open: it has the counts of all slices so far.
- * Returns FASTED_AGAIN or a failure.
+ * Finishes the slices or the task of a device.  The device's join stays open because it holds
+ * the counts of all of its slices.  Returns FASTED_AGAIN or a failure.
  */
 static FastedStatus
-end_slices(GroupJoin *join, int m)
+end_slices(MultiGpuJoin *join, int m)
 {
-	Group	   *group = join->group;
-	Member	   *member = &group->members[m];
-	Turn	   *turn = &join->turns[m];
+	MultiGpu   *gpus = join->gpus;
+	Device	   *device = &gpus->devices[m];
+	DeviceWork *work = &join->work[m];
 	FastedStats now;
 
-	group->base->stats(member->context, &now);
+	gpus->base->stats(device->context, &now);
 	if (join->spread != NULL)
 	{
 		FastedStatus status = add_counts(join, m);
@@ -426,85 +439,89 @@ end_slices(GroupJoin *join, int m)
 	else if (join->finished == 0)
 	{
 		join->order = now.join_order;
-		group->order_hash = fasted_mix_order(group->order_hash, join->order);
+		gpus->order_hash = fasted_mix_order(gpus->order_hash, join->order);
 	}
 	else if (now.join_order != join->order)
-		return group_fail(group, FASTED_INTERNAL, "%s has put its rows in another order than another GPU",
-						  member->name);
-	join->slice_ms = (milliseconds() - turn->since) / turn->width;
+		return multi_gpu_fail(gpus, FASTED_INTERNAL,
+							  "GPU \"%s\" has sorted its rows in another order than other GPUs",
+							  device->name);
+	join->slice_ms = (milliseconds() - work->start) / work->width;
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
-		join->pairs += now.pairs - turn->begun.pairs;
-	turn->busy = turn->at_work = false;
-	join->finished += turn->width;
-	member->slices += turn->width;
+		join->pairs += now.pairs - work->begun.pairs;
+	work->busy = work->at_work = false;
+	join->finished += work->width;
+	device->slices += work->width;
 	return FASTED_AGAIN;
 }
 
 static FastedStatus
-begin_member(Group *group, int m, void *argument)
+begin_device(MultiGpu *gpus, int m, void *argument)
 {
-	GroupJoin  *join = argument;
+	MultiGpuJoin *join = argument;
 
-	(void) group;
-	return join->turns[m].busy ? begin_slices(join, m) : FASTED_OK;
+	(void) gpus;
+	return join->work[m].busy ? begin_slices(join, m) : FASTED_OK;
 }
 
-/* All devices begin their first slices. */
+/* Starts the first slices on all devices in parallel. */
 static FastedStatus
-begin_all(GroupJoin *join)
+begin_all(MultiGpuJoin *join)
 {
 	join->begun = true;
 	if (join->spread != NULL)
 		return FASTED_OK;
-	for_each_member(m, join->group)
+	for_each_device(m, join->gpus)
 		(void) take_slices(join, m);
-	(void) group_at_once(join->group, begin_member, join);
-	join->turned = milliseconds();
-	return join->group->failed;
+	(void) call_in_parallel(join->gpus, begin_device, join);
+	join->last_start = milliseconds();
+	return join->gpus->failed;
 }
 
-/* FASTED_OK: pairs; FASTED_AGAIN: none now; FASTED_DONE: nothing left to do; or a failure. */
+/*
+ * Polls one device and gives it work if it has none.  Returns FASTED_OK with pairs in *batch,
+ * FASTED_AGAIN if there are none yet, FASTED_DONE if no work is left for it, or a failure.
+ */
 static FastedStatus
-look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
+poll_device(MultiGpuJoin *join, int m, int timeout_ms, FastedBatch *batch)
 {
-	Group	   *group = join->group;
-	Turn	   *turn = &join->turns[m];
+	MultiGpu   *gpus = join->gpus;
+	DeviceWork *work = &join->work[m];
 	FastedStatus status = FASTED_OK;
 
-	if (!turn->busy && !take_slices(join, m))
+	if (!work->busy && !take_slices(join, m))
 		return FASTED_DONE;
-	if (!turn->at_work)
+	if (!work->at_work)
 	{
 		status = begin_slices(join, m);
-		join->turned = milliseconds();
+		join->last_start = milliseconds();
 	}
 	if (status == FASTED_OK)
-		status = group->base->next(turn->join, timeout_ms, batch);
+		status = gpus->base->next(work->join, timeout_ms, batch);
 	if (status == FASTED_DONE)
 		status = end_slices(join, m);
-	if (!group_check(group, m, status))
-		return group->failed;
+	if (!multi_gpu_check(gpus, m, status))
+		return gpus->failed;
 	if (status == FASTED_OK && join->problem.output == FASTED_OUTPUT_PAIRS)
 		join->pairs += batch->npairs;
 	return status;
 }
 
-/* Looks at each device once, at first at another one than last time. */
+/* Polls each device once, first the one after the device that last returned pairs. */
 static FastedStatus
-look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
+poll_all(MultiGpuJoin *join, int timeout_ms, FastedBatch *batch)
 {
-	int			n = join->group->nmembers;
-	int			first = join->look_first;
+	int			n = join->gpus->ndevices;
+	int			first = join->poll_first;
 
 	for (int i = 0; i < n; i++)
 	{
 		int			m = (first + i) % n;
 		FastedStatus status = FASTED_DONE;
 
-		if (join->group->members[m].takes_part)
-			status = look_at(join, m, timeout_ms, batch);
+		if (join->gpus->devices[m].in_use)
+			status = poll_device(join, m, timeout_ms, batch);
 		if (status == FASTED_OK)
-			join->look_first = (m + 1) % n;
+			join->poll_first = (m + 1) % n;
 		if (status == FASTED_OK || FASTED_FAILED(status))
 			return status;
 	}
@@ -512,130 +529,134 @@ look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
 }
 
 FastedStatus
-group_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
+multi_gpu_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 {
-	GroupJoin  *join = (GroupJoin *) handle;
+	MultiGpuJoin *join = (MultiGpuJoin *) handle;
 	double		end = milliseconds() + timeout_ms;
-	struct timespec rest = {.tv_nsec = LOOK_NS};
+	struct timespec rest = {.tv_nsec = POLL_NS};
 
 	memset(batch, 0, sizeof(*batch));
 	if (!join->begun && begin_all(join) != FASTED_OK)
-		return join->group->failed;
+		return join->gpus->failed;
 	for (;;)
 	{
-		/* one device alone needs no turns */
-		int			wait = join->group->active == 1 ? timeout_ms : 0;
-		FastedStatus status = look_at_all(join, wait, batch);
+		/* a single device may block; several are polled in turn */
+		int			wait = join->gpus->active == 1 ? timeout_ms : 0;
+		FastedStatus status = poll_all(join, wait, batch);
 		double		now = milliseconds();
 
 		if (status != FASTED_AGAIN || now >= end)
 			return status;
-		if (wait == 0 && now - join->turned > LOOK_AT_ONCE_MS)
+		if (wait == 0 && now - join->last_start > POLL_AT_ONCE_MS)
 			nanosleep(&rest, NULL);
 	}
 }
 
 void
-group_pause(FastedJoin *handle)
+multi_gpu_pause(FastedJoin *handle)
 {
-	GroupJoin  *join = (GroupJoin *) handle;
+	MultiGpuJoin *join = (MultiGpuJoin *) handle;
 
-	for (int m = 0; m < join->group->nmembers; m++)
+	for (int m = 0; m < join->gpus->ndevices; m++)
 	{
-		if (join->turns[m].at_work && join->group->failed == FASTED_OK)
-			join->group->base->pause(join->turns[m].join);
+		if (join->work[m].at_work && join->gpus->failed == FASTED_OK)
+			join->gpus->base->pause(join->work[m].join);
 	}
 }
 
 FastedStatus
-group_counts(FastedJoin *handle, int side, uint64_t first_row, size_t nrows, uint32_t *counts)
+multi_gpu_counts(FastedJoin *handle, int side, uint64_t first_row, size_t nrows, uint32_t *counts)
 {
-	GroupJoin  *join = (GroupJoin *) handle;
+	MultiGpuJoin *join = (MultiGpuJoin *) handle;
 
-	for (int m = 0; m < join->group->nmembers && join->spread == NULL && !join->counted; m++)
+	for (int m = 0; m < join->gpus->ndevices && join->spread == NULL && !join->counted; m++)
 	{
-		if (join->turns[m].join != NULL && !group_check(join->group, m, add_counts(join, m)))
-			return join->group->failed;
+		if (join->work[m].join != NULL && !multi_gpu_check(join->gpus, m, add_counts(join, m)))
+			return join->gpus->failed;
 	}
 	join->counted = true;
 	if (join->counts[side] == NULL || first_row > join->rows[side] ||
 		nrows > join->rows[side] - first_row)
-		return group_fail(join->group, FASTED_INTERNAL, "counts of rows that are not there");
+		return multi_gpu_fail(join->gpus, FASTED_INTERNAL,
+							  "row numbers out of range in request for counts");
 	memcpy(counts, join->counts[side] + first_row, nrows * sizeof(uint32_t));
 	return FASTED_OK;
 }
 
 void
-group_join_stats(const GroupJoin *join, FastedStats *stats)
+multi_gpu_join_stats(const MultiGpuJoin *join, FastedStats *stats)
 {
 	double		done = SLICE_UNITS * (double) join->finished;
 
 	stats->pairs += join->pairs;
-	for (int m = 0; m < join->group->nmembers; m++)
+	for (int m = 0; m < join->gpus->ndevices; m++)
 	{
-		const Turn *turn = &join->turns[m];
+		const DeviceWork *work = &join->work[m];
 		FastedStats now;
 		double		total;
 
-		if (!turn->at_work)
+		if (!work->at_work)
 			continue;
-		join->group->base->stats(join->group->members[m].context, &now);
-		total = (double) (now.units_total - turn->begun.units_total);
+		join->gpus->base->stats(join->gpus->devices[m].context, &now);
+		total = (double) (now.units_total - work->begun.units_total);
 		if (total > 0)
-			done += SLICE_UNITS * turn->width * (double) (now.units_done - turn->begun.units_done) / total;
+			done += SLICE_UNITS * work->width * (double) (now.units_done - work->begun.units_done) / total;
 		if (join->problem.output != FASTED_OUTPUT_PAIRS)
-			stats->pairs += now.pairs - turn->begun.pairs;
+			stats->pairs += now.pairs - work->begun.pairs;
 	}
 	stats->units_total += SLICE_UNITS * join->slices;
 	stats->units_done += (uint64_t) done;
 }
 
-/* The group keeps what the join came to. */
+/* Closes a join and adds its statistics to those of the context. */
 void
-group_join_close(FastedJoin *handle)
+multi_gpu_join_close(FastedJoin *handle)
 {
-	GroupJoin  *join = (GroupJoin *) handle;
+	MultiGpuJoin *join = (MultiGpuJoin *) handle;
 	FastedStats sums = {0};
-	Group	   *group;
+	MultiGpu   *gpus;
 
 	if (join == NULL)
 		return;
-	group = join->group;
-	group_join_stats(join, &sums);
-	group->pairs += sums.pairs;
-	group->units_done += sums.units_done;
-	group->units_total += sums.units_total;
-	for (int m = 0; m < group->nmembers; m++)
+	gpus = join->gpus;
+	multi_gpu_join_stats(join, &sums);
+	gpus->pairs += sums.pairs;
+	gpus->units_done += sums.units_done;
+	gpus->units_total += sums.units_total;
+	for (int m = 0; m < gpus->ndevices; m++)
 	{
-		group->base->join_close(join->turns[m].join);
-		free(join->turns[m].groups);
+		gpus->base->join_close(join->work[m].join);
+		free(join->work[m].groups);
 	}
 	free(join->counts[0]);
 	free(join->counts[1]);
-	group->join = NULL;
+	gpus->join = NULL;
 	free(join);
 }
 
 /*
- * --- the nearest rows that several devices found, each in slices of its own
+ * --- nearest neighbours
  *
- * Each device has lists for all rows: the nearest of the pairs in its slices, of which each has
- * some before any of them has more.  A pair is in one slice, so what is first in all lists of a
- * row together is its list.
+ * Each device has neighbour lists for all rows, made from the pairs in its own slices.  Because a
+ * pair belongs to one slice, the list of a row consists of the first k neighbours of all devices'
+ * lists together.
  *
- * Devices take turns in merging: of some thousand rows, a window, one of them adds what the others
- * have to its own lists, from which the rows' neighbours are read then.  What a device can't merge
- * is merged here.
+ * Lists are merged in windows of some thousand rows, and the devices take turns.  One device adds
+ * the lists of all others to its own, from which the result is read.  If the devices cannot merge
+ * lists, they are merged on the host.
  */
 
-/* Without a branch, which could not be foretold. */
+/* The order of neighbours, computed without branches, which would be mispredicted. */
 static bool
 comes_before(const FastedNeighbor *x, const FastedNeighbor *y)
 {
 	return (x->dist < y->dist) | ((x->dist == y->dist) & (x->row < y->row));
 }
 
-/* The first k of two lists, in the place of the first one; how many they are. */
+/*
+ * Merges two lists and stores the first k neighbours in list.  Returns their number.  The
+ * buffer merged must have space for k neighbours.
+ */
 static uint32_t
 merge(FastedNeighbor *list, uint32_t length, const FastedNeighbor *other, uint32_t other_length,
 	  uint32_t k, FastedNeighbor *merged)
@@ -644,7 +665,7 @@ merge(FastedNeighbor *list, uint32_t length, const FastedNeighbor *other, uint32
 	uint32_t	j = 0;
 	uint32_t	count = 0;
 
-	/* often none of the other ones is near enough */
+	/* common case: no neighbour in the other list is close enough */
 	if (length == k && other_length > 0 && comes_before(&list[k - 1], &other[0]))
 		return length;
 	while (count < k && i < length && j < other_length)
@@ -652,7 +673,7 @@ merge(FastedNeighbor *list, uint32_t length, const FastedNeighbor *other, uint32
 		bool		take = comes_before(&list[i], &other[j]);
 		bool		other_comes = comes_before(&other[j], &list[i]);
 
-		/* what is in both comes once */
+		/* a neighbour in both lists is taken once */
 		merged[count++] = *(other_comes ? &other[j] : &list[i]);
 		i += !other_comes;
 		j += !take;
@@ -665,34 +686,35 @@ merge(FastedNeighbor *list, uint32_t length, const FastedNeighbor *other, uint32
 	return count;
 }
 
+/* Calls the nearest function of one device.  Returns the status of the context. */
 static FastedStatus
-ask(const GroupJoin *join, int m, uint64_t first_row, size_t nrows, uint32_t *lengths,
-	FastedNeighbor *neighbors)
-{
-	(void) group_check(join->group, m, join->group->base->nearest(join->turns[m].join, first_row,
-																  nrows, lengths, neighbors));
-	return join->group->failed;
-}
-
-/* Merges the lists of these rows here. */
-static FastedStatus
-merge_here(const GroupJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
+read_lists(const MultiGpuJoin *join, int m, uint64_t first_row, size_t nrows, uint32_t *lengths,
 		   FastedNeighbor *neighbors)
 {
-	Group	   *group = join->group;
+	(void) multi_gpu_check(join->gpus, m, join->gpus->base->nearest(join->work[m].join, first_row,
+																	nrows, lengths, neighbors));
+	return join->gpus->failed;
+}
+
+/* Merges the lists of nrows rows on the host. */
+static FastedStatus
+merge_on_host(const MultiGpuJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
+			  FastedNeighbor *neighbors)
+{
+	MultiGpu   *gpus = join->gpus;
 	uint32_t	k = join->problem.k;
 	uint32_t   *other_lengths = malloc((nrows + 1) * sizeof(uint32_t));
 	FastedNeighbor *others = malloc((nrows + 1) * k * sizeof(FastedNeighbor));
-	int			first = next_member(group, 0);
+	int			first = next_device(gpus, 0);
 
 	if (other_lengths == NULL || others == NULL)
-		group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
+		multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
 	else
-		(void) ask(join, first, first_row, nrows, lengths, neighbors);
-	for (int m = next_member(group, first + 1); m < group->nmembers && group->failed == FASTED_OK;
-		 m = next_member(group, m + 1))
+		(void) read_lists(join, first, first_row, nrows, lengths, neighbors);
+	for (int m = next_device(gpus, first + 1); m < gpus->ndevices && gpus->failed == FASTED_OK;
+		 m = next_device(gpus, m + 1))
 	{
-		if (ask(join, m, first_row, nrows, other_lengths, others) != FASTED_OK)
+		if (read_lists(join, m, first_row, nrows, other_lengths, others) != FASTED_OK)
 			break;
 		for (size_t row = 0; row < nrows; row++)
 			lengths[row] = merge(neighbors + row * k, lengths[row], others + row * k,
@@ -700,66 +722,70 @@ merge_here(const GroupJoin *join, uint64_t first_row, size_t nrows, uint32_t *le
 	}
 	free(other_lengths);
 	free(others);
-	return group->failed;
+	return gpus->failed;
 }
 
-/* The device that has the lists of a window, or has them now; on_host: it can't. */
+/*
+ * Merges the lists of a window on one device, unless that is done already.  Returns the number of
+ * the device.  Sets join->on_host if the device cannot merge them.
+ */
 static int
-merge_there(GroupJoin *join, uint64_t window, uint64_t first, size_t nrows)
+merge_on_device(MultiGpuJoin *join, uint64_t window, uint64_t first, size_t nrows)
 {
-	Group	   *group = join->group;
-	int			owner = next_member(group, 0);
+	MultiGpu   *gpus = join->gpus;
+	int			owner = next_device(gpus, 0);
 	FastedStatus status = FASTED_OK;
 
-	for (uint64_t turn = window % (uint64_t) group->active; turn > 0; turn--)
-		owner = next_member(group, owner + 1);
+	for (uint64_t n = window % (uint64_t) gpus->active; n > 0; n--)
+		owner = next_device(gpus, owner + 1);
 	if (join->window == window + 1)
 		return owner;
-	for_each_member(m, group)
+	for_each_device(m, gpus)
 	{
 		if (m != owner && status == FASTED_OK)
-			status = group->base->add_lists(join->turns[owner].join, join->turns[m].join, first, nrows);
+			status = gpus->base->add_lists(join->work[owner].join, join->work[m].join, first, nrows);
 	}
-	(void) group_check(group, owner, status);
+	(void) multi_gpu_check(gpus, owner, status);
 	join->on_host = status == FASTED_FULL;
 	join->window = window + 1;
 	return owner;
 }
 
 FastedStatus
-group_nearest(FastedJoin *handle, uint64_t first_row, size_t nrows, uint32_t *lengths,
-			  FastedNeighbor *neighbors)
+multi_gpu_nearest(FastedJoin *handle, uint64_t first_row, size_t nrows, uint32_t *lengths,
+				  FastedNeighbor *neighbors)
 {
-	GroupJoin  *join = (GroupJoin *) handle;
-	Group	   *group = join->group;
+	MultiGpuJoin *join = (MultiGpuJoin *) handle;
+	MultiGpu   *gpus = join->gpus;
 	uint64_t	row_bytes = join->problem.k * sizeof(FastedNeighbor);
 	uint64_t	window_rows = row_bytes < WINDOW_BYTES ? WINDOW_BYTES / row_bytes : 1;
 
 	if (first_row > join->rows[0] || nrows > join->rows[0] - first_row)
-		return group_fail(group, FASTED_INTERNAL, "neighbors of rows that are not there");
-	for_each_member(m, group)
+		return multi_gpu_fail(gpus, FASTED_INTERNAL,
+							  "row numbers out of range in request for neighbors");
+	for_each_device(m, gpus)
 	{
-		if (!join->sorted && ask(join, m, 0, 0, NULL, NULL) != FASTED_OK)
-			return group->failed;
+		if (!join->sorted && read_lists(join, m, 0, 0, NULL, NULL) != FASTED_OK)
+			return gpus->failed;
 	}
 	join->sorted = true;
-	join->on_host = join->on_host || group->base->add_lists == NULL;
-	while (nrows > 0 && group->failed == FASTED_OK && !join->on_host)
+	join->on_host = join->on_host || gpus->base->add_lists == NULL;
+	while (nrows > 0 && gpus->failed == FASTED_OK && !join->on_host)
 	{
 		uint64_t	first = first_row - first_row % window_rows;
 		uint64_t	end = first + window_rows < join->rows[0] ? first + window_rows : join->rows[0];
 		size_t		some = nrows < end - first_row ? nrows : end - first_row;
-		int			owner = merge_there(join, first / window_rows, first, end - first);
+		int			owner = merge_on_device(join, first / window_rows, first, end - first);
 
-		if (group->failed != FASTED_OK || join->on_host ||
-			ask(join, owner, first_row, some, lengths, neighbors) != FASTED_OK)
+		if (gpus->failed != FASTED_OK || join->on_host ||
+			read_lists(join, owner, first_row, some, lengths, neighbors) != FASTED_OK)
 			break;
 		first_row += some;
 		nrows -= some;
 		lengths += some;
 		neighbors += some * join->problem.k;
 	}
-	if (group->failed == FASTED_OK && join->on_host)
-		return merge_here(join, first_row, nrows, lengths, neighbors);
-	return group->failed;
+	if (gpus->failed == FASTED_OK && join->on_host)
+		return merge_on_host(join, first_row, nrows, lengths, neighbors);
+	return gpus->failed;
 }

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * panel_join.c
- *	  The schedule: which panel is loaded, and which two are joined, when.
+ *	  The schedule of a panel join: the order in which panels are loaded and joined.
  *
- * With n rows and outer panels of m, about n^2 / 2m rows are loaded, or n_a n_b / m
- * for two relations.  So the outer panel takes nearly all memory, and the inner ones
- * are just large enough for an engine to be busy with one while the next one comes.
- * Of two relations the smaller one is the outer one, unless neighbours are wanted.
+ * With n rows and m rows per outer panel, a self-join loads about n^2 / 2m rows, and a join of
+ * two relations about n_a n_b / m.  The outer panel therefore takes nearly all memory.  An inner
+ * panel is just large enough to keep the engine busy while the next one is loaded.  The smaller
+ * relation is the outer side, except in joins for nearest neighbours.
  *
- * Several devices have an outer panel together, which is larger by their number, and
- * each inner one on all of them.
+ * With several devices, an outer panel is partitioned over them, which makes it larger by their
+ * number.  Each inner panel is loaded on all devices.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,8 +20,8 @@
 
 #include "panel_join.h"
 
-/* Neighbours that are handed out at once, unless a row has more. */
-#define GIVEN_NEIGHBORS 16384
+/* Maximum number of neighbours in a batch, unless a single row has more. */
+#define BATCH_NEIGHBORS 16384
 
 FastedStatus
 panels_fail(PanelJoin *join, FastedStatus status, const char *text)
@@ -33,7 +33,7 @@ panels_fail(PanelJoin *join, FastedStatus status, const char *text)
 
 /* --- statistics and progress over all panels */
 
-/* Pairs of rows that a join of two panels compares, and that all of them do. */
+/* Returns the number of row pairs that a join of two panels compares. */
 static double
 area(const Panel *a, const Panel *b)
 {
@@ -41,6 +41,7 @@ area(const Panel *a, const Panel *b)
 		: (double) a->count * (double) b->count;
 }
 
+/* Returns the number of row pairs that the joins of all panels compare. */
 static double
 whole_area(const PanelJoin *join)
 {
@@ -49,15 +50,15 @@ whole_area(const PanelJoin *join)
 	double		panels = ceil(n / outer);
 	double		last = n - (panels - 1.0) * outer;
 
-	/* rows of different panels meet twice */
+	/* rows of different panels are compared twice */
 	if (panels_find_nearest(join) && join->problem.sides == 1)
 		return n * n - 0.5 * ((panels - 1.0) * outer * outer + last * last) - 0.5 * n;
 	return join->problem.sides == 2 ? n * (double) join->rows[1] : 0.5 * n * (n - 1.0);
 }
 
-/* Without panels the engine's own units, else pairs of rows. */
+/* Sets the progress: row pairs if the join is done in panels, else the engine's own units. */
 static void
-tell_progress(const PanelJoin *join, FastedStats *stats)
+set_progress(const PanelJoin *join, FastedStats *stats)
 {
 	double		compared = join->compared;
 
@@ -86,66 +87,66 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 	stats->dimensions = join->problem.options.dimensions;
 	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
 		: (uint32_t) ceil_div(outer_total, join->spread ? ceil_div(join->outer_rows, panels_width(join))
-							   : join->outer_rows);
-	tell_progress(join, stats);
+							  : join->outer_rows);
+	set_progress(join, stats);
 }
 
-/* --- the nearest rows of each row, returned where an outer panel's are complete */
+/* --- nearest neighbours, returned when the lists of an outer panel are complete */
 
-/* Room for the neighbours of some rows, and what there is to know of them now. */
+/* Allocates buffers for a batch of lists, and resets the state.  Returns false if out of memory. */
 static bool
 begin_lists(PanelJoin *join)
 {
 	uint32_t	k;
 
-	free(join->given);
-	free(join->given_lengths);
-	join->given = NULL;
-	join->given_lengths = NULL;
-	join->give_first = join->give_end = join->given_count = 0;
-	join->further = false;
+	free(join->batch_lists);
+	free(join->batch_lengths);
+	join->batch_lists = NULL;
+	join->batch_lengths = NULL;
+	join->ready_first = join->ready_end = join->batch_count = 0;
+	join->has_lists = false;
 	if (!panels_find_nearest(join))
 		return true;
 	k = join->problem.problem.k = panels_clip_neighbors(join, join->problem.problem.k);
-	join->given_most = k < GIVEN_NEIGHBORS ? GIVEN_NEIGHBORS / k : 1;
-	join->given = malloc(join->given_most * k * sizeof(FastedNeighbor));
-	join->given_lengths = malloc(join->given_most * sizeof(uint32_t));
+	join->batch_most = k < BATCH_NEIGHBORS ? BATCH_NEIGHBORS / k : 1;
+	join->batch_lists = malloc(join->batch_most * k * sizeof(FastedNeighbor));
+	join->batch_lengths = malloc(join->batch_most * sizeof(uint32_t));
 	if (join->done)
-		join->give_end = join->rows[0];
-	return join->given != NULL && join->given_lengths != NULL;
+		join->ready_end = join->rows[0];
+	return join->batch_lists != NULL && join->batch_lengths != NULL;
 }
 
-/* The neighbours of some rows that are complete, until there are no more of these. */
+/* Returns the next batch of complete lists. */
 static FastedStatus
-give_lists(PanelJoin *join, FastedBatch *batch)
+return_lists(PanelJoin *join, FastedBatch *batch)
 {
-	uint64_t	left = join->give_end - join->give_first;
+	uint64_t	left = join->ready_end - join->ready_first;
 	FastedStatus status = FASTED_OK;
 
-	join->given_count = left < join->given_most ? left : join->given_most;
-	batch->first_row = join->give_first;
-	batch->row_count = join->given_count;
-	join->give_first += join->given_count;
+	join->batch_count = left < join->batch_most ? left : join->batch_most;
+	batch->first_row = join->ready_first;
+	batch->row_count = join->batch_count;
+	join->ready_first += join->batch_count;
 	if (join->join == NULL)
-		memset(join->given_lengths, 0, join->given_count * sizeof(uint32_t));
+		memset(join->batch_lengths, 0, join->batch_count * sizeof(uint32_t));
 	else
 		status = join->engine->nearest(join->join, batch->first_row - join->a->first,
-									   join->given_count, join->given_lengths, join->given);
+									   join->batch_count, join->batch_lengths, join->batch_lists);
 	return status;
 }
 
 const FastedNeighbor *
 panel_join_nearest(const PanelJoin *join, uint64_t row, uint32_t *length)
 {
-	uint64_t	place = row - (join->give_first - join->given_count);
+	uint64_t	place = row - (join->ready_first - join->batch_count);
 
-	*length = place < join->given_count ? join->given_lengths[place] : 0;
-	return *length > 0 ? join->given + place * join->problem.problem.k : NULL;
+	*length = place < join->batch_count ? join->batch_lengths[place] : 0;
+	return *length > 0 ? join->batch_lists + place * join->problem.problem.k : NULL;
 }
 
 /* --- the schedule */
 
-/* Is this a number of neighbours that the engine finds? */
+/* Checks that the engine supports nearest neighbours, and that k is valid. */
 static FastedStatus
 check_neighbors(PanelJoin *join, uint32_t k)
 {
@@ -170,7 +171,7 @@ panel_join_open(const FastedEngine *engine, const PanelProblem *problem, PanelJo
 	join->problem = *problem;
 	join->resident = true;
 	status = engine->open(&problem->options, &join->context);
-	/* the caller's strings need not live on */
+	/* the caller may free these strings */
 	join->problem.options.devices = join->problem.options.kernel = NULL;
 	if (panels_find_nearest(join) && !FASTED_FAILED(status))
 	{
@@ -188,7 +189,7 @@ panel_join_open(const FastedEngine *engine, const PanelProblem *problem, PanelJo
 	return status;
 }
 
-/* Room for the counts of all rows, which are zero. */
+/* Allocates zeroed counts for all rows, if the join needs them.  Returns false if out of memory. */
 static bool
 clear_counts(PanelJoin *join)
 {
@@ -205,7 +206,7 @@ clear_counts(PanelJoin *join)
 	return true;
 }
 
-/* Too few rows for a pair. */
+/* Returns whether there are too few rows for a pair. */
 static bool
 no_pair(const PanelJoin *join)
 {
@@ -213,7 +214,7 @@ no_pair(const PanelJoin *join)
 		: join->rows[0] < 2;
 }
 
-/* Begins with the first panels, when rows have come and places are chosen. */
+/* Resets the results and starts loading the first panels, if the join is done in panels. */
 static FastedStatus
 begin(PanelJoin *join)
 {
@@ -260,12 +261,12 @@ panel_join_start(PanelJoin *join, const uint64_t *rows)
 	for (int side = 0; side < join->problem.sides; side++)
 	{
 		if (join->started || rows[side] < join->sides[side].have || rows[side] > FASTED_MAX_ROWS)
-			return panels_fail(join, FASTED_INTERNAL, "the number of rows is wrong");
+			return panels_fail(join, FASTED_INTERNAL, "invalid number of rows");
 		join->resident = join->resident && rows[side] == join->sides[side].have;
 		join->rows[side] = rows[side];
 	}
 	if (!groups_are_valid(join))
-		return panels_fail(join, FASTED_INTERNAL, "the groups are not in order");
+		return panels_fail(join, FASTED_INTERNAL, "partitions are not in ascending order");
 	join->started = true;
 	join->resident = join->resident || no_pair(join);
 	if (join->resident)
@@ -282,13 +283,14 @@ FastedStatus
 panel_join_again(PanelJoin *join, const FastedProblem *problem)
 {
 	if (!join->started)
-		return panels_fail(join, FASTED_INTERNAL, "a join was to begin again before its start");
+		return panels_fail(join, FASTED_INTERNAL, "panel_join_again was called before start");
 	if (problem->output == FASTED_OUTPUT_NEAREST)
 	{
 		if (check_neighbors(join, problem->k) != FASTED_OK)
 			return join->failed;
 		if (problem->k > join->list_length)
-			return panels_fail(join, FASTED_INTERNAL, "there is no room for so many neighbors");
+			return panels_fail(join, FASTED_INTERNAL,
+							   "no memory is reserved for so many neighbors");
 	}
 	join->engine->join_close(join->join);
 	join->join = NULL;
@@ -304,8 +306,8 @@ panel_join_rank(PanelJoin *join, const uint32_t *ranks)
 }
 
 /*
- * Which panels are joined next, if they are there.  False: they are not yet, or
- * there are none (done).
+ * Sets the panels to join next.  Returns false if they are not loaded yet, or if there are
+ * none (done).
  */
 static bool
 next_panels(PanelJoin *join)
@@ -325,7 +327,7 @@ next_panels(PanelJoin *join)
 	return join->inner[join->turn].sealed;
 }
 
-/* Groups of rows, as they are in the panels that are joined.  Returns false if memory ran out. */
+/* Makes partitions relative to the panels that are joined.  Returns false if out of memory. */
 static bool
 clip_groups(PanelJoin *join, FastedProblem *problem)
 {
@@ -349,13 +351,13 @@ begin_join(PanelJoin *join)
 	FastedProblem problem = join->problem.problem;
 	FastedStats stats;
 
-	problem.further = panels_find_nearest(join) && join->further;
+	problem.further = panels_find_nearest(join) && join->has_lists;
 	if (panels_find_nearest(join) && problem.ranks != NULL)
 		problem.ranks += join->b->first;
-	/* which rows are kept takes all pairs together */
+	/* representatives depend on the pairs of all panels */
 	if (problem.output == FASTED_OUTPUT_KEEPERS && !join->resident)
 		problem.output = FASTED_OUTPUT_PAIRS;
-	join->further = true;
+	join->has_lists = true;
 	if (!clip_groups(join, &problem))
 		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for groups of rows");
 	join->engine->stats(join->context, &stats);
@@ -365,7 +367,7 @@ begin_join(PanelJoin *join)
 								   &join->join);
 }
 
-/* Adds the counts of the panels that were joined. */
+/* Adds the counts of the panels that were joined to the total counts. */
 static FastedStatus
 add_counts(PanelJoin *join)
 {
@@ -378,9 +380,9 @@ add_counts(PanelJoin *join)
 	return status;
 }
 
-/* Has the outer panel met all rows, after the join at work? */
+/* Returns whether the outer panel will have been joined with all rows after the current join. */
 static bool
-outer_is_through(const PanelJoin *join)
+outer_will_be_done(const PanelJoin *join)
 {
 	const Panel *inner = join->inner;
 
@@ -390,11 +392,11 @@ outer_is_through(const PanelJoin *join)
 		!inner[!join->turn].sealed && (join->met_itself || !inner[join->turn].sealed);
 }
 
-/* The join at work is over: what comes next? */
+/* Ends the current join and starts loading the next panel. */
 static FastedStatus
 end_join(PanelJoin *join)
 {
-	bool		through = outer_is_through(join);
+	bool		through = outer_will_be_done(join);
 	FastedStatus status = FASTED_OK;
 
 	if (fasted_counts_rows(&join->problem.problem))
@@ -413,7 +415,7 @@ end_join(PanelJoin *join)
 		join->turn = !join->turn;
 	}
 	join->met_itself = true;
-	/* in a self-join the last one has only itself to meet */
+	/* in a self-join, the last outer panel is joined only with itself */
 	return through ? panels_load_outer(join, join->outer.first + join->outer.count)
 		: panels_load_inner(join);
 }
@@ -423,42 +425,42 @@ panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
 {
 	memset(batch, 0, sizeof(*batch));
 	if (!join->started)
-		return panels_fail(join, FASTED_INTERNAL, "pairs were asked for before the start");
+		return panels_fail(join, FASTED_INTERNAL, "panel_join_next was called before start");
 	for (;;)
 	{
 		FastedStatus status = panels_finish_loading(join);
 
 		if (status != FASTED_OK)
 			return status;
-		if (join->give_first < join->give_end)
-			return give_lists(join, batch);
-		join->given_count = 0;
+		if (join->ready_first < join->ready_end)
+			return return_lists(join, batch);
+		join->batch_count = 0;
 		if (join->done)
 			return FASTED_DONE;
 
-		/* unless the lists of the outer panel have been given */
-		if (join->give_end == 0)
+		/* continue the current join, unless it is complete and its lists were just returned */
+		if (join->ready_end == 0)
 		{
 			if (join->join == NULL && !next_panels(join))
 				return panels_want_rows(join, batch) ? FASTED_WANT_ROWS
 					: panels_fail(join, FASTED_INTERNAL, "there is no panel to load");
 			if (join->join == NULL)
 				status = begin_join(join);
-			/* rows for the next panel rather than idle time */
+			/* do not wait for pairs if rows for the next panel can be loaded meanwhile */
 			if (status == FASTED_OK)
 				status = join->engine->next(join->join, join->loading != NULL ? 0 : timeout_ms, batch);
 			if (status == FASTED_AGAIN && panels_want_rows(join, batch))
 				return FASTED_WANT_ROWS;
 			if (status != FASTED_DONE)
 				return status;
-			if (panels_find_nearest(join) && outer_is_through(join))
+			if (panels_find_nearest(join) && outer_will_be_done(join))
 			{
-				join->give_first = join->a->first;
-				join->give_end = join->a->first + join->a->count;
+				join->ready_first = join->a->first;
+				join->ready_end = join->a->first + join->a->count;
 				continue;
 			}
 		}
-		join->give_first = join->give_end = 0;
+		join->ready_first = join->ready_end = 0;
 		status = end_join(join);
 		if (status != FASTED_OK)
 			return status;
@@ -468,7 +470,7 @@ panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
 void
 panel_join_pause(PanelJoin *join)
 {
-	if (join->join != NULL && join->give_end == 0)
+	if (join->join != NULL && join->ready_end == 0)
 		join->engine->pause(join->join);
 }
 
@@ -495,7 +497,7 @@ panel_join_close(PanelJoin *join)
 	free(join->groups);
 	free(join->counts[0]);
 	free(join->counts[1]);
-	free(join->given);
-	free(join->given_lengths);
+	free(join->batch_lists);
+	free(join->batch_lengths);
 	free(join);
 }

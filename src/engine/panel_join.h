@@ -1,35 +1,35 @@
 /*-------------------------------------------------------------------------
  *
  * panel_join.h
- *	  A join of any number of rows: panels of them, on one engine.
+ *	  Joins relations of any size on one engine, in panels (blocks of rows) if necessary.
  *
- * One relation is joined with itself (one side), or two are (sides 0 and 1: a and
- * b).  As long as all rows fit, each side is one set.  When they do not, the join
- * is a nested loop of blocks: an outer panel, as large as there is room for, stays,
- * while the rows that it still has to meet stream past in small inner panels.
- * Two of these take turns: one is loaded while the other one is joined.
+ * A panel join has one side if a relation is joined with itself, or two sides (0: a, 1: b).
+ * If all rows fit into the engine's memory, each side is one set.  Otherwise the join is a
+ * block nested loop.  An outer panel, as large as possible, remains in memory, while the rows
+ * to be joined with it are loaded in small inner panels.  There are two inner panels: one is
+ * loaded while the other one is joined.
  *
  *	  panel_join_open
- *	  stage, commit, lend, put ...			rows of a side go in
- *	  start									no more rows
- *	  next, next, ... until FASTED_DONE		pairs come out, by the rows' numbers
- *	  again, next, ...						the same rows, another eps or output
- *	  close									any time
+ *	  stage, commit, lend, put ...			add rows to a side
+ *	  start									ends the input
+ *	  next, next, ... until FASTED_DONE		return pairs of row numbers
+ *	  again, next, ...						join the same rows with another eps or output
+ *	  close									at any time
  *
- * With FASTED_OUTPUT_NEAREST the outer panel is of side 0, with lists of neighbours, and
- * meets all rows of the other side, or of its own: then its rows' lists are complete.
+ * With FASTED_OUTPUT_NEAREST, the outer panel holds rows of side 0 and their neighbour lists.
+ * The lists are complete when the panel has been joined with all rows of the inner side.
  *
- * Where only rows of one group meet, an outer panel meets no rows before its first group
- * or behind its last one.
+ * If the join is partitioned (FastedProblem.groups), an outer panel is joined only with the
+ * rows from its first partition to its last one.
  *
- * When stage (or put) answers FASTED_FULL, the caller reads back what it staged, of
- * both sides, stores all rows elsewhere, and calls start with the full numbers of
- * rows.  From then on next may answer FASTED_WANT_ROWS: the caller stages and commits
- * rows of the named range, from its first one on, as many as it likes, and calls next
- * again.  That may be while a join is at work, so it should not be very many.
+ * If stage or put returns FASTED_FULL, the caller reads back the staged rows of both sides,
+ * stores all rows elsewhere, and calls start with the total numbers of rows.  From then on,
+ * next may return FASTED_WANT_ROWS.  The caller then stages and commits rows of the named
+ * range, from its first row on, and calls next again.  It need not stage the whole range.  It
+ * should not stage too many rows at a time, because a join may be running meanwhile.
  *
- * What is said of an engine's functions in engine.h holds here too: after a failure
- * only stats, last_error, withdraw and close may be called.
+ * As with an engine (engine.h), only stats, last_error, withdraw and close may be called after
+ * a failure.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,18 +50,22 @@ typedef struct PanelProblem
 {
 	FastedOptions options;
 	FastedProblem problem;
-	int			sides;			/* 1: of one relation with itself; 2 */
-	uint64_t	expected_rows[2];	/* guesses; zero: there is none */
+	int			sides;			/* 1: self-join; 2: join of two relations */
+	uint64_t	expected_rows[2];	/* estimated number of rows per side; zero if unknown */
 } PanelProblem;
 
 /*
- * Sets *join even when it fails, unless memory ran out: close it.  What problem->problem
- * has for groups, by the numbers of all rows, is first looked at by start.
+ * Opens a join.  Sets *join even if it fails, unless host memory is exhausted; the caller must
+ * close it in both cases.  The partitions in problem->problem refer to row numbers of whole
+ * sides.  They are first read by start.
  */
 extern FastedStatus panel_join_open(const FastedEngine *engine, const PanelProblem *problem,
 									PanelJoin **join);
 
-/* As in engine.h, for the set of a side; after start of the side that next named. */
+/*
+ * These correspond to the functions in engine.h, for the set of a side.  After start, rows may
+ * be staged only for the side that next has named.
+ */
 extern FastedStatus panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity);
 extern FastedStatus panel_join_commit(PanelJoin *join, int side, size_t nrows);
 extern bool panel_join_lend(PanelJoin *join, int side, void *memory, size_t bytes);
@@ -72,46 +76,53 @@ extern FastedStatus panel_join_settle(PanelJoin *join, int side, bool all);
 extern FastedStatus panel_join_read_back(PanelJoin *join, int side, uint64_t first_row,
 										 size_t nrows, float *rows);
 
-/* rows: of each side.  More than were committed: see "panels" above. */
+/*
+ * Ends the input and starts the join.  rows has the number of rows of each side.  If that is
+ * more than were committed, the join is done in panels, as described above.
+ */
 extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 
 /*
- * After start: begins to join the same rows once more.  Pairs still to come are gone.
- * Neighbours only if the join was opened to find as many.
+ * After start: joins the same rows again with other parameters.  Pairs that have not been
+ * returned yet are lost.  Nearest neighbours require that the join was opened with
+ * FASTED_OUTPUT_NEAREST and the same or a larger k.
  */
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
 
 /*
- * The ranks for FASTED_OUTPUT_KEEPERS or _NEAREST, if they are not in the problem: before
- * next, of all rows of the only side, or of side 1.  Where there are panels, all pairs come
- * out for _KEEPERS, whatever their ranks.
+ * Sets the ranks for FASTED_OUTPUT_KEEPERS or _NEAREST, instead of problem.ranks.  It must be
+ * called before next.  The array has the ranks of all rows of the only side or of side 1.  If
+ * the join is done in panels, _KEEPERS returns all pairs, regardless of ranks.
  */
 extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);
 
 /*
- * As in engine.h; FASTED_WANT_ROWS too.  With FASTED_OUTPUT_NEAREST, FASTED_OK says that
- * the neighbours of batch->row_count rows of side 0 from batch->first_row on are known:
- * each row has its turn, in order, also one without neighbours.
+ * Like next in engine.h, but may also return FASTED_WANT_ROWS.  With FASTED_OUTPUT_NEAREST,
+ * FASTED_OK means that the neighbours of batch->row_count rows of side 0, from
+ * batch->first_row on, can be read.  All rows are returned in order, including rows without
+ * neighbours.
  */
 extern FastedStatus panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch);
 extern void panel_join_pause(PanelJoin *join);
 
 /*
- * With FASTED_OUTPUT_COUNTS or _CONNECTIONS (unless all rows are core rows), after
- * FASTED_DONE: the number of pairs that each row of a side has.  Valid until again or close.
+ * Returns the number of pairs of each row of a side, after FASTED_DONE, with
+ * FASTED_OUTPUT_COUNTS or _CONNECTIONS (unless all rows are core rows).  The array is valid
+ * until again or close.
  */
 extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
 
 /*
- * Of a row that the last call of next named: its neighbours by their ranks, the nearest
- * first, and how many they are.  Valid until the next call of next, again or close.
+ * Returns the neighbours of a row in the range that the last call of next returned, in
+ * ascending order, and sets *length to their number.  The array is valid until the following
+ * call of next, again or close.
  */
 extern const FastedNeighbor *panel_join_nearest(const PanelJoin *join, uint64_t row,
 												uint32_t *length);
 
 /*
- * After start: the rows of panels, of the outer one and of inner ones; all rows and none
- * where everything is resident.
+ * After start: returns the number of rows in an outer and in an inner panel.  If all rows are
+ * resident, these are the number of rows of side 0, and zero.
  */
 extern void panel_join_sizes(const PanelJoin *join, uint64_t *outer, uint64_t *inner);
 
@@ -119,17 +130,17 @@ extern void panel_join_stats(const PanelJoin *join, FastedStats *stats);
 extern const char *panel_join_last_error(const FastedEngine *engine, const PanelJoin *join);
 extern void panel_join_close(PanelJoin *join);
 
-/* --- the rest is for panel_join.c and panel_load.c only */
+/* --- private to panel_join.c and panel_load.c */
 
-/* A set, and the rows of a side that it has or is to have. */
+/* A set that holds rows first ... first + count - 1 of a side, or is being loaded with them. */
 typedef struct Panel
 {
 	FastedSet  *set;
 	int			side;
 	uint64_t	first;
 	uint64_t	count;
-	uint64_t	have;
-	bool		sealed;			/* all of them are there */
+	uint64_t	have;			/* number of rows loaded so far */
+	bool		sealed;			/* all rows are loaded */
 } Panel;
 
 struct PanelJoin
@@ -137,47 +148,47 @@ struct PanelJoin
 	const FastedEngine *engine;
 	FastedContext *context;
 	PanelProblem problem;
-	FastedStatus failed;		/* FASTED_OK until something here did */
+	FastedStatus failed;		/* status of a failure in the panel join itself, or FASTED_OK */
 	char		error[128];
 
 	bool		started;
-	bool		resident;		/* each side is one panel: sides[] */
+	bool		resident;		/* all rows fit: each side is one panel, in sides[] */
 	uint64_t	rows[2];
 	Panel		sides[2];
 
-	/* Panels, once rows did not fit. */
+	/* Used if not all rows fit. */
 	int			outer_side;
-	uint64_t	outer_rows;		/* of one panel, but the last */
-	bool		spread;			/* on several devices */
-	uint64_t	inner_rows;
-	uint64_t	inner_next;		/* the first row that no inner panel has had yet */
-	uint64_t	inner_end;		/* and behind the last one that the outer panel has to meet */
-	FastedRowGroup *groups;		/* those of the panels that are joined, if there are any */
+	uint64_t	outer_rows;		/* rows per outer panel; the last one may have fewer */
+	bool		spread;			/* outer panels are partitioned over several devices */
+	uint64_t	inner_rows;		/* maximum number of rows in an inner panel */
+	uint64_t	inner_next;		/* first row to load into the next inner panel */
+	uint64_t	inner_end;		/* end of the rows to be joined with the outer panel */
+	FastedRowGroup *groups;		/* partitions, relative to the panels being joined; or NULL */
 	Panel		outer;
 	Panel		inner[2];
-	int			turn;			/* the inner panel that is joined next */
-	Panel	   *loading;		/* NULL: none */
+	int			turn;			/* index of the inner panel to join next */
+	Panel	   *loading;		/* panel that is being loaded, or NULL */
 
-	/* The join at work, or to come. */
-	FastedJoin *join;			/* NULL: none is at work */
+	/* The current join, or the next one to start. */
+	FastedJoin *join;			/* NULL if it has not been started */
 	Panel	   *a;
 	Panel	   *b;
-	bool		met_itself;		/* the outer panel, in a self-join */
+	bool		met_itself;		/* the outer panel need not be joined with itself any more */
 	bool		done;
 
 	uint32_t   *counts[2];
 
 	/* FASTED_OUTPUT_NEAREST. */
-	uint32_t	list_length;	/* that lists have memory for */
-	bool		further;		/* the outer panel has lists */
-	uint64_t	give_first;		/* rows whose lists are to be handed out */
-	uint64_t	give_end;
-	uint64_t	given_count;	/* rows before these, of the last batch */
-	uint64_t	given_most;
-	uint32_t   *given_lengths;
-	FastedNeighbor *given;
+	uint32_t	list_length;	/* list length for which memory is reserved */
+	bool		has_lists;		/* the outer panel has lists from an earlier join */
+	uint64_t	ready_first;		/* rows whose lists are complete and not returned yet */
+	uint64_t	ready_end;
+	uint64_t	batch_count;	/* number of rows in the last batch; they precede ready_first */
+	uint64_t	batch_most;		/* maximum number of rows in a batch */
+	uint32_t   *batch_lengths;
+	FastedNeighbor *batch_lists;	/* lists of the batch, k entries for each row */
 
-	/* Pairs of rows compared so far, and units of the engine when a join began. */
+	/* Pairs of rows compared so far, and the engine's units when the current join started. */
 	double		compared;
 	uint64_t	units_done;
 	uint64_t	units_total;

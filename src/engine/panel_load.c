@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * panel_load.c
- *	  The sizes of panels, and the rows on their way into them.
+ *	  Chooses the sizes of panels, and loads rows into them.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,22 +9,22 @@
 
 #include "panel_join.h"
 
-/* The outer panel is so many times as large as each of the inner ones. */
+/* Ratio of the size of an outer panel to that of an inner panel. */
 #define OUTER_TO_INNER 8
 
-/* Rows that are asked for at once while a join is at work, in bytes. */
+/* Number of bytes of rows to request from the caller at a time. */
 #define LOAD_BYTES ((uint64_t) 4 << 20)
 
 /* --- sizes */
 
-/* The side whose rows the panels of the outer side are joined with. */
+/* Returns the side whose rows are loaded into inner panels. */
 static int
 inner_side(const PanelJoin *join)
 {
 	return join->problem.sides == 2 ? !join->outer_side : 0;
 }
 
-/* No row has more neighbours than there are rows. */
+/* Limits k to the number of rows that can be neighbours of a row, but at least 1. */
 uint32_t
 panels_clip_neighbors(const PanelJoin *join, uint32_t k)
 {
@@ -36,13 +36,14 @@ panels_clip_neighbors(const PanelJoin *join, uint32_t k)
 	return k < rows ? k : (uint32_t) rows;
 }
 
-/* Over so many devices an outer panel may be spread. */
+/* Returns the number of devices over which an outer panel may be partitioned. */
 uint64_t
 panels_width(const PanelJoin *join)
 {
 	return join->engine->width == NULL ? 1 : (uint64_t) join->engine->width(join->context);
 }
 
+/* Returns whether an outer panel and two inner panels of these sizes fit into memory. */
 static bool
 panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 {
@@ -64,13 +65,18 @@ panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 	return join->engine->fits(join->context, rows, n);
 }
 
+/* Returns the number of rows in an inner panel for an outer panel with `outer` rows. */
 static uint64_t
 inner_of(const PanelJoin *join, uint64_t outer)
 {
 	return ceil_div(join->spread ? ceil_div(outer, panels_width(join)) : outer, OUTER_TO_INNER);
 }
 
-/* Rows that an outer panel may have; or, of outer ones of that size, inner ones: low or more. */
+/*
+ * Returns the largest number of rows between low and high that an outer panel may have; or, if
+ * outer > 0, that an inner panel may have beside outer panels of that size.  Binary search; low is
+ * assumed to fit.
+ */
 static uint64_t
 most_rows(const PanelJoin *join, uint64_t outer, uint64_t low, uint64_t high)
 {
@@ -88,9 +94,10 @@ most_rows(const PanelJoin *join, uint64_t outer, uint64_t low, uint64_t high)
 }
 
 /*
- * The sizes of panels: of even size, as large as they may be.  An outer panel is on several devices
- * if it is larger then.  But slices are those of one device's panels: other processes may have
- * fewer.
+ * Chooses the sizes of panels.  All outer panels have about the same size, which is as large as
+ * possible; likewise the inner panels.  Outer panels are partitioned over several devices if that
+ * makes them larger.  If the join is a slice, one device is used, because other processes may have
+ * fewer devices and must divide the join in the same way.
  */
 void
 panels_choose(PanelJoin *join)
@@ -116,7 +123,7 @@ panels_choose(PanelJoin *join)
 	}
 	join->outer_rows = ceil_div(outer_total, ceil_div(outer_total, most));
 
-	/* what even sizes leave is the inner panels' */
+	/* memory that remains because outer panels were made even goes to the inner panels */
 	most = most_rows(join, join->outer_rows, inner_of(join, most), inner_total);
 	join->inner_rows = ceil_div(inner_total, ceil_div(inner_total, most));
 }
@@ -130,7 +137,7 @@ panel_join_sizes(const PanelJoin *join, uint64_t *outer, uint64_t *inner)
 
 /* --- rows from the caller */
 
-/* The panel that takes rows of this side; NULL: none does. */
+/* Returns the panel into which rows of this side are loaded, or NULL if there is none. */
 static Panel *
 filling(PanelJoin *join, int side)
 {
@@ -148,7 +155,7 @@ panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity)
 	FastedStatus status;
 
 	if (panel == NULL || panel->sealed)
-		return panels_fail(join, FASTED_INTERNAL, "no row is wanted");
+		return panels_fail(join, FASTED_INTERNAL, "rows were staged that were not requested");
 	status = join->engine->stage(panel->set, rows, capacity);
 	if (status == FASTED_OK && join->started && *capacity > panel->count - panel->have)
 		*capacity = panel->count - panel->have;
@@ -162,7 +169,7 @@ panel_join_commit(PanelJoin *join, int side, size_t nrows)
 	FastedStatus status;
 
 	if (panel == NULL || (join->started && nrows > panel->count - panel->have))
-		return panels_fail(join, FASTED_INTERNAL, "rows were committed that are not wanted");
+		return panels_fail(join, FASTED_INTERNAL, "rows were committed that were not requested");
 	status = join->engine->commit(panel->set, nrows);
 	if (status == FASTED_OK)
 		panel->have += nrows;
@@ -189,7 +196,7 @@ panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows, size_
 
 	*taken = 0;
 	if (join->started)
-		return panels_fail(join, FASTED_INTERNAL, "rows are put before the start");
+		return panels_fail(join, FASTED_INTERNAL, "panel_join_put was called after start");
 	status = join->engine->put(join->sides[side].set, rows, nrows, taken);
 	join->sides[side].have += *taken;
 	return status;
@@ -209,11 +216,11 @@ panel_join_read_back(PanelJoin *join, int side, uint64_t first_row, size_t nrows
 	const Panel *panel = &join->sides[side];
 
 	if (join->started || first_row > panel->have || nrows > panel->have - first_row)
-		return panels_fail(join, FASTED_INTERNAL, "rows that are not staged were to be read back");
+		return panels_fail(join, FASTED_INTERNAL, "row numbers out of range in read_back");
 	return join->engine->read_back(panel->set, first_row, nrows, rows);
 }
 
-/* --- which rows are loaded next */
+/* --- the order in which panels are loaded */
 
 static FastedStatus
 open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows, uint32_t neighbors)
@@ -227,7 +234,7 @@ open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows, uint32_t neig
 	return join->engine->set_open(join->context, &options, &panel->set);
 }
 
-/* The sets of sides go, those of panels come. */
+/* Closes the sets of the sides and opens those of the panels. */
 FastedStatus
 panels_open(PanelJoin *join)
 {
@@ -247,7 +254,7 @@ panels_open(PanelJoin *join)
 	return status;
 }
 
-/* Names the rows that this panel is to have. */
+/* Starts to load a panel with rows from first on, at most `most` of them. */
 static FastedStatus
 load(PanelJoin *join, Panel *panel, uint64_t first, uint64_t most)
 {
@@ -262,8 +269,8 @@ load(PanelJoin *join, Panel *panel, uint64_t first, uint64_t most)
 }
 
 /*
- * The rows from here on that no inner panel has had yet.  Rows of one relation whose
- * neighbours are wanted meet those before them too, but not themselves once more.
+ * Sets inner_next, the first row of the next inner panel.  In a self-join for nearest neighbours,
+ * inner panels also have rows before the outer panel.  Rows of the outer panel itself are skipped.
  */
 static void
 set_inner_next(PanelJoin *join, uint64_t next)
@@ -275,7 +282,7 @@ set_inner_next(PanelJoin *join, uint64_t next)
 	join->inner_next = next;
 }
 
-/* Rows of the inner panel that begins there, at most. */
+/* Returns the maximum number of rows of the inner panel that starts at inner_next. */
 static uint64_t
 inner_most(const PanelJoin *join)
 {
@@ -289,7 +296,10 @@ inner_most(const PanelJoin *join)
 	return join->inner_rows;
 }
 
-/* The inner side's rows that the outer panel from there on has to meet; false: there are none. */
+/*
+ * Finds the range of rows of the inner side to be joined with the outer panel that starts at
+ * outer_first.  Returns false if there are none.
+ */
 static bool
 find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, uint64_t *end)
 {
@@ -319,8 +329,9 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 }
 
 /*
- * The outer panel is next, if one has rows to meet; the inner ones start over behind it, or
- * at the first row.
+ * Starts to load the next outer panel, from row first on, that has rows to be joined with.  If
+ * there is none, the join is done.  Inner panels start again behind the outer panel, or at the
+ * first row of the inner side.
  */
 FastedStatus
 panels_load_outer(PanelJoin *join, uint64_t first)
@@ -336,7 +347,7 @@ panels_load_outer(PanelJoin *join, uint64_t first)
 		return FASTED_OK;
 	status = load(join, &join->outer, first, join->outer_rows);
 	join->met_itself = join->problem.sides == 2;
-	join->further = false;
+	join->has_lists = false;
 	set_inner_next(join, inner_first);
 	join->inner[0].sealed = join->inner[1].sealed = false;
 	join->turn = 0;
@@ -344,8 +355,8 @@ panels_load_outer(PanelJoin *join, uint64_t first)
 }
 
 /*
- * Begins to load the next inner panel, if there is one and its set is free.  One that
- * is being joined is still sealed.
+ * Starts to load the next inner panel, if there are more rows and one of the two inner sets is
+ * free.  A set that is being joined is sealed, and so is one that is loaded.
  */
 FastedStatus
 panels_load_inner(PanelJoin *join)
@@ -355,7 +366,7 @@ panels_load_inner(PanelJoin *join)
 
 	if (join->loading != NULL || !join->outer.sealed)
 		return FASTED_OK;
-	/* the one whose turn it is, or the other one if that is there */
+	/* load the panel to be joined next; if that is complete, load the other one */
 	if (panel->sealed)
 		panel = &join->inner[!join->turn];
 	if (panel->sealed || join->inner_next >= join->inner_end)
@@ -365,7 +376,7 @@ panels_load_inner(PanelJoin *join)
 	return status;
 }
 
-/* The rows that are missing; false: none are, for now. */
+/* Sets the batch to the rows that the caller has to stage.  Returns false if there are none now. */
 bool
 panels_want_rows(PanelJoin *join, FastedBatch *batch)
 {
@@ -382,7 +393,7 @@ panels_want_rows(PanelJoin *join, FastedBatch *batch)
 	return true;
 }
 
-/* The panel that was loaded is complete: the next one. */
+/* If the panel being loaded is complete, seals it and starts to load the next inner panel. */
 FastedStatus
 panels_finish_loading(PanelJoin *join)
 {

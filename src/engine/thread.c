@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * thread.c
- *	  Threads that take no signals (engine.h): each has the mask of the thread that starts it.
+ *	  Starts threads in which all signals are blocked (engine.h).
+ *
+ * A new thread inherits the signal mask of the thread that creates it, so all signals are blocked
+ * in the creating thread for a moment.
  *
  *-------------------------------------------------------------------------
  */

@@ -157,7 +157,7 @@ refuses(const std::string &names, const std::string &name)
 	FastedStatus status = fasted_engine()->probe(names.c_str(), reason, sizeof(reason));
 
 	tap::ok(status == FASTED_UNKNOWN_DEVICE && strstr(reason, ("\"" + name + "\"").c_str())
-			&& strstr(reason, ("\nThere are: 0 (")) && strstr(reason, uuid_of(0).c_str()),
+			&& strstr(reason, ("\nAvailable GPUs: 0 (")) && strstr(reason, uuid_of(0).c_str()),
 			"devices \"%s\": %s", names.c_str(), reason);
 	problem.options.devices = names.c_str();
 

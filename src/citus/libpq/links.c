@@ -154,8 +154,8 @@ Consume(Connection *connection)
 }
 
 /*
- * Waits until one of these connections (all of a set, or a single one) can receive or send.  Returns
- * false after WAIT_MS without such an event.
+ * Waits until one of these connections (all of a set, or a single one) can receive or send.
+ * Returns false after WAIT_MS without such an event.
  */
 static bool
 Wait(const Connection *connections, int count)
