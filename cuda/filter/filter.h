@@ -64,10 +64,7 @@ is_stopped(const WorkState *state)
 	return *(volatile unsigned long long *) &state->stop != 0;
 }
 
-/*
- * Takes the next work item from the queue; called by one thread of a block.  Returns false if the
- * queue is empty or stopped.
- */
+/* Takes the next item of the queue, by one thread of a block; false if it is empty or stopped. */
 __device__ __forceinline__ bool
 take_work(const CandidateBuffer &buffer, Work *work)
 {
@@ -132,10 +129,7 @@ public:
 		return slot;
 	}
 
-	/*
-	 * Adds the rest of this warp's item, from "resume" on, to the unfinished work; stops the
-	 * round.
-	 */
+	/* Adds this warp's item, from "resume" on, to the unfinished work, and stops the round. */
 	__device__ __forceinline__ void
 	save_unfinished(const CandidateBuffer &buffer, uint64_t item, uint32_t warp,
 			uint32_t resume)
@@ -184,20 +178,15 @@ warp_prefix(uint32_t value)
 	return sum - value;
 }
 
-/*
- * One operand of a join: the staged rows, their quantized form, and the row number of the first
- * row.
- */
+/* One operand of a join: staged rows, their quantized form, and the first row's number. */
 struct JoinSide
 {
 	RowTable	table;
 	QuantisedRows quantised;
 	uint64_t	first_row = 0;
-	/* approximate joins only: nonzero if a value exceeds FP16 */
-	const uint32_t *overflow = nullptr;
+	const uint32_t *overflow = nullptr; /* approximate only: nonzero if a value exceeds FP16 */
 	uint32_t   *counts = nullptr;	/* number of pairs per row; null: not counted */
-	/* partition label per row number (filter_rows.h); null: no partitions */
-	const uint32_t *labels = nullptr;
+	const uint32_t *labels = nullptr;	/* partition label by row number; null: no partitions */
 };
 
 struct FilterParams
@@ -245,10 +234,7 @@ extern uint32_t wgmma_cluster;	/* for benchmarks: blocks per cluster; 0: automat
 void launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
 						 cudaStream_t stream);
 
-/*
- * Folded filter: also for compute capability 9.0, for INT8 rows of row_bytes bytes with folded
- * thresholds (row_table.h).
- */
+/* Folded filter: capability 9.0, INT8 rows of row_bytes bytes with folded thresholds (row_table.h). */
 TileShape	folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
 						 const Device &device);
 void launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Device &device,
@@ -262,8 +248,7 @@ struct RefineParams
 	bool		self;			/* self-join: the smaller row number comes first */
 	double		eps;
 	CandidateBuffer candidates;
-	/* output with capacity for all candidates; null: pairs are not stored */
-	FastedPair *pairs;
+	FastedPair *pairs;			/* capacity for all candidates; null: pairs are not stored */
 	Connecting	connect;		/* clustering (connect.h); `pairs` then receives few pairs */
 
 	/* Nearest neighbors: the radius of each row of a, by row number; null: eps applies. */

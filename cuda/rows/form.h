@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * form.h
- *	  Forms: the encoding (precision, centre and scale) that makes rows of two sets
- *	  comparable.
+ *	  Forms: the encoding (precision, centre, scale) that makes rows of two sets comparable.
  *
  *-------------------------------------------------------------------------
  */
@@ -66,10 +65,7 @@ private:
 void launch_quantise(const RowTable &rows, const Transform &transform, Precision precision,
 					 void *values, RowNorm *norms, cudaStream_t stream);
 
-/*
- * Bound of the error of a computed inner product, relative to the product of the norms of both
- * rows.
- */
+/* Bound of the error of a computed inner product, relative to the product of the rows' norms. */
 double product_error(uint32_t dimensions, Precision precision);
 
 /*
@@ -87,8 +83,7 @@ constexpr uint32_t kMostDimensionsInt8 = FASTED_INT8_MOST_DIMENSIONS;
  * INT8 thresholds n are INT32. A pair (x, y) is a candidate if p - n_y >= n_x, where p is the exact
  * product.  This difference never overflows, but n_x + n_y might.
  */
-/* a candidate with every row */
-constexpr int32_t kInt8Every = FASTED_INT8_EVERY;
+constexpr int32_t kInt8Every = FASTED_INT8_EVERY;	/* a candidate with every row */
 constexpr int32_t kInt8Padding = FASTED_INT8_PADDING;	/* a candidate with no row */
 
 /* Scale of INT8 rows, in device memory. */
@@ -139,10 +134,7 @@ void launch_quantise_int8(const RowTable &rows, const Int8Transform &transform,
 						  uint32_t row_bytes, int8_t *values, RowNorm *norms,
 						  cudaStream_t stream);
 
-/*
- * Computes the thresholds of rows in a form for a given distance.  The Form owns the memory that
- * the pointers refer to.
- */
+/* Computes thresholds of rows in a form for a distance.  The Form owns the pointers' memory. */
 struct FormBound
 {
 	Precision	precision;
@@ -160,10 +152,7 @@ struct FormBound
 		return precision == Precision::kInt8 ? (double) int8->scale : ldexp(1.0, *exponent);
 	}
 
-	/*
-	 * Maximum distance of two rows within eps before quantization: of their projected rows, or of
-	 * the rows themselves if they are not projected.
-	 */
+	/* Maximum distance of two rows within eps before quantization, and after any projection. */
 	__device__ __forceinline__ double
 	short_reach(double eps, uint32_t rounded_dimensions) const
 	{

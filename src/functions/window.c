@@ -269,34 +269,20 @@ WindowResult(FunctionCallInfo fcinfo, const WindowFunction *window)
 
 /* --- the functions */
 
-PG_FUNCTION_INFO_V1(fasted_dbscan);
-PG_FUNCTION_INFO_V1(fasted_components);
-PG_FUNCTION_INFO_V1(fasted_neighbor_count);
-PG_FUNCTION_INFO_V1(fasted_keep);
+/* A SQL function and its WindowFunction. */
+#define WINDOW_FUNCTION(name, ...) \
+	PG_FUNCTION_INFO_V1(name); \
+	Datum \
+	name(PG_FUNCTION_ARGS) \
+	{ \
+		static const WindowFunction window = {#name, __VA_ARGS__}; \
+ \
+		return WindowResult(fcinfo, &window); \
+	}
 
-Datum
-fasted_dbscan(PG_FUNCTION_ARGS)
-{
-	static const WindowFunction window = {"fasted_dbscan", &cluster_function, 0, 1, 2, 3, 2};
-
-	return WindowResult(fcinfo, &window);
-}
-
-Datum
-fasted_components(PG_FUNCTION_ARGS)
-{
-	static const WindowFunction window = {"fasted_components", &cluster_function, 0, 1, -1, 2, 2};
-
-	return WindowResult(fcinfo, &window);
-}
-
-Datum
-fasted_neighbor_count(PG_FUNCTION_ARGS)
-{
-	static const WindowFunction window = {"fasted_neighbor_count", &neighbors_function, 0, 1, -1, 2, 2};
-
-	return WindowResult(fcinfo, &window);
-}
+WINDOW_FUNCTION(fasted_dbscan, &cluster_function, 0, 1, 2, 3, 2)
+WINDOW_FUNCTION(fasted_components, &cluster_function, 0, 1, -1, 2, 2)
+WINDOW_FUNCTION(fasted_neighbor_count, &neighbors_function, 0, 1, -1, 2, 2)
 
 /* Returns the array of representatives' ids, which the first call allocates. */
 static NullableDatum *
@@ -326,6 +312,8 @@ CopyId(const Partition *partition, WindowObject window)
 	MemoryContextSwitchTo(old);
 	return id;
 }
+
+PG_FUNCTION_INFO_V1(fasted_keep);
 
 /* A representative precedes the rows that it represents, so its id has been stored before. */
 Datum
