@@ -274,7 +274,7 @@ check_memory_limit(void)
 		FastedStatus status = run_join(&problem, rows.rows, rows.n, &patient, &got, &stats);
 
 		ok(status == FASTED_DONE && stats.host_bytes <= limit,
-		   "%llu bytes of memory, limit %llu, %u panels", (unsigned long long) stats.host_bytes,
+		   "%llu bytes, limit %llu, %u panels", (unsigned long long) stats.host_bytes,
 		   (unsigned long long) limit, stats.panels);
 		free(got.pairs);
 	}
