@@ -3,7 +3,7 @@
  * amx_emulation.h
  *	  Emulation of the AMX instructions in C, for CPUs without AMX.
  *
- * Each thread has its own registers, as on real hardware. Operations that real hardware rejects
+ * Each thread has its own registers, as on real hardware.  Operations that real hardware rejects
  * call abort: use without a configuration, and tile sizes that do not match the configuration.
  *
  *-------------------------------------------------------------------------
@@ -42,7 +42,7 @@ emulated_tile(int t)
 	return &tiles[t];
 }
 
-/* Byte 0 is the palette. Bytes per row begin at byte 16, numbers of rows at byte 48. */
+/* Byte 0 is the palette.  Bytes per row begin at byte 16, numbers of rows at byte 48. */
 static inline void
 emulate_configure(const void *config)
 {
@@ -91,7 +91,7 @@ emulate_store(int t, void *memory, size_t stride)
 		memcpy((char *) memory + row * stride, tile->data[row], (size_t) tile->row_bytes);
 }
 
-/* TDPBSSD: multiplies words of four signed bytes. Sums are modulo 2^32. */
+/* TDPBSSD: multiplies words of four signed bytes.  Sums are modulo 2^32. */
 static inline void
 emulate_multiply(int c, int a, int b)
 {

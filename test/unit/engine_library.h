@@ -15,7 +15,7 @@
 
 #include "../../src/engine/engine.h"
 
-/* Returns the engine. On failure, prints `words` and the reason to `out`, and exits. */
+/* Returns the engine.  On failure, prints `words` and the reason to `out`, and exits. */
 static inline const FastedEngine *
 engine_of_library(const char *path, FILE *out, const char *words)
 {

@@ -3,8 +3,8 @@
  * fake_engine.h
  *	  An engine that computes no distances and checks how its caller uses the interface.
  *
- * Each pair of rows of two sets is in the result, after a number of calls of next. Rows have
- * one dimension, whose value identifies the row. The engine counts forbidden calls, and any
+ * Each pair of rows of two sets is in the result, after a number of calls of next.  Rows have
+ * one dimension, whose value identifies the row.  The engine counts forbidden calls, and any
  * single call can be made to fail.
  *
  *-------------------------------------------------------------------------
@@ -81,7 +81,7 @@ fake_check(bool right, const char *what)
 		fake.what = what;
 }
 
-/* Called by every function that can fail. Counts the call and decides whether it fails. */
+/* Called by every function that can fail.  Counts the call and decides whether it fails. */
 static inline FastedStatus
 fake_call(void)
 {

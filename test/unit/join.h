@@ -144,7 +144,7 @@ select_pairs(const PairList *all, double eps, PairList *list)
 	}
 }
 
-/* Stages rows [first, first + count). Returns FASTED_FULL if the engine does. */
+/* Stages rows [first, first + count).  Returns FASTED_FULL if the engine does. */
 static inline FastedStatus
 stage_rows(PanelJoin *join, int side, const Rows *from, uint64_t first, uint64_t count,
 		   uint32_t d, uint32_t at_most, uint64_t *staged)
@@ -368,7 +368,7 @@ check_count(const PanelProblem *problem, const Rows *sides, const CallerHabits *
 
 /*
  * Runs a join from open to close, and again with its pairs counted, in total or for each row.
- * Pairs are returned sorted; stats may be NULL. Returns FASTED_DONE, or the status of the
+ * Pairs are returned sorted; stats may be NULL.  Returns FASTED_DONE, or the status of the
  * failure.
  */
 static inline FastedStatus

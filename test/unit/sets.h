@@ -44,7 +44,7 @@ open_set(FastedContext *context)
 	return set;
 }
 
-/* Stages rows and seals the set. Returns the first row's address, if all are in one chunk. */
+/* Stages rows and seals the set.  Returns the first row's address, if all are in one chunk. */
 static inline float *
 fill_set(FastedSet *set, const Rows *from, uint32_t d)
 {

@@ -97,7 +97,7 @@ random_normal(void)
 	return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * random_uniform());
 }
 
-/* Allocates memory. Ends the test if memory is exhausted. */
+/* Allocates memory.  Ends the test if memory is exhausted. */
 static inline void *
 must_alloc(size_t size)
 {

@@ -3,9 +3,9 @@
  * test_bound.c
  *	  The error bound of the FP32 filter: no pair of the result fails the filter.
  *
- * Rows are packed by the kernels' own functions. The inner product is computed in FP32 in
+ * Rows are packed by the kernels' own functions.  The inner product is computed in FP32 in
  * several orders, including the least favourable one. eps is exactly the distance of the pair.
- * Without the error terms, pairs of the same data are lost. This shows that the test can fail.
+ * Without the error terms, pairs of the same data are lost.  This shows that the test can fail.
  *
  *-------------------------------------------------------------------------
  */

@@ -19,7 +19,7 @@ typedef struct Beyond
 	uint32_t	without_rounding;
 } Beyond;
 
-/* Computes the direction as the engines do. Returns false if the row has none. */
+/* Computes the direction as the engines do.  Returns false if the row has none. */
 static bool
 make_direction(const float *row, uint32_t d, float *direction)
 {
@@ -76,7 +76,7 @@ check_neighbours(uint32_t d, int exponent, double size, Beyond *beyond)
 }
 
 /*
- * All coordinates of a row are nearly equal. The errors of the additions to a partial sum then
+ * All coordinates of a row are nearly equal.  The errors of the additions to a partial sum then
  * have the same sign, so that the error of the canonical distance is as large as possible.
  */
 static void

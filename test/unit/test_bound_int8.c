@@ -4,9 +4,9 @@
  *	  The error bound of INT8 rows: no pair of the result fails the filter.
  *
  * Rows are centred, scaled, rotated and rounded as doc/internals/bound-int8.md describes, with
- * the functions of filter_bound.h. Clamping counts either as an error or as a part of the
- * image. eps is exactly the distance of the pair. Some pairs are exactly on the bound: if rho
- * is one percent smaller, they are lost. This shows that the test can fail.
+ * the functions of filter_bound.h.  Clamping counts either as an error or as a part of the
+ * image. eps is exactly the distance of the pair.  Some pairs are exactly on the bound: if rho
+ * is one percent smaller, they are lost.  This shows that the test can fail.
  *
  *-------------------------------------------------------------------------
  */
@@ -195,7 +195,7 @@ product(const Quantised *x, const Quantised *y, uint32_t padded)
 }
 
 /*
- * Makes two rows that rounding moves apart along their difference. With `beyond`, one
+ * Makes two rows that rounding moves apart along their difference.  With `beyond`, one
  * coordinate in four of both rows is out of INT8 range.
  */
 static void

@@ -280,7 +280,7 @@ order_near(Near *list)
 		list->length = play.k;
 }
 
-/* Finds all neighbors of a slice. The slice of a pair is the sum of its row numbers. */
+/* Finds all neighbors of a slice.  The slice of a pair is the sum of its row numbers. */
 static void
 find_near(const FastedProblem *problem, const FastedSet *a, const FastedSet *b, Near *lists)
 {
@@ -845,7 +845,7 @@ check_orders(FastedOutput output)
 }
 
 /*
- * Runs a join in which a call may fail. Returns whether the join failed exactly if a call failed,
+ * Runs a join in which a call may fail.  Returns whether the join failed exactly if a call failed,
  * with that device's name and message, and whether its pairs are right.
  */
 static bool
@@ -907,7 +907,7 @@ check_failures(int sides, FastedOutput output, const CallerHabits *habits, uint6
 	drop_case(&made);
 }
 
-/* Devices that cannot be opened are not used. If none can, the join fails. */
+/* Devices that cannot be opened are not used.  If none can, the join fails. */
 static void
 check_open_failures(void)
 {
@@ -934,7 +934,7 @@ check_open_failures(void)
 }
 
 /*
- * A device runs out of memory earlier than the first one. While rows are loaded, it is then not
+ * A device runs out of memory earlier than the first one.  While rows are loaded, it is then not
  * used; after a join was opened, the join fails.
  */
 static void
@@ -1102,8 +1102,8 @@ check_nearest(int sides, Merge merge, uint64_t memory)
 }
 
 /*
- * Each call of the second of three devices fails in turn. The join must then fail, unless that
- * device could not be opened. With `order`, the device's row order differs from that call on. The
+ * Each call of the second of three devices fails in turn.  The join must then fail, unless that
+ * device could not be opened.  With `order`, the device's row order differs from that call on.  The
  * join must then fail, unless the device's last slice was finished before.
  */
 static void

@@ -343,7 +343,7 @@ double_ways(Way *ways)
 	int			count = tested_ways(ways);
 
 	if (tested_library() != NULL)
-		ways[count++] = (Way) {"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_FORCE, ", reduced dimensions"};
+		ways[count++] = (Way) {"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_FORCE, ", projected"};
 	return count;
 }
 
@@ -437,11 +437,11 @@ check_precision(void)
 		rows[i] = 1e6 + i * 0x1p-30;
 	problem.problem.eps = 0x1p-30;
 	status = run_join(&problem, (const float *) rows, 100, &plain, &got, NULL);
-	ok(status == FASTED_DONE && got.count == 99, "line near 1e6: 99 pairs, %zu", got.count);
+	ok(status == FASTED_DONE && got.count == 99, "line near 1e6: %zu of 99 pairs", got.count);
 	free(got.pairs);
 	problem.problem.eps = nextafter(0x1p-30, 0.0);
 	status = run_join(&problem, (const float *) rows, 100, &plain, &got, NULL);
-	ok(status == FASTED_DONE && got.count == 0, "line, smaller eps: no pairs, %zu", got.count);
+	ok(status == FASTED_DONE && got.count == 0, "line, smaller eps: %zu of 0 pairs", got.count);
 	free(got.pairs);
 }
 

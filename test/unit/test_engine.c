@@ -339,7 +339,7 @@ check_unseen_rows(void)
 	free(rows);
 }
 
-/* Makes clusters of rows. If mixed, every second row is scaled by 1000. */
+/* Makes clusters of rows.  If mixed, every second row is scaled by 1000. */
 static float *
 make_clusters(uint32_t n, uint32_t d, bool mixed)
 {
@@ -363,7 +363,7 @@ make_clusters(uint32_t n, uint32_t d, bool mixed)
 
 /*
  * Returns whether the sample favours the best kernel's integer filter, by the rule of
- * src/cpu/cpu_choice.c without INT16 rows. The rule limits the share of pairs that are
+ * src/cpu/cpu_choice.c without INT16 rows.  The rule limits the share of pairs that are
  * candidates but too far apart.
  */
 static bool
@@ -377,7 +377,7 @@ integers_pay(const FastedStats *stats, uint32_t d)
 
 /*
  * By default the engine chooses the integer filter if it has few false candidates, also with
- * panels. For mixed rows INT8 has too many; INT16 distinguishes distances that are 250 times
+ * panels.  For mixed rows INT8 has too many; INT16 distinguishes distances that are 250 times
  * smaller, and has few.
  */
 static void
@@ -417,7 +417,7 @@ check_choice(uint32_t n, bool mixed, FastedFilter asked, uint64_t memory_limit)
 }
 
 /*
- * A few large clusters, within which INT8 cannot tell near pairs. The engine still chooses INT8
+ * A few large clusters, within which INT8 cannot tell near pairs.  The engine still chooses INT8
  * if the kernel supports INT16 rows.
  */
 static void
@@ -451,7 +451,7 @@ check_choice_with_fine(uint32_t n, uint32_t d, uint32_t clusters, double eps)
 }
 
 /*
- * Clusters in which one row in a hundred is 3 to 30 times as long, some of these in pairs. Such
+ * Clusters in which one row in a hundred is 3 to 30 times as long, some of these in pairs.  Such
  * rows are clamped, and must not become candidates of all other rows.
  */
 static void

@@ -3,7 +3,7 @@
  * test_exact.c
  *	  The canonical distances: every kernel, compared bit for bit with a reference.
  *
- * The reference is written independently, from the definition. Each FMA is computed in an
+ * The reference is written independently, from the definition.  Each FMA is computed in an
  * extended range and rounded once, by means of __float128 if available: 113 bits hold the exact
  * product, and a sticky bit holds the error of the sum.
  *
@@ -49,7 +49,7 @@ product_add(double x, double y, double s)
 }
 
 /*
- * Sums lane by lane, not coordinate by coordinate, and folds by recursion. Sums squared
+ * Sums lane by lane, not coordinate by coordinate, and folds by recursion.  Sums squared
  * differences or products.
  */
 static double
@@ -140,7 +140,7 @@ check_doubles(const CpuKernel *kernel, uint32_t d, int kind)
 	return same;
 }
 
-/* Tests all functions of one kernel at one d. The allocation ends with the vector. */
+/* Tests all functions of one kernel at one d.  The allocation ends with the vector. */
 static bool
 check_kernel(const CpuKernel *kernel, uint32_t d, int kind)
 {

@@ -229,7 +229,7 @@ check_odd_shapes(void)
 	check_case(&c, 0);
 	free_case(&c);
 
-	c = (Case) {.name = "partitions on one side",.d = 30,.nsides = 2};
+	c = (Case) {.name = "some on one side only",.d = 30,.nsides = 2};
 	add_group(&c, 100, 0, 0, 0);
 	add_group(&c, 0, 300, 5, 0);
 	add_group(&c, 40, 50, 0, 0);

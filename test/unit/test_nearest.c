@@ -49,10 +49,10 @@ typedef enum Kind
 } Kind;
 
 static const char *const kind_names[KINDS] = {
-	"normal", "densities", "duplicates", "equal", "grid", "outliers", "huge", "tiny", "wild"
+	"normal", "densities", "duplicates", "equal", "grid", "outliers", "huge", "tiny", "out of range"
 };
 
-/* Returns one coordinate. All coordinates of a row have the same cluster and scale. */
+/* Returns one coordinate.  All coordinates of a row have the same cluster and scale. */
 static float
 number_of(Kind kind, uint64_t row, uint32_t k)
 {

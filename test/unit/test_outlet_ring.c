@@ -4,7 +4,7 @@
  *	  Blocks passed to parallel workers: none is lost, whatever a worker does between any two
  *	  checks of the writer.
  *
- * The ring uses PostgreSQL's locks, so this test needs its headers. A function that runs
+ * The ring uses PostgreSQL's locks, so this test needs its headers.  A function that runs
  * whenever the writer releases a lock acts as the workers, as if the writer were descheduled
  * there.
  *
@@ -141,7 +141,7 @@ ConditionVariableCancelSleep(void)
 }
 #endif
 
-/* Workers take all full blocks. Each releases its last block or retains it. */
+/* Workers take all full blocks.  Each releases its last block or retains it. */
 static BlockRing *ring;
 static bool workers_run;
 static int	keep;				/* number of workers that retain a block */
