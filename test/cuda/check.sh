@@ -78,7 +78,7 @@ if (($# > 0)); then
 fi
 
 # Long tests come first.  The unit tests of nearest neighbors run with this engine, with a build
-# in which rows of a set meet once however few they are, and with one GPU used as several.
+# that compares rows of a set once even if they are few, and with one GPU used as several.
 all=$(seq -s , 0 "$((gpus > 0 ? gpus - 1 : 0))")
 once=(env FASTED_QUICK=1 FASTED_ENGINE_LIBRARY="$build/fasted_once.so")
 beside engine_test "$build/engine_test" --all-but-shapes

@@ -318,7 +318,7 @@ two_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 	return count;
 }
 
-/* Several devices, which keep connections from slice to slice. */
+/* Several devices, which retain connections from slice to slice. */
 void
 check_devices()
 {

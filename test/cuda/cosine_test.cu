@@ -3,7 +3,7 @@
  * cosine_test.cu
  *	  Joins by cosine distance, of one set and of two, compared bit for bit with a slow oracle.
  *
- *	cosine_test				all of it
+ *	cosine_test				all tests
  *	cosine_test --small		a subset for compute-sanitizer
  *
  *-------------------------------------------------------------------------

@@ -182,8 +182,8 @@ check_ways_in()
 }
 
 /*
- * Memory for an odd number of projected rows at a time.  From samples of two sets, all devices
- * must compute the same encoding, and all take part in each join.
+ * Memory suffices for an odd number of projected rows at a time.  From samples of two sets, all
+ * devices must compute the same encoding, and all take part in each join.
  */
 void
 check_orders(uint32_t n)

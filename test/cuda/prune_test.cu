@@ -89,7 +89,7 @@ rows_of(Kind kind, uint32_t n, uint32_t d, uint64_t seed)
 	return rows;
 }
 
-/* Rows on the device, and their projection, projected rows of one width on the host. */
+/* Rows and their projection on the device; projected rows of one width on the host. */
 struct Projected
 {
 	Projected(const Rows &rows, uint32_t width)

@@ -280,7 +280,7 @@ order_near(Near *list)
 		list->length = play.k;
 }
 
-/* Finds all neighbors of a slice.  The slice of a pair is the sum of its row numbers. */
+/* Finds all neighbors of a slice.  Rows i and j are compared in slice (i + j) % slices. */
 static void
 find_near(const FastedProblem *problem, const FastedSet *a, const FastedSet *b, Near *lists)
 {

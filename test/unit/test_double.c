@@ -287,7 +287,7 @@ check_row(const PanelJoin *join, const PanelProblem *problem, const Rows *sides,
 	for (uint32_t i = 0; i < count && same; i++)
 		same = list[i].row == all[i].row && list[i].dist == all[i].dist;
 	if (!same)
-		printf("# row %llu: %u neighbours, expected %u\n", (unsigned long long) row, length, count);
+		printf("# row %llu: %u neighbors, expected %u\n", (unsigned long long) row, length, count);
 	free(all);
 	return same;
 }

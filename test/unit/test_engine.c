@@ -286,7 +286,7 @@ check_panels(void)
 	free(rows);
 }
 
-/* Tests rows that the sample lacks: fractions, and values out of INT8 range. */
+/* Tests bytes mixed with fractions and with values out of INT8 range. */
 static void
 check_unseen_rows(void)
 {
@@ -334,7 +334,7 @@ check_unseen_rows(void)
 		free(expected.pairs);
 		free(got.pairs);
 	}
-	ok(same, "%s: rows unlike the sampled rows", stats.filter);
+	ok(same, "%s: bytes, fractions and larger values", stats.filter);
 	free(all.pairs);
 	free(rows);
 }
@@ -629,7 +629,7 @@ check_refusals(void)
 		FastedStatus status = engine->open(&bad[i], &context);
 
 		ok(status == FASTED_UNSUPPORTED && context != NULL &&
-		   strlen(engine->last_error(context)) > 10, "refused: %s",
+		   strlen(engine->last_error(context)) > 10, "rejected: %s",
 		   engine->last_error(context));
 		engine->close(context);
 	}
@@ -644,7 +644,7 @@ check_refusals(void)
 		PairList	none;
 
 		ok(run_join(&problem, rows, 2, &plain, &none, NULL) == FASTED_UNSUPPORTED,
-		   "refused: eps = %g", problem.problem.eps);
+		   "rejected: eps = %g", problem.problem.eps);
 		free(none.pairs);
 	}
 }

@@ -182,14 +182,14 @@ check_shapes(void)
 
 	for (int i = 0; i < 3; i++)
 	{
-		c = (Case) {.name = "one relation",.d = dims[i],.nsides = 1};
+		c = (Case) {.name = "one set",.d = dims[i],.nsides = 1};
 		for (size_t k = 0; k < NSIZES; k++)
 			add_alike(&c, sizes[k], i * 30);
 		fill_case(&c, i == 1);
 		check_case(&c, 0);
 		free_case(&c);
 
-		c = (Case) {.name = "two relations",.d = dims[i],.nsides = 2};
+		c = (Case) {.name = "two sets",.d = dims[i],.nsides = 2};
 		for (size_t k = 0; k < NSIZES; k++)
 			add_group(&c, sizes[k], sizes[NSIZES - 1 - k], i * random_below(30), i * random_below(90));
 		fill_case(&c, i == 1);

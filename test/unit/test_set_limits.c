@@ -240,7 +240,7 @@ check_refusals(void)
 	};
 
 	for (int what = 0; what < 7; what++)
-		ok(is_refused(what), "refused: %s", names[what]);
+		ok(is_refused(what), "rejected: %s", names[what]);
 }
 
 int

@@ -20,7 +20,7 @@ typedef enum Kind
 	MAGNITUDES,					/* 1e30 and 1e-30 */
 	SCALES,						/* side b is a thousand times as large */
 	APART,						/* both sides are far from 0 and from each other */
-	LARGE_INTEGERS,				/* bytes, and some rows out of their range */
+	LARGE_INTEGERS,				/* bytes, and some rows with fractions */
 	KINDS
 } Kind;
 
