@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cases.h
- *	  What the engine's tests share: filters, rows, values of eps.
+ *	  Filters, rows and values of eps that several engine tests use.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,10 +31,10 @@ inline const Mode modes[] = {
 	{"wgmma int8", FASTED_FILTER_INT8, "wgmma"},
 	{"mma.sync int8", FASTED_FILTER_INT8, "mma.sync"},
 	{"auto", FASTED_FILTER_AUTO, nullptr},
-	{"wgmma short", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
-	{"mma.sync short", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
+	{"wgmma projected", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
+	{"mma.sync projected", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
 	{"folded int8", FASTED_FILTER_INT8, "folded"},
-	{"folded short", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
+	{"folded projected", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
 };
 
 inline PanelProblem
@@ -49,7 +49,7 @@ problem_of(double eps, const Mode &mode)
 	return problem;
 }
 
-/* Device memory that is too small for so many rows (a thousand at least), but not by far. */
+/* Returns an amount of device memory slightly too small for `rows` rows (at least 1000). */
 inline size_t
 little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 {
@@ -59,7 +59,7 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 	size_t		form = fasted::Form::bytes(d);
 	size_t		rounds = fasted::Rounds::bytes(fasted::find_device(), fasted::kMostAtOnce, false);
 
-	/* forms of three sets, and two that are tried */
+	/* encodings of three sets, and two that are tried */
 	size_t		limit = rounds + 5 * form + (120 << 10) + rows * (d * 4 + bytes + 4) / 3;
 
 	if (mode.kernel != nullptr && strcmp(mode.kernel, "folded") == 0)
@@ -74,7 +74,7 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 		fasted::RoundSettings settings = {};
 
 		settings.dimensions = d;
-		settings.short_bytes = limit / 32;	/* more than it will be */
+		settings.short_bytes = limit / 32;	/* more than the real value */
 		limit += fasted::FormChooser::short_bytes(settings) + 3 * (fasted::Form::bytes(d, true) - form);
 	}
 	return limit;
@@ -83,7 +83,7 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 inline bool few_eps = false;	/* for compute-sanitizer, where a join takes seconds */
 
 /*
- * eps: zero, two distances to the last bit, one just below, and infinity; with few_eps
+ * Returns zero, two exact distances, the double below one of them, and infinity; with few_eps
  * only the median distance.
  */
 inline std::vector<double>
@@ -139,7 +139,7 @@ clustered_rows(uint32_t n, uint32_t d, uint32_t clusters, float spread, uint64_t
 	return rows;
 }
 
-/* Points on a line, one apart: in order, backwards, or shuffled. */
+/* Points on a line at distance 1: in order, reversed, or shuffled. */
 inline Rows
 chain(uint32_t n, int order)
 {

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Runs the tests of the CUDA engine that are built in the folder BUILD:
+# Runs the tests of the CUDA engine that were built in the directory BUILD:
 #
 #	check.sh BUILD				on the GPU
-#	check.sh BUILD TOOL...		their small cases under tools of compute-sanitizer
+#	check.sh BUILD TOOL...		small cases with tools of compute-sanitizer
 #
-# Tests that may run side by side come first, a few on each GPU.  Tests that measure
-# times or free memory follow one at a time.  The TAP output of each test is printed
-# in one piece.
+# Tests that can run in parallel come first, several on each GPU.  Tests that measure times or
+# free memory follow one at a time.  Each TAP output is printed in one piece.
 set -uo pipefail
 build=$(realpath "$1")
 shift
@@ -16,14 +15,14 @@ failed=0
 started=0
 names=()
 
-# finish NAME STATUS SECONDS: says what a test said, and how it ended.
+# finish NAME STATUS SECONDS: prints the output and status of a test.
 finish() {
 	cat "$build/$1.tap"
 	echo "# $1: $([[ $2 == 0 ]] && echo passed || echo "status $2"), $3 s"
 	[[ $2 == 0 ]] || failed=1
 }
 
-# beside NAME COMMAND...: in the background, on the GPU whose turn it is.
+# beside NAME COMMAND...: runs a test in the background, on the GPUs in turn.
 beside() {
 	local name=$1 seconds
 	shift
@@ -37,7 +36,7 @@ beside() {
 	started=$((started + 1))
 }
 
-# alone NAME COMMAND...
+# alone NAME COMMAND...: runs a test in the foreground.
 alone() {
 	local name=$1 seconds=$SECONDS status=0
 	shift
@@ -47,7 +46,7 @@ alone() {
 
 library=(env FASTED_ENGINE_LIBRARY="$build/fasted_cuda.so")
 
-# await: waits for the tests in the background, and reports each.
+# await: waits for the tests in the background and prints their results.
 await() {
 	local name status seconds
 	wait
@@ -57,14 +56,14 @@ await() {
 	done
 }
 
-# Racecheck slows a join down to about a second, so it gets no test whose kernels another
-# of them runs: quantise, two_sets, devices.
+# Racecheck slows a join down to about a second.  It therefore skips tests whose kernels another
+# test runs: quantise, two_sets, devices.
 if (($# > 0)); then
 	at_once=$((8 * (gpus > 0 ? gpus : 1)))
 	for tool in "$@"; do
 		run=(compute-sanitizer --tool "$tool" --error-exitcode 1)
 		tests=(engine groups cosine prune connections keepers)
-		# a write behind an array may otherwise hit the next array
+		# without padding, a write after an array may hit the next array undetected
 		[[ $tool != memcheck ]] || run+=(--padding 4096)
 		beside "$tool-nearest" "${library[@]}" "${run[@]}" "$build/unit/test_nearest" --small
 		if [[ $tool != racecheck ]]; then
@@ -78,9 +77,8 @@ if (($# > 0)); then
 	exit "$failed"
 fi
 
-# Those that take long first.  Of the nearest rows the unit tests, of this engine; where
-# rows of one set meet once, however few; and of a GPU as several, in slices, of which each
-# has its lists.
+# Long tests come first.  The unit tests of nearest neighbors run with this engine, with a build
+# that compares rows of a set once even if they are few, and with one GPU used as several.
 all=$(seq -s , 0 "$((gpus > 0 ? gpus - 1 : 0))")
 once=(env FASTED_QUICK=1 FASTED_ENGINE_LIBRARY="$build/fasted_once.so")
 beside engine_test "$build/engine_test" --all-but-shapes

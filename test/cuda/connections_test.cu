@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * connections_test.cu
- *	  Connections, against those of all pairs by a slow oracle.
+ *	  Connections, compared with those of all pairs, which a slow oracle checks.
  *
  *	connections_test [--small]
  *
- * Whatever the engine leaves out, it may not change which core rows belong together, and
- * each pair with a row that is no core row must come.
+ * The pairs that the engine omits must not change which core rows are connected.  It must return
+ * each pair with a row that is not a core row.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +16,7 @@
 namespace
 {
 
-/* Nodes are rows of a, then rows of b, if there are two. */
+/* Nodes are the rows of a, and then those of b, if there is a b. */
 struct Graph
 {
 	uint32_t	nodes;
@@ -44,7 +44,7 @@ struct Graph
 		return node;
 	}
 
-	/* The least node that each one is connected to by pairs of core rows. */
+	/* Returns the smallest node to which each node is connected by pairs of core rows. */
 	std::vector<uint32_t> connect(const std::vector<FastedPair> &pairs, uint32_t core_pairs)
 	{
 		label.resize(nodes);
@@ -66,7 +66,7 @@ struct Graph
 	}
 };
 
-/* Both sorted: is each of these pairs, once, one of all, with the same bits? */
+/* Returns whether `some` is a subset of `all`, both sorted; with `once`, without duplicates. */
 bool
 is_part_of(const std::vector<FastedPair> &some, const std::vector<FastedPair> &all, bool once)
 {
@@ -84,7 +84,7 @@ is_part_of(const std::vector<FastedPair> &some, const std::vector<FastedPair> &a
 	return true;
 }
 
-/* Is a pair that must come missing? */
+/* Returns whether no pair with a row that is not a core row is missing. */
 bool
 has_open_pairs(Graph &graph, const std::vector<FastedPair> &some,
 			   const std::vector<FastedPair> &all, uint32_t core_pairs)
@@ -115,7 +115,7 @@ counts_right(const Sides &sides, const Graph &graph, const Outcome &outcome, uin
 	return found == graph.counts;
 }
 
-/* What may be wrong with the connections of a join whose pairs (sorted) are all of these. */
+/* Returns what is wrong with the connections, given all pairs (sorted), or "". */
 std::string
 fault_of(const Sides &sides, const std::vector<FastedPair> &all, Outcome outcome,
 		 uint32_t core_pairs, bool once)
@@ -127,19 +127,19 @@ fault_of(const Sides &sides, const std::vector<FastedPair> &all, Outcome outcome
 	if (outcome.status != FASTED_OK)
 		return "failed: " + outcome.error;
 	if (outcome.stats.pairs != all.size())
-		return "of " + std::to_string(all.size()) + " pairs found "
+		return "expected " + std::to_string(all.size()) + " pairs, found "
 			+ std::to_string(outcome.stats.pairs);
 	if (!is_part_of(some, all, once))
-		return "a pair came that is none, or twice";
+		return "a wrong or duplicate pair";
 	if (!counts_right(sides, graph, outcome, core_pairs))
 		return "counts";
 	if (!has_open_pairs(graph, some, all, core_pairs))
-		return "a pair of a row that is no core row is missing";
+		return "a pair with a row that is not a core row is missing";
 
 	std::vector<uint32_t> expected = graph.connect(all, core_pairs);
 
 	if (graph.connect(some, core_pairs) != expected)
-		return "connected otherwise";
+		return "different components";
 	if (once && core_pairs == 0)
 	{
 		size_t		components = 0;
@@ -147,14 +147,14 @@ fault_of(const Sides &sides, const std::vector<FastedPair> &all, Outcome outcome
 		for (uint32_t node = 0; node < graph.nodes; node++)
 			components += expected[node] == node;
 		if (some.size() != graph.nodes - components)
-			return "no forest: " + std::to_string(some.size()) + " pairs";
+			return "not a forest: " + std::to_string(some.size()) + " pairs";
 	}
 	return "";
 }
 
 const uint32_t all_core_pairs[] = {0, 2, 9, 70, 4000000000u};
 
-/* The same rows and eps, for each number of pairs that makes a core row. */
+/* Checks the same rows and eps for several values of core_pairs. */
 std::string
 fault_with(const Sides &sides, PanelProblem problem, bool once, size_t *few)
 {
@@ -173,7 +173,7 @@ fault_with(const Sides &sides, PanelProblem problem, bool once, size_t *few)
 		if (core_pairs == 9)
 			*few = outcome.pairs.size();
 		if (!fault.empty())
-			return fault + ", " + std::to_string(core_pairs) + " for a core row, eps = "
+			return fault + ", core_pairs = " + std::to_string(core_pairs) + ", eps = "
 				+ std::to_string(problem.problem.eps);
 	}
 	return "";
@@ -203,7 +203,7 @@ check_rows(const char *what, const Sides &sides, const std::vector<double> &eps,
 	tap::ok(true, "%s, %u x %u, d = %u", what, sides.a->n, sides.last().n, sides.a->d);
 }
 
-/* The pairs themselves are right: then what is compared with them is. */
+/* Compares all pairs with the oracle, so that other tests can rely on them. */
 void
 check_oracle(const Rows &rows, double eps)
 {
@@ -215,7 +215,7 @@ check_oracle(const Rows &rows, double eps)
 			why.c_str());
 }
 
-/* For the sanitizer. */
+/* Small cases for compute-sanitizer. */
 void
 check_small()
 {
@@ -235,7 +235,7 @@ check_kinds()
 		check_rows("a chain", chain(20011, order), {0.5, 1.0, 7.0}, false);
 	check_rows("clustered", clustered_rows(20003, 96, 300, 0.2f, 3), {2.4, 2.7, 3.0}, false);
 	check_rows("duplicates", clustered_rows(6007, 40, 900, 0.0f, 4), {0.0, 5.0}, false);
-	check_rows("far, far away", clustered_rows(3001, 40, 50, 1e-3f, 5), {0.008, 0.01, 1e30}, false);
+	check_rows("tight clusters", clustered_rows(3001, 40, 50, 1e-3f, 5), {0.008, 0.01, 1e30}, false);
 }
 
 void
@@ -250,7 +250,7 @@ check_two_sets()
 	}
 }
 
-/* Little room, for candidates, for open pairs, for rows. */
+/* Limits the memory for candidates, for open pairs, and for rows. */
 void
 check_room()
 {
@@ -270,7 +270,7 @@ check_room()
 		{
 			tuning.open_pairs = room;
 			fault = fault_with(rows, problem_of(eps, modes[5]), true, &others);
-			tap::ok(fault.empty(), "%u open pairs at most, eps = %g: %s (%zu pairs, %zu with room)",
+			tap::ok(fault.empty(), "%u open pairs, eps = %g: %s (%zu pairs, %zu without limit)",
 					(unsigned) room, eps, fault.c_str(), others, few);
 		}
 		tuning.open_pairs = UINT64_MAX;
@@ -318,7 +318,7 @@ two_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 	return count;
 }
 
-/* Several devices, which go on from slice to slice. */
+/* Several devices, which retain connections from slice to slice. */
 void
 check_devices()
 {
@@ -335,7 +335,7 @@ check_devices()
 		fault_with(rows, problem_of(eps, modes[5]), true, &by_one);
 		tested_engine = fasted_device_group(&base);
 		fault = fault_with(rows, problem_of(eps, modes[5]), false, &few);
-		tap::ok(fault.empty(), "devices, eps = %g: %s (%zu pairs, %zu by one)", eps, fault.c_str(),
+		tap::ok(fault.empty(), "devices, eps = %g: %s (%zu pairs, one: %zu)", eps, fault.c_str(),
 				few, by_one);
 		tested_engine = one;
 	}

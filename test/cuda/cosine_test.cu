@@ -1,10 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * cosine_test.cu
- *	  Joins by cosine distance, of one relation and of two, against a slow oracle, bit
- *	  for bit.
+ *	  Joins by cosine distance, of one set and of two, compared bit for bit with a slow oracle.
  *
- *	cosine_test				all of it
+ *	cosine_test				all tests
  *	cosine_test --small		a subset for compute-sanitizer
  *
  *-------------------------------------------------------------------------
@@ -32,7 +31,7 @@ cosines(const Sides &sides)
 		: all_distances(*sides.a, *sides.b, slow_cosine);
 }
 
-/* Ends of the scale, small ones, and ties to the last bit. */
+/* Extreme and small values, and exact distances of pairs. */
 std::vector<double>
 cosine_eps(const std::vector<double> &distances)
 {
@@ -45,7 +44,7 @@ cosine_eps(const std::vector<double> &distances)
 	return eps;
 }
 
-/* With every mode and several eps. */
+/* Tests every mode with several eps. */
 void
 check_sides(const char *what, const Sides &sides)
 {
@@ -71,7 +70,7 @@ check_sides(const char *what, const Sides &sides)
 	tap::ok(true, "%s, %u x %u, d = %u", what, sides.a->n, sides.last().n, sides.a->d);
 }
 
-/* Every ninth row is zeros. */
+/* Sets every ninth row to zero. */
 Rows
 with_zeros(Rows rows)
 {
@@ -80,7 +79,7 @@ with_zeros(Rows rows)
 	return rows;
 }
 
-/* Few directions, in many lengths, and their opposites. */
+/* Few directions, many lengths, and opposite directions. */
 Rows
 scaled_copies(uint32_t n, uint32_t d, uint32_t directions, uint64_t seed)
 {
@@ -100,7 +99,7 @@ scaled_copies(uint32_t n, uint32_t d, uint32_t directions, uint64_t seed)
 	return rows;
 }
 
-/* One direction, but for some last places, in many lengths. */
+/* One direction, except for the last bits, and many lengths. */
 Rows
 tight_rows(uint32_t n, uint32_t d)
 {
@@ -193,7 +192,7 @@ test_two_sets()
 	check_sides("zeros and others", Sides(Rows(50, 100), normal_rows(500, 100, 14)));
 }
 
-/* Less device memory than the rows need: panels. */
+/* Limits device memory, so that panels are needed. */
 void
 test_panels(uint32_t n, uint32_t d)
 {
@@ -228,7 +227,7 @@ test_panels(uint32_t n, uint32_t d)
 	}
 }
 
-/* The rows are of the form that a sample chose, in pieces of the directions' room. */
+/* The filter is chosen by a sample, whose directions are computed in pieces. */
 void
 test_choice()
 {
@@ -243,7 +242,7 @@ test_choice()
 		Outcome		outcome = run_join(rows, cosine_problem(eps, modes[5]));
 		bool		same = same_as_oracle(rows, distances, eps, outcome, &why);
 
-		tap::ok(same && outcome.stats.filter_sampled, "%s, of the sample %llu and %llu %s",
+		tap::ok(same && outcome.stats.filter_sampled, "%s, sample: %llu candidates, %llu pairs %s",
 				outcome.stats.filter, (unsigned long long) outcome.stats.sampled_candidates,
 				(unsigned long long) outcome.stats.sampled_pairs, why.c_str());
 	}
@@ -263,7 +262,7 @@ test_choice()
 	}
 }
 
-/* The same rows again, within other distances. */
+/* Joins the same rows again with other eps. */
 void
 test_again()
 {
@@ -302,7 +301,7 @@ test_again()
 	}
 }
 
-/* What the engine does not have. */
+/* Unsupported options. */
 void
 test_refusals()
 {
@@ -316,7 +315,7 @@ test_refusals()
 	problem.options.approximate = false;
 	problem.options.metric = (FastedMetric) 7;
 	outcome = run_join(rows, problem);
-	tap::ok(outcome.status == FASTED_UNSUPPORTED, "another metric: %s", outcome.error.c_str());
+	tap::ok(outcome.status == FASTED_UNSUPPORTED, "unknown metric: %s", outcome.error.c_str());
 }
 
 }								/* namespace */
@@ -329,7 +328,7 @@ main(int argc, char **argv)
 
 	if (fasted_engine()->probe(nullptr, reason, sizeof(reason)) != FASTED_OK)
 	{
-		tap::ok(false, "a GPU answers: %s", reason);
+		tap::ok(false, "a GPU is available: %s", reason);
 		return tap::done();
 	}
 	few_eps = small;

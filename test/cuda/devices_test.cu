@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * devices_test.cu
- *	  Several GPUs in one join, against a slow oracle, bit for bit.
+ *	  Several GPUs in one join, compared bit for bit with a slow oracle.
  *
  *	devices_test
  *	devices_test --small	a subset for compute-sanitizer
  *
- * On a machine with one GPU that one plays two.  A device can be told to fail at some
- * call: then the join fails, and names it.
+ * A single GPU is used as two devices.  A device can be made to fail at a call; the join then
+ * fails with its name.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,14 +22,14 @@ namespace
 {
 
 FastedEngine base;
-const FastedContext *doomed;	/* it fails */
-std::map<const FastedJoin *, const FastedContext *> contexts;	/* of all joins */
+const FastedContext *doomed;	/* the device that fails */
+std::map<const FastedJoin *, const FastedContext *> contexts;	/* the context of each join */
 std::mutex	joins_lock;
-int			calls_left;			/* of next, until then */
+int			calls_left;			/* calls of next until it fails */
 int			opened;
 bool		one_device;
-int			copies;				/* of rows from device to device */
-uint64_t	added;				/* rows' lists, to those of another device */
+int			copies;				/* copies of rows between devices */
+uint64_t	added;				/* neighbor lists added to those of another device */
 
 int
 two_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
@@ -42,7 +42,7 @@ two_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 	return count;
 }
 
-/* The second device of a group is the one that may fail. */
+/* The second device is the one that may fail. */
 FastedStatus
 note_open(const FastedOptions *options, FastedContext **context)
 {
@@ -53,7 +53,7 @@ note_open(const FastedOptions *options, FastedContext **context)
 	return status;
 }
 
-/* Devices open their joins in threads of their own. */
+/* Devices open their joins in parallel threads. */
 FastedStatus
 note_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
 			   FastedJoin **join)
@@ -148,7 +148,7 @@ check_sides(const char *what, const Sides &sides, double share = 0.01)
 	tap::ok(true, "%s, %u x %u, d = %u", what, sides.a->n, sides.last().n, sides.a->d);
 }
 
-/* Rows that are lent, which every device has, and panels, whose rows they divide. */
+/* Tests registered rows, which all devices hold, and panels, which are partitioned. */
 void
 check_ways_in()
 {
@@ -173,7 +173,7 @@ check_ways_in()
 
 				tap::ok(right && outcome.was_full == panels && outcome.lent == lend,
 						"%s, %s, %u panels: %s", mode.name,
-						lend ? "lent" : "staged", outcome.stats.panels,
+						lend ? "registered" : "staged", outcome.stats.panels,
 						why.c_str());
 			}
 		}
@@ -182,8 +182,8 @@ check_ways_in()
 }
 
 /*
- * A few short rows at a time, an odd number: from samples of two sets all devices find the
- * same form, and share each join.
+ * Memory suffices for an odd number of projected rows at a time.  From samples of two sets, all
+ * devices must compute the same encoding, and all take part in each join.
  */
 void
 check_orders(uint32_t n)
@@ -191,25 +191,25 @@ check_orders(uint32_t n)
 	Rows		rows = clustered_rows(n, 100, 20, 0.3f, 5);
 	PanelProblem problem = problem_of(3.7, modes[6]);
 	size_t		limit = little_memory(modes[6], rows.n, rows.d);
-	size_t		step = 64 * fasted::kMostWidth * sizeof(float); /* of memory, for a short row more at a time */
+	size_t		step = 64 * fasted::kMostWidth * sizeof(float); /* bytes for one more row */
 
 	limit += limit / step % 2 == 0 ? step : 0;
 	problem.problem.output = FASTED_OUTPUT_COUNT;
 	problem.options.device_memory_limit = limit;
 	copies = 0;
 	Outcome		outcome = run_group(rows, problem);
-	bool		alike = copies == 0;	/* all devices had each panel */
+	bool		alike = copies == 0;	/* all devices held each panel */
 
 	problem.options.device_memory_limit = 0;
 	Outcome		whole = run_group(rows, problem);
 
 	tap::ok(outcome.status == FASTED_OK && outcome.was_full && alike
 			&& outcome.stats.pairs == whole.stats.pairs && whole.stats.pairs > 1000,
-			"short rows, %u panels: all devices have rows in the same order, %llu pairs",
+			"projected rows, %u panels: same row order on all devices, %llu pairs",
 			outcome.stats.panels, (unsigned long long) outcome.stats.pairs);
 }
 
-/* The second device fails at one look after the other. */
+/* The second device fails in different polls. */
 void
 check_failures(bool panels)
 {
@@ -250,11 +250,11 @@ check_failures(bool panels)
 		}
 	}
 	tap::ok(right && divided == panels && failed > 5 && whole.pairs.size() > 10000,
-			"a device fails, %u panels: so does the join, and no pair was doubled (%d times, %zu pairs)",
+			"join fails with a device, %u panels, no duplicate pairs (%d times, %zu pairs)",
 			whole.stats.panels, failed, whole.pairs.size());
 }
 
-/* k of each row, and how many there are. */
+/* The lists of k neighbors of each row, and their lengths. */
 struct Lists
 {
 	std::vector<FastedNeighbor> neighbors;
@@ -287,7 +287,7 @@ lists_by_oracle(const Sides &sides, double eps, uint32_t k)
 	return lists;
 }
 
-/* Those of the engine: what is wrong with them, or nothing. */
+/* Compares the engine's lists with the expected ones; returns the error, or "". */
 std::string
 wrong_lists(const Sides &sides, PanelProblem problem, const Lists &expected, FastedStats *stats,
 			int fail_at = 0)
@@ -331,13 +331,13 @@ wrong_lists(const Sides &sides, PanelProblem problem, const Lists &expected, Fas
 	if (FASTED_FAILED(status))
 		why = panel_join_last_error(tested_engine, join);
 	else if (seen != sides.a->n)
-		why = std::to_string(seen) + " lists came";
+		why = std::to_string(seen) + " lists were returned";
 	panel_join_stats(join, stats);
 	panel_join_close(join);
 	return why;
 }
 
-/* The nearest rows, of lists that devices merge and of longer ones, with all rows and in panels. */
+/* Neighbor lists that devices merge and longer ones, with all rows and in panels. */
 void
 check_nearest(const char *what, const Sides &sides, double eps)
 {
@@ -349,7 +349,7 @@ check_nearest(const char *what, const Sides &sides, double eps)
 		{
 			for (bool panels : {false, true})
 			{
-				/* panels of little memory take long */
+				/* small panels take long */
 				if (panels && (k == 1 || k == 100 || mode.kernel != nullptr))
 					continue;
 
@@ -366,7 +366,7 @@ check_nearest(const char *what, const Sides &sides, double eps)
 
 				if (!why.empty() || (k == 1100 && added > 0))
 				{
-					tap::ok(false, "nearest rows, %s, k = %u, %s, %u panels, %s: %s", what, k,
+					tap::ok(false, "nearest neighbors, %s, k = %u, %s, %u panels, %s: %s", what, k,
 							mode.name, stats.panels, stats.device, why.c_str());
 					return;
 				}
@@ -376,11 +376,11 @@ check_nearest(const char *what, const Sides &sides, double eps)
 			}
 		}
 	}
-	tap::ok(true, "nearest rows, %s, %u x %u, d = %u", what, sides.a->n, sides.last().n,
+	tap::ok(true, "nearest neighbors, %s, %u x %u, d = %u", what, sides.a->n, sides.last().n,
 			sides.a->d);
 }
 
-/* Of rows of which many are equal. */
+/* Makes rows with many duplicates. */
 Rows
 repeated_rows(uint32_t n, uint32_t d, uint32_t distinct)
 {
@@ -392,7 +392,7 @@ repeated_rows(uint32_t n, uint32_t d, uint32_t distinct)
 	return rows;
 }
 
-/* The second device fails at one look after the other: lists are right, or the join fails. */
+/* The second device fails in different polls: lists are right, or the join fails. */
 void
 check_nearest_failures(bool panels)
 {
@@ -417,7 +417,7 @@ check_nearest_failures(bool panels)
 			why.clear();
 		}
 	}
-	tap::ok(why.empty() && failed > 2, "nearest rows, %u panels: a device fails (%d times): %s",
+	tap::ok(why.empty() && failed > 2, "nearest neighbors, %u panels: a device fails (%d times) %s",
 			stats.panels, failed, why.c_str());
 }
 
@@ -432,10 +432,10 @@ check_shares()
 
 	tap::ok(outcome.status == FASTED_OK && strstr(outcome.stats.device, "not used") == nullptr
 			&& strstr(outcome.stats.device, "%") != nullptr, "%s: %s",
-			one_device ? "one GPU as two" : "several GPUs", outcome.stats.device);
+			one_device ? "one GPU used as two" : "several GPUs", outcome.stats.device);
 }
 
-/* What fasted_info() shows of the first GPU; there is no GPU of a negative ordinal. */
+/* The description of the first GPU in fasted_info(); negative numbers are rejected. */
 void
 check_description()
 {
@@ -475,7 +475,7 @@ main(int argc, char **argv)
 	check_nearest("one set", clustered, INFINITY);
 	check_nearest("one set within eps", clustered, 1.4);
 	check_nearest("two sets", Sides(clustered, others), INFINITY);
-	check_nearest("few rows and many", Sides(few, clustered), INFINITY);
+	check_nearest("few and many rows", Sides(few, clustered), INFINITY);
 	check_nearest("equal rows", repeated, INFINITY);
 	check_nearest_failures(false);
 	check_nearest_failures(true);

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * engine_test.cu
- *	  The CUDA engine against a slow oracle, bit for bit.
+ *	  The CUDA engine, compared bit for bit with a slow oracle.
  *
- *	engine_test				all of it
- *	engine_test --kernel K	all of it, by the modes of this kernel (cases.h)
- *	engine_test --dense		joins of which every pair is one
+ *	engine_test				all tests
+ *	engine_test --kernel K	all tests, for the modes of this kernel (cases.h)
+ *	engine_test --dense		joins in which all pairs are within eps
  *	engine_test --small		a subset for compute-sanitizer
- *	engine_test --lost		for mutants: succeeds if pairs get lost
- *	engine_test --lost-fp64	the same of the FP64 filter alone
+ *	engine_test --lost		for mutants: succeeds if pairs are lost
+ *	engine_test --lost-fp64	the same for the FP64 filter only
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +26,7 @@ left_out(const Mode &mode)
 		&& (mode.kernel == nullptr || strcmp(mode.kernel, only_kernel) != 0);
 }
 
-/* One set of rows with every mode and several eps. */
+/* Tests one set of rows with every mode and several eps. */
 bool
 check_rows(const char *what, const Rows &rows, double share = 0.01)
 {
@@ -96,7 +96,7 @@ test_kinds()
 
 	for (float &v : near.values)
 		v = normal.bits() % 50 == 0 ? std::nextafterf(v, 10.0f) : v;
-	check_rows("copies a bit apart", near);
+	check_rows("copies that differ in one bit", near);
 
 	Rows		same(n, d);
 
@@ -105,14 +105,14 @@ test_kinds()
 	check_rows("all equal", same);
 	check_rows("zeros", Rows(n, d));
 	check_rows("around 1e4", scaled(1.0f, 1e4f));
-	check_rows("around 1e6, a little apart", scaled(0.5f, 1e6f));
+	check_rows("around 1e6, small differences", scaled(0.5f, 1e6f));
 	check_rows("1e6", scaled(1e6f, 0));
 	check_rows("1e30", scaled(1e30f, 0));
 	check_rows("3e38", scaled(6e37f, 0));
 	check_rows("1e-30", scaled(1e-30f, 0));
 	check_rows("subnormal", scaled(1e-42f, 0));
 
-	/* no centre is near, and differences are the last bits of the coordinates */
+	/* no centre is close, and differences are in the last bits of the coordinates */
 	Rows		far = scaled(0.5f, 0);
 
 	for (uint32_t i = 0; i < n; i++)
@@ -120,14 +120,14 @@ test_kinds()
 		for (uint32_t k = 0; k < d; k++)
 			far.row(i)[k] += i % 2 ? 1e6f : -1e6f;
 	}
-	check_rows("around 1e6 and -1e6, a little apart", far);
+	check_rows("around 1e6 and -1e6, small differences", far);
 	for (uint32_t i = 0; i < n; i++)
 	{
 		for (uint32_t k = 0; k < d; k++)
 			far.row(i)[k] = normal.bits() % 50 == 0 ? std::nextafterf(far.row(i % 38)[k], 0.0f)
 				: far.row(i % 38)[k];
 	}
-	check_rows("copies a bit apart, around 1e6 and -1e6", far);
+	check_rows("copies that differ in one bit, around 1e6 and -1e6", far);
 
 	Rows		integers(n, d);
 
@@ -170,9 +170,8 @@ test_kinds()
 }
 
 /*
- * Pairs that sit on the bound: coordinates that FP16 holds exactly about a
- * centre that is exactly zero, so that rho is nothing, norms a thousand times
- * the distance, and eps the very distance of the pairs.
+ * Pairs exactly on the bound.  FP16 represents the coordinates exactly, and the centre is zero, so
+ * that rho is zero.  Norms are a thousand times the distance, and eps is exactly the distance.
  */
 Rows
 border_rows(uint32_t n, uint32_t d)
@@ -231,12 +230,12 @@ test_border(bool lost)
 		}
 	}
 	if (lost)
-		tap::ok(!all, "without a term of the bound, pairs get lost");
+		tap::ok(!all, "pairs are lost without a term of the bound");
 }
 
 /*
- * Vectors of length 1 and their opposites about a centre whose coordinates have bits
- * below theirs, so that FP32 rounds every difference.
+ * Vectors of length 1 and their opposites about a centre with lower bits than theirs, so that
+ * FP32 rounds every difference.
  */
 Rows
 rows_about_centre(uint32_t n, uint32_t d)
@@ -267,9 +266,9 @@ rows_about_centre(uint32_t n, uint32_t d)
 }
 
 /*
- * What FP32 takes from rows is most of FP64's bound.  The rounding of thresholds hides
- * it, but not where they are about zero: of rows at a right angle.  Each eps is the
- * very distance of such a pair.
+ * Rounding rows to FP32 is most of the FP64 filter's error bound.  The rounding of thresholds hides
+ * it, except for thresholds near zero, which rows at right angles have.  Each eps is exactly the
+ * distance of such a pair.
  */
 void
 test_right_angles(bool lost)
@@ -294,7 +293,7 @@ test_right_angles(bool lost)
 			"%u of %u joins are wrong %s", wrong, joins, why.c_str());
 }
 
-/* The smallest candidate buffer: voided and redone all the time. */
+/* The smallest candidate buffer: work is discarded and redone often. */
 void
 test_redo(uint32_t n)
 {
@@ -324,7 +323,7 @@ test_redo(uint32_t n)
 	}
 }
 
-/* Bytes about a middle, with a few at either end: -128 when it is subtracted. */
+/* Bytes around a mean, with a few extreme ones: up to -128 after subtraction. */
 Rows
 rows_of_bytes(uint32_t n, uint32_t d, double spread, uint64_t seed)
 {
@@ -354,7 +353,7 @@ rows_with_long_ones(uint32_t n, uint32_t d, uint32_t seed)
 }
 
 /*
- * Thresholds among the rows' numbers, where most fit; else all of them stay outside.
+ * Thresholds are stored in the rows if most of them fit, otherwise all of them outside.
  */
 void
 test_folded()
@@ -397,7 +396,7 @@ test_folded()
 	}
 }
 
-/* Every pair is near, so that all tiles that are under way are done again and again. */
+/* Every pair is within eps, so that all running tiles are redone repeatedly. */
 void
 test_dense()
 {
@@ -428,13 +427,13 @@ test_dense()
 	}
 }
 
-/* Less device memory than the rows need: panels. */
+/* Limits device memory, so that panels are needed. */
 void
 test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
 {
 	Rows		rows = normal_rows(n, d, 31);
 
-	/* the first outer panel's form was found for rows a million times smaller */
+	/* the first outer panel's encoding was computed for rows a million times smaller */
 	for (uint32_t i = n / 2; later_panels_larger && i < n; i++)
 	{
 		for (uint32_t k = 0; k < d; k++)
@@ -467,11 +466,11 @@ test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
 		}
 		tuning.staging_rows = 0;
 		tap::ok(good && panels >= 2, "%u panels, n = %u, d = %u, %s%s %s", panels, n, d,
-				mode.name, later_panels_larger ? ", later ones larger" : "", why.c_str());
+				mode.name, later_panels_larger ? ", larger rows in later panels" : "", why.c_str());
 	}
 }
 
-/* Does the engine take memory for so many rows?  All ends at once, while it is lent. */
+/* Returns whether the engine registers memory; closes the context without withdrawing it. */
 bool
 lends(Rows &rows, uint64_t expected_rows)
 {
@@ -494,7 +493,7 @@ lends(Rows &rows, uint64_t expected_rows)
 	return lent;
 }
 
-/* Rows that the engine takes from where they lie. */
+/* Rows that the engine reads from registered memory. */
 void
 test_lent()
 {
@@ -503,12 +502,12 @@ test_lent()
 	Rows		rows = normal_rows(2000, 100, 51);
 	size_t		taken;
 
-	tap::ok(!lends(rows, rows.n), "few rows are staged");
-	tap::ok(lends(rows, 1 << 20) && lends(rows, 1 << 20), "many are taken from lent memory");
+	tap::ok(!lends(rows, rows.n), "memory for few rows is not registered");
+	tap::ok(lends(rows, 1 << 20) && lends(rows, 1 << 20), "memory for many rows is registered");
 	tuning.always_lend = true;
-	tap::ok(run_join(rows, problem).lent, "as the next ones");
+	tap::ok(run_join(rows, problem).lent, "rows are read from registered memory");
 	for (uint32_t d : {1, 17, 960})
-		check_rows("lent", normal_rows(3001, d, d), 0.003);
+		check_rows("registered", normal_rows(3001, d, d), 0.003);
 	test_panels(1300, 100, false);
 	tuning.always_lend = false;
 
@@ -516,12 +515,12 @@ test_lent()
 	problem.sides = 1;
 	panel_join_open(fasted_engine(), &problem, &join);
 	tap::ok(panel_join_put(join, 0, rows.row(0), 1, &taken) == FASTED_INTERNAL,
-			"rows are put that were not lent: %s", panel_join_last_error(fasted_engine(), join));
+			"put without registered memory: %s", panel_join_last_error(fasted_engine(), join));
 	panel_join_withdraw(join, 0);
 	panel_join_close(join);
 }
 
-/* The paper's own result: near the truth, and an error beyond FP16. */
+/* The approximate result of the FaSTED paper: a small error, and values out of FP16's range. */
 void
 test_approximate()
 {
@@ -562,7 +561,7 @@ test_approximate()
 		problem.problem.eps = INFINITY;
 		outcome = run_join(rows, problem);
 		tap::ok(outcome.pairs.size() == (size_t) rows.n * (rows.n - 1) / 2,
-				"approximate, %s: all pairs within infinity", mode.name);
+				"approximate, %s: all pairs with infinite eps", mode.name);
 
 		Rows		large = rows;
 
@@ -583,7 +582,7 @@ main(int argc, char **argv)
 
 	if (fasted_engine()->probe(nullptr, reason, sizeof(reason)) != FASTED_OK)
 	{
-		tap::ok(false, "a GPU answers: %s", reason);
+		tap::ok(false, "a GPU is available: %s", reason);
 		return tap::done();
 	}
 	if (mode == "--lost")
@@ -598,14 +597,14 @@ main(int argc, char **argv)
 		test_shapes(true);
 		test_redo(130);
 		tuning.always_lend = true;
-		check_rows("lent", normal_rows(130, 100, 50), 0.003);
+		check_rows("registered", normal_rows(130, 100, 50), 0.003);
 		tuning.always_lend = false;
 	}
 	else
 	{
 		if (mode == "--kernel" && argc > 2)
 			only_kernel = argv[2];
-		/* in two parts, which may run beside each other */
+		/* in two parts, which may run in parallel */
 		if (mode != "--shapes")
 		{
 			test_folded();

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Builds, tests and measures on a machine with a GPU, in one go.
+# Builds, tests and runs benchmarks on a machine with a GPU.
 #
 #	test/cuda/gpu.sh [check] [mutation] [sanitizer] [large] [bench] ...
 #
-# gpu.log and kernel.json go to $OUT (default: test/cuda/build); the end of each
-# step's log is printed.  Fails if a step fails, after all of them.
+# gpu.log and kernel.json are written to $OUT (default: test/cuda/build); the end of each step's
+# log is printed.  All steps are run; the exit status is nonzero if one fails.
 
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-$PWD/test/cuda/build}

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * groups_test.cu
- *	  Joins in which only rows of one group meet, against a slow oracle, bit for bit.
+ *	  Joins within partitions, compared bit for bit with a slow oracle.
  *
- *	groups_test				all of it
+ *	groups_test				all tests
  *	groups_test --small		a subset for compute-sanitizer
  *
  *-------------------------------------------------------------------------
@@ -13,7 +13,7 @@
 namespace
 {
 
-/* Rows of a group on either side, and rows of none behind it. */
+/* Rows of a partition on both sides, and rows without a partition after it. */
 struct Size
 {
 	uint32_t	a;
@@ -38,7 +38,7 @@ struct Layout
 	}
 };
 
-/* Of one relation with itself. */
+/* Partition sizes of a self-join. */
 std::vector<Size>
 alike(const std::vector<uint32_t> &sizes, uint32_t gap = 0)
 {
@@ -49,7 +49,7 @@ alike(const std::vector<uint32_t> &sizes, uint32_t gap = 0)
 	return all;
 }
 
-/* Distances of rows that do not meet are no numbers. */
+/* Distances of rows in different partitions are NaN. */
 std::vector<double>
 group_distances(const Sides &sides, const Layout &layout)
 {
@@ -84,7 +84,7 @@ grouped(double eps, const Mode &mode, const Layout &layout)
 	return problem;
 }
 
-/* Every mode, and eps to the last bit; limit_rows: memory for so many rows, if not zero. */
+/* Tests every mode with exact eps; limit_rows: memory for so many rows, unless zero. */
 void
 check_groups(const char *what, const Sides &sides, const Layout &layout, double share = 0.02,
 			 uint32_t limit_rows = 0)
@@ -147,23 +147,23 @@ test_sizes()
 	std::vector<Size> apart;
 	std::vector<uint32_t> tiny(700, 3);
 
-	check_self("one relation", alike(odd_sizes), 37);
-	check_self("one relation, rows of no group between", alike(odd_sizes, 70), 64);
-	check_self("one group", alike({1500}), 20);
-	check_self("no group of two rows", alike({1, 0, 1, 1}, 99), 20);
+	check_self("one set", alike(odd_sizes), 37);
+	check_self("one set, gaps between partitions", alike(odd_sizes, 70), 64);
+	check_self("one partition", alike({1500}), 20);
+	check_self("no partition of two rows", alike({1, 0, 1, 1}, 99), 20);
 	tiny.insert(tiny.begin() + 300, 1700);
-	check_self("a giant and many tiny", alike(tiny), 24);
-	check_two("two relations, groups alike", alike(odd_sizes), 100);
+	check_self("one large and many small", alike(tiny), 24);
+	check_two("two sets, equal sizes", alike(odd_sizes), 100);
 	for (size_t i = 0; i < odd_sizes.size(); i++)
 		apart.push_back({odd_sizes[i], odd_sizes[odd_sizes.size() - 1 - i], (uint32_t) i * 9,
 			(uint32_t) (i * 31 % 40)});
-	check_two("two relations, sizes apart", apart, 48);
-	check_two("groups on one side only", {{500, 0}, {0, 300}, {40, 50}, {300, 0}, {0, 900}}, 30);
-	check_two("no row of one group", {{500, 0}, {0, 700}}, 30);
-	check_two("a giant of one side", {{1, 2000}, {1, 3}, {2, 100, 900}}, 960);
+	check_two("two sets, different sizes", apart, 48);
+	check_two("some on one side only", {{500, 0}, {0, 300}, {40, 50}, {300, 0}, {0, 900}}, 30);
+	check_two("no common partition", {{500, 0}, {0, 700}}, 30);
+	check_two("large on one side", {{1, 2000}, {1, 3}, {2, 100, 900}}, 960);
 }
 
-/* The same rows in every group: those of others must not be found. */
+/* The same rows in every partition: pairs of different partitions must not be returned. */
 void
 test_copies()
 {
@@ -173,8 +173,8 @@ test_copies()
 
 	for (uint32_t i = 0; i < rows.n; i++)
 		memcpy(rows.row(i), some.row(i % 41), 50 * sizeof(float));
-	check_groups("copies in all groups", rows, layout);
-	check_groups("copies in all groups of both", {rows, rows}, layout);
+	check_groups("copies in all partitions", rows, layout);
+	check_groups("two sets, copies in all partitions", {rows, rows}, layout);
 	tuning.candidates = fasted::kMostAtOnce;
 	check_groups("copies, tiny buffers", rows, layout);
 	tuning.candidates = 0;
@@ -190,12 +190,12 @@ test_panels()
 	Rows		b = normal_rows(two.rows[1], 64, 33);
 
 	tuning.staging_rows = 100;
-	check_groups("panels of one", rows, layout, 0.02, rows.n);
-	check_groups("panels of two", {a, b}, two, 0.02, std::min(a.n, b.n));
+	check_groups("panels of one set", rows, layout, 0.02, rows.n);
+	check_groups("panels of two sets", {a, b}, two, 0.02, std::min(a.n, b.n));
 	tuning.staging_rows = 0;
 }
 
-/* Together they are the whole, apart from one another. */
+/* Slices together have all pairs, and no pair twice. */
 void
 test_slices()
 {
@@ -210,7 +210,7 @@ test_slices()
 		bool		good = true;
 		std::string why;
 
-		/* the second and the third together */
+		/* the second and the third slice together */
 		for (uint32_t slice : {0, 1, 3, 4})
 		{
 			PanelProblem problem = grouped(eps, mode, layout);
@@ -229,7 +229,7 @@ test_slices()
 	}
 }
 
-/* The paper's own result has pairs of groups only, and about as many as there are. */
+/* The approximate result only has pairs within partitions, about as many as exact. */
 void
 test_approximate()
 {
@@ -264,7 +264,7 @@ test_approximate()
 	}
 }
 
-/* The same sets with other groups, and without; then groups out of order. */
+/* Joins one set with different partitions, without them, and with descending ones. */
 void
 test_again()
 {
@@ -313,7 +313,7 @@ test_again()
 		outcome.status = tested_engine->join_open(context, &problem, set, set, &join);
 		if (turn == 3)
 		{
-			tap::ok(outcome.status == FASTED_INTERNAL, "groups out of order are refused");
+			tap::ok(outcome.status == FASTED_INTERNAL, "descending partitions are rejected");
 			break;
 		}
 		while (outcome.status == FASTED_OK || outcome.status == FASTED_AGAIN)
@@ -324,7 +324,7 @@ test_again()
 		}
 		tested_engine->join_close(join);
 		good &= same_as_oracle(rows, distances[turn], eps, outcome, &why);
-		tap::ok(good, "one set again, groups %d: %zu pairs %s", turn, outcome.pairs.size(),
+		tap::ok(good, "one set again, partitions %d: %zu pairs %s", turn, outcome.pairs.size(),
 				why.c_str());
 	}
 	tested_engine->close(context);
@@ -341,8 +341,8 @@ main(int argc, char **argv)
 	{
 		test_again();
 		few_eps = true;
-		check_self("one relation", alike({3, 100, 1, 130, 40}, 9), 33);
-		check_two("two relations", {{40, 90, 3, 0}, {0, 30}, {130, 1}, {20, 150}}, 20);
+		check_self("one set", alike({3, 100, 1, 130, 40}, 9), 33);
+		check_two("two sets", {{40, 90, 3, 0}, {0, 30}, {130, 1}, {20, 150}}, 20);
 		return tap::done();
 	}
 	test_again();

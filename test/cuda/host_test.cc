@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * host_test.cc
- *	  The parts of the CUDA engine that are plain arithmetic, without a GPU.
+ *	  Parts of the CUDA engine that need no GPU.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,7 @@
 
 using namespace fasted;
 
-/* Every pair that a join wants lies in exactly one located tile. */
+/* Checks that every pair of a join is in exactly one located tile. */
 static bool
 covers(uint32_t rows_a, uint32_t rows_b, uint32_t tile_m, uint32_t tile_n,
 	   bool triangle, bool squares, bool down = false)
@@ -38,7 +38,7 @@ covers(uint32_t rows_a, uint32_t rows_b, uint32_t tile_m, uint32_t tile_n,
 		if (!order.locate(item, &m, &n))
 			continue;
 		if (!tiles.insert({m, n}).second)
-			return false;		/* twice */
+			return false;		/* located twice */
 	}
 	if (tiles.size() != order.tiles())
 		return false;
@@ -46,7 +46,7 @@ covers(uint32_t rows_a, uint32_t rows_b, uint32_t tile_m, uint32_t tile_n,
 	{
 		for (uint32_t n = 0; n < order.tiles_n(); n++)
 		{
-			/* the pair nearest to the diagonal's far side */
+			/* the pair that is farthest above the diagonal */
 			uint64_t	row = (uint64_t) m * tile_m;
 			uint64_t	column = (uint64_t) (n + 1) * tile_n - 1;
 			bool		wanted = !triangle || row < column;
@@ -58,7 +58,7 @@ covers(uint32_t rows_a, uint32_t rows_b, uint32_t tile_m, uint32_t tile_n,
 	return true;
 }
 
-/* Every pair that a join wants lies in one tile of one run. */
+/* Checks that every pair of a join is in one tile of one run. */
 static bool
 covered_by_runs(uint32_t rows_a, uint32_t rows_b, const TileOrder &order)
 {
@@ -93,7 +93,7 @@ covered_by_runs(uint32_t rows_a, uint32_t rows_b, const TileOrder &order)
 			bool		wanted = !order.triangle
 				|| m * order.tile_m < std::min<uint64_t>((n + 1) * wgmma::kTileN, rows_b) - 1;
 
-			/* a tile without a pair may be there, one with a pair must */
+			/* tiles without pairs are optional, those with pairs are not */
 			if (wanted && !seen[m * tiles_n + n])
 				return false;
 		}
@@ -101,7 +101,7 @@ covered_by_runs(uint32_t rows_a, uint32_t rows_b, const TileOrder &order)
 	return true;
 }
 
-/* Do squares go down the columns, the first columns first? */
+/* Checks that squares go down the columns, from the first column on. */
 static bool
 goes_down(uint32_t rows_a, uint32_t rows_b)
 {
@@ -144,9 +144,9 @@ test_order()
 			}
 		}
 	}
-	tap::ok(good, "every wanted tile is located once, no other one");
+	tap::ok(good, "every tile with pairs is located once, and no other tile");
 	tap::ok(goes_down(5000, 3000) && goes_down(300, 9000) && goes_down(9000, 300),
-			"squares go down the columns where that is asked for");
+			"squares go down the columns if requested");
 
 	good = true;
 	for (uint32_t side : {1024u, 2048u, 4096u})
@@ -163,9 +163,9 @@ test_order()
 			}
 		}
 	}
-	tap::ok(good, "runs of tiles hold every pair once, and whole tiles none that is not asked for");
+	tap::ok(good, "runs have every pair once; whole tiles have no other pairs");
 
-	/* Far out, where the root of a double is off. */
+	/* Large numbers, where the square root of a double is inexact. */
 	std::mt19937_64 random(1);
 
 	good = true;
@@ -192,7 +192,7 @@ test_order()
 	}
 	tap::ok(good, "squares of the triangle are numbered without gaps up to 2^42");
 
-	/* Neighbouring items share operands. */
+	/* Consecutive tiles share operands. */
 	TileOrder	order = {100000, 100000, 128, 128, true, true};
 	std::set<uint32_t> touched;
 
@@ -212,8 +212,8 @@ test_order()
 }
 
 /*
- * Rounds in which tiles are voided at random, by the device's rules: every
- * piece of work must be done exactly once in the end.
+ * Rounds in which tiles are discarded at random, by the device's rules.  In the end, all work must
+ * have been done exactly once.
  */
 static void
 test_queue()
@@ -225,7 +225,7 @@ test_queue()
 	for (int run = 0; run < 200; run++)
 	{
 		uint64_t	total = random() % 500;
-		uint64_t	begin = random() % 3 * 1000;	/* a slice of more items */
+		uint64_t	begin = random() % 3 * 1000;	/* a slice of more tiles */
 		uint32_t	blocks = 1 + random() % 8;
 		WorkState	state = first_state(begin, begin + total, 1 + random() % 100);
 		std::vector<Work> lists[2];
@@ -236,12 +236,12 @@ test_queue()
 		while (!finished && rounds++ < 100000)
 		{
 			std::vector<Work> voided;
-			uint32_t	room = 1 + random() % 60;	/* warp tiles that fit */
+			uint32_t	room = 1 + random() % 60;	/* capacity in warp tiles */
 			uint32_t	after_stop = 0;
 
 			while (state.stop == 0 || after_stop < blocks)
 			{
-				/* blocks that have not seen "stop" yet */
+				/* counts blocks that have not yet seen "stop" */
 				after_stop += state.stop;
 
 				unsigned long long taken = state.taken++;
@@ -290,33 +290,33 @@ test_queue()
 			good &= entry.second == 1 && entry.first.first >= begin
 				&& entry.first.first < begin + total;
 	}
-	tap::ok(good, "voided work is done again, all other work once");
-	tap::ok(bounded, "the list of voided work stays short");
+	tap::ok(good, "discarded work is redone, and no other work");
+	tap::ok(bounded, "the list of discarded work remains short");
 }
 
-constexpr uint32_t kColumns = 16;	/* of a run */
-constexpr uint32_t kParts = 64; /* warps' tiles of a column */
+constexpr uint32_t kColumns = 16;	/* columns per run */
+constexpr uint32_t kParts = 64; /* warp tiles per column */
 
-/* A multiprocessor that takes runs of columns, and sends these ahead of its warps. */
+/* A multiprocessor that takes runs of columns, and loads columns ahead of its warps. */
 struct Multiprocessor
 {
-	std::deque<Work> ring;		/* columns; resume is their number */
-	uint32_t	part = 0;		/* of the first one there */
+	std::deque<Work> ring;		/* loaded columns; resume is the column number */
+	uint32_t	part = 0;		/* next warp tile of the first column in the ring */
 	Work		asked = {};
 	bool		has_asked = false;
 	Work		run = {};
-	uint32_t	end = 0;		/* run.resume is the next one to be sent */
-	uint32_t	late = 0;		/* columns that are sent after "stop" */
+	uint32_t	end = 0;		/* run.resume is the next column to load */
+	uint32_t	late = 0;		/* columns loaded after "stop" */
 	bool		over = false;
 };
 
-/* One round of several of them, at random; what has to be done again. */
+/* A random round of several multiprocessors, and the work to be redone. */
 struct RunsRound
 {
 	WorkState  &state;
 	const std::vector<Work> &list;
 	uint32_t	ring;
-	uint32_t	room;			/* warps' tiles that fit */
+	uint32_t	room;			/* capacity in warp tiles */
 	std::map<std::array<uint64_t, 3>, int> &done;
 	std::vector<Work> voided = {};
 
@@ -338,7 +338,7 @@ struct RunsRound
 				: Work{state.fresh_first + (number - state.again), kAllWarps, 0};
 	}
 
-	/* Two columns are sent before "stop" is seen. */
+	/* Two columns are loaded before "stop" is seen. */
 	void
 	send(Multiprocessor &m)
 	{
@@ -412,7 +412,7 @@ struct RunsRound
 	}
 };
 
-/* Dense joins: of runs, which are many warps' tiles, most are done again and again. */
+/* Dense joins: most runs have many warp tiles that are redone repeatedly. */
 static void
 test_runs()
 {
@@ -457,11 +457,11 @@ test_runs()
 		for (const auto &entry : done)
 			good &= entry.second == 1;
 	}
-	tap::ok(good, "runs that are voided again and again: each tile of a warp is done once");
-	tap::ok(longest <= kParts, "the list has %zu entries at most for each column that is under way", longest);
+	tap::ok(good, "runs that are discarded repeatedly: each warp tile is done once");
+	tap::ok(longest <= kParts, "the list has at most %zu entries per loaded column", longest);
 }
 
-/* A random division into groups, of one relation or of two. */
+/* Returns random partitions of one set or of two. */
 static std::vector<FastedRowGroup>
 random_groups(std::mt19937 &random, bool self, uint32_t rows[2])
 {
@@ -481,7 +481,7 @@ random_groups(std::mt19937 &random, bool self, uint32_t rows[2])
 	return groups;
 }
 
-/* Every pair of rows of one group lies in one tile of one run. */
+/* Checks that every pair within a partition is in one tile of one run. */
 static bool
 covered_in_groups(const std::vector<FastedRowGroup> &groups, const uint32_t rows[2],
 				  TileOrder order, bool runs, uint64_t *tiles)
@@ -560,12 +560,12 @@ test_groups()
 		good &= covered_in_groups(groups, rows, order, runs, &tiles);
 		all += (uint64_t) (rows[0] / order.tile_m + 1) * (rows[1] / (runs ? 256 : 128) + 1);
 	}
-	tap::ok(good, "every pair of rows of one group is in one tile");
+	tap::ok(good, "every pair within a partition is in one tile");
 	tap::ok(tiles < all / 3, "%llu tiles of %llu", (unsigned long long) tiles,
 			(unsigned long long) all);
 }
 
-/* There is room for so many, and no row more, be that an odd number or not. */
+/* Samples do not exceed the capacity, whether it is even or odd. */
 static void
 test_samples()
 {
@@ -589,7 +589,7 @@ test_samples()
 			}
 		}
 	}
-	tap::ok(right, "samples of one set and of two, no larger than asked for");
+	tap::ok(right, "samples of one set and of two do not exceed the capacity");
 }
 
 int

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * instruction_test.cu
- *	  What the proof of the bound takes for granted of mma.sync, on this GPU.
+ *	  Properties of mma.sync on this GPU that the proof of the error bound assumes.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 constexpr double kStepError = 44.0 / 16777216.0;	/* as in cuda/rows/quantise.cu */
 constexpr double kErrorFp64 = 4 * 0x1p-52;	/* likewise */
 
-/* One 16 x 8 tile over k dimensions: x is 16 x k, y is 8 x k. */
+/* Computes one 16 x 8 tile over k dimensions: x is 16 x k, y is 8 x k. */
 __global__ void
 products(const __half *x, const __half *y, int k, float *out)
 {
@@ -63,7 +63,7 @@ run(const std::vector<__half> &x, const std::vector<__half> &y, int k)
 	return out;
 }
 
-/* The same of 16 rows and 8 in FP32, whose products are summed in FP64; k dimensions. */
+/* The same for FP32 rows, whose products are summed in FP64. */
 __global__ void
 products_fp64(const float *x, const float *y, int k, double *out)
 {
@@ -107,7 +107,7 @@ run_fp64(const std::vector<float> &x, const std::vector<float> &y, int k)
 	return out;
 }
 
-/* The error of one product against kErrorFp64; the sum to compare with has 64 bits. */
+/* Error of one product relative to kErrorFp64; the reference sum has 64 bits. */
 static double
 error_fp64(const float *x, const float *y, int k, double product)
 {
@@ -147,7 +147,7 @@ test_fp64(std::mt19937 &random)
 		for (int i = 0; i < 128; i++)
 			worst = fmax(worst, error_fp64(&x[i / 8 * k], &y[i % 8 * k], k, out[i]));
 	}
-	tap::ok(worst <= 0.5, "accumulation in FP64 errs by %.3f of the bound at most", worst);
+	tap::ok(worst <= 0.5, "the FP64 accumulation error is at most %.3f of the bound", worst);
 }
 
 int
@@ -160,11 +160,11 @@ main()
 
 	if (cudaFree(nullptr) != cudaSuccess)
 	{
-		tap::ok(false, "a GPU answers");
+		tap::ok(false, "a GPU is available");
 		return tap::done();
 	}
 
-	/* Subnormal operands and products count in full. */
+	/* Subnormal operands and products are not flushed to zero. */
 	for (int e = -24; e <= -14; e++)
 	{
 		std::vector<__half> x(16 * 16, __float2half(0));
@@ -174,9 +174,9 @@ main()
 		y[2 * 16 + 5] = __float2half(ldexpf(1, -24));
 		subnormal &= run(x, y, 16)[3 * 8 + 2] == ldexpf(1, e - 24);
 	}
-	tap::ok(subnormal, "mma.sync honours FP16 subnormals");
+	tap::ok(subnormal, "mma.sync supports FP16 subnormals");
 
-	/* The accumulated error, against the bound of the proof. */
+	/* The accumulation error is within the bound of the proof. */
 	for (int trial = 0; trial < 300; trial++)
 	{
 		int			k = 16 << trial % 9;
@@ -213,7 +213,7 @@ main()
 			}
 		}
 	}
-	tap::ok(worst <= 0.5, "accumulation errs by %.3f of the bound at most", worst);
+	tap::ok(worst <= 0.5, "the accumulation error is at most %.3f of the bound", worst);
 	test_fp64(random);
 	return tap::done();
 }

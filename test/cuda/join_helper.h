@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * join_helper.h
- *	  A whole join, as the extension does it: panel_join.h over engine.h.
+ *	  Runs a whole join as the extension does, by panel_join.h and engine.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +20,7 @@
 
 extern "C" const FastedEngine *fasted_engine(void);
 
-/* The engine that is tested. */
+/* The engine under test. */
 inline const FastedEngine *tested_engine = fasted_engine();
 
 struct Outcome
@@ -32,10 +32,10 @@ struct Outcome
 	FastedStats stats = {};
 	bool		was_full = false;
 	bool		read_back_right = true;
-	bool		lent = false;	/* rows were put, where tuning.always_lend */
+	bool		lent = false;	/* rows were put from registered memory; see tuning.always_lend */
 };
 
-/* The rows of each side; one relation with itself if there is no b. */
+/* The rows of each side; a self-join if there is no b. */
 struct Sides
 {
 	const Rows *a;
@@ -48,7 +48,7 @@ struct Sides
 	const Rows &last() const { return side(count() - 1); }
 };
 
-/* Stages rows [first, first + count); FASTED_OK, FASTED_FULL or a failure. */
+/* Stages rows [first, first + count).  Returns FASTED_OK, FASTED_FULL or a failure. */
 inline FastedStatus
 stage_rows(PanelJoin *join, int side, const Rows &rows, uint64_t first, uint64_t count,
 		   uint64_t *staged)
@@ -63,7 +63,7 @@ stage_rows(PanelJoin *join, int side, const Rows &rows, uint64_t first, uint64_t
 		if (status != FASTED_OK)
 			return status;
 
-		/* not always all of it */
+		/* sometimes one row less than the capacity */
 		size_t		n = std::min<uint64_t>(count - *staged, capacity);
 
 		if (n > 3 && *staged % 5 == 1)
@@ -77,9 +77,9 @@ stage_rows(PanelJoin *join, int side, const Rows &rows, uint64_t first, uint64_t
 	return FASTED_OK;
 }
 
-constexpr uint64_t kMostPut = 300;	/* rows at a time */
+constexpr uint64_t kMostPut = 300;	/* rows per call */
 
-/* Puts rows from lent memory, which other rows come into then, or stages them, in turn. */
+/* Alternates between staging rows and putting them from registered memory, which is reused. */
 inline FastedStatus
 put_rows(PanelJoin *join, int side, const Rows &rows, std::vector<float> &lent, uint64_t *there)
 {
@@ -106,7 +106,7 @@ put_rows(PanelJoin *join, int side, const Rows &rows, std::vector<float> &lent, 
 	return status;
 }
 
-/* Brings in the rows of a side. */
+/* Loads the rows of a side. */
 inline FastedStatus
 fill_side(PanelJoin *join, int side, const Rows &rows, Outcome *outcome, uint64_t *staged)
 {
@@ -122,7 +122,7 @@ fill_side(PanelJoin *join, int side, const Rows &rows, Outcome *outcome, uint64_
 		: stage_rows(join, side, rows, 0, rows.n, staged);
 }
 
-/* Brings in all rows, or reads back those that were when it is full; then starts. */
+/* Loads all rows and starts; if memory is full, reads back the loaded ones first. */
 inline FastedStatus
 fill_and_start(PanelJoin *join, const Sides &sides, Outcome *outcome)
 {
@@ -146,7 +146,7 @@ fill_and_start(PanelJoin *join, const Sides &sides, Outcome *outcome)
 	return status == FASTED_OK ? panel_join_start(join, rows) : status;
 }
 
-/* "take": called with every batch; false stops the join early. */
+/* take is called with every batch, and returns false to stop the join. */
 template <class Take>
 inline Outcome
 run_join(const Sides &sides, PanelProblem problem, const Take &take)
@@ -203,7 +203,7 @@ run_join(const Sides &sides, const PanelProblem &problem)
 	return outcome;
 }
 
-/* Does each row have as many pairs counted as there are of it in the outcome? */
+/* Returns whether `counted` has the number of pairs of each row in `outcome`. */
 inline bool
 same_counts(const Sides &sides, const Outcome &counted, const Outcome &outcome)
 {
@@ -220,8 +220,8 @@ same_counts(const Sides &sides, const Outcome &counted, const Outcome &outcome)
 }
 
 /*
- * Does the engine count as many pairs as it handed out, in all and of each row, and
- * hand out none then?
+ * Checks that counting joins count all returned pairs, in total and for each row, and return no
+ * pairs.
  */
 inline bool
 counts_alike(const Sides &sides, PanelProblem problem, const Outcome &outcome, std::string *why)
@@ -237,7 +237,7 @@ counts_alike(const Sides &sides, PanelProblem problem, const Outcome &outcome, s
 		{
 			*why = std::to_string(counted.stats.pairs) + " pairs counted of "
 				+ std::to_string(outcome.pairs.size()) + ", " + std::to_string(counted.pairs.size())
-				+ " handed out meanwhile " + counted.error;
+				+ " returned by the counting join " + counted.error;
 			return false;
 		}
 		if (output == FASTED_OUTPUT_COUNTS && !same_counts(sides, counted, outcome))
@@ -249,7 +249,7 @@ counts_alike(const Sides &sides, PanelProblem problem, const Outcome &outcome, s
 	return true;
 }
 
-/* Is the result what the distances say, bit for bit?  "why" says what is not. */
+/* Compares the result with the distances bit for bit; "why" receives the first difference. */
 inline bool
 same_as_oracle(const Sides &sides, const std::vector<double> &distances, double eps,
 			   const Outcome &outcome, std::string *why)

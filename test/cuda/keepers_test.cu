@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * keepers_test.cu
- *	  Which rows are kept, against what all pairs say.
+ *	  Representatives, compared with those that all pairs determine.
  *
  *	keepers_test [--small]
  *
- * Whatever the engine leaves out, each row must come to the same keeper, at the same
- * distance; and where all pairs were there, one pair comes for each row that is not kept.
+ * The pairs that the engine omits must not change the representative of a row, or its distance.  If
+ * all rows are resident, one pair is returned for each row that is not a representative.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 namespace
 {
 
-/* By rank: the rank of the kept row that each one goes to, and how far that is. */
+/* By rank: the rank of each row's representative, and its distance. */
 struct Kept
 {
 	std::vector<uint32_t> keeper;
@@ -29,7 +29,7 @@ struct Kept
 	}
 };
 
-/* One row after the other, by the definition. */
+/* Visits the rows by rank, as the definition says. */
 Kept
 keep(uint32_t rows, const std::vector<FastedPair> &pairs, const std::vector<uint32_t> &ranks)
 {
@@ -78,7 +78,7 @@ some_ranks(uint32_t rows, int kind)
 	return ranks;
 }
 
-/* least: only what each dropped row needs may come. */
+/* least: the join must return only one pair for each represented row. */
 bool
 check(const char *what, const Rows &rows, PanelProblem problem, bool least)
 {
@@ -97,7 +97,7 @@ check(const char *what, const Rows &rows, PanelProblem problem, bool least)
 			|| some.stats.pairs != whole.pairs.size()
 			|| (least ? some.pairs.size() != expected.dropped : some.pairs.size() > whole.pairs.size()))
 		{
-			tap::ok(false, "%s, %u rows, ranks %d: %zu pairs of %zu came, %zu dropped, counted %llu, %s",
+			tap::ok(false, "%s, %u rows, ranks %d: %zu of %zu pairs, %zu represented, counted %llu, %s",
 					what, rows.n, kind, some.pairs.size(), whole.pairs.size(), expected.dropped,
 					(unsigned long long) some.stats.pairs, some.error.c_str());
 			return false;
@@ -130,7 +130,7 @@ check_room()
 	for (uint64_t room : {0, 1, 30000})
 	{
 		tuning.open_pairs = room;
-		check_rows("little room", rows, {1.9, 2.2, 2.6}, false);
+		check_rows("few open pairs", rows, {1.9, 2.2, 2.6}, false);
 	}
 	tuning.open_pairs = UINT64_MAX;
 	problem.options.device_memory_limit = little_memory(modes[5], rows.n, rows.d);
@@ -160,7 +160,7 @@ main(int argc, char **argv)
 		return tap::done();
 	for (uint32_t n : {0, 1, 2, 3, 33, 1001, 20003})
 		check_rows("clustered", clustered_rows(n, 33, n / 50 + 1, 0.1f, n + 1), {0.0, 0.8, 1.0});
-	check_rows("everything near", clustered_rows(1500, 12, 5, 0.1f, 2), {INFINITY});
+	check_rows("all pairs within eps", clustered_rows(1500, 12, 5, 0.1f, 2), {INFINITY});
 	for (int m = 0; m < 5; m++)
 		check_rows("clustered", clustered_rows(2001, 40, 40, 0.1f, 9), {0.8, 1.0}, true, m);
 	check_rows("all equal", Rows(1500, 7), {0.0, 1.0});

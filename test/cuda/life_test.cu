@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * life_test.cu
- *	  Joins that end early, run beside others, lack memory, or lose the device.
+ *	  Joins that end early, run in parallel, lack memory, or lose the device.
  *
- *	life_test				closed early, four at once, bad options, devices by name, a fork
- *	life_test --crowded		hardly any device memory left
+ *	life_test				early close, four joins in parallel, bad options, device lists, a fork
+ *	life_test --crowded		little free device memory
  *	life_test --fault		the device fails
- *	life_test --large		FP16 and FP64 filters against each other
+ *	life_test --large		compares all filters
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +32,7 @@ test_life()
 	size_t		free_after;
 	size_t		whole;
 
-	/* the first join loads the kernels, which stay */
+	/* the first join loads the kernels, which remain loaded */
 	run_join(normal_rows(300, 64, 50), problem);
 	cudaMemGetInfo(&free_before, &whole);
 	begin = std::chrono::steady_clock::now();
@@ -43,9 +43,9 @@ test_life()
 		std::chrono::steady_clock::now() - begin).count();
 
 	tap::ok(seconds < 2 && free_after == free_before,
-			"closed at the first pairs: %.0f ms, all device memory freed", seconds * 1e3);
+			"closed after the first pairs: %.0f ms, all device memory freed", seconds * 1e3);
 
-	/* Two joins at once. */
+	/* Four joins in parallel. */
 	Rows		some = normal_rows(900, 33, 52);
 	std::vector<double> distances = all_distances(some);
 	double		eps = interesting_eps(distances, 0.1)[1];
@@ -68,7 +68,7 @@ test_life()
 		});
 	for (auto &thread : threads)
 		thread.join();
-	tap::ok(good, "four joins at once");
+	tap::ok(good, "four joins in parallel");
 
 	PanelProblem tiny = {};
 	Outcome		outcome;
@@ -86,7 +86,7 @@ test_life()
 	tap::ok(outcome.status == FASTED_UNSUPPORTED, "int8, no recheck: %s", outcome.error.c_str());
 	unsupported.options.approximate = false;
 	outcome = run_join(Rows(2, 40000), unsupported);
-	tap::ok(outcome.status == FASTED_UNSUPPORTED, "int8, long rows: %s", outcome.error.c_str());
+	tap::ok(outcome.status == FASTED_UNSUPPORTED, "int8, large d: %s", outcome.error.c_str());
 
 	pid_t		child = fork();
 
@@ -101,10 +101,10 @@ test_life()
 	int			status = 1;
 
 	waitpid(child, &status, 0);
-	tap::ok(status == 0, "a forked process is told so");
+	tap::ok(status == 0, "a forked process gets an error");
 }
 
-/* As nvidia-smi -L writes it. */
+/* The UUID as nvidia-smi -L prints it. */
 std::string
 uuid_of(int device)
 {
@@ -122,7 +122,7 @@ uuid_of(int device)
 	return text;
 }
 
-/* Does a join with this list of devices run, and on that one? */
+/* Returns whether a join with this device list succeeds and uses that device. */
 bool
 join_runs_on(const std::string &names, int device, std::string *error)
 {
@@ -164,7 +164,7 @@ refuses(const std::string &names, const std::string &name)
 	Outcome		outcome = run_join(normal_rows(10, 3, 1), problem);
 
 	tap::ok(outcome.status == FASTED_UNKNOWN_DEVICE && outcome.error == reason,
-			"and no join begins");
+			"a join fails with the same message");
 }
 
 void
@@ -187,7 +187,7 @@ test_devices()
 	refuses("0, 998", "998");
 	refuses("GPU-00000000-1111-2222", "GPU-00000000-1111-2222");
 
-	/* On all of them at once, and then on each once more. */
+	/* On all devices in parallel, and then on each of them again. */
 	std::vector<std::thread> threads;
 	std::atomic<bool> good{true};
 
@@ -201,14 +201,14 @@ test_devices()
 		});
 	for (auto &thread : threads)
 		thread.join();
-	tap::ok(good, "two joins at once on each of %d devices", count);
+	tap::ok(good, "two joins in parallel on each of %d devices", count);
 	for (int device = 0; device < count; device++)
 		runs_on(std::to_string(device), device);
 }
 
 void	   *late_hog;
 
-/* Others take nearly all of the device's memory, when this one has begun. */
+/* Allocates nearly all of the device's memory after the context was opened. */
 FastedStatus
 open_and_crowd(const FastedOptions *options, FastedContext **context)
 {
@@ -221,7 +221,7 @@ open_and_crowd(const FastedOptions *options, FastedContext **context)
 	return status;
 }
 
-/* Others hold nearly all of the device's memory. */
+/* Another allocation holds nearly all of the device's memory. */
 void
 test_crowded()
 {
@@ -270,7 +270,7 @@ test_crowded()
 	Outcome		crowded_later = run_join(rows, problem);
 
 	tested_engine = fasted_engine();
-	as_alone(crowded_later, "144 MiB free, when it has begun");
+	as_alone(crowded_later, "144 MiB free after open");
 	cudaFree(late_hog);
 
 	cudaMemGetInfo(&available, &whole);
@@ -283,7 +283,7 @@ test_crowded()
 
 	Outcome		none = run_join(rows, problem);
 
-	tap::ok(none.status == FASTED_OUT_OF_DEVICE_MEMORY, "nothing free: %s",
+	tap::ok(none.status == FASTED_OUT_OF_DEVICE_MEMORY, "no free memory: %s",
 			none.error.c_str());
 }
 
@@ -293,7 +293,7 @@ crash()
 	*(volatile int *) 8 = 1;
 }
 
-/* The device fails under a join; the next one works, or says what to do. */
+/* The device fails during a join.  The next join succeeds, or its error has a hint. */
 void
 test_fault()
 {
@@ -315,13 +315,13 @@ test_fault()
 	tap::ok((outcome.status == FASTED_OK && outcome.pairs.size() == 3000ul * 2999 / 2)
 			|| (outcome.status == FASTED_NO_DEVICE
 				&& outcome.error.find("new session") != std::string::npos),
-			"the join after it: %zu pairs %s", outcome.pairs.size(), outcome.error.c_str());
+			"the next join: %zu pairs %s", outcome.pairs.size(), outcome.error.c_str());
 	tap::ok(strstr(fasted::hint_for(cudaErrorDevicesUnavailable), "new session") != nullptr,
-			"a GPU that is unavailable after it: %s",
+			"hint for an unavailable GPU: %s",
 			fasted::hint_for(cudaErrorDevicesUnavailable));
 }
 
-/* FP16 and recheck against FP64, at a size where all tiles are full. */
+/* Compares all filters at a size where most tiles are full. */
 void
 test_large()
 {
@@ -385,7 +385,7 @@ main(int argc, char **argv)
 
 	if (fasted_engine()->probe(nullptr, reason, sizeof(reason)) != FASTED_OK)
 	{
-		tap::ok(false, "a GPU answers: %s", reason);
+		tap::ok(false, "a GPU is available: %s", reason);
 		return tap::done();
 	}
 	if (mode == "--large")

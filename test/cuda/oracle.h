@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * oracle.h
- *	  Every distance, the slow way, and a set of rows to compute them of.
+ *	  Sets of rows, and all their distances, computed slowly.
  *
- * Written from the definition of the canonical distance, apart from the code
- * under test: partial sum k mod 32, folded in halves.
+ * Written from the definition of the canonical distance, independent of the code under test:
+ * partial sum k mod 32, folded in halves.
  *
  *-------------------------------------------------------------------------
  */
@@ -62,7 +62,7 @@ slow_distance(const float *x, const float *y, uint32_t d)
 	}));
 }
 
-/* NaN where a row has no direction. */
+/* Returns NaN if a row has no direction. */
 inline double
 slow_cosine(const float *x, const float *y, uint32_t d)
 {
@@ -97,7 +97,7 @@ parallel(uint32_t n, const std::function<void(uint32_t)> &body)
 		thread.join();
 }
 
-/* distances[a * n + b] for a < b. */
+/* Returns distances[a * n + b] for a < b. */
 inline std::vector<double>
 all_distances(const Rows &rows, Distance distance = slow_distance)
 {
@@ -112,7 +112,7 @@ all_distances(const Rows &rows, Distance distance = slow_distance)
 	return distances;
 }
 
-/* distances[a * nb + b] of two sets. */
+/* Returns distances[a * nb + b] of two sets. */
 inline std::vector<double>
 all_distances(const Rows &a, const Rows &b, Distance distance = slow_distance)
 {
@@ -126,7 +126,7 @@ all_distances(const Rows &a, const Rows &b, Distance distance = slow_distance)
 	return distances;
 }
 
-/* Fast normal numbers, the same everywhere for the same seed. */
+/* Fast normal random numbers that depend only on the seed. */
 class Normal
 {
 public:

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Nsight Compute on one launch of a kernel: profile.sh KERNEL D
+# Profiles one launch of a kernel with Nsight Compute: profile.sh KERNEL D
 cd "$(dirname "$0")/../../bench/kernel/build" || exit 1
 ncu --clock-control none --kernel-name "regex:$1" --launch-skip ${SKIP:-0} --launch-count 1 \
 	--section SpeedOfLight --section MemoryWorkloadAnalysis --section InstructionStats \

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * prune_test.cu
- *	  Short rows: that each is where its bound says, that joins through them lose no pair,
- *	  and when they are chosen.
+ *	  Projected rows: each is within its error bound, joins lose no pair, and they are chosen when
+ *	  they help.
  *
- *	prune_test				all of it
+ *	prune_test				all tests
  *	prune_test --small		a subset for compute-sanitizer
  *
  *-------------------------------------------------------------------------
@@ -22,19 +22,19 @@ enum Kind
 	kNormal,
 	kClusters,
 	kLowRank,					/* three directions, far from the origin */
-	kConstant,					/* most coordinates are the same for all rows */
+	kConstant,					/* most coordinates are equal in all rows */
 	kOutliers,					/* one row in a hundred is much longer */
-	kWild,						/* some are not finite, or huge */
+	kWild,						/* out-of-range rows: not finite or huge */
 	kTies,						/* small integers */
-	kTinySteps,					/* far apart clusters of rows that differ in last bits */
+	kTinySteps,					/* distant clusters, within which rows differ in the last bits */
 	kHuge,
 	kTiny,
-	kEqual,						/* one vector, many times */
+	kEqual,						/* one vector, repeated */
 	kKinds
 };
 
 const char *const names[kKinds] = {"normal", "clusters", "low rank", "constant coordinates",
-	"outliers", "wild", "ties", "tiny steps", "huge", "tiny", "equal"};
+	"outliers", "out of range", "ties", "tiny steps", "huge", "tiny", "equal"};
 
 float
 value_of(Kind kind, uint32_t row, uint32_t k, const double *weights, double v)
@@ -67,7 +67,7 @@ value_of(Kind kind, uint32_t row, uint32_t k, const double *weights, double v)
 	}
 }
 
-/* One row in twenty is a copy of another. */
+/* Makes rows; one in twenty is a copy of another. */
 Rows
 rows_of(Kind kind, uint32_t n, uint32_t d, uint64_t seed)
 {
@@ -89,7 +89,7 @@ rows_of(Kind kind, uint32_t n, uint32_t d, uint64_t seed)
 	return rows;
 }
 
-/* Rows on the device, their projection, and short rows of one width back on the host. */
+/* Rows and their projection on the device; projected rows of one width on the host. */
 struct Projected
 {
 	Projected(const Rows &rows, uint32_t width)
@@ -115,7 +115,7 @@ struct Projected
 		check_cuda(cudaMemcpy(chunk.get(), &at, sizeof(at), cudaMemcpyHostToDevice), "testing");
 		check_cuda(cudaMemcpy(values.get(), rows.values.data(), rows.values.size() * sizeof(float),
 							  cudaMemcpyHostToDevice), "testing");
-		/* a copy from ordinary memory may still be under way, and the stream waits for none */
+		/* a copy from pageable memory may still be running, and the stream does not wait for it */
 		check_cuda(cudaDeviceSynchronize(), "testing");
 		found = fit.find(SpreadRows(table), &projection, stream);
 		if (!found)
@@ -154,7 +154,7 @@ norm_of(const std::vector<long double> &x)
 	return sqrtl(sum);
 }
 
-/* The Frobenius norm of P P' - I. */
+/* Returns the Frobenius norm of P P' - I. */
 long double
 true_eta(const Projected &p, uint32_t d)
 {
@@ -175,7 +175,7 @@ true_eta(const Projected &p, uint32_t d)
 	return sqrtl(sum);
 }
 
-/* How far the short row is from that of the exact image, in units of its bound. */
+/* Returns the error of a projected row, relative to its bound. */
 long double
 part_of_bound(const Projected &p, const float *row, uint32_t number, uint32_t d, uint32_t width)
 {
@@ -245,7 +245,7 @@ test_bound(bool small)
 				for (float moved : p.moved)
 					typical += moved == INFINITY ? 0 : moved / n;
 				tap::ok(most <= 1 && eta <= p.projection.eta,
-						"%s, d = %u, width %u, %u directions: %.2Lg of the bound, %.2Lg on average; "
+						"%s, d = %u, width %u, %u directions: %.2Lg of the bound; mean bound %.2Lg; "
 						"eta %.2g, bound %.2g", names[kind], d, width, p.projection.count, most,
 						typical, (double) eta, p.projection.eta);
 			}
@@ -254,9 +254,9 @@ test_bound(bool small)
 }
 
 const Mode short_modes[] = {
-	{"wgmma short", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
-	{"mma.sync short", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
-	{"folded short", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
+	{"wgmma projected", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
+	{"mma.sync projected", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
+	{"folded projected", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
 };
 
 std::vector<double>
@@ -268,7 +268,7 @@ distances_of(const Sides &sides, FastedMetric metric)
 		: all_distances(*sides.a, *sides.b, distance);
 }
 
-/* Every short mode and both metrics; pruned: it must have been. */
+/* Tests every mode with projected rows and both metrics; pruned: these must be used. */
 void
 check_sides(const char *what, const Sides &sides, bool pruned, double share = 0.01)
 {
@@ -300,7 +300,7 @@ check_sides(const char *what, const Sides &sides, bool pruned, double share = 0.
 				if (good && pruned && outcome.stats.filter_dimensions != width)
 				{
 					good = false;
-					why = "filtered at " + std::to_string(outcome.stats.filter_dimensions);
+					why = "filter dimensions: " + std::to_string(outcome.stats.filter_dimensions);
 				}
 				if (eps < INFINITY)
 				{
@@ -341,7 +341,7 @@ test_joins(bool small)
 	check_sides("long", rows_of(kLowRank, 200, 8192, 4), true);
 }
 
-/* By itself: where rows have few leading directions, and not where they have none. */
+/* By default rows are projected if they have few leading directions, and not otherwise. */
 void
 test_choice()
 {
@@ -363,7 +363,7 @@ test_choice()
 
 			tap::ok(same_as_oracle(*rows, distances, eps, outcome, &why)
 					&& (outcome.stats.filter_dimensions > 0) == expected,
-					"%s, prune = %s: at %u dimensions, %llu candidates, %zu pairs %s",
+					"%s, prune = %s: %u filter dimensions, %llu candidates, %zu pairs %s",
 					rows == &flat ? "low rank" : "normal",
 					prune == FASTED_PRUNE_AUTO ? "auto" : "off", outcome.stats.filter_dimensions,
 					(unsigned long long) outcome.stats.candidates, outcome.pairs.size(), why.c_str());

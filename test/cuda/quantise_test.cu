@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * quantise_test.cu
- *	  INT8 rows as the GPU makes them: do they keep what doc/internals/bound-int8.md says?
+ *	  INT8 rows made by the GPU satisfy doc/internals/bound-int8.md.
  *
- *	quantise_test			every check, then how long quantising takes
- *	quantise_test --lost	succeeds if pairs get lost: for a build without rho
+ *	quantise_test			all checks, and the time that quantizing takes
+ *	quantise_test --lost	succeeds if pairs are lost, for a build without rho
  *
- * Everything is checked on the host from the returned rows and thresholds and
- * the canonical distances.
+ * All checks run on the host, with the returned rows and thresholds and the canonical distances.
  *
  *-------------------------------------------------------------------------
  */
@@ -53,13 +52,13 @@ constexpr Named kKinds[] = {
 	{Kind::kClustered, "clustered", false},
 	{Kind::kOffset, "offset", false},
 	{Kind::kOutliers, "outliers", false},
-	{Kind::kMixed, "mixed sizes", false},
+	{Kind::kMixed, "mixed magnitudes", false},
 	{Kind::kHuge, "huge", false},
 	{Kind::kTiny, "tiny", false},
 	{Kind::kEqual, "all equal", false},
 	{Kind::kBytes, "bytes", true},
 	{Kind::kSignedBytes, "signed bytes", true},
-	{Kind::kAlmostBytes, "almost bytes", false},
+	{Kind::kAlmostBytes, "near bytes", false},
 };
 
 Rows
@@ -133,12 +132,12 @@ struct DeviceRows
 		check_cuda(cudaMemcpy(values.get(), rows.values.data(),
 							  rows.values.size() * sizeof(float), cudaMemcpyHostToDevice),
 				   "testing");
-		/* the copy may still be under way, and streams wait for none */
+		/* the copy may still be running, and streams do not wait for it */
 		check_cuda(cudaDeviceSynchronize(), "testing");
 	}
 };
 
-/* What the GPU made of the rows, on the host. */
+/* The quantized rows on the host. */
 struct Result
 {
 	uint32_t	row_bytes;
@@ -192,7 +191,7 @@ quantise(const DeviceRows &rows, const Int8Transform &transform, double eps)
 	return result;
 }
 
-/* products[a * n + b] for a < b. */
+/* Returns products[a * n + b] for a < b. */
 std::vector<int32_t>
 all_products(const Result &result, uint32_t n)
 {
@@ -212,7 +211,7 @@ all_products(const Result &result, uint32_t n)
 	return products;
 }
 
-/* Zero, distances of pairs to the last bit, and more than all. */
+/* Returns zero, exact distances of pairs, and a value above all. */
 std::vector<double>
 some_eps(const std::vector<double> &distances)
 {
@@ -237,7 +236,7 @@ struct Count
 	uint64_t	candidates = 0;
 	uint64_t	lost = 0;
 	uint64_t	overflows = 0;
-	uint64_t	needless = 0;	/* beyond what the floor of two thresholds allows */
+	uint64_t	needless = 0;	/* more than rounding down two thresholds explains */
 };
 
 Count
@@ -279,7 +278,7 @@ padding_is_good(const Result &result, uint32_t n)
 	return true;
 }
 
-/* q = x - c, and zeros beyond. */
+/* Checks that q = x - c, followed by zeros. */
 bool
 is_exact(const Result &result, const Rows &rows)
 {
@@ -296,7 +295,7 @@ is_exact(const Result &result, const Rows &rows)
 	return true;
 }
 
-/* The mean of ||q_x - q_y||^2 / (s distance)^2: 1, and a little for the rounding. */
+/* Mean of ||q_x - q_y||^2 / (s distance)^2: about 1, because of the rounding. */
 double
 stretch(const Result &result, const std::vector<double> &distances, uint32_t n)
 {
@@ -323,7 +322,7 @@ stretch(const Result &result, const std::vector<double> &distances, uint32_t n)
 	return sum / count;
 }
 
-/* Every check of one set of rows; answers how many pairs were lost. */
+/* Runs all checks on one set of rows; returns the number of lost pairs. */
 uint64_t
 check_rows(const Named &named, uint32_t n, uint32_t d)
 {
@@ -366,14 +365,14 @@ check_rows(const Named &named, uint32_t n, uint32_t d)
 		}
 	}
 
-	/* found again, from the same rows */
+	/* computed again from the same rows */
 	transform.find(SpreadRows(on_device.table), 0);
 	same = same && quantise(on_device, transform, 0).values == first.values;
 
-	tap::ok(total.lost == 0, "d = %u, %s: %llu pairs lost (scale %g, at eps %g %.2f candidates a pair)",
+	tap::ok(total.lost == 0, "d = %u, %s: %llu pairs lost (scale %g, at eps %g %.2f per pair)",
 			d, named.name, (unsigned long long) total.lost, first.scale.scale, eps_in_hand, ratio);
 	if (total.overflows > 0 || !padding || !same)
-		tap::ok(false, "d = %u, %s: %llu overflows, padding %d, the same each time %d", d,
+		tap::ok(false, "d = %u, %s: %llu overflows, padding %d, deterministic %d", d,
 				named.name, (unsigned long long) total.overflows, padding, same);
 	if (named.lossless != (first.scale.lossless != 0))
 		tap::ok(false, "d = %u, %s: lossless %u", d, named.name, first.scale.lossless);
@@ -386,12 +385,12 @@ check_rows(const Named &named, uint32_t n, uint32_t d)
 		double		stretched = stretch(first, distances, n);
 
 		tap::ok(stretched > 0.97 && stretched < 1.03,
-				"d = %u: distances are kept (squares on average %.4f times)", d, stretched);
+				"d = %u: squared distances are scaled by %.4f on average", d, stretched);
 	}
 	return total.lost;
 }
 
-/* Rows that the sample did not show: clamped, not lost. */
+/* Rows out of the sample's range are clamped, and not lost. */
 void
 check_beyond_sample()
 {
@@ -425,7 +424,7 @@ check_beyond_sample()
 			(unsigned long long) total.lost);
 }
 
-/* The sample: as many rows as said, one from each stretch, in order. */
+/* The sample has the expected number of rows, one per stratum, in order. */
 void
 check_sample(uint32_t n, uint32_t d, uint32_t expected)
 {
@@ -461,10 +460,10 @@ check_sample(uint32_t n, uint32_t d, uint32_t expected)
 				&& memcmp(&values[(size_t) i * d], rows.row(from), d * sizeof(float)) == 0;
 		}
 	}
-	tap::ok(good, "a sample of %u of %u rows of %u dimensions", table.rows, n, d);
+	tap::ok(good, "sample of %u of %u rows, %u dimensions", table.rows, n, d);
 }
 
-/* Half of it each from two sets, or all of one that is small. */
+/* A sample of two sets: half from each, or all rows of a small set. */
 void
 check_sample_of_two(uint32_t na, uint32_t nb, uint32_t from_a, uint32_t from_b)
 {
@@ -503,7 +502,7 @@ check_sample_of_two(uint32_t na, uint32_t nb, uint32_t from_a, uint32_t from_b)
 				&& memcmp(&values[i * 3], (side == 0 ? a : b).row(from), 3 * sizeof(float)) == 0;
 		}
 	}
-	tap::ok(good, "a sample of %u and %u rows: %u and %u", na, nb, sample.table(0).rows,
+	tap::ok(good, "sample of %u and %u rows: %u and %u", na, nb, sample.table(0).rows,
 			sample.table(1).rows);
 }
 
@@ -521,7 +520,7 @@ fill_kernel(float *values, size_t count, bool bytes)
 	}
 }
 
-/* How long quantising takes, and which part of it the memory would. */
+/* Measures how long quantizing takes, and its memory throughput. */
 void
 time_quantising(uint32_t n, uint32_t d, bool bytes)
 {

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Are the kernels compiled to what they are written for?  Needs nvcc and cuobjdump,
-# no GPU; speaks TAP.
+# Checks that the compiled kernels use the intended instructions.  Needs nvcc and cuobjdump, but
+# no GPU; prints TAP.
 #
 #	sass.sh BUILD_DIRECTORY
 #
-# The Hopper filter must use warpgroup products in FP16 and INT8, TMA, copies to
-# all blocks of a cluster and setmaxnreg, that of folded rows INT8 products and plain
-# copies; the other one mma.sync in both, and in
-# FP64 the largest product that there is.  Nothing may be spilled, and the compiler may not serialise a product.
+# Of the Hopper filters, the wgmma filter must use warpgroup products in FP16 and INT8, TMA,
+# multicast copies and setmaxnreg; the folded one INT8 products and bulk copies.  The other
+# filter must use mma.sync in both, and the largest product in FP64.  No register may be
+# spilled, and no product serialized.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 build=$1
@@ -26,20 +26,20 @@ ok()
 	fi
 }
 
-# compile NAME ARCH [SOURCE]: $build/sass_NAME.o, the compiler's remarks beside it.
+# compile NAME ARCH [SOURCE]: makes $build/sass_NAME.o, with the compiler's output in a log.
 compile()
 {
 	"$nvcc" -std=c++17 -O3 -I../../cuda -I../../src -gencode "arch=compute_$2,code=sm_$2" \
 		-Xptxas -v -c -o "$build/sass_$1.o" ../../cuda/*/"${3:-$1}.cu" 2>"$build/sass_$1.log"
 	ok $? "$1 compiles for sm_$2"
 	! grep -q 'serialized\|C75[0-9][0-9]' "$build/sass_$1.log"
-	ok $? "$1: no product is serialised"
+	ok $? "$1: no product is serialized"
 	! grep -qE '[1-9][0-9]* bytes (stack|spill)' "$build/sass_$1.log"
-	ok $? "$1: nothing is spilled"
+	ok $? "$1: no register is spilled"
 	cuobjdump --dump-sass "$build/sass_$1.o" >"$build/sass_$1.txt"
 }
 
-# uses NAME INSTRUCTION KERNEL: does every kernel whose name has KERNEL have it?
+# uses NAME INSTRUCTION KERNEL: checks that all kernels matching KERNEL have the instruction.
 uses()
 {
 	awk -v kernel="$3" -v instruction="$2" '

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * set_test.cu
- *	  Sets that are joined again, emptied, filled beside a join, and closed.
+ *	  Sets that are joined again, reset, filled during a join, and closed.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,7 @@
 namespace
 {
 
-/* A context, or why there is none. */
+/* A context, or the reason why it could not be opened. */
 class TestContext
 {
 public:
@@ -50,7 +50,7 @@ public:
 		return set;
 	}
 
-	/* Stages some rows; false: not all of them. */
+	/* Stages some rows; returns false if they do not fit. */
 	bool stage(FastedSet *set, const Rows &rows, uint32_t first, uint32_t count)
 	{
 		while (count > 0 && !failed_)
@@ -93,7 +93,7 @@ public:
 		return join;
 	}
 
-	/* The rest of a join; beside is called after every batch. */
+	/* Runs the rest of a join; beside is called after every batch. */
 	template <class Beside>
 	void finish(FastedJoin *join, Outcome *outcome, const Beside &beside)
 	{
@@ -132,7 +132,7 @@ private:
 	bool		failed_ = false;
 };
 
-/* Is the join of these sets what the distances say? */
+/* Compares the join of these sets with the distances. */
 bool
 right(TestContext &context, FastedSet *a, FastedSet *b, const Sides &sides, double eps,
 	  std::string *why)
@@ -143,7 +143,7 @@ right(TestContext &context, FastedSet *a, FastedSet *b, const Sides &sides, doub
 	return same_as_oracle(sides, distances, eps, context.join(a, b, eps), why);
 }
 
-/* A second join with another eps, of one set and of two. */
+/* Joins one set and two sets again with other eps. */
 void
 test_eps()
 {
@@ -162,11 +162,11 @@ test_eps()
 			good &= right(context, set_a, set_a, a, eps, &why)
 				&& right(context, set_a, set_b, {a, b}, eps, &why)
 				&& right(context, set_b, set_a, {b, a}, eps, &why);
-		tap::ok(good, "joined again with another eps, %s: %s", mode.name, why.c_str());
+		tap::ok(good, "joined again with other eps, %s: %s", mode.name, why.c_str());
 	}
 }
 
-/* What it costs: rows are quantised once. */
+/* Rows are quantized only once, as the preparation times show. */
 void
 test_quantised_once()
 {
@@ -185,12 +185,12 @@ test_quantised_once()
 		context.join(set, set, 1.1);
 		second = context.stats().prepare_seconds - first;
 		tap::ok(!context.failed() && second < first / 4 && first > 0,
-				"another eps, %s: thresholds alone, %.3f ms after %.3f ms %s", mode.name,
+				"another eps, %s: only thresholds, %.3f ms after %.3f ms %s", mode.name,
 				second * 1e3, first * 1e3, context.error());
 	}
 }
 
-/* One set with partners of other scales, and with itself between them. */
+/* Joins a set with sets of other scales, and with itself. */
 void
 test_partners()
 {
@@ -219,11 +219,11 @@ test_partners()
 				&& right(context, sets[0], sets[0], all[0], 9.0, &why)
 				&& right(context, sets[i], sets[i], all[i], 9.0, &why);
 		tuning.always_choose = false;
-		tap::ok(good, "partners of other scales, %s: %s", mode.name, why.c_str());
+		tap::ok(good, "sets of other scales, %s: %s", mode.name, why.c_str());
 	}
 }
 
-/* A slice has the same pairs whatever its sets were joined with before. */
+/* A slice has the same pairs, whatever its sets were joined with before. */
 void
 test_slices_after_joins()
 {
@@ -272,7 +272,7 @@ test_slices_after_joins()
 	tuning.always_choose = false;
 }
 
-/* A set of C++, full of rows. */
+/* Returns a C++ set with these rows. */
 std::unique_ptr<fasted::Set>
 new_set(fasted::Context &context, const Rows &rows)
 {
@@ -293,7 +293,7 @@ new_set(fasted::Context &context, const Rows &rows)
 	return set;
 }
 
-/* The form of both, after they were joined. */
+/* Joins both sets; returns their form if they then share one. */
 std::shared_ptr<fasted::Form>
 form_after(fasted::Context &context, fasted::Set &a, fasted::Set &b, double eps)
 {
@@ -309,7 +309,7 @@ form_after(fasted::Context &context, fasted::Set &a, fasted::Set &b, double eps)
 	return a.formed_rows().form == b.formed_rows().form ? a.formed_rows().form : nullptr;
 }
 
-/* When sets are brought into another form, and when not. */
+/* Tests when sets are encoded again in another form. */
 void
 test_forms(const Mode &mode)
 {
@@ -330,27 +330,27 @@ test_forms(const Mode &mode)
 	auto		own = form_after(context, *a, *a, 5);
 
 	tap::ok(own != nullptr && form_after(context, *a, *a, 6) == own,
-			"%s: one set stays in its form", mode.name);
+			"%s: one set keeps its form", mode.name);
 	tap::ok(form_after(context, *b, *a, 5) == own && form_after(context, *a, *b, 6) == own,
-			"%s: a smaller one of the same kind is brought into it", mode.name);
+			"%s: a smaller similar set adopts it", mode.name);
 
 	auto		common = form_after(context, *a, *c, 5);
 
-	/* INT8 clamps its rows, which are no candidates then */
+	/* INT8 clamps these rows, which then are no candidates */
 	if (mode.filter == FASTED_FILTER_INT8)
-		tap::ok(common == own, "%s: so is one of another kind, far from it", mode.name);
+		tap::ok(common == own, "%s: so does a distant set", mode.name);
 	else
 	{
 		tap::ok(common != nullptr && common != own && form_after(context, *c, *a, 5) == common,
-				"%s: one of another kind is not: there is a common form", mode.name);
+				"%s: a distant set gets a common form", mode.name);
 		tap::ok(form_after(context, *a, *a, 5) != common,
-				"%s: alone the set has one of its own again", mode.name);
+				"%s: alone, the set has its own form again", mode.name);
 	}
 	b->reset(0);
-	tap::ok(b->formed_rows().form == nullptr, "%s: an empty set has none", mode.name);
+	tap::ok(b->formed_rows().form == nullptr, "%s: an empty set has no form", mode.name);
 }
 
-/* Emptied, and filled with more rows or fewer, of another kind. */
+/* Resets sets and fills them with other numbers of other rows. */
 void
 test_reset()
 {
@@ -383,13 +383,13 @@ test_reset()
 					&& right(context, other, set, {partner, rows}, 13.0, &why);
 				context.note(engine->set_reset(set, 0));
 			}
-			tap::ok(good && !context.failed(), "emptied and filled again, %s rows, %s: %s %s",
+			tap::ok(good && !context.failed(), "reset and filled again, %s rows, %s: %s %s",
 					most > 0 ? "1500" : "any", mode.name, why.c_str(), context.error());
 		}
 	}
 }
 
-/* Rows go into a set while others are joined; their numbers begin where it says. */
+/* Rows are staged during a join of other sets; row numbers begin at first_row. */
 void
 test_fill_beside_join()
 {
@@ -427,7 +427,7 @@ test_fill_beside_join()
 		context.note(engine->seal(late));
 		good &= there > 0 && right(context, set_c, late, {c, c}, 12, &why)
 			&& right(context, set_a, set_c, {a, c}, 12, &why);
-		tap::ok(good, "%u rows staged beside a join, %s: %s", there, mode.name, why.c_str());
+		tap::ok(good, "%u rows staged during a join, %s: %s", there, mode.name, why.c_str());
 
 		context.note(engine->set_reset(set_c, 100000));
 		context.stage(set_c, c, 0, c.n);
@@ -440,11 +440,11 @@ test_fill_beside_join()
 			p.a -= 100000;
 		}
 		tap::ok(good && same_as_oracle({c, a}, all_distances(c, a), 12, outcome, &why),
-				"numbers from 100000 on, %s: %s", mode.name, why.c_str());
+				"row numbers from 100000 on, %s: %s", mode.name, why.c_str());
 	}
 }
 
-/* Joins, sets and contexts that end in the middle. */
+/* Closes joins, sets and contexts while they are in use. */
 void
 test_close()
 {
@@ -481,16 +481,16 @@ test_close()
 		context.stage(open, b, 0, 500);
 		join = context.begin(set_a, set_a, INFINITY);
 		context.note(engine->next(join, 0, &batch));
-		tap::ok(good && !context.failed(), "closed in the middle, %s: %s %s", mode.name,
+		tap::ok(good && !context.failed(), "closed while in use, %s: %s %s", mode.name,
 				why.c_str(), context.error());
-		/* the context goes while the join is at work and a set has been begun */
+		/* the context is closed while a join is running and a set is unsealed */
 	}
 	cudaMemGetInfo(&free_after, &whole);
-	tap::ok(free_after == free_before, "all device memory was freed: %zu, %zu", free_before,
+	tap::ok(free_after == free_before, "all device memory is freed: %zu, %zu", free_before,
 			free_after);
 }
 
-/* What is not allowed fails, once and for all, and closes. */
+/* After an invalid call all calls fail, except close. */
 void
 test_misuse()
 {
@@ -519,11 +519,11 @@ test_misuse()
 		problem.eps = 1;
 		problem.slice = problem.slices = 0;
 		tap::ok(status == FASTED_INTERNAL && engine->seal(set) == FASTED_INTERNAL
-				&& (which == 4 || join == nullptr), "refused: %s", context.error());
+				&& (which == 4 || join == nullptr), "rejected: %s", context.error());
 	}
 }
 
-/* Sets that fit according to fits have room, and a few rows always have it. */
+/* Sets fit if fits returns true, and a few rows always fit. */
 void
 test_fits()
 {
@@ -552,7 +552,7 @@ test_fits()
 		for (uint64_t n : {low, low / 8 + 1, low / 8 + 1})
 			context.filled(normal_rows((uint32_t) n, 100, 41), n);
 		tap::ok(good && !context.failed() && context.stats().device_bytes <= limit,
-				"%s: room for %llu rows twice and a quarter %s", mode.name,
+				"%s: sets of n, n/8 and n/8 rows fit, n = %llu %s", mode.name,
 				(unsigned long long) low, context.error());
 	}
 
@@ -570,10 +570,10 @@ main()
 
 	if (fasted_engine()->probe(nullptr, reason, sizeof(reason)) != FASTED_OK)
 	{
-		tap::ok(false, "a GPU answers: %s", reason);
+		tap::ok(false, "a GPU is available: %s", reason);
 		return tap::done();
 	}
-	/* the first join loads the kernels, which stay */
+	/* the first join loads the kernels, which remain loaded */
 	run_join(normal_rows(300, 64, 50), problem_of(1, modes[0]));
 	test_eps();
 	test_quantised_once();

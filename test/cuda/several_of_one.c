@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * several_of_one.c
- *	  The CUDA engine's library, on a machine whose first GPU plays three.
+ *	  Uses the first GPU as three devices of the CUDA engine.
  *
- * So that PostgreSQL shares joins out where there is one GPU: fasted.cuda_library names
- * this library, and the one that it stands before is found beside it.
+ * This lets PostgreSQL run multi-GPU joins with one GPU. fasted.cuda_library names this library,
+ * which calls the real one in the same directory.
  *
  *-------------------------------------------------------------------------
  */

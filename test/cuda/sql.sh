@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The CUDA engine through SQL, where the regression suite cannot look: modes,
-# panels, cancellation, several sessions, sessions that die.  In the environment
-# of a private server; "make gpucheck" runs it.
+# Tests of the CUDA engine through SQL that the regression suite does not cover: modes, panels,
+# cancellation, parallel sessions, terminated sessions. "make gpucheck" runs it with a private
+# server.
 set -uo pipefail
 export PGOPTIONS="-c fasted.engine=cuda -c client_min_messages=warning"
 tests=0
@@ -24,7 +24,7 @@ is() { # is GOT EXPECTED NAME
 }
 query() { psql -XqAt -v ON_ERROR_STOP=1 -c "$1" 2>&1; }
 
-# Pairs, and sums of hashes of the pairs and of the distances' bits.
+# Number of pairs, and sums of hashes of the pairs and of the distances.
 digest="SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
 	FROM fasted_self_join('gpu_items', 'v', 2.05)"
 
@@ -39,28 +39,28 @@ query "SELECT setseed(0.25); CREATE TABLE gpu_items AS SELECT i AS id,
 before=$(gpu_sessions)
 exact=$(query "SET fasted.engine = cpu; $digest")
 ok "$([[ $exact =~ ^[1-9][0-9]+\|-?[0-9]+\|-?[0-9]+$ ]]; echo $?)" 'the CPU engine finds pairs' "$exact"
-is "$(query "$digest")" "$exact" "GPU and CPU: the same pairs, the same bits ($exact)"
-is "$(query "SET fasted.filter = fp64; $digest")" "$exact" 'every distance in FP64: the same'
-is "$(query "SET fasted.filter = fp16; $digest")" "$exact" 'FP16 filter by name: the same'
-is "$(query "SET fasted.filter = int8; $digest")" "$exact" 'INT8 filter: the same'
-is "$(query "SET fasted.prune = force; $digest")" "$exact" 'short rows: the same'
+is "$(query "$digest")" "$exact" "GPU and CPU: same pairs and distances ($exact)"
+is "$(query "SET fasted.filter = fp64; $digest")" "$exact" 'FP64 filter: same pairs'
+is "$(query "SET fasted.filter = fp16; $digest")" "$exact" 'FP16 filter: same pairs'
+is "$(query "SET fasted.filter = int8; $digest")" "$exact" 'INT8 filter: same pairs'
+is "$(query "SET fasted.prune = force; $digest")" "$exact" 'projected rows: same pairs'
 said=$(query "SET fasted.prune = force; EXPLAIN (ANALYZE) $digest")
-ok "$(grep -q 'Filter Dimensions: 64' <<<"$said"; echo $?)" 'short rows: EXPLAIN tells' "$said"
+ok "$(grep -q 'Filter Dimensions: 64' <<<"$said"; echo $?)" 'projected rows: shown by EXPLAIN' "$said"
 said=$(query "EXPLAIN (ANALYZE) $digest")
 ok "$(grep -q 'Distance Filter: \(int8\|fp16\)' <<<"$said" && grep -q 'Sampled Candidates: [1-9]' <<<"$said"
 	echo $?)" 'auto: a sample chose the filter' "$said"
 
-# The nearest rows.
+# Nearest neighbors.
 nearest="SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
 	FROM fasted_knn_join('gpu_items', 'v', 'gpu_items', 'v', 7)"
 near=$(query "SET fasted.engine = cpu; $nearest")
-ok "$([[ $near =~ ^280000\| ]]; echo $?)" 'the CPU engine finds neighbours' "$near"
+ok "$([[ $near =~ ^280000\| ]]; echo $?)" 'the CPU engine finds neighbors' "$near"
 for filter in auto fp16 int8 fp64; do
-	is "$(query "SET fasted.filter = $filter; $nearest")" "$near" "GPU and CPU: the same neighbours, $filter"
+	is "$(query "SET fasted.filter = $filter; $nearest")" "$near" "GPU and CPU: same neighbors, $filter"
 done
-is "$(query "SET fasted.gpu_memory_limit = '16MB'; $nearest")" "$near" 'neighbours in panels: the same'
+is "$(query "SET fasted.gpu_memory_limit = '16MB'; $nearest")" "$near" 'neighbors with panels: same'
 
-# Doubles: many rows that are the same as real.
+# Doubles: many rows are equal as real.
 query "DROP TABLE IF EXISTS gpu_doubles; CREATE TABLE gpu_doubles AS SELECT id,
 	ARRAY(SELECT x::float8 + 1e-10 * ((id + k) % 7) FROM unnest(v) WITH ORDINALITY AS u (x, k)) AS v
 	FROM (SELECT * FROM gpu_items UNION ALL SELECT id + 100000, v FROM gpu_items WHERE id <= 2000) AS i;
@@ -73,49 +73,49 @@ for metric in l2 cosine; do
 	ok "$([[ $wanted =~ ^[1-9][0-9]+\| ]]; echo $?)" "doubles, $metric: the CPU engine finds pairs" "$wanted"
 	for setting in 'fasted.filter = auto' 'fasted.filter = fp16' 'fasted.filter = int8' 'fasted.filter = fp64' \
 		'fasted.prune = force' "fasted.gpu_memory_limit = '16MB'"; do
-		is "$(query "SET $setting; $doubles")" "$wanted" "doubles, $metric: the same pairs, $setting"
+		is "$(query "SET $setting; $doubles")" "$wanted" "doubles, $metric: same pairs, $setting"
 	done
 	near_doubles="SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
 		FROM fasted_knn_join('gpu_doubles', 'v', 'gpu_doubles', 'v', 5, metric => '$metric')"
-	is "$(query "$near_doubles")" "$(query "SET fasted.engine = cpu; $near_doubles")" "doubles, $metric: the same neighbours"
+	is "$(query "$near_doubles")" "$(query "SET fasted.engine = cpu; $near_doubles")" "doubles, $metric: same neighbors"
 done
 said=$(query "SELECT count(*), max(dist) < 1e-8 FROM fasted_self_join('gpu_doubles', 'v', 1e-8)")
-is "$said" '2000|t' 'doubles: copies that real could not tell apart'
+is "$said" '2000|t' 'doubles: pairs of rows that are equal as real'
 kept="SELECT count(*), sum(kept) FROM fasted_keep_one('gpu_doubles', 'v', 1.8)"
-is "$(query "$kept")" "$(query "SET fasted.engine = cpu; $kept")" 'doubles: the same rows are kept'
+is "$(query "$kept")" "$(query "SET fasted.engine = cpu; $kept")" 'doubles: same representatives'
 kept="SELECT count(*), count(DISTINCT cluster), sum(cluster) FROM fasted_cluster('gpu_doubles', 'v', 1.8, 3)"
-is "$(query "$kept")" "$(query "SET fasted.engine = cpu; $kept")" 'doubles: the same clusters'
+is "$(query "$kept")" "$(query "SET fasted.engine = cpu; $kept")" 'doubles: same clusters'
 query 'DROP TABLE gpu_doubles' >/dev/null
 
 said=$(query "SET fasted.gpu_memory_limit = '8MB'; SET client_min_messages = debug1; $digest")
 panels=$(sed -n 's/.*panels \([0-9]*\).*/\1/p' <<<"$said")
-is "$(tail -n 1 <<<"$said")" "$exact" 'in panels: the same'
-ok "$((${panels:-0} < 2))" "in panels: ${panels:-no} panels" "$said"
-# All GPUs together, with all rows and with panels of them; one alone plays several.
+is "$(tail -n 1 <<<"$said")" "$exact" 'panels: same pairs'
+ok "$((${panels:-0} < 2))" "panels: ${panels:-none}" "$said"
+# All GPUs together, with and without panels; a single GPU is used as several.
 share="SET fasted.gpu_share = force;"
 if (($(nvidia-smi --list-gpus | grep -c '^GPU') == 1)); then
 	share="SET fasted.cuda_library = '$PWD/test/cuda/build/fasted_several'; $share"
 fi
 for limit in '' "SET fasted.gpu_memory_limit = '8MB';"; do
-	is "$(query "$share $limit $digest")" "$exact" "GPUs together${limit:+, in panels}: the same"
-	is "$(query "$share ${limit/8MB/16MB} $nearest")" "$near" "GPUs together${limit:+, in panels}: the same neighbours"
+	is "$(query "$share $limit $digest")" "$exact" "multi-GPU${limit:+, panels}: same pairs"
+	is "$(query "$share ${limit/8MB/16MB} $nearest")" "$near" "multi-GPU${limit:+, panels}: same neighbors"
 done
 said=$(query "$share EXPLAIN (ANALYZE) $digest")
-ok "$(($(grep -o 'GPU-[0-9a-f]*, [0-9]*%' <<<"$said" | wc -l) < 2))" 'each has its share' "$said"
+ok "$(($(grep -o 'GPU-[0-9a-f]*, [0-9]*%' <<<"$said" | wc -l) < 2))" 'multi-GPU: EXPLAIN shows shares' "$said"
 said=$(query "SET fasted.gpu_memory_limit = '64kB'; $digest")
 ok "$(grep -q 'out of GPU memory' <<<"$said"; echo $?)" 'too little GPU memory is an error' "$said"
 
-# What "auto" chooses: by the number of operations, 2 n n d of 1e12 and more.
+# "auto" chooses the GPU from 2 n n d = 1e12 operations on.
 used() { sed -n 's/.*engine \([a-z]*\),.*/\1/p'; }
 said=$(query "SET fasted.engine = auto; SET client_min_messages = debug1;
 	SELECT count(*) FROM fasted_self_join('gpu_items', 'v', 0)")
-is "$(used <<<"$said")" cpu 'auto: a small problem is for the CPU'
+is "$(used <<<"$said")" cpu 'auto: CPU for a small join'
 said=$(query "SET fasted.engine = auto; SET client_min_messages = debug1;
 	CREATE TEMP VIEW wide AS SELECT id, v || array_fill(0::real, ARRAY[300]) AS v FROM gpu_items;
 	SELECT count(*) FROM fasted_self_join('wide', 'v', 0, id_column => 'id')")
-is "$(used <<<"$said")" cuda 'auto: a large one for the GPU'
+is "$(used <<<"$said")" cuda 'auto: GPU for a large join'
 
-# The paper's own result: nearly the same number of pairs, nearly the same distances.
+# The approximate result has nearly the same number of pairs, and nearly the same distances.
 count=${exact%%|*}
 approximate=$(query "SET fasted.filter = fp16; SET fasted.refine = off;
 	SELECT abs(count(*) - $count) <= $count / 50 FROM fasted_self_join('gpu_items', 'v', 2.05)")
@@ -124,9 +124,9 @@ said=$(query "SET fasted.refine = off; SELECT max(abs(f.dist - e.dist)) BETWEEN 
 	FROM fasted_self_join('gpu_items', 'v', 2.05) f, LATERAL (SELECT sqrt(sum((x::float8 - y) ^ 2)) AS dist
 		FROM gpu_items a, gpu_items b, unnest(a.v, b.v) AS u (x, y) WHERE a.id = f.id_a AND b.id = f.id_b) e
 	WHERE f.id_a < 200")
-is "$said" t 'refine = off: distances off by what FP16 loses'
+is "$said" t 'refine = off: distances with FP16 errors'
 
-# All 8 * 10^8 pairs would take long; a cancelled session goes on.
+# Returning all 8 * 10^8 pairs would take long.  The session remains usable after a cancel.
 begin=$(date +%s%N)
 said=$(psql -XqAt 2>&1 <<END
 $digest;
@@ -137,18 +137,18 @@ $digest;
 END
 )
 took=$((($(date +%s%N) - begin) / 1000000))
-is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 "cancelled in mid-join (all in $took ms)"
-is "$(grep -cFx "$exact" <<<"$said")" 2 'the session goes on after a cancellation'
+is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 "cancelled during a join ($took ms in total)"
+is "$(grep -cFx "$exact" <<<"$said")" 2 'the session is usable after a cancel'
 
-# So many rows that the GPU takes them from the memory that workers fill; then a
-# row among them that is wrong.
+# Enough rows for the GPU to read them from shared memory that workers fill; then with an
+# invalid row.
 query "CREATE TABLE gpu_wide (id int PRIMARY KEY, v real[]); ALTER TABLE gpu_wide ALTER v SET STORAGE PLAIN;
 	INSERT INTO gpu_wide SELECT i, array_fill((i % 50000)::real, ARRAY[800]) FROM generate_series(1, 100000) AS i;
 	ANALYZE gpu_wide" >/dev/null
 wide="SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('gpu_wide', 'v', 0)"
 said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
-is "$(tail -n 1 <<<"$said")" '50000|2500000000' 'from memory that is lent: the right pairs'
-ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'most rows were taken there' "$said"
+is "$(tail -n 1 <<<"$said")" '50000|2500000000' 'registered memory: right pairs'
+ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'registered memory: EXPLAIN shows rows' "$said"
 said=$(psql -XqAt 2>&1 <<END
 SELECT count(*) FROM (SELECT set_config('parallel_leader_participation', 'off', false)) AS s;
 CREATE TEMP VIEW wrong AS SELECT id, CASE id WHEN 99999 THEN ARRAY[1::real] ELSE v END AS v FROM gpu_wide;
@@ -161,44 +161,44 @@ $wide;
 $wide;
 END
 )
-is "$(grep -c 'vectors have different numbers of dimensions' <<<"$said")" 1 'a row among them is wrong'
-is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 'cancelled while they are read'
-is "$(grep -cFx '50000|2500000000' <<<"$said")" 2 'the session goes on' "$said"
+is "$(grep -c 'vectors have different numbers of dimensions' <<<"$said")" 1 'registered memory: invalid row'
+is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 'registered memory: cancelled while reading'
+is "$(grep -cFx '50000|2500000000' <<<"$said")" 2 'registered memory: the session is usable' "$said"
 query "CREATE TABLE gpu_wide_doubles (id int PRIMARY KEY, v float8[]); ALTER TABLE gpu_wide_doubles ALTER v SET STORAGE PLAIN;
 	INSERT INTO gpu_wide_doubles SELECT id, array_fill(id % 45000 + 1e-9::float8, ARRAY[400]) FROM gpu_wide WHERE id <= 90000;
 	ANALYZE gpu_wide_doubles" >/dev/null
 wide=${wide//gpu_wide/gpu_wide_doubles}
 said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
-is "$(tail -n 1 <<<"$said")" '45000|2025000000' 'doubles from memory that is lent: the right pairs'
-ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'doubles: most rows were taken there' "$said"
+is "$(tail -n 1 <<<"$said")" '45000|2025000000' 'doubles, registered memory: right pairs'
+ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'doubles, registered memory: rows counted' "$said"
 query 'DROP TABLE gpu_wide, gpu_wide_doubles' >/dev/null
 
-# Several sessions share the GPU.
+# Several sessions use the GPU.
 results=$(mktemp -d)
 for i in 1 2 3 4 5 6; do query "$digest" >"$results/$i" & done
 wait
-is "$(sort -u "$results"/*)" "$exact" 'six sessions at once'
+is "$(sort -u "$results"/*)" "$exact" 'six parallel sessions'
 rm -rf "$results"
 
-# A session that is terminated, and one that is killed: nothing stays on the GPU.
+# Terminated and killed sessions leave no process on the GPU.
 psql -XqAt -c "SET application_name = 'victim'; SELECT sum(dist) FROM fasted_self_join('gpu_items', 'v', 'Infinity')" >/dev/null 2>&1 &
 sleep 1.5
-is "$(query "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'victim' AND leader_pid IS NULL")" 1 'a session in mid-join is terminated'
+is "$(query "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'victim' AND leader_pid IS NULL")" 1 'a session is terminated during a join'
 wait
-is "$(query "$digest")" "$exact" 'after it: right'
+is "$(query "$digest")" "$exact" 'after that: same pairs'
 psql -XqAt -c "SET application_name = 'victim'; SELECT sum(dist) FROM fasted_self_join('gpu_items', 'v', 'Infinity')" >/dev/null 2>&1 &
 sleep 1.5
 kill -KILL "$(query "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim' AND leader_pid IS NULL")"
 wait
-# the server restarts all sessions, and refuses some until it has
+# the server restarts all sessions, and rejects connections until then
 for _ in $(seq 100); do
 	again=$(query "$digest")
 	[[ $again == "$exact" ]] && break
 	sleep 0.1
 done
-is "$again" "$exact" 'after a session that was killed: right'
+is "$again" "$exact" 'after a session was killed: same pairs'
 for _ in $(seq 50); do [[ $(gpu_sessions) == "$before" ]] && break; sleep 0.1; done
-is "$(gpu_sessions)" "$before" 'no process stays on the GPU'
+is "$(gpu_sessions)" "$before" 'no process remains on the GPU'
 
 query 'DROP TABLE gpu_items' >/dev/null
 echo "1..$tests"

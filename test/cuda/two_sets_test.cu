@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * two_sets_test.cu
- *	  Joins of two relations, and slices of joins, against a slow oracle, bit for bit.
+ *	  Joins of two sets, and slices of joins, compared bit for bit with a slow oracle.
  *
- *	two_sets_test			all of it
+ *	two_sets_test			all tests
  *	two_sets_test --small	a subset for compute-sanitizer
  *
  *-------------------------------------------------------------------------
@@ -21,7 +21,7 @@ scaled(Rows rows, float factor, float offset = 0)
 	return rows;
 }
 
-/* Two sets with every mode and several eps, some of them distances to the last bit. */
+/* Tests two sets with every mode and several eps, some of them exact distances. */
 void
 check_sides(const char *what, const Rows &a, const Rows &b, double share = 0.01)
 {
@@ -76,7 +76,7 @@ test_kinds()
 	Rows		bytes(800, d);
 	Normal		normal(4);
 
-	check_sides("a relation with itself", a, a);
+	check_sides("a set with itself", a, a);
 	for (uint32_t i = 0; i < copies.n; i++)
 		memcpy(copies.row(i), a.row(i % 41), d * sizeof(float));
 	check_sides("copies of rows of the other side", a, copies);
@@ -84,7 +84,7 @@ test_kinds()
 	check_sides("1e30 and 1e-30", scaled(a, 1e30f), scaled(b, 1e-30f));
 	check_sides("1e-30 and 1e30", scaled(a, 1e-30f), scaled(b, 1e30f));
 	check_sides("3e38 and subnormal", scaled(a, 6e37f), scaled(b, 1e-42f));
-	check_sides("a thousand times as large", a, scaled(b, 1000.0f));
+	check_sides("side b a thousand times as large", a, scaled(b, 1000.0f));
 	check_sides("far apart", scaled(a, 1.0f, 1e4f), scaled(b, 1.0f, -1e4f));
 	check_sides("zeros", Rows(500, d), b);
 	check_sides("zeros on both sides", Rows(500, d), Rows(300, d));
@@ -93,14 +93,14 @@ test_kinds()
 	outlier.row(501)[3] = -1e35f;
 	outlier.row(502)[4] = 1e5f;
 	check_sides("a few outliers on one side", a, outlier);
-	check_sides("on the other one", outlier, a);
+	check_sides("a few outliers on the other side", outlier, a);
 	for (float &v : bytes.values)
 		v = normal.bits() % 256;
 	check_sides("bytes and fractions", bytes, scaled(a, 40.0f, 128.0f));
 	check_sides("bytes", bytes, scaled(bytes, 1.0f, -1.0f));
 }
 
-/* Less device memory than the rows need: panels of either side. */
+/* Limits device memory, so that panels of either side are needed. */
 void
 test_panels(uint32_t na, uint32_t nb, uint32_t d, float factor)
 {
@@ -143,7 +143,7 @@ test_panels(uint32_t na, uint32_t nb, uint32_t d, float factor)
 	tuning.staging_rows = 0;
 }
 
-/* Slices: together they are the whole, apart from one another. */
+/* Slices together have all pairs, and no pair twice. */
 void
 check_slices(const char *what, const Sides &sides, const std::vector<double> &distances,
 			 double eps, bool panels)
@@ -176,7 +176,7 @@ check_slices(const char *what, const Sides &sides, const std::vector<double> &di
 				if (slices == 3)
 					sizes += " " + std::to_string(outcome.pairs.size());
 			}
-			/* a pair of two slices is there twice */
+			/* pairs of several slices would be duplicates */
 			good &= same_as_oracle(sides, distances, eps, all, &why);
 		}
 		tap::ok(good, "slices of %s, %s: three of%s pairs %s", what, mode.name, sizes.c_str(),
@@ -192,33 +192,33 @@ test_slices()
 	std::vector<double> cross = all_distances(a, b);
 	std::vector<double> within = all_distances(b);
 
-	check_slices("two relations", {a, b}, cross, interesting_eps(cross, 0.02)[1], false);
+	check_slices("two sets", {a, b}, cross, interesting_eps(cross, 0.02)[1], false);
 	check_slices("one", b, within, interesting_eps(within, 0.02)[1], false);
 	tuning.always_choose = true;
-	check_slices("two relations, the filter chosen", {a, b}, cross, interesting_eps(cross, 0.02)[1],
+	check_slices("two sets, filter chosen", {a, b}, cross, interesting_eps(cross, 0.02)[1],
 				 false);
 	tuning.always_choose = false;
 	tuning.candidates = fasted::kMostAtOnce;
-	check_slices("two relations, tiny buffers", {a, b}, cross, interesting_eps(cross, 0.02)[1], false);
+	check_slices("two sets, tiny buffers", {a, b}, cross, interesting_eps(cross, 0.02)[1], false);
 	tuning.candidates = 0;
 	tuning.staging_rows = 100;
-	check_slices("one in panels", b, within, interesting_eps(within, 0.02)[1], true);
+	check_slices("one set, panels", b, within, interesting_eps(within, 0.02)[1], true);
 	tuning.staging_rows = 0;
 }
 
-/* INT8 or FP16 from a sample, and the pairs are right. */
+/* A sample chooses INT8 or FP16, and the pairs are right. */
 void
 test_choice()
 {
 	tuning.always_choose = true;
-	check_sides("the filter chosen", normal_rows(1500, 64, 71), normal_rows(2500, 64, 72));
-	check_sides("the filter chosen", normal_rows(1, 64, 73), normal_rows(2500, 64, 74));
-	check_sides("the filter chosen, sizes apart", normal_rows(1500, 300, 75),
+	check_sides("filter chosen", normal_rows(1500, 64, 71), normal_rows(2500, 64, 72));
+	check_sides("filter chosen", normal_rows(1, 64, 73), normal_rows(2500, 64, 74));
+	check_sides("filter chosen, different magnitudes", normal_rows(1500, 300, 75),
 				scaled(normal_rows(700, 300, 76), 1e6f));
 	tuning.always_choose = false;
 }
 
-/* The paper's own result of two relations. */
+/* The approximate result for two sets. */
 void
 test_approximate()
 {
@@ -252,7 +252,7 @@ test_approximate()
 		tap::ok(outcome.status == FASTED_OK && error < 2e-3 && error > 1e-9
 				&& std::fabs((double) outcome.pairs.size() - expected) < 0.02 * expected
 				&& counts_alike({a, b}, problem, outcome, &why),
-				"approximate, two relations, %s: %zu pairs (%zu exact), error %.2g %s",
+				"approximate, two sets, %s: %zu pairs (%zu exact), error %.2g %s",
 				mode.name, outcome.pairs.size(), expected, error, why.c_str());
 
 		for (bool in_b : {false, true})
@@ -267,7 +267,7 @@ test_approximate()
 	}
 }
 
-/* The smallest candidate buffer: voided and redone all the time. */
+/* The smallest candidate buffer: work is discarded and redone often. */
 void
 test_redo(uint32_t na, uint32_t nb)
 {
@@ -288,7 +288,7 @@ main(int argc, char **argv)
 
 	if (fasted_engine()->probe(nullptr, reason, sizeof(reason)) != FASTED_OK)
 	{
-		tap::ok(false, "a GPU answers: %s", reason);
+		tap::ok(false, "a GPU is available: %s", reason);
 		return tap::done();
 	}
 	if (argc > 1 && std::string(argv[1]) == "--small")

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * amx_emulation.h
- *	  The instructions of AMX in C, for processors without them.
+ *	  Emulation of the AMX instructions in C, for CPUs without AMX.
  *
- * Registers are of a thread, as there.  What the real ones forbid is refused: use
- * without a configuration, or rows that are not as configured.
+ * Each thread has its own registers, as on real hardware.  Operations that real hardware rejects
+ * call abort: use without a configuration, and tile sizes that do not match the configuration.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +42,7 @@ emulated_tile(int t)
 	return &tiles[t];
 }
 
-/* Byte 0: the palette; from 16 on bytes of a row, from 48 on rows. */
+/* Byte 0 is the palette.  Bytes per row begin at byte 16, numbers of rows at byte 48. */
 static inline void
 emulate_configure(const void *config)
 {
@@ -91,7 +91,7 @@ emulate_store(int t, void *memory, size_t stride)
 		memcpy((char *) memory + row * stride, tile->data[row], (size_t) tile->row_bytes);
 }
 
-/* TDPBSSD: words of four signed bytes, the sums modulo 2^32. */
+/* TDPBSSD: multiplies words of four signed bytes.  Sums are modulo 2^32. */
 static inline void
 emulate_multiply(int c, int a, int b)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * engine_library.h
- *	  An engine of a library that has been built from the same engine.h.
+ *	  Loads an engine from a library that was built with the same engine.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 
 #include "../../src/engine/engine.h"
 
-/* Exits if it can't be had, and writes why after such words. */
+/* Returns the engine.  On failure, prints `words` and the reason to `out`, and exits. */
 static inline const FastedEngine *
 engine_of_library(const char *path, FILE *out, const char *words)
 {
@@ -31,7 +31,7 @@ engine_of_library(const char *path, FILE *out, const char *words)
 	engine = ((FastedEngineEntry) (uintptr_t) entry) ();
 	if (engine->abi != FASTED_ENGINE_ABI)
 	{
-		fprintf(out, "%s%s is of ABI %u, not %d\n", words, path, engine->abi, FASTED_ENGINE_ABI);
+		fprintf(out, "%s%s has ABI %u, expected %d\n", words, path, engine->abi, FASTED_ENGINE_ABI);
 		exit(EXIT_FAILURE);
 	}
 	return engine;

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * fake_engine.h
- *	  An engine that joins nothing and watches its caller.
+ *	  An engine that computes no distances and checks how its caller uses the interface.
  *
- * Each pair of rows of two sets is a pair of the result, after some polls.  Rows
- * have one dimension and say which they are.  What the interface forbids is counted,
- * and any one call may be told to fail.
+ * Each pair of rows of two sets is in the result, after a number of calls of next.  Rows have
+ * one dimension, whose value identifies the row.  The engine counts forbidden calls, and any
+ * single call can be made to fail.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,11 +18,11 @@
 #include "tap.h"
 
 #define FAKE_SETS 8
-#define FAKE_ROOM 5				/* rows that stage offers at once */
+#define FAKE_ROOM 5				/* largest number of rows that stage returns room for */
 
 struct FastedSet
 {
-	FastedContext *context;		/* NULL: this place is free */
+	FastedContext *context;		/* NULL: this entry is unused */
 	FastedSetOptions options;
 	float	   *rows;
 	uint64_t	count;
@@ -37,8 +37,8 @@ struct FastedJoin
 	FastedProblem problem;
 	FastedSet  *a;
 	FastedSet  *b;
-	int			polls;			/* that find nothing yet */
-	uint64_t	next_a;			/* the row whose pairs come next */
+	int			polls;			/* remaining calls of next that return no pairs */
+	uint64_t	next_a;			/* row whose pairs are returned next */
 	bool		done;
 	FastedPair *pairs;
 };
@@ -50,21 +50,21 @@ struct FastedContext
 	FastedStats stats;
 };
 
-/* How it behaves, and what it saw. */
+/* Settings of the fake engine, and what it recorded. */
 typedef struct Fake
 {
-	uint64_t	limit;			/* rows of all sets together */
-	int			polls;			/* of each join */
-	int			fail_at;		/* the call that fails; 0: none */
+	uint64_t	limit;			/* largest number of rows in all sets together */
+	int			polls;			/* calls of next without pairs in each join */
+	int			fail_at;		/* number of the call that fails; 0: none */
 
 	int			calls;
 	bool		failed;
-	int			wrong;			/* calls that the interface forbids */
-	const char *what;			/* the first of them */
-	int			contexts;		/* that are open */
+	int			wrong;			/* number of calls that the interface forbids */
+	const char *what;			/* description of the first forbidden call */
+	int			contexts;		/* number of open contexts */
 	int			joins;
 	int			pauses;
-	uint64_t	resident;		/* the most rows that were there together */
+	uint64_t	resident;		/* largest number of rows held at the same time */
 	uint64_t	staged_idle;	/* rows committed while no join was open */
 	uint64_t	staged_busy;
 	int			last_timeout;
@@ -81,7 +81,7 @@ fake_check(bool right, const char *what)
 		fake.what = what;
 }
 
-/* Every call that may fail comes by here. */
+/* Called by every function that can fail.  Counts the call and decides whether it fails. */
 static inline FastedStatus
 fake_call(void)
 {
@@ -141,7 +141,7 @@ fake_set_close(FastedSet *set)
 {
 	if (set == NULL)
 		return;
-	fake_check(!fake_in_use(set), "a set is closed that is joined");
+	fake_check(!fake_in_use(set), "a set in a join is closed");
 	free(set->rows);
 	memset(set, 0, sizeof(*set));
 }
@@ -208,7 +208,7 @@ fake_stage(FastedSet *set, float **rows, size_t *capacity)
 
 	if (status != FASTED_OK)
 		return status;
-	fake_check(!set->sealed && !fake_in_use(set), "rows for a set that is in use");
+	fake_check(!set->sealed && !fake_in_use(set), "rows for a set that is sealed or joined");
 	if (set->options.most_rows > 0 && left > set->options.most_rows - set->count)
 		left = set->options.most_rows - set->count;
 	if (left == 0)
@@ -225,7 +225,7 @@ fake_commit(FastedSet *set, size_t nrows)
 
 	if (status != FASTED_OK)
 		return status;
-	fake_check(nrows <= set->offered, "more rows than there was room");
+	fake_check(nrows <= set->offered, "more rows are committed than were staged");
 	set->offered = 0;
 	set->count += nrows;
 	if (set->count > set->held)
@@ -282,7 +282,7 @@ fake_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows)
 
 	if (status != FASTED_OK)
 		return status;
-	fake_check(!set->sealed && first_row + nrows <= set->count, "rows back that are not there");
+	fake_check(!set->sealed && first_row + nrows <= set->count, "read_back out of range");
 	memcpy(rows, set->rows + first_row, nrows * sizeof(float));
 	return FASTED_OK;
 }
@@ -302,7 +302,7 @@ fake_set_reset(FastedSet *set, uint64_t first_row)
 {
 	FastedStatus status = fake_call();
 
-	fake_check(!fake_in_use(set), "a set is emptied that is joined");
+	fake_check(!fake_in_use(set), "a set in a join is emptied");
 	set->count = 0;
 	set->sealed = false;
 	set->options.first_row = first_row;
@@ -318,7 +318,7 @@ fake_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 	*join = NULL;
 	if (status != FASTED_OK)
 		return status;
-	fake_check(a->sealed && b->sealed && context->join == NULL, "a join too early");
+	fake_check(a->sealed && b->sealed && context->join == NULL, "unsealed sets, or a second join");
 	*join = must_alloc(sizeof(**join));
 	**join = (FastedJoin) {.context = context,.problem = *problem,.a = a,.b = b,
 	.polls = fake.polls};
@@ -329,7 +329,7 @@ fake_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 	return FASTED_OK;
 }
 
-/* The pairs of one row of a. */
+/* Returns the pairs of one row of a. */
 static FastedStatus
 fake_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
@@ -350,7 +350,7 @@ fake_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 			join->pairs[batch->npairs++] = (FastedPair) {
 				.a = (uint32_t) (join->a->options.first_row + i),
 				.b = (uint32_t) (b->options.first_row + j),
-				/* which rows these are, if they say what they should */
+				/* identifies both rows, if their values are correct */
 				.dist = (double) join->a->rows[i] * 1e4 + b->rows[j],
 			};
 		join->context->stats.units_done++;
@@ -378,7 +378,7 @@ fake_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32
 	const FastedSet *set = side == 0 ? join->a : join->b;
 
 	fake_check(join->done && (side == 0 || (side == 1 && !self)) &&
-			   first_row + nrows <= set->count, "counts that are not there");
+			   first_row + nrows <= set->count, "row numbers of counts out of range");
 	for (size_t i = 0; i < nrows; i++)
 		counts[i] = (uint32_t) (self ? set->count - 1
 								: side == 0 ? join->b->count : join->a->count);

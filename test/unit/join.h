@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * join.h
- *	  A whole join from rows to pairs, and brute force.
+ *	  Runs a whole join, from rows to pairs, and computes the expected pairs by brute force.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 #include "../../src/engine/panel_join.h"
 #include "tap.h"
 
-/* The engine that joins; NULL: the CPU's. */
+/* The engine under test; NULL: the CPU engine. */
 static const FastedEngine *join_engine;
 
 typedef struct PairList
@@ -31,12 +31,12 @@ typedef struct Rows
 	uint64_t	n;
 } Rows;
 
-/* How the caller behaves. */
+/* Behaviour of the caller. */
 typedef struct CallerHabits
 {
-	uint32_t	stage_at_most;	/* rows a call, or zero */
-	bool		put;			/* rows before the start, from where they lie */
-	int			sleep_us;		/* after each batch */
+	uint32_t	stage_at_most;	/* maximum number of rows per call; zero: no limit */
+	bool		put;			/* put the first rows, from registered memory */
+	int			sleep_us;		/* microseconds to sleep after each batch */
 	int			timeout_ms;
 } CallerHabits;
 
@@ -74,7 +74,7 @@ pair_sort(PairList *list)
 		qsort(list->pairs, list->count, sizeof(FastedPair), pair_compare);
 }
 
-/* The same pairs with the same bits; both sorted. */
+/* Returns whether both sorted lists have the same pairs with bit-identical distances. */
 static inline bool
 pair_equal(const PairList *left, const PairList *right)
 {
@@ -90,7 +90,7 @@ pair_equal(const PairList *left, const PairList *right)
 	return true;
 }
 
-/* Adds the pair with its distance, where that is not beyond eps. */
+/* Adds the pair with its distance if the distance is at most eps. */
 static inline void
 add_if_near(const float *a, const float *b, FastedPair pair, uint32_t d, double eps,
 			PairList *list)
@@ -100,7 +100,7 @@ add_if_near(const float *a, const float *b, FastedPair pair, uint32_t d, double 
 		pair_add(list, &pair, 1);
 }
 
-/* Pairs a < b, in order, with their distances, where these are not beyond eps. */
+/* Finds the pairs a < b whose distance is at most eps, in order, with distances. */
 static inline void
 near_pairs(const float *rows, uint32_t n, uint32_t d, double eps, PairList *list)
 {
@@ -112,7 +112,7 @@ near_pairs(const float *rows, uint32_t n, uint32_t d, double eps, PairList *list
 	}
 }
 
-/* The same of two sets of rows. */
+/* Finds the pairs of two sets whose distance is at most eps, in order. */
 static inline void
 near_pairs_of_two(const Rows *sides, uint32_t d, double eps, PairList *list)
 {
@@ -125,14 +125,14 @@ near_pairs_of_two(const Rows *sides, uint32_t d, double eps, PairList *list)
 	}
 }
 
-/* All pairs, those whose distance is NaN among them. */
+/* Finds all pairs, including those whose distance is NaN. */
 static inline void
 all_pairs(const float *rows, uint32_t n, uint32_t d, PairList *list)
 {
 	near_pairs(rows, n, d, INFINITY, list);
 }
 
-/* Those of them within eps. */
+/* Copies the pairs within eps. */
 static inline void
 select_pairs(const PairList *all, double eps, PairList *list)
 {
@@ -144,7 +144,7 @@ select_pairs(const PairList *all, double eps, PairList *list)
 	}
 }
 
-/* Stages rows [first, first + count) of rows; FASTED_FULL when told so. */
+/* Stages rows [first, first + count).  Returns FASTED_FULL if the engine does. */
 static inline FastedStatus
 stage_rows(PanelJoin *join, int side, const Rows *from, uint64_t first, uint64_t count,
 		   uint32_t d, uint32_t at_most, uint64_t *staged)
@@ -171,7 +171,7 @@ stage_rows(PanelJoin *join, int side, const Rows *from, uint64_t first, uint64_t
 	return FASTED_OK;
 }
 
-/* Puts rows, at most so many a call, or stages them, in turn; FASTED_FULL when told so. */
+/* Alternates between putting rows, at most at_most per call, and staging them. */
 static inline FastedStatus
 put_rows(PanelJoin *join, int side, const Rows *from, uint32_t d, uint32_t at_most,
 		 uint64_t *there)
@@ -201,7 +201,7 @@ put_rows(PanelJoin *join, int side, const Rows *from, uint32_t d, uint32_t at_mo
 	return status;
 }
 
-/* What was staged comes back as it was. */
+/* Checks that staged rows are read back unchanged. */
 static inline FastedStatus
 check_read_back(PanelJoin *join, int side, const Rows *from, uint64_t staged, uint32_t d)
 {
@@ -221,7 +221,7 @@ check_read_back(PanelJoin *join, int side, const Rows *from, uint64_t staged, ui
 	return status;
 }
 
-/* The rows of all sides, or as many as fit; then the start. */
+/* Loads the rows of all sides, or as many as fit, and starts the join. */
 static inline FastedStatus
 load_and_start(PanelJoin *join, const PanelProblem *problem, const Rows *sides,
 			   const CallerHabits *habits)
@@ -249,7 +249,7 @@ load_and_start(PanelJoin *join, const PanelProblem *problem, const Rows *sides,
 	return status == FASTED_OK ? panel_join_start(join, rows) : status;
 }
 
-/* Pairs until there are no more, or a failure. */
+/* Adds pairs to the list until the join is done or fails. */
 static inline FastedStatus
 drain_join(PanelJoin *join, const PanelProblem *problem, const Rows *sides,
 		   const CallerHabits *habits, PairList *list)
@@ -276,7 +276,7 @@ drain_join(PanelJoin *join, const PanelProblem *problem, const Rows *sides,
 	return status;
 }
 
-/* A copy of the rows' counts; NULL: there are none. */
+/* Returns a copy of the rows' counts, or NULL if the join has none. */
 static inline uint32_t *
 copy_counts(const PanelJoin *join, int side, uint64_t n)
 {
@@ -290,7 +290,7 @@ copy_counts(const PanelJoin *join, int side, uint64_t n)
 	return copy;
 }
 
-/* A join from open to close.  stats and counts may be NULL. */
+/* Runs a join from open to close. stats and counts may be NULL. */
 static inline FastedStatus
 run_join_once(const PanelProblem *problem, const Rows *sides, const CallerHabits *habits,
 			  PairList *list, FastedStats *stats, uint32_t **counts)
@@ -316,7 +316,7 @@ run_join_once(const PanelProblem *problem, const Rows *sides, const CallerHabits
 	return status;
 }
 
-/* Are these the numbers of each row's pairs? */
+/* Returns whether counts has the number of pairs of each row. */
 static inline bool
 counts_equal(const PairList *list, const Rows *sides, int nsides, uint32_t *const *counts)
 {
@@ -342,7 +342,7 @@ counts_equal(const PairList *list, const Rows *sides, int nsides, uint32_t *cons
 	return same;
 }
 
-/* Does the engine count the pairs that it handed out, and hand out none then? */
+/* Checks that a counting join counts the expected pairs and returns no pairs. */
 static inline bool
 check_count(const PanelProblem *problem, const Rows *sides, const CallerHabits *habits,
 			FastedOutput output, const PairList *list)
@@ -358,7 +358,7 @@ check_count(const PanelProblem *problem, const Rows *sides, const CallerHabits *
 		none.count == 0 && stats.pairs == list->count &&
 		(output == FASTED_OUTPUT_COUNT || counts_equal(list, sides, problem->sides, counts));
 	if (!same)
-		printf("# %llu pairs counted, %zu handed out meanwhile, of %zu\n",
+		printf("# %llu pairs counted, %zu pairs returned by the counting join, expected %zu\n",
 			   (unsigned long long) stats.pairs, none.count, list->count);
 	free(none.pairs);
 	free(counts[0]);
@@ -367,9 +367,9 @@ check_count(const PanelProblem *problem, const Rows *sides, const CallerHabits *
 }
 
 /*
- * A join from open to close, and once more with its pairs counted, in all or for
- * each row.  Pairs come out sorted; stats may be NULL.  The status is FASTED_DONE, or
- * that of the failure.
+ * Runs a join from open to close, and again with its pairs counted, in total or for each row.
+ * Pairs are returned sorted; stats may be NULL.  Returns FASTED_DONE, or the status of the
+ * failure.
  */
 static inline FastedStatus
 run_sides(const PanelProblem *problem, const Rows *sides, const CallerHabits *habits,
@@ -384,7 +384,7 @@ run_sides(const PanelProblem *problem, const Rows *sides, const CallerHabits *ha
 	return status;
 }
 
-/* The same of one set of rows with itself. */
+/* Runs a self-join of one set of rows; see run_sides. */
 static inline FastedStatus
 run_join(const PanelProblem *problem, const float *rows, uint64_t n,
 		 const CallerHabits *habits, PairList *list, FastedStats *stats)

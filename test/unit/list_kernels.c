@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * list_kernels.c
- *	  Prints the names of the kernels that this processor can run, best first.
+ *	  Prints the names of the kernels that this CPU can run, best first.
  *
  *-------------------------------------------------------------------------
  */

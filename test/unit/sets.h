@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sets.h
- *	  Sets and joins of the CPU engine, without panels, and brute force.
+ *	  Sets and joins of the CPU engine without panels, and the pairs expected by brute force.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,7 @@
 
 static const FastedEngine *engine;
 
-/* A set, and what should be in it. */
+/* A set and a copy of its rows. */
 typedef struct Mirror
 {
 	FastedSet  *set;
@@ -44,7 +44,7 @@ open_set(FastedContext *context)
 	return set;
 }
 
-/* Stages rows and seals the set; where they lie now, for those in one chunk. */
+/* Stages rows and seals the set.  Returns the first row's address, if all are in one chunk. */
 static inline float *
 fill_set(FastedSet *set, const Rows *from, uint32_t d)
 {
@@ -94,7 +94,7 @@ begin_join(FastedContext *context, FastedSet *a, FastedSet *b, FastedProblem pro
 	return join;
 }
 
-/* All pairs of it, sorted; then it is closed. */
+/* Returns all pairs of the join, sorted, and closes it. */
 static inline void
 end_join(FastedJoin *join, PairList *list)
 {
@@ -112,7 +112,7 @@ end_join(FastedJoin *join, PairList *list)
 	pair_sort(list);
 }
 
-/* Candidates and pairs of one join. */
+/* Runs a join; returns the number of candidates and stores the number of pairs. */
 static inline uint64_t
 count_join(FastedContext *context, FastedSet *a, FastedSet *b, double eps, uint64_t *pairs)
 {
@@ -128,7 +128,7 @@ count_join(FastedContext *context, FastedSet *a, FastedSet *b, double eps, uint6
 	return after.candidates - before.candidates;
 }
 
-/* What brute force says, by the rows' numbers. */
+/* Computes the pairs by brute force, with the row numbers of the sets. */
 static inline void
 expect_pairs(const Mirror *a, const Mirror *b, uint32_t d, double eps, PairList *list)
 {
@@ -140,7 +140,7 @@ expect_pairs(const Mirror *a, const Mirror *b, uint32_t d, double eps, PairList 
 		near_pairs_of_two(sides, d, eps, list);
 }
 
-/* The counts of a join that is done are those of the pairs. */
+/* Checks that the counts of a finished join match its pairs. */
 static inline bool
 check_counts(FastedJoin *join, const Mirror *a, const Mirror *b, const PairList *list)
 {
@@ -163,7 +163,7 @@ check_counts(FastedJoin *join, const Mirror *a, const Mirror *b, const PairList 
 	return good;
 }
 
-/* One join of any two sets, to its end, by any output. */
+/* Runs one join of two sets to its end, with a random output. */
 static inline bool
 check_join(FastedContext *context, const Mirror *a, const Mirror *b, uint32_t d, double eps)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * tap.h
- *	  The little that these tests need: TAP lines and random numbers.
+ *	  TAP output and random numbers for these tests.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,7 @@
 static int	tap_count;
 static int	tap_failed;
 
-/* One test, with its name; answers whether it passed. */
+/* Prints the result of one test with its description; returns whether it passed. */
 static inline bool __attribute__((format(printf, 2, 3)))
 ok(bool passed, const char *format,...)
 {
@@ -35,7 +35,7 @@ ok(bool passed, const char *format,...)
 	return passed;
 }
 
-/* The plan, and the exit status. */
+/* Prints the plan and returns the exit status. */
 static inline int
 tap_done(void)
 {
@@ -47,14 +47,14 @@ tap_done(void)
 
 static uint64_t random_state;
 
-/* Under an emulator: fewer and smaller cases. */
+/* Returns whether to run fewer and smaller cases, for an emulator. */
 static inline bool
 quick(void)
 {
 	return getenv("FASTED_QUICK") != NULL;
 }
 
-/* The seed is FASTED_SEED, or the time; it is always printed. */
+/* Takes the seed from FASTED_SEED, or from the time, and prints it. */
 static inline void
 random_seed(void)
 {
@@ -82,7 +82,7 @@ random_below(uint32_t limit)
 	return (uint32_t) (random_bits() % limit);
 }
 
-/* In [0, 1). */
+/* Returns a random number in [0, 1). */
 static inline double
 random_uniform(void)
 {
@@ -97,7 +97,7 @@ random_normal(void)
 	return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * random_uniform());
 }
 
-/* Memory, or the end of the test. */
+/* Allocates memory.  Ends the test if memory is exhausted. */
 static inline void *
 must_alloc(size_t size)
 {

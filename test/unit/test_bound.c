@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * test_bound.c
- *	  The certified bound: no pair of the result fails the filter.
+ *	  The error bound of the FP32 filter: no pair of the result fails the filter.
  *
- * Rows go through the kernels' own packing, and the inner product is computed
- * in FP32 in several orders, the unfavourable one among them.  eps is the very
- * distance of the pair.  With the error terms left out, the same data do lose
- * pairs: so the test can fail.
+ * Rows are packed by the kernels' own functions.  The inner product is computed in FP32 in
+ * several orders, including the least favourable one. eps is exactly the distance of the pair.
+ * Without the error terms, pairs of the same data are lost.  This shows that the test can fail.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +18,7 @@
 
 #define MAX_D 2048
 
-/* Which error terms a run leaves out. */
+/* The error term that a run omits. */
 typedef enum Mutation
 {
 	WHOLE,
@@ -38,7 +37,7 @@ typedef struct Pair
 	double		eps;
 } Pair;
 
-/* Quantises both rows with a kernel; q gets the packed coordinates. */
+/* Quantizes both rows with a kernel; `packed` receives the packed coordinates. */
 static void
 quantise_pair(const CpuKernel *kernel, const Pair *pair, float *packed,
 			  PackSliver *job)
@@ -59,7 +58,7 @@ quantise_pair(const CpuKernel *kernel, const Pair *pair, float *packed,
 	job->layout = NULL;
 }
 
-/* The inner product in FP32: forwards, backwards, 8 chains; with and without fma. */
+/* Computes the product in FP32: forwards, backwards, in 8 chains; with and without FMA. */
 static float
 inner_product(const float *packed, uint32_t width, uint32_t d, int order)
 {
@@ -108,7 +107,7 @@ threshold(const Pair *pair, const PackSliver *job, int row, Mutation mutation)
 							gamma, alpha);
 }
 
-/* In how many orders of summation is the pair lost? */
+/* Returns the number of summation orders in which the pair is lost. */
 static int
 count_lost(const CpuKernel *kernel, const Pair *pair, Mutation mutation)
 {
@@ -125,7 +124,7 @@ count_lost(const CpuKernel *kernel, const Pair *pair, Mutation mutation)
 	return lost;
 }
 
-/* Pairs that are hard in some way; eps is their distance to the last bit. */
+/* Makes a difficult pair of the given kind; eps is exactly its distance. */
 static void
 make_pair(Pair *pair, int kind)
 {
@@ -144,17 +143,17 @@ make_pair(Pair *pair, int kind)
 
 		switch (kind)
 		{
-			case 0:				/* near each other, any size */
+			case 0:				/* close rows of any magnitude */
 				pair->x[k] = (float) (v * size);
 				pair->y[k] = (float) ((v + step * w) * size);
 				pair->scale = ldexp(1.0, -ilogb(size));
 				break;
-			case 1:				/* a large offset, centred in part */
+			case 1:				/* a large offset, only partly removed by the centre */
 				pair->x[k] = (float) (1e4 + v);
 				pair->y[k] = (float) (1e4 + v + step * w);
 				pair->centre[k] = (float) (1e4 * random_uniform());
 				break;
-			case 2:				/* all sizes at once */
+			case 2:				/* coordinates of very different magnitudes */
 				pair->x[k] = (float) ldexp(v, (int) random_below(200) - 100);
 				pair->y[k] = random_below(2) ? pair->x[k]
 					: (float) ldexp(w, (int) random_below(200) - 100);
@@ -164,12 +163,12 @@ make_pair(Pair *pair, int kind)
 				pair->x[k] = (float) ldexp(0.7 + 0.29 * random_uniform(), -75);
 				pair->y[k] = pair->x[k];
 				break;
-			case 4:				/* the same sign: FP32 sums lose most */
+			case 4:				/* same sign: FP32 sums have the largest error */
 				pair->x[k] = (float) (1.0 + random_uniform());
 				pair->y[k] = random_below(100) ? pair->x[k]
 					: nextafterf(pair->x[k], 0.0f);
 				break;
-			default:			/* parallel, a little longer: rho decides */
+			default:			/* parallel, slightly longer: the result depends on rho */
 				pair->x[k] = (float) (v * 1024.0);
 				pair->y[k] = (float) (v * 1024.0 * (1.0 + step));
 				pair->centre[k] = (float) (0.1 * w);
@@ -179,7 +178,7 @@ make_pair(Pair *pair, int kind)
 	pair->eps = fasted_exact_distance(pair->x, pair->y, d);
 }
 
-/* Pairs lost among many of a kind. */
+/* Returns the number of lost pairs among `count` pairs of a kind. */
 static int
 run_kind(const CpuKernel *kernel, int kind, int count, Mutation mutation)
 {
@@ -194,7 +193,7 @@ run_kind(const CpuKernel *kernel, int kind, int count, Mutation mutation)
 	return lost;
 }
 
-/* Properties of the small functions. */
+/* Tests round_down, eps_upper and threshold. */
 static void
 check_parts(void)
 {
@@ -210,25 +209,25 @@ check_parts(void)
 		f = fasted_round_down(v);
 		good = good && (double) f <= v && (double) nextafterf(f, INFINITY) > v;
 	}
-	ok(good, "round_down is the largest float not above");
+	ok(good, "round_down returns the largest float that is not above its argument");
 	ok(fasted_eps_upper(0.0, 1.0, 8) == 0.0 &&
 	   fasted_eps_upper(5e-324, 0x1p-100, 8) >= DBL_MIN &&
 	   isinf(fasted_eps_upper(INFINITY, 0x1p-100, 8)) &&
 	   isinf(fasted_eps_upper(DBL_MAX, 0x1p100, 8)) &&
-	   fasted_eps_upper(1.0, 1.0, 1) > 1.0, "eps_upper at its ends");
+	   fasted_eps_upper(1.0, 1.0, 1) > 1.0, "eps_upper at extreme arguments");
 	ok(fasted_threshold(1, 1, 0, INFINITY, 0, 0) == -INFINITY &&
 	   fasted_threshold(1, 1, INFINITY, 1, 0, 0) == -INFINITY &&
 	   fasted_threshold(1, 1, 0, 1e300, 0, 0) == -INFINITY &&
 	   fasted_threshold(NAN, NAN, 0, 1, 0, 0) == -INFINITY &&
 	   fasted_threshold(0, 0, 0, 0, 0, 0) <= 0 &&
-	   fasted_threshold(1, 1, 0, 0, 0, 0) < 0.5f, "threshold at its ends");
+	   fasted_threshold(1, 1, 0, 0, 0, 0) < 0.5f, "threshold at extreme arguments");
 }
 
 int
 main(void)
 {
 	static const char *const names[] = {
-		"any size", "offset", "all sizes at once", "underflow", "one sign",
+		"any magnitude", "offset", "mixed magnitudes", "underflow", "same sign",
 		"parallel"
 	};
 
@@ -244,18 +243,18 @@ main(void)
 		{
 			int			lost = run_kind(kernel, kind, quick() ? 100 : 2000, WHOLE);
 
-			ok(lost == 0, "%s, %s: %d lost", kernel->name, names[kind], lost);
+			ok(lost == 0, "%s, %s: %d pairs lost", kernel->name, names[kind], lost);
 		}
 	}
 
-	/* the test can fail: each error term is needed by some data */
+	/* the test can fail: without an error term, some data lose pairs */
 	{
 		int			lost;
 
 		lost = run_kind(&fasted_kernel_portable, 4, 500, NO_GAMMA);
-		ok(lost > 0, "without gamma %d of 500 are lost", lost);
+		ok(lost > 0, "without gamma, %d of 500 pairs are lost", lost);
 		lost = run_kind(&fasted_kernel_portable, 3, 500, NO_ALPHA);
-		ok(lost > 0, "without alpha %d of 500 are lost", lost);
+		ok(lost > 0, "without alpha, %d of 500 pairs are lost", lost);
 	}
 	return tap_done();
 }

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_bound_cosine.c
- *	  The bound of doc/internals/bound-cosine.md: no pair's directions are further apart, and
- *	  each of its terms is needed.
+ *	  The error bound of doc/internals/bound-cosine.md: the directions of each pair are within the
+ *	  bound, and each term of the bound is necessary.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +10,7 @@
 #include "../../src/engine/filter_bound.h"
 #include "tap.h"
 
-/* How many pairs are beyond the bound, and beyond it without one of its terms. */
+/* Number of pairs, of those beyond the bound, and of those beyond it without one term. */
 typedef struct Beyond
 {
 	uint32_t	pairs;
@@ -19,7 +19,7 @@ typedef struct Beyond
 	uint32_t	without_rounding;
 } Beyond;
 
-/* The direction as an engine makes it; false: there is none. */
+/* Computes the direction as the engines do.  Returns false if the row has none. */
 static bool
 make_direction(const float *row, uint32_t d, float *direction)
 {
@@ -41,7 +41,7 @@ distance_of(const float *x, const float *y, uint32_t d)
 	return (double) sqrtl(sum);
 }
 
-/* A pair at a tie: eps is its canonical distance. */
+/* Checks a pair with eps exactly equal to its canonical distance. */
 static void
 check_pair(const float *x, const float *y, uint32_t d, float *room, Beyond *beyond)
 {
@@ -58,7 +58,7 @@ check_pair(const float *x, const float *y, uint32_t d, float *room, Beyond *beyo
 	beyond->without_rounding += apart > sqrt(2.0 * (eps + error));
 }
 
-/* y is x in another length, and a little beside it, by 2^-exponent. */
+/* Makes y from x: scaled, and changed by about 2^-exponent in each coordinate. */
 static void
 check_neighbours(uint32_t d, int exponent, double size, Beyond *beyond)
 {
@@ -76,8 +76,8 @@ check_neighbours(uint32_t d, int exponent, double size, Beyond *beyond)
 }
 
 /*
- * The same number in all coordinates: each addition to a partial sum then errs to the
- * same side, and the canonical distance as far as it can.
+ * All coordinates of a row are nearly equal.  The errors of the additions to a partial sum then
+ * have the same sign, so that the error of the canonical distance is as large as possible.
  */
 static void
 check_drift(uint32_t d, Beyond *beyond)
@@ -114,10 +114,10 @@ check_directions(void)
 	for (int i = 0; i < 4; i++)
 		none = none && !fasted_has_direction(squares[i]);
 	ok(none && fasted_has_direction(0x1p-298) && fasted_has_direction(0x1p272),
-	   "zeros and what is not finite have no direction, all else has");
+	   "only rows that are zero or not finite have no direction");
 	ok(fasted_direction_reach(2.0, 1) >= 2.0 && fasted_direction_reach(INFINITY, 1) == INFINITY,
-	   "all directions are within 2");
-	ok(fasted_direction_reach(0.0, 128) < 2.5e-7, "none is far beyond eps");
+	   "the distance of any two directions is at most 2");
+	ok(fasted_direction_reach(0.0, 128) < 2.5e-7, "the bound is not much larger than eps");
 }
 
 int
@@ -138,15 +138,15 @@ main(void)
 				check_neighbours(dims[i], exponent, sizes[turn % 3], &near);
 		}
 	}
-	ok(near.pairs > 10000 && near.bound == 0, "%u pairs within the bound, %u beyond", near.pairs,
+	ok(near.pairs > 10000 && near.bound == 0, "%u pairs tested, %u beyond the bound", near.pairs,
 	   near.bound);
-	ok(near.without_rounding > 100, "without the directions' rounding %u are",
+	ok(near.without_rounding > 100, "without the directions' rounding, %u are beyond the bound",
 	   near.without_rounding);
 	check_drift(4096, &drift);
 	check_drift(65536, &drift);
-	ok(drift.pairs > 500 && drift.bound == 0, "%u pairs whose sums drift, %u beyond",
+	ok(drift.pairs > 500 && drift.bound == 0, "%u pairs with large errors, %u beyond the bound",
 	   drift.pairs, drift.bound);
-	ok(drift.without_error > 0, "without the error of the canonical distance %u are",
+	ok(drift.without_error > 0, "without the canonical distance's error, %u are beyond",
 	   drift.without_error);
 	return tap_done();
 }

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * test_bound_int8.c
- *	  The certified bound of INT8 rows: no pair of the result fails the filter.
+ *	  The error bound of INT8 rows: no pair of the result fails the filter.
  *
- * Rows are centred, scaled, rotated and rounded here as doc/internals/bound-int8.md says,
- * with the header's functions for everything that the proof is about, clamping a part
- * of the error or of the image.  eps is the very distance of the pair.  Some pairs sit on the bound: with rho one
- * percent smaller they are lost, so the test can fail.
+ * Rows are centred, scaled, rotated and rounded as doc/internals/bound-int8.md describes, with
+ * the functions of filter_bound.h.  Clamping counts either as an error or as a part of the
+ * image. eps is exactly the distance of the pair.  Some pairs are exactly on the bound: if rho
+ * is one percent smaller, they are lost.  This shows that the test can fail.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 
 #define MAX_D 2048
 
-/* How a set of rows is transformed. */
+/* The transformation of a set of rows. */
 typedef struct Image
 {
 	uint32_t	d;
@@ -44,7 +44,7 @@ typedef struct Pair
 	float		y[MAX_D];
 } Pair;
 
-/* Kinds of pairs that are hard in some way. */
+/* Kinds of difficult pairs. */
 typedef enum Kind
 {
 	ANY_SIZE,
@@ -61,17 +61,17 @@ typedef enum Kind
 } Kind;
 
 static const char *const names[KINDS] = {
-	"any size", "offset", "all sizes at once", "an outlier", "rounded apart",
-	"rounded apart, not rotated",
-	"rounded apart, some coordinates beyond a byte", "integers", "not quite integers", "tiny"
+	"any magnitude", "offset", "mixed magnitudes", "an outlier", "moved apart by rounding",
+	"moved apart by rounding, not rotated",
+	"moved apart by rounding, some out of INT8 range", "integers", "near integers", "tiny"
 };
 
 static float signs[2][MAX_D];
 
-/* Is clamping part of the image, as on a CPU? */
+/* Clamping is part of the image, as in the CPU engine; otherwise it is an error. */
 static bool clamped;
 
-/* Orthonormal Walsh-Hadamard in FP32, in place. */
+/* Orthonormal Walsh-Hadamard transform in FP32, in place. */
 static void
 transform(float *v, uint32_t length)
 {
@@ -107,7 +107,7 @@ rotate(float *v, uint32_t padded)
 	transform(v + rest, length);
 }
 
-/* The inverse, nearly exact: a row whose image is v. */
+/* The nearly exact inverse: returns a row whose image is v. */
 static void
 rotate_back(double *v, uint32_t padded)
 {
@@ -132,7 +132,7 @@ rotate_back(double *v, uint32_t padded)
 	}
 }
 
-/* The image of a row, in FP32. */
+/* Computes the image of a row in FP32. */
 static void
 image_of(const Image *image, const float *row, float *v)
 {
@@ -173,7 +173,7 @@ quantise(const Image *image, const float *row, Quantised *out)
 	}
 }
 
-/* part: of rho, 1 for the bound as it is. */
+/* `part` is the factor for rho; 1 gives the real bound. */
 static int32_t
 threshold(const Image *image, const Quantised *row, double eps, double part)
 {
@@ -195,8 +195,8 @@ product(const Quantised *x, const Quantised *y, uint32_t padded)
 }
 
 /*
- * Fills both rows with what rounding moves apart along their difference; beyond: one
- * coordinate in four is beyond a byte, in both.
+ * Makes two rows that rounding moves apart along their difference.  With `beyond`, one
+ * coordinate in four of both rows is out of INT8 range.
  */
 static void
 make_rounded_apart(Pair *pair, uint32_t apart, bool beyond)
@@ -227,7 +227,7 @@ make_rounded_apart(Pair *pair, uint32_t apart, bool beyond)
 	}
 }
 
-/* A scale that fits the row, more or less. */
+/* Returns a scale that approximately fits the row. */
 static float
 some_scale(const Image *image, const float *row)
 {
@@ -317,7 +317,7 @@ make_pair(Pair *pair, Kind kind)
 		image->scale = some_scale(image, pair->x);
 }
 
-/* Is the pair lost, where eps is its distance? */
+/* Returns whether the pair is lost if eps is its distance. */
 static bool
 is_lost(const Pair *pair, double part)
 {
@@ -349,7 +349,7 @@ run_kind(Kind kind, int count, double part)
 	return lost;
 }
 
-/* n against T = (N - R^2 / 2) / 2 in long double. */
+/* Compares the integer threshold with T = (N - R^2 / 2) / 2 in long double. */
 static void
 check_threshold(void)
 {
@@ -369,8 +369,8 @@ check_threshold(void)
 		below = below && (n <= exact || n == FASTED_INT8_EVERY);
 		close = close && (n >= exact - 1.0001L || exact < FASTED_INT8_EVERY);
 	}
-	ok(below, "an integer threshold is not above the real one");
-	ok(close, "nor more than 1 below");
+	ok(below, "no integer threshold is above the exact one");
+	ok(close, "no integer threshold is more than 1 below the exact one");
 	ok(fasted_threshold_int(10, 0, 0) == 5 && fasted_threshold_int(11, 0, 0) == 5 &&
 	   fasted_threshold_int(10, 0, 2) == 3 && fasted_threshold_int(10, 0, 1e-300) == 4 &&
 	   fasted_threshold_int(0, 0, 0) == 0 &&
@@ -378,14 +378,14 @@ check_threshold(void)
 	   fasted_threshold_int(1, INFINITY, 0) == FASTED_INT8_EVERY &&
 	   fasted_threshold_int(1, NAN, 0) == FASTED_INT8_EVERY &&
 	   fasted_threshold_int(1, 0, NAN) == FASTED_INT8_EVERY &&
-	   fasted_threshold_int(1, 1e200, 0) == FASTED_INT8_EVERY, "threshold at its ends");
+	   fasted_threshold_int(1, 1e200, 0) == FASTED_INT8_EVERY, "threshold at extreme arguments");
 	ok(fasted_rotation_length(32) == 32 && fasted_rotation_length(96) == 64 &&
 	   fasted_rotation_length(32768) == 16384 &&
 	   fasted_rotation_roundings(32) == 9 && fasted_rotation_roundings(960) == 24 &&
-	   fasted_rotation_roundings(32768) == 34, "length and roundings of the rotation");
+	   fasted_rotation_roundings(32768) == 34, "length and number of roundings of the rotation");
 }
 
-/* The longest rows with the largest coordinates: every difference fits INT32. */
+/* The longest rows with the largest coordinates: all differences fit into INT32. */
 static void
 check_limits(void)
 {
@@ -415,13 +415,13 @@ check_limits(void)
 		}
 	ok(largest == 1 << 29 && rows[1] == largest / 2, "the largest product is 2^29");
 	ok(fits, "no difference overflows");
-	ok(every, "what passes with every row does");
-	ok(padding, "padding passes with none");
+	ok(every, "a row with the lowest threshold passes with every row");
+	ok(padding, "padding passes with no row");
 }
 
 #define SET_ROWS 500
 
-/* How many candidates there are to a pair; -1 if a pair is lost. */
+/* Returns the number of candidates per pair, or -1 if a pair is lost. */
 static double
 candidates_per_pair(Pair *work, float (*rows)[MAX_D], double eps, double slack2)
 {
@@ -453,7 +453,7 @@ candidates_per_pair(Pair *work, float (*rows)[MAX_D], double eps, double slack2)
 	return good && pairs > 0 ? (double) candidates / pairs : -1;
 }
 
-/* Long rows are clamped: whether they are candidates of all others. */
+/* Checks that clamping as part of the image keeps long rows from being candidates of all. */
 static void
 check_long_rows(void)
 {
@@ -481,11 +481,11 @@ check_long_rows(void)
 				candidates[way] += product(&rows[i], &rows[j], 128) - n[j] >= n[i];
 	}
 	ok(candidates[0] > 9 * (SET_ROWS - 10) && candidates[1] == 0,
-	   "long rows have %d candidates, or %d where clamping is part of the image",
+	   "long rows have %d candidates, and %d if clamping is part of the image",
 	   candidates[0], candidates[1]);
 }
 
-/* Rows of 8-bit integers, and clusters of rows of length 1. */
+/* Tests rows of 8-bit integers, and clusters of rows of length 1. */
 static void
 check_sets(void)
 {
@@ -504,7 +504,7 @@ check_sets(void)
 		for (uint32_t k = 0; k < 128; k++)
 			rows[i][k] = i > 0 && random_below(100) ? rows[i - 1][k] : (float) random_below(256);
 	ratio = candidates_per_pair(&work, rows, 400, 4);
-	ok(ratio >= 1, "8-bit rows: candidates are pairs but for the floor, %.3f a pair", ratio);
+	ok(ratio >= 1, "8-bit rows: %.3f candidates per pair, due to rounding down", ratio);
 
 	for (uint32_t d = 128; d <= 1024; d += 256)
 	{
@@ -528,7 +528,7 @@ check_sets(void)
 				rows[i][k] = (float) (rows[i][k] / sqrt(norm2));
 		}
 		ratio = candidates_per_pair(&work, rows, 0.632, INFINITY);
-		ok(ratio >= 1 && ratio < 10, "clusters at d = %u: %.2f candidates a pair", d, ratio);
+		ok(ratio >= 1 && ratio < 10, "clusters at d = %u: %.2f candidates per pair", d, ratio);
 	}
 	free(rows);
 }
@@ -550,17 +550,17 @@ main(void)
 		{
 			int			lost = run_kind((Kind) kind, 2000, 1);
 
-			ok(lost == 0, "%s%s: %d lost", image, names[kind], lost);
+			ok(lost == 0, "%s%s: %d pairs lost", image, names[kind], lost);
 		}
 
-		/* the test can fail: rows are moved, and the bound leaves little room */
+		/* the test can fail: these rows are on the bound, so that a smaller rho loses pairs */
 		for (int kind = ROUNDED_APART; kind <= (clamped ? ROUNDED_APART_BEYOND : ROUNDED_APART_LOSSLESS); kind++)
 		{
 			int			without = run_kind((Kind) kind, 500, 0);
 			int			less = run_kind((Kind) kind, 500, 0.99);
 
-			ok(without > 0, "%s%s: without rho %d of 500 are lost", image, names[kind], without);
-			ok(less > 0, "%s%s: with 0.99 rho %d of 500 are lost", image, names[kind], less);
+			ok(without > 0, "%s%s: without rho, %d of 500 are lost", image, names[kind], without);
+			ok(less > 0, "%s%s: with 0.99 rho, %d of 500 are lost", image, names[kind], less);
 		}
 	}
 	check_long_rows();

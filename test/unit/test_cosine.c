@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_cosine.c
- *	  The CPU engine's cosine joins against brute force, bit for bit, with every
- *	  kernel and filter, pruned too.
+ *	  Cosine joins of the CPU engine, compared bit for bit with brute force, for every kernel and
+ *	  filter, with and without pruning.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,16 +13,16 @@
 
 static const CallerHabits plain = {.timeout_ms = 100};
 
-/* What rows are like. */
+/* Kinds of rows. */
 typedef enum Kind
 {
 	NORMAL,
 	OFFSET,						/* all in one half of the sphere */
-	SCALED,						/* few directions, of many lengths, and their opposites */
-	TIGHT,						/* one direction, but for some last places */
-	INTEGERS,					/* many ties, many right angles */
-	AXES,						/* one coordinate each, or two */
-	MAGNITUDES,					/* 1e38 beside 1e-42, and rows of both */
+	SCALED,						/* few directions, many lengths, and opposite directions */
+	TIGHT,						/* one direction, except for the last bits */
+	INTEGERS,					/* many equal distances and right angles */
+	AXES,						/* one or two nonzero coordinates each */
+	MAGNITUDES,					/* rows of 1e38, rows of 1e-42, and rows with both */
 	NOT_FINITE,
 	KINDS
 } Kind;
@@ -82,7 +82,7 @@ make_row(Kind kind, float *row, const float *first, uint32_t i, uint32_t d)
 		row[random_below(d)] = i % 2 == 0 ? INFINITY : NAN;
 }
 
-/* Of every kind, some zero rows and some copies. */
+/* Makes rows of a kind, and in addition some zero rows and some copies. */
 static Rows
 make_rows(Kind kind, uint64_t n, uint32_t d)
 {
@@ -102,7 +102,7 @@ make_rows(Kind kind, uint64_t n, uint32_t d)
 	return (Rows) {.rows = rows,.n = n};
 }
 
-/* All pairs that have a distance, by brute force. */
+/* Computes all pairs that have a distance, by brute force. */
 static void
 cosine_pairs(const Rows *sides, int nsides, uint32_t d, PairList *list)
 {
@@ -123,7 +123,7 @@ cosine_pairs(const Rows *sides, int nsides, uint32_t d, PairList *list)
 	}
 }
 
-/* Ends of the scale, small ones, and ties to the last bit. */
+/* Chooses extreme and small values, and exact distances of pairs. */
 static int
 pick_eps(const PairList *all, double *eps)
 {
@@ -150,7 +150,7 @@ pick_eps(const PairList *all, double *eps)
 	return count;
 }
 
-/* With one kernel and filter, all eps: the pairs of brute force, by all outputs. */
+/* Compares one kernel and filter with brute force, for several eps and all outputs. */
 static bool
 check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, const PairList *all)
 {
@@ -184,7 +184,7 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, const PairL
 	return same;
 }
 
-/* One set with itself, or two. */
+/* Tests one set joined with itself (nb = 0), or two sets. */
 static void
 check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d)
 {
@@ -209,7 +209,7 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d)
 	free((float *) sides[1].rows);
 }
 
-/* More rows than memory: panels, counts too. */
+/* Joins with panels, which exceed the memory limit; also with counts. */
 static void
 check_panels(void)
 {
@@ -247,13 +247,13 @@ check_panels(void)
 			free(got.pairs);
 		}
 	}
-	ok(most > 5, "up to %u panels", most);
+	ok(most > 5, "joins with up to %u panels", most);
 	free(expected.pairs);
 	free(all.pairs);
 	free((float *) rows.rows);
 }
 
-/* The memory limit holds, what cosine needs beside rows included. */
+/* Memory stays within its limit, including the additional memory for the cosine metric. */
 static void
 check_memory_limit(void)
 {
@@ -274,14 +274,14 @@ check_memory_limit(void)
 		FastedStatus status = run_join(&problem, rows.rows, rows.n, &patient, &got, &stats);
 
 		ok(status == FASTED_DONE && stats.host_bytes <= limit,
-		   "memory %llu of %llu, %u panels", (unsigned long long) stats.host_bytes,
+		   "%llu bytes, limit %llu, %u panels", (unsigned long long) stats.host_bytes,
 		   (unsigned long long) limit, stats.panels);
 		free(got.pairs);
 	}
 	free((float *) rows.rows);
 }
 
-/* The same rows again, in other problems: what a first join left is still right. */
+/* Joins the same rows several times: data kept from earlier joins remain correct. */
 static void
 check_again(const Way *way)
 {
@@ -321,7 +321,7 @@ check_again(const Way *way)
 	free((float *) rows.rows);
 }
 
-/* Left alone, the engine chooses by the cosine recheck, and rows stay as they came. */
+/* By default the engine chooses the filter with the cosine recheck. */
 static void
 check_choice(Kind kind, double eps, const char *filter)
 {
@@ -345,7 +345,7 @@ check_choice(Kind kind, double eps, const char *filter)
 		pair_equal(&expected, &got);
 	ok(same && stats.filter_sampled == (best_kernel()->int8 != NULL) &&
 	   strcmp(stats.filter, filter) == 0,
-	   "%s: %s for %s rows, of the sample %llu candidates and %llu pairs", stats.filter, filter,
+	   "%s, expected %s for %s rows; sample: %llu candidates, %llu pairs", stats.filter, filter,
 	   names[kind], (unsigned long long) stats.sampled_candidates,
 	   (unsigned long long) stats.sampled_pairs);
 	free(all.pairs);
@@ -372,7 +372,7 @@ main(void)
 	}
 	if (kernels_hidden())
 		return tap_done();
-	ok(fasted_cpu_engine()->open(&bad, &context) == FASTED_UNSUPPORTED, "no other metric");
+	ok(fasted_cpu_engine()->open(&bad, &context) == FASTED_UNSUPPORTED, "unknown metric rejected");
 	fasted_cpu_engine()->close(context);
 	for (int kind = 0; kind < KINDS; kind++)
 	{

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * test_device_group.c
- *	  Several devices join what one would: the CPU engine plays each of them.
+ *	  Multi-GPU joins return the same result as one device; the CPU engine acts as each device.
  *
- * Any call of any device can be told to fail, and devices to be slow.
+ * Any call of any device can be made to fail, and devices can be slow.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,32 +14,32 @@
 
 #define DEVICES 4
 
-/* What the devices do, and what was seen. */
+/* Settings of the devices, and what they recorded. */
 static struct
 {
 	int			devices;
-	int			slow;			/* this one finds nothing at most looks; -1: none */
-	int			fail_device;	/* -1: none */
-	int			fail_call;		/* its call of this number */
-	int			fail_calls[DEVICES];	/* the same of each; 0: it does not */
+	int			slow;			/* this device finds nothing in most polls; -1: none */
+	int			fail_device;	/* this device fails; -1: none */
+	int			fail_call;		/* in its call of this number */
+	int			fail_calls[DEVICES];	/* the same for each device; 0: never */
 	bool		lends;
 	FastedContext *contexts[DEVICES];
 	int			opened;
 	int			closed;
 	int			calls[DEVICES];
 	bool		failed[DEVICES];
-	int			after_failure;	/* calls that a failed device may not get */
-	uint32_t	k;				/* of neighbours */
-	uint32_t	most_added;		/* lists of so many are added by devices */
-	int			adds;			/* that they did so */
-	int			copies;			/* of rows from device to device */
-	int			full_device;	/* has no memory for rows, from its call full_call on; -1: none */
+	int			after_failure;	/* calls after a failure, which are forbidden */
+	uint32_t	k;				/* neighbors per row */
+	uint32_t	most_added;		/* longest lists that devices add */
+	int			adds;			/* number of times that they did */
+	int			copies;			/* copies of rows between devices */
+	int			full_device;	/* out of memory for rows from its call full_call on; -1: none */
 	int			full_call;
-	int			other_order;	/* the device whose rows are in another order; -1: none */
+	int			other_order;	/* device with a different row order; -1: none */
 	int			order_from;		/* from its call of this number on */
 } play;
 
-/* Devices open, seal, begin and close all at once. */
+/* Devices open, seal, start and close in parallel. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static FastedEngine base;
@@ -56,7 +56,7 @@ device_of(const FastedContext *context)
 	return 0;
 }
 
-/* A call of a device: true, it fails. */
+/* Counts a call of a device; returns true if the call fails. */
 static bool
 call_fails(const FastedContext *context)
 {
@@ -75,14 +75,14 @@ call_fails(const FastedContext *context)
 	return fails;
 }
 
-/* Which context a set or a join is of, by where it was opened. */
+/* Maps sets and joins to the contexts that opened them. */
 #define MOST_HANDLES 128
 typedef struct Handle
 {
 	const void *handle;
 	FastedContext *context;
-	const float *room;			/* that a set gave last */
-	float	   *rows;			/* those of a set, once more */
+	const float *room;			/* buffer that the set returned last */
+	float	   *rows;			/* copies of the set's rows */
 	uint64_t	count;
 	uint64_t	first_row;
 } Handle;
@@ -119,7 +119,7 @@ note_handle(const void *handle, FastedContext *context)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The rows are noted, for copies. */
+/* Stores the rows, for later copies between devices. */
 static void
 note_rows(const FastedSet *set, const float *rows, size_t nrows)
 {
@@ -148,7 +148,7 @@ context_of(const void *handle)
 	return context;
 }
 
-/* Another one may come to lie there. */
+/* Another set or join may get the same address. */
 static void
 forget_handle(const void *handle)
 {
@@ -164,7 +164,7 @@ forget_handle(const void *handle)
 	pthread_mutex_unlock(&lock);
 }
 
-/* All handles of a context that is closed. */
+/* Forgets all handles of a closed context. */
 static void
 forget_context(const FastedContext *context)
 {
@@ -234,10 +234,10 @@ play_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet
 	return status;
 }
 
-/* Rows of a set whose neighbours are found, at most. */
+/* Largest number of rows of a set in a nearest-neighbor join. */
 #define MOST_NEAR 300
 
-/* What a device has found in its slices, of each row of a. */
+/* Neighbors that a device has found in its slices, for each row of a. */
 typedef struct Near
 {
 	FastedNeighbor *list;
@@ -270,7 +270,7 @@ compare_near(const void *left, const void *right)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* In order, and no more than k. */
+/* Sorts the list and truncates it to k neighbors. */
 static void
 order_near(Near *list)
 {
@@ -280,7 +280,7 @@ order_near(Near *list)
 		list->length = play.k;
 }
 
-/* All of a slice: a pair's is that of the sum of its places. */
+/* Finds all neighbors of a slice.  Rows i and j are compared in slice (i + j) % slices. */
 static void
 find_near(const FastedProblem *problem, const FastedSet *a, const FastedSet *b, Near *lists)
 {
@@ -330,13 +330,13 @@ play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 		return FASTED_DEVICE_FAILED;
 	if (context_of(a) != context || context_of(b) != context)
 		abort();
-	/* neighbours are found at once, and what there is to wait for is another join */
+	/* neighbors are found immediately; the join to wait for is a counting join */
 	if (played.output == FASTED_OUTPUT_NEAREST)
 	{
 		find_near(problem, a, b, near[device_of(context)]);
 		played.output = FASTED_OUTPUT_COUNT;
 	}
-	/* all pairs tell which rows are kept, if one device has them all */
+	/* all pairs determine the representatives, if one device finds them all */
 	if (played.output == FASTED_OUTPUT_KEEPERS)
 		played.output = played.slices > 1 ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	status = fasted_cpu_engine()->join_open(context, &played, a, b, join);
@@ -380,7 +380,7 @@ is_full(const FastedContext *context)
 	return device == play.full_device && play.calls[device] >= play.full_call;
 }
 
-/* As if they had been staged and committed. */
+/* Has the effect of stage and commit. */
 static FastedStatus
 take_rows(FastedSet *set, const float *rows, size_t nrows)
 {
@@ -451,7 +451,7 @@ PLAY(counts, join,
 	 (FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_t *counts),
 	 (join, side, first_row, nrows, counts))
 
-/* The first k of the device's slices. */
+/* Returns the first k neighbors that the device found in its slices. */
 static FastedStatus
 play_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
 			 FastedNeighbor *neighbors)
@@ -584,7 +584,7 @@ reset_play(int devices)
 	nhandles = 0;
 }
 
-/* A problem, and what it should give. */
+/* A problem and its expected pairs. */
 typedef struct Case
 {
 	PanelProblem problem;
@@ -626,7 +626,7 @@ drop_case(Case *made)
 	free(made->expected.pairs);
 }
 
-/* The join's pairs are right, and all devices are closed. */
+/* Checks that the pairs are right and that all devices are closed. */
 static bool
 joins_right(const Case *made, const CallerHabits *habits, FastedStats *stats)
 {
@@ -680,7 +680,7 @@ check_numbers_of_devices(void)
 	}
 }
 
-/* Too few rows for all slices, or for any. */
+/* Tests fewer rows than slices, and no rows. */
 static void
 check_small(void)
 {
@@ -700,7 +700,7 @@ check_small(void)
 	ok(right, "few rows, or none");
 }
 
-/* Devices hold different rows of an outer panel. */
+/* Tests an outer panel whose rows are partitioned over the devices. */
 static void
 check_panels(void)
 {
@@ -720,7 +720,7 @@ check_panels(void)
 	}
 }
 
-/* Only rows of one group meet; in panels, too. */
+/* Tests partitions, also with panels. */
 static void
 check_row_groups(void)
 {
@@ -754,12 +754,12 @@ check_row_groups(void)
 		right = joins_right(&made, &plain, &stats) && (stats.panels > 1) == (panels > 0);
 		reset_play(3);
 		ok(counts_right(&made, &plain) && right && kept > 100 && kept < all,
-		   "rows of one group: %zu pairs of %zu, %u panels", kept, all, stats.panels);
+		   "partitions: %zu pairs of %zu, %u panels", kept, all, stats.panels);
 		drop_case(&made);
 	}
 }
 
-/* Slices of slices: each pair is in one of them. */
+/* Divides a slice into slices; each pair must be in exactly one. */
 static void
 check_slices(void)
 {
@@ -778,7 +778,7 @@ check_slices(void)
 		free(list.pairs);
 	}
 	pair_sort(&all);
-	ok(pair_equal(&all, &made.expected), "slices of groups of 1, 2 and 3 devices are all pairs");
+	ok(pair_equal(&all, &made.expected), "slices of 1, 2 and 3 devices together have all pairs");
 	free(all.pairs);
 	drop_case(&made);
 }
@@ -798,11 +798,11 @@ check_uneven(void)
 	at = strstr(stats.device, "device 1, ");
 	if (at != NULL)
 		sscanf(at, "device 1, %d%%", &share);
-	ok(right && share >= 0 && share < 40, "a slow device does less: %s", stats.device);
+	ok(right && share >= 0 && share < 40, "a slow device does less work: %s", stats.device);
 	drop_case(&made);
 }
 
-/* Returns whether each pair of a sorted list is one of the expected pairs, and comes once. */
+/* Returns whether all pairs of a sorted list are expected, without duplicates. */
 static bool
 pairs_among(const PairList *list, const PairList *expected)
 {
@@ -818,7 +818,7 @@ pairs_among(const PairList *list, const PairList *expected)
 	return true;
 }
 
-/* Slices of a device whose rows are in another order are not parts of the same whole. */
+/* Slices of devices with different row orders do not fit together. */
 static void
 check_orders(FastedOutput output)
 {
@@ -836,17 +836,17 @@ check_orders(FastedOutput output)
 	if (status == FASTED_OK)
 		status = drain_join(join, &made.problem, made.sides, &plain, &list);
 	ok(status == FASTED_INTERNAL && strstr(panel_join_last_error(join_engine, join), "in another order") != NULL,
-	   "output %d: a device with another order fails the join: %s", output,
+	   "output %d: different row orders are an error: %s", output,
 	   panel_join_last_error(join_engine, join));
 	panel_join_close(join);
-	ok(play.closed == play.opened, "all are closed");
+	ok(play.closed == play.opened, "all devices are closed");
 	free(list.pairs);
 	drop_case(&made);
 }
 
 /*
- * Runs a join of which a device's call may fail.  Returns whether the join failed if and only if
- * a call failed, with the name and the text of that device, and whether its pairs are right.
+ * Runs a join in which a call may fail.  Returns whether the join failed exactly if a call failed,
+ * with that device's name and message, and whether its pairs are right.
  */
 static bool
 ends_rightly(const Case *made, const CallerHabits *habits, FastedOutput output)
@@ -884,7 +884,7 @@ ends_rightly(const Case *made, const CallerHabits *habits, FastedOutput output)
 	return right && play.closed == play.opened && play.after_failure == 0;
 }
 
-/* Each call of one of three devices fails in turn, alone or beside that of another device. */
+/* Lets each call of a device fail in turn, alone or together with another device. */
 static void
 check_failures(int sides, FastedOutput output, const CallerHabits *habits, uint64_t memory, bool two)
 {
@@ -902,12 +902,12 @@ check_failures(int sides, FastedOutput output, const CallerHabits *habits, uint6
 		right = ends_rightly(&made, habits, output);
 		reached = play.failed[call % 3] || play.failed[(call + 1) % 3];
 	}
-	ok(right && call > 12, "%d sides, output %d%s%s%s: each call fails in turn, up to %d", sides, output,
+	ok(right && call > 12, "%d sides, output %d%s%s%s: each call fails, up to %d", sides, output,
 	   habits->put ? ", put" : "", memory > 0 ? ", panels" : "", two ? ", of two devices" : "", call);
 	drop_case(&made);
 }
 
-/* Devices that cannot be opened are left out; if none can, the group fails. */
+/* Devices that cannot be opened are not used.  If none can, the join fails. */
 static void
 check_open_failures(void)
 {
@@ -929,13 +929,13 @@ check_open_failures(void)
 	   strcmp(panel_join_last_error(join_engine, join), "it was told to fail") == 0,
 	   "no device can be opened");
 	panel_join_close(join);
-	ok(play.closed == play.opened && play.opened == 3, "all are closed");
+	ok(play.closed == play.opened && play.opened == 3, "all devices are closed");
 	drop_case(&made);
 }
 
 /*
- * A device has less memory than the first one.  It is left out while rows are loaded; once a join
- * was opened, that fails.
+ * A device runs out of memory earlier than the first one.  While rows are loaded, it is then not
+ * used; after a join was opened, the join fails.
  */
 static void
 check_full_device(const CallerHabits *habits, uint64_t memory)
@@ -964,12 +964,12 @@ check_full_device(const CallerHabits *habits, uint64_t memory)
 		free(list.pairs);
 	}
 	ok(right && left_out > 0 && (failed > 0) == (memory > 0),
-	   "a device has less memory%s%s: left out %d times, %d joins failed", habits->put ? ", put" : "",
+	   "less memory%s%s: not used %d times, %d joins failed", habits->put ? ", put" : "",
 	   memory > 0 ? ", panels" : "", left_out, failed);
 	drop_case(&made);
 }
 
-/* One device alone finds which rows are kept. */
+/* A single device finds the representatives. */
 static void
 check_keepers(void)
 {
@@ -980,13 +980,13 @@ check_keepers(void)
 	reset_play(3);
 	ok(join_engine->keeps && joins_right(&made, &plain, &stats) &&
 	   strstr(stats.device, "device 0, 100%") != NULL,
-	   "rows to keep: one device has all pairs: %s", stats.device);
+	   "representatives: one device has all pairs: %s", stats.device);
 	drop_case(&made);
 }
 
-/* --- neighbours */
+/* --- nearest neighbors */
 
-/* One join's lists, k of each row; false: it failed. */
+/* Runs one join and copies its neighbor lists; returns false if it failed. */
 static bool
 find_lists(const FastedEngine *engine, const Case *made, FastedNeighbor *lists, uint32_t *lengths,
 		   FastedStats *stats)
@@ -1023,7 +1023,7 @@ find_lists(const FastedEngine *engine, const Case *made, FastedNeighbor *lists, 
 	return status == FASTED_DONE;
 }
 
-/* The group's lists are those that one engine has. */
+/* Compares the neighbor lists of several devices with those of one engine. */
 static bool
 lists_right(const Case *made, FastedStats *stats)
 {
@@ -1050,12 +1050,12 @@ lists_right(const Case *made, FastedStats *stats)
 	return right;
 }
 
-/* Where lists are merged. */
+/* How neighbor lists are merged. */
 typedef enum Merge
 {
 	BY_DEVICES,
 	HERE,
-	TOO_LONG					/* for devices */
+	TOO_LONG					/* the lists are too long for the devices */
 } Merge;
 
 static void
@@ -1066,7 +1066,7 @@ play_merge(Merge merge)
 		play.most_added = 0;
 }
 
-/* Of devices that are as quick as others, and one that is slow. */
+/* Tests devices of equal speed, and each device as a slow one. */
 static void
 check_nearest(int sides, Merge merge, uint64_t memory)
 {
@@ -1096,15 +1096,15 @@ check_nearest(int sides, Merge merge, uint64_t memory)
 		}
 		ok(right && (adds > 0) == (merge == BY_DEVICES) &&
 		   (stats.panels > 1) == (memory > 0),
-		   "nearest rows of slices, %d sides, k %u, merge %d, %u panels", sides, ks[i], merge, stats.panels);
+		   "nearest, %d sides, k %u, merge %d, %u panels", sides, ks[i], merge, stats.panels);
 		drop_case(&made);
 	}
 }
 
 /*
- * Each call of the second of three devices fails in turn, and so does the join, unless that device
- * could not be opened; or its rows are in another order from there on: the join fails unless that
- * device's last slice is finished by then.
+ * Each call of the second of three devices fails in turn.  The join must then fail, unless that
+ * device could not be opened.  With `order`, the device's row order differs from that call on.  The
+ * join must then fail, unless the device's last slice was finished before.
  */
 static void
 check_nearest_failures(int sides, Merge merge, uint64_t memory, bool order)
@@ -1132,7 +1132,7 @@ check_nearest_failures(int sides, Merge merge, uint64_t memory, bool order)
 		wrong += (order ? !found && !reached : found != (call == 1 || !reached)) || play.after_failure > 0;
 	}
 	ok(wrong == 0 && call > 10 && failed > 0,
-	   "nearest rows, %d sides, merge %d%s: a device %s at call 1 to %d", sides, merge,
+	   "nearest neighbors, %d sides, merge %d%s: a device %s at calls 1 to %d", sides, merge,
 	   memory > 0 ? ", panels" : "", order ? "has another order" : "fails", call);
 	drop_case(&made);
 }
@@ -1174,7 +1174,7 @@ main(void)
 			check_nearest_failures(sides, merge, 0, false);
 			check_nearest_failures(sides, merge, 0, true);
 		}
-		/* lists are merged once, whatever the panels */
+		/* lists are merged once, for any number of panels */
 		check_nearest(sides, BY_DEVICES, 150 * 1024);
 		check_nearest_failures(sides, BY_DEVICES, 150 * 1024, false);
 		check_nearest_failures(sides, BY_DEVICES, 150 * 1024, true);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_device_list.c
- *	  The text that names GPUs.
+ *	  The syntax of fasted.gpu_devices.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +25,7 @@ is_list(bool expected, const char *text)
 	   expected ? "a" : "no", wrong);
 }
 
-/* Which of three devices does the list's n-th name mean?  A digit each. */
+/* Checks which of three devices the list's n-th name matches; one digit per device. */
 static void
 means(const char *text, int n, const char *expected)
 {

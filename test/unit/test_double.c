@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * test_double.c
- *	  Joins of rows of doubles against brute force in FP64, bit for bit.
+ *	  Joins of FP64 rows, compared bit for bit with brute force in FP64.
  *
- * Of the CPU engine, or of the one in the library that FASTED_ENGINE_LIBRARY names.
+ * Tests the CPU engine, or the engine of the library that FASTED_ENGINE_LIBRARY names.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,30 +15,30 @@
 static const CallerHabits plain = {.timeout_ms = 100};
 static const CallerHabits putting = {.timeout_ms = 100,.put = true,.stage_at_most = 17};
 
-/* What rows are like. */
+/* Kinds of rows. */
 typedef enum Kind
 {
 	NORMAL,
-	FLOATS,						/* normal, and each a float */
-	OFFSET,						/* apart by less than a float's last place */
-	LAST_PLACES,				/* the same float, but for some last places of a double */
+	FLOATS,						/* normal, rounded to floats */
+	OFFSET,						/* differences below the last bit of a float */
+	LAST_PLACES,				/* equal as floats, except for a few last bits of the doubles */
 	INTEGERS,
-	NEAR_INTEGERS,				/* as floats integers, which INT8 holds exactly */
-	MAGNITUDES,					/* 1e30, 1e-300 and between */
-	OUTLIERS,					/* few rows beyond the range of float, and pairs of these */
-	BEYOND,						/* all of them are beyond it */
-	TINY,						/* all vanish as floats */
+	NEAR_INTEGERS,				/* integers when rounded to floats, which INT8 represents exactly */
+	MAGNITUDES,					/* magnitudes from 1e-300 to 1e30 */
+	OUTLIERS,					/* a few rows out of the range of float, and close pairs of these */
+	BEYOND,						/* all rows are out of that range */
+	TINY,						/* all rows are zero as floats */
 	NOT_FINITE,
 	KINDS
 } Kind;
 
 static const char *const names[KINDS] = {
-	"normal", "floats", "offset", "last places", "integers", "near integers",
+	"normal", "floats", "offset", "last bits", "integers", "near integers",
 	"magnitudes", "outliers", "beyond",
 	"tiny", "not finite"
 };
 
-/* Coordinate k of row i; those of the first rows are seen. */
+/* Returns coordinate k of row i, which may depend on the first rows. */
 static double
 number_of(Kind kind, const double *rows, uint32_t i, uint32_t d, uint32_t k)
 {
@@ -83,7 +83,7 @@ is_finite(const double *row, uint32_t d)
 	return true;
 }
 
-/* Of every kind, some copies: exact ones, and some that differ in one last place. */
+/* Makes rows of a kind, with some exact copies and some that differ in one last bit. */
 static Rows
 make_rows(Kind kind, uint64_t n, uint32_t d, FastedMetric metric)
 {
@@ -112,9 +112,9 @@ make_rows(Kind kind, uint64_t n, uint32_t d, FastedMetric metric)
 	return (Rows) {.rows = (const float *) rows,.n = n};
 }
 
-/* --- brute force, which shares no code with the engines */
+/* --- brute force, without code of the engines */
 
-/* The sum of squared differences, or of products, by the definition. */
+/* Sums squared differences, or products, as the definition says. */
 static double
 sum_of(const double *x, const double *y, uint32_t d, bool products)
 {
@@ -171,7 +171,7 @@ double_pairs(const Rows *sides, int nsides, uint32_t d, FastedMetric metric, Pai
 
 /* --- all pairs within eps */
 
-/* Ends of the scale, and ties to the last bit: a distance, and the next smaller double. */
+/* Chooses extreme values, exact distances, and the next smaller doubles. */
 static int
 pick_eps(const PairList *all, double *eps)
 {
@@ -232,7 +232,7 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetri
 		if (limit > 0)
 			limit_memory(&problem.options, limit);
 		select_pairs(all, eps[e], &expected);
-		/* a GPU borrows no memory for so few rows */
+		/* a GPU registers no memory for so few rows */
 		same = run_sides(&problem, sides, e % 2 == 0 || tested_library() != NULL ? &plain : &putting,
 						 &got, &stats) == FASTED_DONE &&
 			pair_equal(&expected, &got);
@@ -247,7 +247,7 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetri
 	return same;
 }
 
-/* --- nearest rows */
+/* --- nearest neighbors */
 
 static int
 compare_neighbors(const void *left, const void *right)
@@ -260,7 +260,7 @@ compare_neighbors(const void *left, const void *right)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Does the join give the row's nearest, by brute force? */
+/* Compares the row's neighbor list with brute force. */
 static bool
 check_row(const PanelJoin *join, const PanelProblem *problem, const Rows *sides, uint64_t row)
 {
@@ -287,7 +287,7 @@ check_row(const PanelJoin *join, const PanelProblem *problem, const Rows *sides,
 	for (uint32_t i = 0; i < count && same; i++)
 		same = list[i].row == all[i].row && list[i].dist == all[i].dist;
 	if (!same)
-		printf("# row %llu: %u neighbours, expected %u\n", (unsigned long long) row, length, count);
+		printf("# row %llu: %u neighbors, expected %u\n", (unsigned long long) row, length, count);
 	free(all);
 	return same;
 }
@@ -336,18 +336,18 @@ check_nearest(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedM
 
 /* --- shapes */
 
-/* Of a GPU short rows too, which the tested engine's ways leave out. */
+/* Adds projected rows on a GPU to the ways of tested_ways. */
 static int
 double_ways(Way *ways)
 {
 	int			count = tested_ways(ways);
 
 	if (tested_library() != NULL)
-		ways[count++] = (Way) {"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_FORCE, ", short rows"};
+		ways[count++] = (Way) {"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_FORCE, ", projected"};
 	return count;
 }
 
-/* One set with itself, or two; with little memory, or as much as there is. */
+/* Tests one set (nb = 0) or two; limit limits memory, unless it is zero. */
 static void
 check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric, uint64_t limit)
 {
@@ -369,7 +369,7 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric
 		same = check_way(&ways[w], sides, nsides, d, metric, &all, limit, &panels) && same;
 		same = check_nearest(&ways[w], sides, nsides, d, metric, limit) && same;
 	}
-	/* few rows fit beside what a GPU needs at least */
+	/* a GPU's minimum memory holds so few rows */
 	ok(same && (limit == 0 || panels > 1 || tested_library() != NULL), "%s%s: %llu x %llu, d = %u, %zu pairs, up to %u panels",
 	   names[kind], metric == FASTED_METRIC_COSINE ? ", cosine" : "", (unsigned long long) na,
 	   (unsigned long long) nb, d, all.count, panels);
@@ -387,7 +387,7 @@ compare_pairs(const void *left, const void *right)
 	return (x > y) - (x < y);
 }
 
-/* So many rows that a sample chooses the filter, and the GPU may take short rows. */
+/* Tests enough rows for a sample to choose the filter, and for a GPU to choose projected rows. */
 static void
 check_many(Kind kind, uint32_t n, uint32_t d, FastedMetric metric)
 {
@@ -398,7 +398,7 @@ check_many(Kind kind, uint32_t n, uint32_t d, FastedMetric metric)
 	PairList	pairs;
 	PairList	got;
 
-	/* about one pair in a hundred */
+	/* eps for about one pair in a hundred */
 	double_pairs(&some, 1, d, metric, &pairs);
 	qsort(pairs.pairs, pairs.count, sizeof(FastedPair), compare_pairs);
 	problem.problem.eps = pairs.count > 0 ? pairs.pairs[pairs.count / 100].dist : 1.0;
@@ -416,14 +416,14 @@ check_many(Kind kind, uint32_t n, uint32_t d, FastedMetric metric)
 	}
 	ok(run_join(&problem, rows.rows, n, &plain, &got, NULL) == FASTED_DONE &&
 	   pair_equal(&pairs, &got) && check_nearest(&chosen, &rows, 1, d, metric, 0),
-	   "%s: %u rows by the engine's choice, eps %g, %zu pairs", names[kind], n,
+	   "%s: %u rows, default filter, eps %g, %zu pairs", names[kind], n,
 	   problem.problem.eps, pairs.count);
 	free(pairs.pairs);
 	free(got.pairs);
 	free((float *) rows.rows);
 }
 
-/* As real all rows are the same; as doubles few are within eps. */
+/* The rows are equal as floats; as doubles, few pairs are within eps. */
 static void
 check_precision(void)
 {
@@ -437,15 +437,15 @@ check_precision(void)
 		rows[i] = 1e6 + i * 0x1p-30;
 	problem.problem.eps = 0x1p-30;
 	status = run_join(&problem, (const float *) rows, 100, &plain, &got, NULL);
-	ok(status == FASTED_DONE && got.count == 99, "99 pairs of neighbours on a line of 1e-7, 1e6 away: %zu", got.count);
+	ok(status == FASTED_DONE && got.count == 99, "line near 1e6: %zu of 99 pairs", got.count);
 	free(got.pairs);
 	problem.problem.eps = nextafter(0x1p-30, 0.0);
 	status = run_join(&problem, (const float *) rows, 100, &plain, &got, NULL);
-	ok(status == FASTED_DONE && got.count == 0, "none of them are nearer: %zu", got.count);
+	ok(status == FASTED_DONE && got.count == 0, "line, smaller eps: %zu of 0 pairs", got.count);
 	free(got.pairs);
 }
 
-/* The memory limit holds, the doubles included. */
+/* Memory stays within its limit, including the doubles. */
 static void
 check_memory_limit(void)
 {
@@ -464,7 +464,7 @@ check_memory_limit(void)
 		problem.options.memory_limit = limit;
 		problem.problem.eps = 1e-3;
 		status = run_join(&problem, rows.rows, rows.n, &patient, &got, &stats);
-		ok(status == FASTED_DONE && stats.host_bytes <= limit, "memory %llu of %llu, %u panels",
+		ok(status == FASTED_DONE && stats.host_bytes <= limit, "%llu bytes, limit %llu, %u panels",
 		   (unsigned long long) stats.host_bytes, (unsigned long long) limit, stats.panels);
 		free(got.pairs);
 	}

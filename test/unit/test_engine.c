@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_engine.c
- *	  The CPU engine against brute force, bit for bit, with every kernel.
+ *	  The CPU engine, compared bit for bit with brute force, for every kernel.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,7 @@
 
 static const CallerHabits plain = {.timeout_ms = 100};
 
-/* Random rows with some duplicates, of a kind each. */
+/* Makes random rows of a kind, with some duplicates. */
 static float *
 make_rows(uint32_t n, uint32_t d, int kind)
 {
@@ -33,7 +33,7 @@ make_rows(uint32_t n, uint32_t d, int kind)
 			if (kind == 1)
 				v = 1e4 + v;
 			if (kind == 2)
-				v = floor(4 * v);	/* many ties */
+				v = floor(4 * v);	/* many equal distances */
 			if (kind == 3)
 				v *= pow(10.0, (double) random_below(61) - 30);
 			row[k] = (float) v;
@@ -42,7 +42,7 @@ make_rows(uint32_t n, uint32_t d, int kind)
 	return rows;
 }
 
-/* Distances worth trying: ties to the last bit, nothing, everything. */
+/* Chooses exact distances of pairs, zero and infinity. */
 static int
 pick_eps(const PairList *all, double *eps)
 {
@@ -69,7 +69,7 @@ pick_eps(const PairList *all, double *eps)
 	return count;
 }
 
-/* With one kernel and filter, all eps: the pairs of brute force. */
+/* Compares one kernel and filter with brute force, for several eps. */
 static void
 check_kernel(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune, const float *rows,
 			 uint32_t n, uint32_t d, int kind, const PairList *all)
@@ -109,7 +109,7 @@ check_kernel(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune, co
 	   prune == FASTED_PRUNE_FORCE ? ", pruned" : "", n, d, kind);
 }
 
-/* In FP32, and of integers where there is such a filter. */
+/* Tests the FP32 filter, and the integer filter if there is one. */
 static void
 check_filters(const CpuKernel *kernel, FastedPrune prune, const float *rows, uint32_t n,
 			  uint32_t d, int kind, const PairList *all)
@@ -119,7 +119,7 @@ check_filters(const CpuKernel *kernel, FastedPrune prune, const float *rows, uin
 		check_kernel(kernel, FASTED_FILTER_INT8, prune, rows, n, d, kind, all);
 }
 
-/* One data set, with every kernel and filter. */
+/* Tests one data set with every kernel and filter. */
 static void
 check_shape(uint32_t n, uint32_t d, int kind)
 {
@@ -160,7 +160,7 @@ check_shapes(void)
 		check_shape(quick() ? 100 : 777, 33, kind);
 }
 
-/* Values beside each other that no scale suits. */
+/* Tests values that no common scale suits. */
 static void
 check_extremes(void)
 {
@@ -209,14 +209,14 @@ check_extremes(void)
 				free(expected.pairs);
 				free(got.pairs);
 			}
-			ok(same, "extreme values: d = %u, %u of them", d, used);
+			ok(same, "%u extreme values, d = %u", used, d);
 			free(all.pairs);
 			free(rows);
 		}
 	}
 }
 
-/* With all limits; the largest number of panels. */
+/* Tests many memory limits; returns the largest number of panels. */
 static uint32_t
 check_limits(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune,
 			 const float *rows, uint32_t n, uint32_t d, double eps, const PairList *expected)
@@ -243,7 +243,7 @@ check_limits(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune,
 			most = stats.panels;
 		ok(status == FASTED_DONE && pair_equal(expected, &got) &&
 		   stats.units_done == stats.units_total,
-		   "%s, %s: %u panels, %llu units, limit %llu, memory %llu",
+		   "%s, %s: %u panels, %llu units, limit %llu, %llu bytes",
 		   kernel->name, stats.filter, stats.panels,
 		   (unsigned long long) stats.units_total,
 		   (unsigned long long) limit, (unsigned long long) stats.host_bytes);
@@ -252,7 +252,7 @@ check_limits(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune,
 	return most;
 }
 
-/* More rows than memory: panels, of all sizes, staged in odd pieces. */
+/* Joins with panels of many sizes, whose rows are staged in pieces of any size. */
 static void
 check_panels(void)
 {
@@ -286,7 +286,7 @@ check_panels(void)
 	free(rows);
 }
 
-/* Rows that a sample of all does not show: not quite integers, beyond a byte. */
+/* Tests bytes mixed with fractions and with values out of INT8 range. */
 static void
 check_unseen_rows(void)
 {
@@ -313,7 +313,7 @@ check_unseen_rows(void)
 			seen = seen || (uint64_t) n * s / 1024 == i;
 		if (seen)
 			continue;
-		/* most near a row before it, by a fraction in each coordinate */
+		/* most are near the previous row, with fractional differences */
 		for (uint32_t k = 0; k < d; k++)
 		{
 			float		near = i > 0 ? rows[(size_t) (i - 1) * d + k] : 0.0f;
@@ -325,7 +325,7 @@ check_unseen_rows(void)
 	all_pairs(rows, n, d, &all);
 	for (int e = 0; e < 12 && same; e++)
 	{
-		/* a tie at one of the nearest pairs */
+		/* exactly the distance of one of the nearest pairs */
 		problem.problem.eps = fasted_exact_distance(rows + (size_t) (200 * e) * d,
 											rows + (size_t) (200 * e + 1) * d, d);
 		select_pairs(&all, problem.problem.eps, &expected);
@@ -334,12 +334,12 @@ check_unseen_rows(void)
 		free(expected.pairs);
 		free(got.pairs);
 	}
-	ok(same, "%s: rows that are not like the sampled ones", stats.filter);
+	ok(same, "%s: bytes, fractions and larger values", stats.filter);
 	free(all.pairs);
 	free(rows);
 }
 
-/* Rows in clusters; of every second row all is 1000 times larger if mixed. */
+/* Makes clusters of rows.  If mixed, every second row is scaled by 1000. */
 static float *
 make_clusters(uint32_t n, uint32_t d, bool mixed)
 {
@@ -362,9 +362,9 @@ make_clusters(uint32_t n, uint32_t d, bool mixed)
 }
 
 /*
- * Does the sample say that the best kernel's filter of integers pays?  By the rule of
- * src/cpu/cpu_choice.c, where no fine rows take part: at most one pair in so many, of a
- * block of rows, is a candidate that is too far apart.
+ * Returns whether the sample favours the best kernel's integer filter, by the rule of
+ * src/cpu/cpu_choice.c without INT16 rows.  The rule limits the share of pairs that are
+ * candidates but too far apart.
  */
 static bool
 integers_pay(const FastedStats *stats, uint32_t d)
@@ -376,9 +376,9 @@ integers_pay(const FastedStats *stats, uint32_t d)
 }
 
 /*
- * Left alone, the engine takes integers where these have few candidates too many, in
- * panels too; not when asked for something else.  Of mixed rows INT8 has too many, INT16
- * has not: it tells apart what is 250 times as close.
+ * By default the engine chooses the integer filter if it has few false candidates, also with
+ * panels.  For mixed rows INT8 has too many; INT16 distinguishes distances that are 250 times
+ * smaller, and has few.
  */
 static void
 check_choice(uint32_t n, bool mixed, FastedFilter asked, uint64_t memory_limit)
@@ -406,7 +406,7 @@ check_choice(uint32_t n, bool mixed, FastedFilter asked, uint64_t memory_limit)
 	ok(same && expected.count > n && strcmp(stats.filter, filter) == 0 &&
 	   stats.filter_sampled == sampled && (!sampled || integers_pay(&stats, d) == good) &&
 	   (memory_limit > 0) == (stats.panels > 1),
-	   "%s expected, %s chosen, of %zu pairs in %u panels; %llu candidates, of the sample %llu and %llu",
+	   "%s expected, %s chosen, %zu pairs, %u panels; %llu candidates; sample: %llu, %llu pairs",
 	   filter, stats.filter, expected.count, stats.panels,
 	   (unsigned long long) stats.candidates,
 	   (unsigned long long) stats.sampled_candidates,
@@ -417,8 +417,8 @@ check_choice(uint32_t n, bool mixed, FastedFilter asked, uint64_t memory_limit)
 }
 
 /*
- * A few large clusters, of whose pairs INT8 can't tell which are near: where fine rows can,
- * it is taken still.
+ * A few large clusters, within which INT8 cannot tell near pairs.  The engine still chooses INT8
+ * if the kernel supports INT16 rows.
  */
 static void
 check_choice_with_fine(uint32_t n, uint32_t d, uint32_t clusters, double eps)
@@ -442,7 +442,7 @@ check_choice_with_fine(uint32_t n, uint32_t d, uint32_t clusters, double eps)
 	same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE && pair_equal(&expected, &got);
 	ok(same && (kernel->int8 == NULL || kernel->int8->dot_fine == NULL ||
 				strcmp(stats.filter, integer_filter(kernel)) == 0),
-	   "%s in spite of candidates in vain: of the sample %llu, and %llu pairs", stats.filter,
+	   "%s despite false candidates; sample: %llu candidates, %llu pairs", stats.filter,
 	   (unsigned long long) stats.sampled_candidates, (unsigned long long) stats.sampled_pairs);
 	free(expected.pairs);
 	free(got.pairs);
@@ -451,8 +451,8 @@ check_choice_with_fine(uint32_t n, uint32_t d, uint32_t clusters, double eps)
 }
 
 /*
- * Clusters, of which one row in a hundred is 3 to 30 times as long, some in twos.  Such a
- * row is clamped, and no candidate of all others.
+ * Clusters in which one row in a hundred is 3 to 30 times as long, some of these in pairs.  Such
+ * rows are clamped, and must not become candidates of all other rows.
  */
 static void
 check_long_rows(const CpuKernel *kernel, uint32_t n, uint32_t d)
@@ -497,7 +497,7 @@ check_long_rows(const CpuKernel *kernel, uint32_t n, uint32_t d)
 	free(rows);
 }
 
-/* A memory limit that has a meaning is kept. */
+/* Memory stays within its limit, if the limit is not too small. */
 static void
 check_memory_limit(void)
 {
@@ -517,7 +517,7 @@ check_memory_limit(void)
 		FastedStatus status = run_join(&problem, rows, n, &plain, &got, &stats);
 
 		ok(status == FASTED_DONE && stats.host_bytes <= limit,
-		   "memory %llu of %llu, %u panels",
+		   "%llu bytes, limit %llu, %u panels",
 		   (unsigned long long) stats.host_bytes, (unsigned long long) limit,
 		   stats.panels);
 		free(got.pairs);
@@ -525,7 +525,7 @@ check_memory_limit(void)
 	free(rows);
 }
 
-/* All pairs of many rows, to a caller who is slower than the workers. */
+/* Returns all pairs of many rows to a caller that is slower than the workers. */
 static void
 check_slow_caller(void)
 {
@@ -544,7 +544,7 @@ check_slow_caller(void)
 
 	all_pairs(rows, n, d, &all);
 	ok(run_join(&problem, rows, n, &slow, &got, &stats) == FASTED_DONE &&
-	   pair_equal(&all, &got), "slow caller, all %zu pairs", all.count);
+	   pair_equal(&all, &got), "slow caller gets all %zu pairs", all.count);
 	free(got.pairs);
 	free(all.pairs);
 	free(rows);
@@ -559,7 +559,7 @@ seconds(void)
 	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
 }
 
-/* The times that close takes at some moment of a join, and next before it; false: no join. */
+/* Measures how long close takes at some time, and next before it; returns false on failure. */
 static bool
 time_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches, double *closed, double *longest)
 {
@@ -590,7 +590,7 @@ time_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches, double
 	return good;
 }
 
-/* Both come back soon: once in three times, for a loaded machine has others to serve. */
+/* Both must return soon, in one of three attempts, since other processes may use the CPUs. */
 static void
 check_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches)
 {
@@ -601,11 +601,11 @@ check_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches)
 	for (int i = 0; i < 3 && good && (closed >= 0.5 || longest >= 0.5); i++)
 		good = time_close(n, d, eps, delay_ms, batches, &closed, &longest);
 	ok(good && closed < 0.5 && longest < 0.5,
-	   "closed after %d ms and %d batches in %.1f ms, next took %.1f at most: n = %u, d = %u",
+	   "closed after %d ms and %d batches in %.1f ms, next took at most %.1f ms: n = %u, d = %u",
 	   delay_ms, batches, 1e3 * closed, 1e3 * longest, n, d);
 }
 
-/* Options and problems that are refused, and with which words. */
+/* Invalid options and problems are rejected, with a message. */
 static void
 check_refusals(void)
 {
@@ -629,7 +629,7 @@ check_refusals(void)
 		FastedStatus status = engine->open(&bad[i], &context);
 
 		ok(status == FASTED_UNSUPPORTED && context != NULL &&
-		   strlen(engine->last_error(context)) > 10, "refused: %s",
+		   strlen(engine->last_error(context)) > 10, "rejected: %s",
 		   engine->last_error(context));
 		engine->close(context);
 	}
@@ -644,12 +644,12 @@ check_refusals(void)
 		PairList	none;
 
 		ok(run_join(&problem, rows, 2, &plain, &none, NULL) == FASTED_UNSUPPORTED,
-		   "refused: eps = %g", problem.problem.eps);
+		   "rejected: eps = %g", problem.problem.eps);
 		free(none.pairs);
 	}
 }
 
-/* Calls out of order. */
+/* Calls in a wrong order. */
 static void
 check_order(void)
 {
@@ -669,7 +669,7 @@ check_order(void)
 	ok(panel_join_open(engine, &problem, &join) == FASTED_OK &&
 	   panel_join_stage(join, 0, &room, &capacity) == FASTED_OK &&
 	   panel_join_commit(join, 0, capacity + 1) == FASTED_INTERNAL,
-	   "more rows committed than there was room");
+	   "more rows committed than staged");
 	panel_join_close(join);
 	ok(panel_join_open(engine, &problem, &join) == FASTED_OK &&
 	   panel_join_stage(join, 0, &room, &capacity) == FASTED_OK &&

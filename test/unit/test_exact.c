@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * test_exact.c
- *	  The canonical distances: every kernel against a reference, bit for bit.
+ *	  The canonical distances: every kernel, compared bit for bit with a reference.
  *
- * The reference is written another way: from the definition's words, with
- * each fma done in extended range and rounded once, by way of __float128
- * where there is one (113 bits are enough for an exact product, and the error
- * of the sum is folded in as a sticky bit).
+ * The reference is written independently, from the definition.  Each FMA is computed in an
+ * extended range and rounded once, by means of __float128 if available: 113 bits hold the exact
+ * product, and a sticky bit holds the error of the sum.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +19,7 @@
 #define HAVE_QUAD
 #endif
 
-/* x * y + s with one rounding, without fma(). */
+/* Computes x * y + s with one rounding, without fma(). */
 static double
 product_add(double x, double y, double s)
 {
@@ -31,7 +30,7 @@ product_add(double x, double y, double s)
 	__float128	error = (product - (sum - back)) + (s - back);
 	uint64_t	words[2];
 
-	/* rounded to odd, so that rounding twice is rounding once */
+	/* rounded to odd, so that the second rounding gives the correct result */
 	memcpy(words, &sum, sizeof(sum));
 	if (error != 0 && (words[0] & 1) == 0)
 	{
@@ -50,8 +49,8 @@ product_add(double x, double y, double s)
 }
 
 /*
- * Lane after lane, not coordinate after coordinate; folded by recursion.  Of squared
- * differences, or of products.
+ * Sums lane by lane, not coordinate by coordinate, and folds by recursion.  Sums squared
+ * differences or products.
  */
 static double
 lane_sum(const double *x, const double *y, uint32_t d, uint32_t lane, bool product)
@@ -91,7 +90,7 @@ same_bits(double p, double q)
 	return memcmp(&p, &q, sizeof(p)) == 0 || (isnan(p) && isnan(q));
 }
 
-/* Some floats of any size, or ordinary ones. */
+/* Fills x with floats of any magnitude, or ordinary ones. */
 static void
 fill(float *x, uint32_t d, int kind)
 {
@@ -113,7 +112,7 @@ fill(float *x, uint32_t d, int kind)
 	}
 }
 
-/* The same of rows of doubles, of ordinary size or of floats' sizes. */
+/* Tests rows of doubles, of ordinary magnitudes or those of floats. */
 static bool
 check_doubles(const CpuKernel *kernel, uint32_t d, int kind)
 {
@@ -141,7 +140,7 @@ check_doubles(const CpuKernel *kernel, uint32_t d, int kind)
 	return same;
 }
 
-/* All forms of one kernel at one d; memory ends with the vector. */
+/* Tests all functions of one kernel at one d.  The allocation ends with the vector. */
 static bool
 check_kernel(const CpuKernel *kernel, uint32_t d, int kind)
 {
@@ -195,7 +194,7 @@ main(void)
 
 		if (!kernel->available())
 		{
-			ok(true, "%s # SKIP not on this processor", kernel->name);
+			ok(true, "%s # SKIP not on this CPU", kernel->name);
 			continue;
 		}
 		for (uint32_t d = 1; d <= 200; d++)

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * test_fine.c
- *	  Fine rows: rounding to 16 bits, their products, and the bound.
+ *	  INT16 rows: rounding to 16 bits, products, and the error bound.
  *
- * Every kernel that has them here.  eps is the very distance of the pair.  Some pairs
- * sit on the bound: with rho one percent smaller they are lost, so the test can fail.
+ * Tests every kernel with INT16 rows that this CPU can run. eps is exactly the pair's distance.
+ * Some pairs are exactly on the bound: if rho is one percent smaller, they are lost.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,7 +47,7 @@ typedef enum Kind
 } Kind;
 
 static const char *const names[KINDS] = {
-	"any size", "offset", "the longest rows", "clamped", "not finite", "tiny", "rounded apart"
+	"any magnitude", "offset", "longest rows", "clamped", "not finite", "tiny", "moved apart by rounding"
 };
 
 static const CpuKernel *kernel;
@@ -61,7 +61,7 @@ make_fine(const Pair *pair, const float *row, Fine *out)
 	kernel->int8->round_fine(image, pair->factor, pair->padded, out->q, &out->sums);
 }
 
-/* The sums, from the integers themselves. */
+/* Compares the sums with sums of the integers. */
 static bool
 sums_are_right(const Pair *pair, const Fine *fine)
 {
@@ -77,7 +77,7 @@ sums_are_right(const Pair *pair, const Fine *fine)
 	return norm2 == fine->sums.norm2 && norm2 < INT64_C(1) << 31;
 }
 
-/* part: of rho, 1 for the bound as it is. */
+/* `part` is the factor for rho; 1 gives the real bound. */
 static double
 threshold(const Pair *pair, const Fine *fine, double eps, double part)
 {
@@ -97,7 +97,7 @@ some_factor(double norm)
 	return ldexp(1.0, exponent - 1);
 }
 
-/* Images whose rounding moves them apart along their difference; no rotation. */
+/* Makes images that rounding moves apart along their difference, without rotation. */
 static void
 make_rounded_apart(Pair *pair)
 {
@@ -155,7 +155,7 @@ make_pair(Pair *pair, Kind kind)
 		pair->x[random_below(pair->d)] = random_below(2) ? 3e38f : -3e38f;
 }
 
-/* Is the pair lost, where eps is its distance?  good: sums and product are right. */
+/* Returns whether the pair is lost if eps is its distance; clears good if sums are wrong. */
 static bool
 is_lost(const Pair *pair, double part, bool *good)
 {
@@ -199,18 +199,18 @@ check_kernel(void)
 	{
 		int			lost = run_kind((Kind) kind, 1000, 1, &good);
 
-		ok(lost == 0 && good, "%s, %s: %d lost", kernel->name, names[kind], lost);
+		ok(lost == 0 && good, "%s, %s: %d pairs lost", kernel->name, names[kind], lost);
 	}
 
-	/* the test can fail: rows are moved, and the bound leaves little room */
+	/* the test can fail: these rows are on the bound, so that a smaller rho loses pairs */
 	without = run_kind(ROUNDED_APART, 300, 0, &good);
 	less = run_kind(ROUNDED_APART, 300, 0.99, &good);
 	ok(without > 0 && less > 0 && good,
-	   "%s: of 300 rounded apart %d are lost without rho, %d with 0.99 rho", kernel->name, without,
+	   "%s: of 300 pairs %d are lost without rho, %d with 0.99 rho", kernel->name, without,
 	   less);
 }
 
-/* t against T = (N - R^2 / 2) / 2 in long double. */
+/* Compares the threshold with T = (N - R^2 / 2) / 2 in long double. */
 static void
 check_threshold(void)
 {
@@ -229,12 +229,12 @@ check_threshold(void)
 		below = below && t <= exact;
 		close = close && t >= exact - 1.01L;
 	}
-	ok(below, "a fine threshold is not above the real one");
-	ok(close, "nor more than 1 below");
+	ok(below, "no INT16 threshold is above the exact one");
+	ok(close, "no INT16 threshold is more than 1 below the exact one");
 	ok(fasted_threshold_fine(1, INFINITY, 0) == -INFINITY &&
 	   fasted_threshold_fine(1, NAN, 0) == -INFINITY &&
 	   fasted_threshold_fine(1, 0, INFINITY) == -INFINITY &&
-	   fasted_threshold_fine(10, 0, 2) == 3 + 0.5, "threshold at its ends");
+	   fasted_threshold_fine(10, 0, 2) == 3 + 0.5, "threshold at extreme arguments");
 }
 
 int
@@ -252,6 +252,6 @@ main(void)
 		kernels++;
 		check_kernel();
 	}
-	ok(true, "%d kernels have fine rows here", kernels);
+	ok(true, "%d kernels support INT16 rows", kernels);
 	return tap_done();
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_groups.c
- *	  The CPU engine joins rows of one group only: against brute force, bit for bit.
+ *	  The CPU engine joins rows within partitions: compared bit for bit with brute force.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@ static const CallerHabits plain = {.timeout_ms = 100};
 
 #define MOST_GROUPS 1000
 
-/* Rows of one side or two, in groups, and all pairs that may be found. */
+/* Rows of one side or two, in partitions, and all pairs within partitions. */
 typedef struct Case
 {
 	const char *name;
@@ -25,7 +25,7 @@ typedef struct Case
 	PairList	all;
 } Case;
 
-/* A group behind the last one, and rows of none behind it. */
+/* Appends a partition, and rows without a partition after it. */
 static void
 add_group(Case *c, uint32_t a, uint32_t b, uint32_t gap_a, uint32_t gap_b)
 {
@@ -44,7 +44,7 @@ add_alike(Case *c, uint32_t rows, uint32_t gap)
 	add_group(c, rows, rows, gap, gap);
 }
 
-/* Few integers: ties, and copies in and out of a row's group. */
+/* Fills in rows with copies inside and outside their partitions; integers if ties. */
 static void
 fill_case(Case *c, bool ties)
 {
@@ -99,7 +99,7 @@ expected_pairs(const Case *c, double eps)
 	return list;
 }
 
-/* Zero, everything, and a tie to the last bit. */
+/* Chooses zero, infinity, and exact distances of pairs. */
 static int
 pick_eps(const Case *c, double *eps)
 {
@@ -126,7 +126,7 @@ problem_of(const Case *c, double eps)
 	};
 }
 
-/* By each kernel and filter, with every output, in so much memory; the most panels. */
+/* Tests each kernel, filter and output with a memory limit; returns the most panels. */
 static uint32_t
 check_case(const Case *c, uint64_t limit)
 {
@@ -182,14 +182,14 @@ check_shapes(void)
 
 	for (int i = 0; i < 3; i++)
 	{
-		c = (Case) {.name = "one relation",.d = dims[i],.nsides = 1};
+		c = (Case) {.name = "one set",.d = dims[i],.nsides = 1};
 		for (size_t k = 0; k < NSIZES; k++)
 			add_alike(&c, sizes[k], i * 30);
 		fill_case(&c, i == 1);
 		check_case(&c, 0);
 		free_case(&c);
 
-		c = (Case) {.name = "two relations",.d = dims[i],.nsides = 2};
+		c = (Case) {.name = "two sets",.d = dims[i],.nsides = 2};
 		for (size_t k = 0; k < NSIZES; k++)
 			add_group(&c, sizes[k], sizes[NSIZES - 1 - k], i * random_below(30), i * random_below(90));
 		fill_case(&c, i == 1);
@@ -203,33 +203,33 @@ check_odd_shapes(void)
 {
 	static Case c;
 
-	c = (Case) {.name = "one group",.d = 20,.nsides = 1};
+	c = (Case) {.name = "one partition",.d = 20,.nsides = 1};
 	add_alike(&c, 500, 0);
 	fill_case(&c, true);
 	check_case(&c, 0);
 	free_case(&c);
 
-	c = (Case) {.name = "no group of two rows",.d = 20,.nsides = 1};
+	c = (Case) {.name = "no partition of two rows",.d = 20,.nsides = 1};
 	for (int g = 0; g < 5; g++)
 		add_alike(&c, g % 2, 30);
 	fill_case(&c, true);
 	check_case(&c, 0);
 	free_case(&c);
 
-	c = (Case) {.name = "no group",.d = 20,.nsides = 1};
+	c = (Case) {.name = "no partition",.d = 20,.nsides = 1};
 	c.sides[0].n = 300;
 	fill_case(&c, true);
 	check_case(&c, 0);
 	free_case(&c);
 
-	c = (Case) {.name = "a giant and many tiny",.d = 10,.nsides = 1};
+	c = (Case) {.name = "one large and many small",.d = 10,.nsides = 1};
 	for (int g = 0; g < 600; g++)
 		add_alike(&c, g == 300 ? 800 : 1 + g % 3, 0);
 	fill_case(&c, false);
 	check_case(&c, 0);
 	free_case(&c);
 
-	c = (Case) {.name = "groups on one side",.d = 30,.nsides = 2};
+	c = (Case) {.name = "some on one side only",.d = 30,.nsides = 2};
 	add_group(&c, 100, 0, 0, 0);
 	add_group(&c, 0, 300, 5, 0);
 	add_group(&c, 40, 50, 0, 0);
@@ -238,7 +238,7 @@ check_odd_shapes(void)
 	check_case(&c, 0);
 	free_case(&c);
 
-	c = (Case) {.name = "a giant of one side",.d = 30,.nsides = 2};
+	c = (Case) {.name = "large on one side",.d = 30,.nsides = 2};
 	add_group(&c, 1, 2000, 0, 0);
 	add_group(&c, 3, 1, 9, 0);
 	add_group(&c, 1, 700, 0, 40);
@@ -247,7 +247,7 @@ check_odd_shapes(void)
 	free_case(&c);
 }
 
-/* More rows than memory. */
+/* Tests panels. */
 static void
 check_panels(int nsides)
 {
@@ -275,7 +275,7 @@ check_panels(int nsides)
 	free_case(&c);
 }
 
-/* Slices are parts of the whole that have no pair in common. */
+/* Slices together have all pairs, and no pair twice. */
 static void
 check_slices(void)
 {
@@ -303,22 +303,22 @@ check_slices(void)
 		free(some.pairs);
 	}
 	pair_sort(&all);
-	ok(good && pair_equal(&all, &expected), "five slices: %zu pairs of %zu", all.count,
+	ok(good && pair_equal(&all, &expected), "five slices: %zu pairs, expected %zu", all.count,
 	   expected.count);
 	free(all.pairs);
 	free(expected.pairs);
 	free_case(&c);
 }
 
-/* What is not allowed. */
+/* Invalid partitions are rejected. */
 static void
 check_refused(void)
 {
 	static const FastedRowGroup wrong[][2] = {
 		{{0, 10, 0, 10}, {5, 10, 10, 10}},	/* they overlap */
-		{{10, 10, 10, 10}, {0, 10, 0, 10}}, /* or descend */
-		{{0, 10, 0, 10}, {10, 11, 10, 11}}, /* or end behind the rows */
-		{{0, 10, 0, 9}, {10, 5, 10, 5}} /* or are not the same on both sides */
+		{{10, 10, 10, 10}, {0, 10, 0, 10}}, /* descending order */
+		{{0, 10, 0, 10}, {10, 11, 10, 11}}, /* they end after the last row */
+		{{0, 10, 0, 9}, {10, 5, 10, 5}} /* a self-join's sides differ */
 	};
 	float		rows[20] = {0};
 	Rows		sides[2] = {{.rows = rows,.n = 20}};
@@ -333,12 +333,12 @@ check_refused(void)
 		};
 
 		ok(run_join_once(&problem, sides, &plain, &none, NULL, NULL) == FASTED_INTERNAL,
-		   "wrong groups, number %d", i);
+		   "invalid partitions rejected, number %d", i);
 		free(none.pairs);
 	}
 }
 
-/* A join of tiny groups looks at few pairs of others. */
+/* A join of small partitions examines few pairs outside them. */
 static void
 check_work(void)
 {

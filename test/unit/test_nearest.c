@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * test_nearest.c
- *	  The nearest rows of every row, against brute force in FP64.
+ *	  The nearest neighbors of every row, compared with brute force in FP64.
  *
- * Of the CPU engine, or of the one in the library that FASTED_ENGINE_LIBRARY names.
+ * Tests the CPU engine, or the engine of the library that FASTED_ENGINE_LIBRARY names.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,48 +11,48 @@
 #include "tested_engine.h"
 #include "ways.h"
 
-/* A neighbour of brute force; NaN is no distance. */
+/* A neighbor found by brute force. */
 typedef struct Near
 {
 	double		dist;
 	uint32_t	row;
 } Near;
 
-/* Rows of both sides, and for each row of side 0 all others in order. */
+/* Rows of both sides, and for each row of side 0 all neighbors in order. */
 typedef struct Truth
 {
 	Rows		sides[2];
 	int			nsides;
 	uint32_t	d;
 	FastedMetric metric;
-	Near	   *near;			/* near_stride of each row */
+	Near	   *near;			/* near_stride entries for each row */
 	uint32_t   *lengths;
-	const uint32_t *ranks;		/* of rows of the last side, by which they are known; or NULL */
+	const uint32_t *ranks;		/* ranks of the last side's rows, which identify them; or NULL */
 	size_t		near_stride;
-	FastedRowGroup *groups;		/* NULL: all rows meet */
+	FastedRowGroup *groups;		/* NULL: no partitions */
 	uint32_t	ngroups;
 } Truth;
 
-/* What the rows are like. */
+/* Kinds of rows. */
 typedef enum Kind
 {
 	KIND_NORMAL,
-	KIND_DENSITIES,				/* clusters of very different ones */
-	KIND_DUPLICATES,			/* hundreds of the same row, and others */
+	KIND_DENSITIES,				/* clusters of very different densities */
+	KIND_DUPLICATES,			/* hundreds of copies of a row, and others */
 	KIND_EQUAL,
-	KIND_GRID,					/* small integers: ties */
+	KIND_GRID,					/* small integers: equal distances */
 	KIND_OUTLIERS,				/* one in a hundred is 30 times as long */
 	KIND_HUGE,
 	KIND_TINY,
-	KIND_WILD,					/* some numbers are huge, infinite or not numbers */
+	KIND_WILD,					/* out-of-range rows: huge, infinite or NaN */
 	KINDS
 } Kind;
 
 static const char *const kind_names[KINDS] = {
-	"normal", "densities", "duplicates", "equal", "grid", "outliers", "huge", "tiny", "wild"
+	"normal", "densities", "duplicates", "equal", "grid", "outliers", "huge", "tiny", "out of range"
 };
 
-/* One coordinate; the same cluster, all along a row, which has a scale of its own. */
+/* Returns one coordinate.  All coordinates of a row have the same cluster and scale. */
 static float
 number_of(Kind kind, uint64_t row, uint32_t k)
 {
@@ -104,7 +104,7 @@ compare_near(const void *left, const void *right)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Infinite rows have no direction. */
+/* Computes the distance; NaN for the cosine of infinite rows. */
 static double
 distance_of(const Truth *truth, const float *x, const float *y)
 {
@@ -128,7 +128,7 @@ add_near(Truth *truth, uint64_t row, uint64_t other, double dist)
 			(Near) {.dist = dist,.row = rank};
 }
 
-/* So many numbers in any order. */
+/* Returns the numbers below n in random order. */
 static uint32_t *
 shuffled_numbers(uint64_t n)
 {
@@ -145,7 +145,7 @@ shuffled_numbers(uint64_t n)
 	return numbers;
 }
 
-/* Groups of up to so many rows on each side, some of them of one side, with rows of none between. */
+/* Makes partitions of up to `most` rows per side, some with one side, and gaps between them. */
 static void
 make_groups(Truth *truth, uint32_t most)
 {
@@ -246,7 +246,7 @@ make_truth(Kind kind, int nsides, uint64_t n, uint64_t m, uint32_t d, FastedMetr
 	return truth;
 }
 
-/* Are these the row's nearest? */
+/* Returns whether the list has exactly the row's nearest neighbors. */
 static bool
 list_is_right(const Truth *truth, const FastedProblem *problem, uint64_t row,
 			  const FastedNeighbor *list, uint32_t length)
@@ -262,16 +262,16 @@ list_is_right(const Truth *truth, const FastedProblem *problem, uint64_t row,
 		if (list[i].row == near[i].row &&
 			memcmp(&list[i].dist, &near[i].dist, sizeof(double)) == 0)
 			continue;
-		printf("# row %llu, place %u: row %u at %.17g, not row %u at %.17g\n",
+		printf("# row %llu, neighbor %u: row %u at %.17g, expected row %u at %.17g\n",
 			   (unsigned long long) row, i, list[i].row, list[i].dist, near[i].row, near[i].dist);
 		return false;
 	}
 	if (length != expected)
-		printf("# row %llu: %u neighbours, not %u\n", (unsigned long long) row, length, expected);
+		printf("# row %llu: %u neighbors, expected %u\n", (unsigned long long) row, length, expected);
 	return length == expected;
 }
 
-/* Calls next until it is done; are all rows' lists right, once each and in order? */
+/* Calls next until the join is done; checks that each row's list is right and comes once. */
 static bool
 lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth)
 {
@@ -295,7 +295,7 @@ lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth
 								batch.row_count, truth->d, random_below(50), &staged);
 		else if (status == FASTED_OK)
 		{
-			/* panels whose rows meet no others are left out */
+			/* panels without pairs in a partition are omitted */
 			right = right && batch.row_count > 0 &&
 				(batch.first_row == next_row ||
 				 (truth->groups != NULL && batch.first_row > next_row));
@@ -320,7 +320,7 @@ lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth
 	}
 }
 
-/* Joins once, and maybe once more with fewer neighbours. */
+/* Runs a join, and sometimes a second one with fewer neighbors. */
 static bool
 nearest_are_right(PanelProblem *problem, const Truth *truth, FastedStats *stats)
 {
@@ -344,7 +344,7 @@ nearest_are_right(PanelProblem *problem, const Truth *truth, FastedStats *stats)
 	return right;
 }
 
-/* A distance that some rows have more than k neighbours within, others fewer. */
+/* Returns a distance within which only some rows have more than k neighbors. */
 static double
 some_eps(const Truth *truth)
 {
@@ -383,7 +383,7 @@ check(const Truth *truth, const Way *way, uint64_t limit, const char *what)
 	   way->kernel, way->name, way->pruned, asked.options.threads, stats.panels);
 }
 
-/* Each kind of rows, by some ways; without panels and with them. */
+/* Tests each kind of rows in some ways, with and without panels. */
 static void
 check_kind(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, uint32_t tries)
 {
@@ -401,7 +401,7 @@ check_kind(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, u
 	}
 }
 
-/* Groups with first radii, tiny ones, and one with nearly all rows. */
+/* Tests large partitions (with initial radii), small ones, and one with nearly all rows. */
 static void
 check_groups(uint64_t n)
 {
@@ -425,7 +425,7 @@ check_groups(uint64_t n)
 	}
 }
 
-/* Every way, at an ordinary set. */
+/* Tests every way with ordinary rows. */
 static void
 check_ways(uint64_t n)
 {
@@ -443,7 +443,7 @@ check_ways(uint64_t n)
 	free_truth(&two);
 }
 
-/* Few rows, or none. */
+/* Tests few rows and empty sets. */
 static void
 check_few(void)
 {
@@ -454,7 +454,7 @@ check_few(void)
 	}
 }
 
-/* So many rows that a sample chooses the filter; some of them are checked. */
+/* Tests enough rows for a sample to choose the filter; compares some of their lists. */
 static void
 check_many(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, FastedFilter filter,
 		   FastedPrune prune, uint32_t k)
@@ -513,7 +513,7 @@ check_many(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, F
 	free_truth(&truth);
 }
 
-/* What can't be is refused. */
+/* Unsupported joins are rejected. */
 static void
 check_refused(void)
 {
@@ -526,17 +526,17 @@ check_refused(void)
 	PanelJoin  *join;
 
 	ok(panel_join_open(engine, &problem, &join) == FASTED_UNSUPPORTED,
-	   "no neighbours are not to be found");
+	   "k = 0 is rejected");
 	panel_join_close(join);
 	without.nearest = NULL;
 	problem.problem.k = 1;
 	ok(panel_join_open(&without, &problem, &join) == FASTED_UNSUPPORTED &&
 	   strstr(panel_join_last_error(&without, join), "does not find") != NULL,
-	   "an engine that does not find neighbours");
+	   "an engine without nearest neighbors is rejected");
 	panel_join_close(join);
 }
 
-/* A join is closed while it is at work, and its sets are joined again. */
+/* Closes running joins, and joins their set again. */
 static void
 check_closed(uint64_t n, uint32_t d)
 {
@@ -574,14 +574,14 @@ check_closed(uint64_t n, uint32_t d)
 	}
 	for (uint64_t row = 0; row < n && right; row++)
 		right = list_is_right(&truth, &problem, row, lists + row * problem.k, lengths[row]);
-	ok(right, "joins that are closed early leave nothing behind");
+	ok(right, "joins that are closed early do not affect later joins");
 	engine->close(context);
 	free(lists);
 	free(lengths);
 	free_truth(&truth);
 }
 
-/* A panel may have one row, which meets itself in a join: it has no neighbour. */
+/* In a self-join of one row, such as a panel, the row has no neighbor. */
 static void
 check_alone(void)
 {
@@ -602,11 +602,11 @@ check_alone(void)
 	while ((status = engine->next(join, 100, &batch)) == FASTED_AGAIN)
 		;
 	ok(status == FASTED_DONE && engine->nearest(join, 0, 1, &length, &neighbor) == FASTED_OK &&
-	   length == 0, "a row alone has no neighbour");
+	   length == 0, "a single row has no neighbor");
 	engine->close(context);
 }
 
-/* More threads than there is memory for. */
+/* Requests more threads than memory suffices for. */
 static void
 check_memory(void)
 {
@@ -631,14 +631,14 @@ check_memory(void)
 		if (status == FASTED_OK)
 			status = drain_join(join, &problem, &rows, &habits, &none);
 		panel_join_stats(join, &stats);
-		ok(status == FASTED_DONE && stats.host_bytes <= limit, "memory %llu of %llu, %u panels, %d threads",
+		ok(status == FASTED_DONE && stats.host_bytes <= limit, "%llu bytes, limit %llu, %u panels, %d threads",
 		   (unsigned long long) stats.host_bytes, (unsigned long long) limit, stats.panels, (int) stats.threads);
 		panel_join_close(join);
 	}
 	free((float *) rows.rows);
 }
 
-/* Enough rows for every way of finding first radii, and lists as long as few are. */
+/* Tests enough rows for each way to compute initial radii, and short and long lists. */
 static void
 check_first_radii(void)
 {

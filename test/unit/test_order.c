@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_order.c
- *	  The tile order names every unit once, and its closed form never slips.
+ *	  The tile order has every unit once, and its closed form is correct.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +10,7 @@
 #include "../../src/engine/host_device.h"
 #include "tap.h"
 
-/* Every unit of this grid exactly once, and as many as promised. */
+/* Checks that each unit of this grid comes exactly once, and their number. */
 static bool
 check_grid(uint64_t rows, uint64_t cols, uint64_t group, bool triangle)
 {
@@ -37,7 +37,7 @@ check_grid(uint64_t rows, uint64_t cols, uint64_t group, bool triangle)
 	return good && units == fasted_order_units(&order);
 }
 
-/* Blocks of one row of a group are neighbours: a strip relies on it. */
+/* Checks that blocks of one row of a group are adjacent; strips rely on it. */
 static bool
 check_strips(uint64_t blocks, uint64_t group)
 {
@@ -67,7 +67,7 @@ check_strips(uint64_t blocks, uint64_t group)
 	return true;
 }
 
-/* The inverse of p = j (j + 1) / 2 + i at the corners of column j. */
+/* Tests the inverse of p = j (j + 1) / 2 + i at the corners of column j. */
 static bool
 check_column(uint64_t j)
 {

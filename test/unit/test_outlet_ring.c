@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * test_outlet_ring.c
- *	  Blocks on their way to parallel workers: none is lost, whatever a worker
- *	  does between any two looks of the dealer.
+ *	  Blocks passed to parallel workers: none is lost, whatever a worker does between any two
+ *	  checks of the writer.
  *
- * The ring knows PostgreSQL's locks, so this needs its headers.  Workers are
- * played by a function that runs wherever the dealer gives a lock free, as if
- * the dealer were descheduled there.
+ * The ring uses PostgreSQL's locks, so this test needs its headers.  A function that runs
+ * whenever the writer releases a lock acts as the workers, as if the writer were descheduled
+ * there.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,8 +38,8 @@ typedef struct Block
 	uint64_t	values[ROWS];
 } Block;
 
-/* What the ring calls of PostgreSQL. */
-static TimestampTz clock_us = 1000000;	/* not 0: that is before the first look */
+/* The PostgreSQL functions that the ring calls. */
+static TimestampTz clock_us = 1000000;	/* 0 would mean: not yet checked */
 
 int
 s_lock(volatile slock_t *lock, const char *file, int line, const char *func)
@@ -116,7 +116,7 @@ ConditionVariableBroadcast(ConditionVariable *variable)
 {
 }
 
-/* Whoever waits lets time pass, in which readers may come. */
+/* Waiting advances the clock; readers may run meanwhile. */
 static void (*while_waiting) (void);
 
 bool
@@ -141,13 +141,13 @@ ConditionVariableCancelSleep(void)
 }
 #endif
 
-/* Workers take all that is full, and each gives its last block back or keeps it. */
+/* Workers take all full blocks.  Each releases its last block or retains it. */
 static BlockRing *ring;
 static bool workers_run;
-static int	keep;				/* so many workers keep one */
+static int	keep;				/* number of workers that retain a block */
 static int	kept[PROCESSES];
 static int	nkept;
-static uint64_t consumed;		/* rows, numbered from 0: their sum and count */
+static uint64_t consumed;		/* number and sum of the rows read; rows are numbered from 0 */
 static uint64_t consumed_sum;
 
 static void
@@ -175,7 +175,7 @@ lock_released(void)
 
 	if (!workers_run)
 		return;
-	workers_run = false;		/* their own locks do not come back here */
+	workers_run = false;		/* locks of the workers must not call this function */
 	give_back_kept();
 	while ((number = BlockRingTakeFull(ring)) >= 0)
 	{
@@ -210,7 +210,7 @@ fill(int number, uint64_t *next_row)
 		block->values[i] = (*next_row)++;
 }
 
-/* All blocks are full when workers come, right after the dealer has looked. */
+/* Workers take all blocks right after the writer has found them full. */
 static void
 workers_come_between_two_looks(void)
 {
@@ -229,14 +229,14 @@ workers_come_between_two_looks(void)
 	workers_run = true;
 	number = BlockRingTakeAny(ring, &full);
 	workers_run = false;
-	ok(number >= 0, "the dealer gets a block though all were taken meanwhile");
-	ok(full, "a full one: none was empty when it looked");
+	ok(number >= 0, "the writer gets a block though workers took all meanwhile");
+	ok(full, "the block is full: none was empty when the writer checked");
 	consume(number);
-	ok(consumed == next_row, "%llu of %llu rows came through", (unsigned long long) consumed,
+	ok(consumed == next_row, "%llu of %llu rows were read", (unsigned long long) consumed,
 	   (unsigned long long) next_row);
 }
 
-/* The dealer at work, with workers after each lock at random. */
+/* Runs the writer, with workers after random lock releases. */
 static void
 many_blocks(int keeping)
 {
@@ -269,11 +269,11 @@ many_blocks(int keeping)
 		BlockRingRelease(ring, number);
 	}
 	ok(consumed == next_row && consumed_sum == next_row * (next_row - 1) / 2,
-	   "each of %llu rows came through once, %d workers keeping a block",
+	   "each of %llu rows was read once, %d workers retain a block",
 	   (unsigned long long) next_row, keeping);
 }
 
-/* Workers wait for a dealer that has not begun, and leave one that went away. */
+/* Readers wait for a writer that has not started, and stop waiting for one that left. */
 static void
 waiting(void)
 {
@@ -288,9 +288,9 @@ waiting(void)
 	BlockRingPublish(ring, number);
 	BlockRingLeave(ring);
 	begin = clock_us;
-	ok(BlockRingWaitFull(ring) == number && clock_us == begin, "a full block is there at once");
+	ok(BlockRingWaitFull(ring) == number && clock_us == begin, "a full block is immediate");
 	ok(BlockRingWaitFull(ring) < 0 && clock_us - begin >= AWAY_MS * 1000 &&
-	   clock_us - begin <= (AWAY_MS + LOOK_AGAIN_MS) * 1000, "a dealer that is away is waited for a while");
+	   clock_us - begin <= (AWAY_MS + LOOK_AGAIN_MS) * 1000, "limited wait for an absent writer");
 	BlockRingRelease(ring, number);
 	BlockRingReset(ring);
 	number = BlockRingTakeAny(ring, &full);
@@ -311,7 +311,7 @@ stop_later(void)
 		BlockRingStop(ring);
 }
 
-/* Writers wait for a reader, which gives a block back or wants no further one. */
+/* Writers wait until a reader releases a block or wants no more blocks. */
 static void
 waiting_writers(void)
 {
@@ -321,26 +321,26 @@ waiting_writers(void)
 	clock_us = 0;
 	for (int i = 0; i < BLOCKS; i++)
 		BlockRingPublish(ring, BlockRingWaitEmpty(ring));
-	ok(clock_us == 0 && BlockRingFull(ring) == BLOCKS, "empty blocks are there at once");
+	ok(clock_us == 0 && BlockRingFull(ring) == BLOCKS, "empty blocks are returned immediately");
 	while_waiting = read_one_later;
 	number = BlockRingWaitEmpty(ring);
-	ok(number == BLOCKS - 1 || number == 0, "a writer gets the block that was read first");
-	ok(clock_us > 100000 && BlockRingFull(ring) == BLOCKS - 1, "after it was read");
+	ok(number == BLOCKS - 1 || number == 0, "a writer gets the first block that was read");
+	ok(clock_us > 100000 && BlockRingFull(ring) == BLOCKS - 1, "it waited until then");
 	clock_us = 0;
 	while_waiting = stop_later;
-	ok(BlockRingWaitEmpty(ring) < 0 && clock_us > 100000, "no block once readers want no further");
+	ok(BlockRingWaitEmpty(ring) < 0 && clock_us > 100000, "no block after readers have stopped");
 	while_waiting = NULL;
 
 	clock_us = 0;
 	BlockRingWait(ring, 0, 10);
-	ok(clock_us == 0, "a reader does not wait where a block is full");
+	ok(clock_us == 0, "a reader does not wait if there is a full block");
 	while (BlockRingFull(ring) > 0)
 		(void) BlockRingTakeFull(ring);
 	BlockRingWait(ring, 0, 10);
-	ok(clock_us == 10000, "it waits for a while where none is");
+	ok(clock_us == 10000, "a reader waits for a limited time if there is none");
 	BlockRingFinish(ring);
 	BlockRingWait(ring, 0, 10);
-	ok(clock_us == 10000 && BlockRingFinished(ring) == 1, "it does not wait once a writer has finished");
+	ok(clock_us == 10000 && BlockRingFinished(ring) == 1, "no wait after a writer has finished");
 }
 
 int

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_panel_join.c
- *	  The schedule of panels: every pair of rows meets once, whatever fits.
+ *	  The schedule of panels: every pair of rows is compared once, whatever fits into memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,13 +10,13 @@
 
 #define MOST_ROWS 200
 
-/* What the caller saw. */
+/* What the caller received. */
 typedef struct Seen
 {
 	FastedStatus status;
 	uint8_t		met[MOST_ROWS][MOST_ROWS];
 	uint32_t	counts[2][MOST_ROWS];
-	bool		strange;		/* a pair, a request or a number that can't be */
+	bool		strange;		/* an invalid pair, request or number was returned */
 	FastedStats stats;
 	char		error[64];
 } Seen;
@@ -29,17 +29,17 @@ typedef struct Case
 	int			polls;
 	FastedOutput output;
 	bool		put;
-	int			again;			/* after so many calls of next; 0: never */
+	int			again;			/* restart after this many calls of next; 0: never */
 } Case;
 
-/* Row r of a side. */
+/* Returns row r of a side. */
 static float
 row_of(int side, uint64_t r)
 {
 	return (float) (1000 * side + (int) r);
 }
 
-/* Stages rows from `first` on until there are so many, or some random number. */
+/* Stages rows from `first` on: all of them, or a random number if !all. */
 static FastedStatus
 stage_some(PanelJoin *join, int side, uint64_t first, uint64_t count, bool all, uint64_t *staged)
 {
@@ -66,7 +66,7 @@ stage_some(PanelJoin *join, int side, uint64_t first, uint64_t count, bool all, 
 	return FASTED_OK;
 }
 
-/* Puts the rows of a side. */
+/* Puts the rows of a side from registered memory. */
 static FastedStatus
 put_all(PanelJoin *join, int side, uint64_t count, uint64_t *there)
 {
@@ -91,7 +91,7 @@ put_all(PanelJoin *join, int side, uint64_t count, uint64_t *there)
 	return status;
 }
 
-/* All rows, or those that fit, which come back as they were; then the start. */
+/* Loads all rows, or those that fit and reads them back; then starts the join. */
 static FastedStatus
 begin(PanelJoin *join, const Case *c, Seen *seen)
 {
@@ -116,7 +116,7 @@ begin(PanelJoin *join, const Case *c, Seen *seen)
 	return panel_join_start(join, c->rows);
 }
 
-/* Is this pair one of these rows, and not met before? */
+/* Checks a pair and counts how often it was returned. */
 static void
 take_pair(const Case *c, const FastedPair *pair, Seen *seen)
 {
@@ -160,7 +160,7 @@ drain(PanelJoin *join, const Case *c, Seen *seen)
 									&staged);
 		}
 		else if (status == FASTED_AGAIN)
-			/* nothing to load: the engine may take its time */
+			/* there is nothing to load, so the engine gets the whole timeout */
 			seen->strange = seen->strange || fake.last_timeout != 77;
 		if (seen->strange)
 			return FASTED_INTERNAL;
@@ -171,7 +171,7 @@ drain(PanelJoin *join, const Case *c, Seen *seen)
 	return status;
 }
 
-/* Some calls of next, for another result, which is not waited for. */
+/* Starts another join, calls next a few times, and abandons it. */
 static FastedStatus
 begin_again(PanelJoin *join, const Case *c)
 {
@@ -191,7 +191,7 @@ begin_again(PanelJoin *join, const Case *c)
 	return FASTED_FAILED(status) ? status : panel_join_again(join, &problem);
 }
 
-/* A join from open to close; the fake is new, but for its fail_at. */
+/* Runs a join from open to close with a new fake engine that fails at fail_at. */
 static void
 run_case(const Case *c, int fail_at, Seen *seen)
 {
@@ -229,7 +229,7 @@ run_case(const Case *c, int fail_at, Seen *seen)
 	panel_join_close(join);
 }
 
-/* Did each pair of rows meet once, or was it counted once for each of its rows? */
+/* Checks that each pair was returned once, or counted once for each of its rows. */
 static bool
 all_met(const Case *c, const Seen *seen)
 {
@@ -256,7 +256,7 @@ all_met(const Case *c, const Seen *seen)
 	return true;
 }
 
-/* Rows that go in: once; with panels, for each outer one all that it has to meet. */
+/* Returns the number of rows to load; with panels, inner rows are loaded repeatedly. */
 static uint64_t
 rows_to_load(const Case *c, const FastedStats *stats)
 {
@@ -296,13 +296,13 @@ check_case(const Case *c)
 	{
 		uint64_t	after = fake.staged_busy + fake.staged_idle - c->limit;
 
-		ok(after == rows_to_load(c, &seen->stats), "%llu rows are loaded for that, of %llu",
+		ok(after == rows_to_load(c, &seen->stats), "%llu rows loaded, expected %llu",
 		   (unsigned long long) after, (unsigned long long) rows_to_load(c, &seen->stats));
 	}
 	free(seen);
 }
 
-/* The same rows once more, and once given up in between. */
+/* Joins the same rows twice, and abandons a join in between. */
 static void
 check_again(const Case *c)
 {
@@ -312,7 +312,7 @@ check_again(const Case *c)
 	twice.again = 1 + (int) random_below(60);
 	run_case(&twice, 0, seen);
 	ok(seen->status == FASTED_DONE && !seen->strange && all_met(c, seen) && fake.wrong == 0 &&
-	   fake.contexts == 0 && fake.resident <= c->limit, "again, given up after %d calls%s%s",
+	   fake.contexts == 0 && fake.resident <= c->limit, "again, abandoned after %d calls%s%s",
 	   twice.again, fake.wrong > 0 ? ": " : "", fake.wrong > 0 ? fake.what : "");
 	free(seen);
 }
@@ -347,7 +347,7 @@ check_cases(void)
 	}
 }
 
-/* While panels are joined the next one comes in: only the first ones find no join at work. */
+/* The next panel is loaded during a join; only the first ones are loaded while none runs. */
 static void
 check_overlap(int sides)
 {
@@ -358,16 +358,16 @@ check_overlap(int sides)
 
 	run_case(&c, 0, seen);
 	idle = fake.staged_idle - c.limit;
-	/* each outer panel; of two sides the first inner one too */
+	/* each outer panel; of two sides also the first inner one */
 	outer += sides == 2 ? seen->stats.panels * (c.limit - 2) / 2 : 0;
 	ok(seen->status == FASTED_DONE && seen->stats.panels > 1 && idle <= outer &&
 	   fake.staged_busy > idle, "%d sides: %llu rows are loaded while panels are joined, %llu not",
 	   sides, (unsigned long long) fake.staged_busy, (unsigned long long) idle);
-	ok(fake.pauses > 0, "pause gets through");
+	ok(fake.pauses > 0, "pause is passed to the engine");
 	free(seen);
 }
 
-/* A failure of any call comes out as such, with its text, and all is given back. */
+/* A failing call fails the join with its message, and all resources are freed. */
 static void
 check_failures(int sides, uint64_t limit, FastedOutput output, bool put)
 {
@@ -382,7 +382,7 @@ check_failures(int sides, uint64_t limit, FastedOutput output, bool put)
 
 	for (int fail_at = 1; good; fail_at++)
 	{
-		/* the same calls each time */
+		/* the same sequence of calls each time */
 		random_state = seed;
 		run_case(&c, fail_at, seen);
 		if (seen->status == FASTED_DONE)
@@ -395,7 +395,7 @@ check_failures(int sides, uint64_t limit, FastedOutput output, bool put)
 			printf("# call %d: status %d, %s, %s\n", fail_at, seen->status, seen->error,
 				   fake.wrong > 0 ? fake.what : "");
 	}
-	ok(good && calls > 10, "%d sides, %llu fit, output %d: %d calls fail, one after the other",
+	ok(good && calls > 10, "%d sides, %llu fit, output %d: each of %d calls fails in turn",
 	   sides, (unsigned long long) limit, output, calls);
 	free(seen);
 }

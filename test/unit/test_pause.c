@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_pause.c
- *	  The CPU engine rests while its caller is away, and loses nothing by that; and
- *	  it stops soon.
+ *	  The CPU engine pauses while its caller is away, loses no pairs by pausing, and stops
+ *	  quickly.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +10,7 @@
 #include "join.h"
 
 #define WINDOW_MS 200
-#define STILL_MS 10				/* of processor time in a window, at most */
+#define STILL_MS 10				/* maximum CPU time in an idle window */
 #define WINDOWS 50
 
 static uint64_t
@@ -28,7 +28,7 @@ sleep_ms(int ms)
 	nanosleep(&(struct timespec) {.tv_sec = ms / 1000,.tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
 
-/* All threads together, while we sleep. */
+/* Returns the CPU time of all threads while this one sleeps. */
 static uint64_t
 processor_ms(int ms)
 {
@@ -38,7 +38,7 @@ processor_ms(int ms)
 	return milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before;
 }
 
-/* The windows until one is quiet; WINDOWS: none was. */
+/* Returns the number of windows until an idle one; WINDOWS: there was none. */
 static int
 windows_to_rest(void)
 {
@@ -83,7 +83,7 @@ is_unfinished(const PanelJoin *join)
 	return stats.units_done < stats.units_total;
 }
 
-/* A join that would take a while: at work while next is called, at rest when told so. */
+/* Workers of a long join work while next is called, and pause afterwards. */
 static void
 check_rest(uint32_t n, uint32_t d, int timeout_ms, bool tell)
 {
@@ -104,24 +104,24 @@ check_rest(uint32_t n, uint32_t d, int timeout_ms, bool tell)
 		panel_join_pause(join);
 	windows = windows_to_rest();
 	ok(good && windows < WINDOWS && is_unfinished(join),
-	   "n = %u, d = %u: %s after %d ms of work, %d windows until they rest", n, d,
-	   tell ? "told to pause" : "left alone", timeout_ms, windows);
+	   "n = %u, d = %u: %s after %d ms of work, %d windows until idle", n, d,
+	   tell ? "pause called" : "pause not called", timeout_ms, windows);
 
 	before = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
 	for (int i = 0; i < 100 && milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before < 100; i++)
 		good = good && panel_join_next(join, 100, &batch) == FASTED_AGAIN;
-	ok(good && milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before >= 100, "at work again");
+	ok(good && milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before >= 100, "work resumes");
 
 	panel_join_pause(join);
 	(void) windows_to_rest();
 	before = milliseconds(CLOCK_MONOTONIC);
 	panel_join_close(join);
 	before = milliseconds(CLOCK_MONOTONIC) - before;
-	ok(before < 1000, "closed at rest, in %d ms", (int) before);
+	ok(before < 1000, "closed while paused, in %d ms", (int) before);
 	free(rows);
 }
 
-/* Callers that pause: the same pairs as for one that doesn't. */
+/* Callers that pause receive the same pairs as others. */
 static void
 check_pairs(uint32_t n, uint32_t d, double eps, uint64_t limit, int pauses, int pause_ms)
 {
@@ -156,7 +156,7 @@ check_pairs(uint32_t n, uint32_t d, double eps, uint64_t limit, int pauses, int 
 			pair_add(&got, batch.pairs, batch.npairs);
 		if (status == FASTED_WANT_ROWS)
 			status = stage_rows(join, 0, &side, batch.first_row, batch.row_count, d, 0, &staged);
-		/* the pairs that were handed out are counted */
+		/* the statistics include all returned pairs */
 		panel_join_stats(join, &stats);
 		current = current && stats.pairs >= got.count && stats.pairs >= shown;
 		shown = stats.pairs;
@@ -164,16 +164,16 @@ check_pairs(uint32_t n, uint32_t d, double eps, uint64_t limit, int pauses, int 
 	panel_join_close(join);
 	pair_sort(&got);
 	ok(status == FASTED_DONE && pair_equal(&got, &expected) && got.count > 0,
-	   "n = %u, d = %u, pauses of %d ms: %zu pairs (%zu)", n, d, pause_ms, got.count, expected.count);
-	ok(current, "the statistics keep up with the pairs");
+	   "%u x %u, pauses of %d ms: %zu of %zu pairs", n, d, pause_ms, got.count, expected.count);
+	ok(current, "the statistics include all returned pairs");
 	free(expected.pairs);
 	free(got.pairs);
 	free(rows);
 }
 
 /*
- * A sliver of long rows touches a page of memory with each slice, and large pages
- * take their time: packing it looks whether it is to stop.
+ * Packing a sliver of long rows takes long, because each slice touches a memory page.  Packing
+ * therefore checks whether to stop.
  */
 static void
 check_stop(const CpuKernel *kernel)
@@ -191,7 +191,7 @@ check_stop(const CpuKernel *kernel)
 	kernel->pack(&job);
 	for (uint32_t i = 0; i < layout.padded_rows * d; i++)
 		untouched = untouched && packed[i] == 7.0f;
-	ok(untouched, "%s: packing stops", kernel->name);
+	ok(untouched, "%s: packing can be stopped", kernel->name);
 	free(packed);
 	free(row);
 }

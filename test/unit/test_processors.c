@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_processors.c
- *	  Quotas of cgroups, in made-up trees of files.
+ *	  CPU quotas of cgroups, in simulated file trees.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,7 +34,7 @@ clear(void)
 	mkdir(top, 0700);
 }
 
-/* Writes a file below the made-up root, and the directories that it is in. */
+/* Writes a file below the simulated root, and creates its directories. */
 static void
 put(const char *name, const char *text)
 {
@@ -61,7 +61,7 @@ is(int expected, const char *name)
 {
 	int			got = fasted_cgroup_processors(top);
 
-	ok(got == expected, "%s: %d (%d)", name, expected, got);
+	ok(got == expected, "%s: expected %d, got %d", name, expected, got);
 	clear();
 }
 
@@ -70,7 +70,7 @@ test_quotas(void)
 {
 	put("/proc/self/cgroup", "0::/system.slice/postgresql.service\n");
 	put("/sys/fs/cgroup/system.slice/postgresql.service/cpu.max", "250000 100000\n");
-	is(3, "2.5 processors, rounded up");
+	is(3, "2.5 CPUs, rounded up");
 
 	put("/proc/self/cgroup", "0::/system.slice/postgresql.service\n");
 	put("/sys/fs/cgroup/system.slice/postgresql.service/cpu.max", "max 100000\n");
@@ -80,11 +80,11 @@ test_quotas(void)
 	put("/sys/fs/cgroup/a/b/c/cpu.max", "800000 100000\n");
 	put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
 	put("/sys/fs/cgroup/a/cpu.max", "50000 25000\n");
-	is(2, "a cgroup further up has less");
+	is(2, "a smaller quota in a parent cgroup");
 
 	put("/proc/self/cgroup", "0::/\n");
 	put("/sys/fs/cgroup/cpu.max", "10000 100000\n");
-	is(1, "in a container, with a namespace; a tenth of a processor");
+	is(1, "in a container, with a namespace; a tenth of a CPU");
 
 	put("/proc/self/cgroup", "0::/kubepods/pod1\n");
 	put("/sys/fs/cgroup/cpu.max", "400000 100000\n");
@@ -92,21 +92,21 @@ test_quotas(void)
 
 	put("/proc/self/cgroup", "0::/../outside\n");
 	put("/sys/fs/cgroup/cpu.max", "700000 100000\n");
-	is(7, "a cgroup that is out of sight");
+	is(7, "a cgroup outside the visible tree");
 
 	put("/proc/self/cgroup", "3:cpu,cpuacct:/x\n0::/y\n");
 	put("/sys/fs/cgroup/y/cpu.max", "600000 100000\n");
-	is(6, "beside cgroups of version 1");
+	is(6, "with cgroups of version 1");
 }
 
 static void
 test_nonsense(void)
 {
-	is(0, "no files at all");
+	is(0, "no files");
 
 	put("/proc/self/cgroup", "0\n:\n");
 	put("/sys/fs/cgroup/cpu.max", "100000 100000\n");
-	is(0, "a file of cgroups that is none");
+	is(0, "an invalid cgroup file");
 
 	for (int i = 0; i < 4; i++)
 	{
@@ -114,7 +114,7 @@ test_nonsense(void)
 
 		put("/proc/self/cgroup", "0::/\n");
 		put("/sys/fs/cgroup/cpu.max", texts[i]);
-		is(0, "a quota that is none");
+		is(0, "an invalid quota");
 	}
 }
 
@@ -128,7 +128,7 @@ main(void)
 	}
 	test_quotas();
 	test_nonsense();
-	ok(fasted_processors() >= 1, "this machine: %d", fasted_processors());
+	ok(fasted_processors() >= 1, "CPUs of this machine: %d", fasted_processors());
 	nftw(top, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	return tap_done();
 }

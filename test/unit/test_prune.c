@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_prune.c
- *	  Pruning: that it loses no pair, whatever rows are like; when it is chosen; and that
- *	  the bound needs each of its terms.
+ *	  Pruning loses no pair for any kind of rows, is chosen when it helps, and needs each term of
+ *	  its error bound.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,19 +20,19 @@ typedef enum Kind
 {
 	CLUSTERS,
 	LOW_RANK,					/* three directions, far from the origin */
-	CONSTANT,					/* most coordinates are the same for all rows */
+	CONSTANT,					/* most coordinates are equal in all rows */
 	DUPLICATES,
 	OUTLIERS,					/* one row in a hundred is much longer */
-	WILD,						/* some are not finite, or huge */
+	WILD,						/* out-of-range rows: not finite or huge */
 	TIES,						/* small integers */
-	EQUAL,						/* one vector, many times */
-	TINY_STEPS,					/* far apart clusters of rows that differ in last bits */
+	EQUAL,						/* one vector, repeated */
+	TINY_STEPS,					/* distant clusters, within which rows differ in the last bits */
 	KINDS
 } Kind;
 
 static const char *const names[KINDS] = {
-	"clusters", "low rank", "constant coordinates", "duplicates", "outliers", "wild", "ties",
-	"equal", "tiny steps"
+	"clusters", "low rank", "constant coordinates", "duplicates", "outliers", "out of range",
+	"ties", "equal", "tiny steps"
 };
 
 static float
@@ -87,7 +87,7 @@ make_rows(Kind kind, uint32_t n, uint32_t d)
 
 static const char *const metric_names[] = {"distances", "cosines"};
 
-/* All pairs that have a distance. */
+/* Returns all pairs that have a distance. */
 static void
 measured_pairs(FastedMetric metric, const float *rows, uint32_t n, uint32_t d, PairList *list)
 {
@@ -106,7 +106,7 @@ measured_pairs(FastedMetric metric, const float *rows, uint32_t n, uint32_t d, P
 	list->count = kept;
 }
 
-/* A distance with a tie that few pairs are within, another one, zero and all. */
+/* Chooses zero, a small exact distance, and values near it. */
 static int
 pick_eps(const PairList *all, double *eps)
 {
@@ -155,7 +155,7 @@ check_way(const Way *way, Kind kind, FastedMetric metric, const float *rows, uin
 			pair_equal(&expected, &got) &&
 			(all_equal || stats.pruned_tiles[0] > 0);
 		if (!same)
-			printf("# eps %.17g: %zu pairs of %zu, %llu tiles\n", eps[e], got.count, expected.count,
+			printf("# eps %.17g: %zu of %zu pairs, %llu tiles\n", eps[e], got.count, expected.count,
 				   (unsigned long long) stats.pruned_tiles[0]);
 		free(expected.pairs);
 		free(got.pairs);
@@ -184,8 +184,8 @@ check_kind(Kind kind, uint32_t n, uint32_t d)
 }
 
 /*
- * Left alone, by a kernel other than AMX: taken where it pays, and left where it does not
- * or rows are few.
+ * By default, kernels other than AMX prune if it helps, and do not prune if it does not help or
+ * there are few rows.
  */
 static void
 check_choice(const char *kernel, Kind kind, FastedMetric metric, uint32_t n, uint32_t d, double eps,
@@ -220,8 +220,8 @@ check_choice(const char *kernel, Kind kind, FastedMetric metric, uint32_t n, uin
 }
 
 /*
- * Directions come from all rows of a sample, the scale of a level's numbers from some of
- * them: which are all without a direction here.
+ * Directions are computed from all sampled rows, but the scale of a level only from some of
+ * them.  Here, all of the latter have no direction.
  */
 static void
 check_zeros(uint32_t n, uint32_t d)
@@ -243,7 +243,7 @@ check_zeros(uint32_t n, uint32_t d)
 	free(rows);
 }
 
-/* A join that is closed at any moment, as by a cancel. */
+/* Closes joins at random times, as a cancelled query does. */
 static void
 check_closed_early(uint32_t n, uint32_t d)
 {
@@ -271,11 +271,11 @@ check_closed_early(uint32_t n, uint32_t d)
 		nanosleep(&rest, NULL);
 		panel_join_close(join);
 	}
-	ok(right, "%u rows: joins that are closed early", n);
+	ok(right, "%u rows: joins closed early", n);
 	free(rows);
 }
 
-/* Rows are not even counted when a join is over: of the order nothing is written. */
+/* Nothing is written to the order if the join was stopped before. */
 static void
 check_stopped_order(void)
 {
@@ -300,15 +300,15 @@ check_stopped_order(void)
 	stopped = !cpu_kd_order(worker, &projection, projected, N, room, order) && order[0] == UINT32_MAX;
 	atomic_store(&context->stop, false);
 	whole = cpu_kd_order(worker, &projection, projected, N, room, order) && order[0] < N;
-	ok(stopped && whole, "an order that is stopped is not begun");
+	ok(stopped && whole, "ordering does not start after a stop");
 	free(worker);
 	free(context);
 }
 
-/* --- the bound's terms */
+/* --- the terms of the error bound */
 
 #define K 31
-#define GROUP 16				/* coordinates that a direction sums up, each times 1/4 */
+#define GROUP 16				/* coordinates summed by a direction, with factor 1/4 */
 #define D 512
 #define ROWS 200
 
@@ -325,7 +325,7 @@ typedef struct LevelRow
 	double		moved;
 } LevelRow;
 
-/* Directions that are orthonormal, exactly, but for a factor. */
+/* Makes directions that are exactly orthonormal, except for a factor 1 + apart. */
 static void
 make_directions(float directions[K][D], double apart)
 {
@@ -355,7 +355,7 @@ measure_eta(float directions[K][D])
 	return sqrt(sum) * (1 + 1e-9);
 }
 
-/* As the engine has it, each piece in FP32; with the given terms of the bound. */
+/* Projects a row as the engine does, in FP32 pieces, with the given terms of the bound. */
 static LevelRow
 project(float directions[K][D], double eta, const double *row, Terms terms)
 {
@@ -398,8 +398,8 @@ project(float directions[K][D], double eta, const double *row, Terms terms)
 }
 
 /*
- * Rows of about one length in each direction, and `residual` beside them; and others that
- * are `step` from them in each direction, or in one coordinate only.
+ * Makes two rows.  The first has about the same length in each direction, and `residual` in the
+ * other coordinates.  The second differs by `step` in each direction, or in one coordinate.
  */
 static void
 make_pair(double length, double step, double residual, bool one, double rows[2][D])
@@ -416,7 +416,7 @@ make_pair(double length, double step, double residual, bool one, double rows[2][
 	}
 }
 
-/* How many pairs are lost where only these terms are there. */
+/* Returns the number of pairs that are lost with only these terms. */
 static int
 count_lost(double apart, double step, double residual, bool one, Terms terms)
 {
@@ -462,9 +462,9 @@ check_terms(void)
 		bool		one;
 		Terms		terms;
 	}			cases[] = {
-		{"the stretch", 1e-2, -2.0, 100.0, false, {false, true, true}},
-		{"the errors of both", 0.0, 1.2e-7, 0.0, true, {true, false, false}},
-		{"the residual's error", 0.0, 1.2e-7, 0.0, false, {true, true, false}},
+		{"the stretch term", 1e-2, -2.0, 100.0, false, {false, true, true}},
+		{"the error terms", 0.0, 1.2e-7, 0.0, true, {true, false, false}},
+		{"the residual error", 0.0, 1.2e-7, 0.0, false, {true, true, false}},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -473,7 +473,7 @@ check_terms(void)
 		int			part = count_lost(cases[i].apart, cases[i].step, cases[i].residual, cases[i].one,
 									  cases[i].terms);
 
-		ok(whole == 0 && part > 0, "without %s %d of %d pairs are lost, with it %d", cases[i].name,
+		ok(whole == 0 && part > 0, "without %s, %d of %d pairs are lost, with it %d", cases[i].name,
 		   part, ROWS, whole);
 	}
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_set_limits.c
- *	  What a context of the CPU engine holds and keeps, and what it refuses.
+ *	  Limits, resources and invalid calls of CPU engine contexts.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,7 +9,7 @@
 
 #include "sets.h"
 
-/* Rows go into a set while two others are joined. */
+/* Rows are staged into a set while two other sets are joined. */
 static void
 check_staging_meanwhile(void)
 {
@@ -57,7 +57,7 @@ check_staging_meanwhile(void)
 	pair_sort(&got);
 	expect_pairs(&mirrors[0], &mirrors[1], d, 8.5, &expected);
 	ok(status == FASTED_DONE && meanwhile && expected.count > 0 && pair_equal(&got, &expected),
-	   "rows are staged while a join of others is at work: %zu pairs", got.count);
+	   "rows are staged during a join of other sets: %zu pairs", got.count);
 	mirrors[2].first_row = 0;
 	ok(check_join(context, &mirrors[2], &mirrors[0], d, 8.5), "then they are joined");
 	free(got.pairs);
@@ -67,7 +67,7 @@ check_staging_meanwhile(void)
 		free((float *) mirrors[i].rows.rows);
 }
 
-/* Stages rows of zeros until it is full, at most so many. */
+/* Stages zero rows until the set is full, at most `most` rows. */
 static uint64_t
 fill_up(FastedSet *set, uint64_t most)
 {
@@ -87,7 +87,7 @@ fill_up(FastedSet *set, uint64_t most)
 	return rows;
 }
 
-/* The limit is for all sets together, and a set has a limit of its own. */
+/* One memory limit holds for all sets, and most_rows for one set. */
 static void
 check_full(uint64_t limit)
 {
@@ -105,34 +105,34 @@ check_full(uint64_t limit)
 	   (unsigned long long) limit);
 	all = 10 + fill_up(sets[0], UINT64_MAX);
 	ok(all >= 16 && fill_up(sets[1], 1) == 0 && engine->fits(context, &all, 1),
-	   "with %llu rows in another one none fits", (unsigned long long) all);
+	   "with %llu rows in another set, no row fits", (unsigned long long) all);
 	all++;
-	ok(!engine->fits(context, &all, 1), "one more would not fit");
+	ok(!engine->fits(context, &all, 1), "one more row would not fit");
 	all--;
 	engine->set_close(sets[0]);
 	rows[0] = all / 10;
 	rows[1] = all - rows[0] - 10;
 	rows[2] = 10;
 	ok(engine->fits(context, rows, 3) && fill_up(sets[1], UINT64_MAX) == all - 10,
-	   "when it is closed, the first one may have them");
+	   "after it is closed, another set gets its memory");
 	if (engine->set_reset(sets[1], 0) != FASTED_OK)
 		exit(EXIT_FAILURE);
 	sets[0] = open_set(context);
 	ok(fill_up(sets[0], 1) == 0 && fill_up(sets[1], UINT64_MAX) == all - 10,
-	   "a set that is empty again keeps its memory");
+	   "a set that was reset keeps its memory");
 	for (int i = 0; i < 3; i++)
 		(void) engine->seal(sets[i]);
 	engine->join_close(begin_join(context, sets[1], sets[2], (FastedProblem) {.eps = 1.0}));
 	engine->join_close(begin_join(context, sets[1], sets[1], (FastedProblem) {.eps = 1.0}));
 	engine->stats(context, &stats);
-	ok(stats.host_bytes <= limit || limit < 500000, "memory %llu of %llu",
+	ok(stats.host_bytes <= limit || limit < 500000, "%llu bytes, limit %llu",
 	   (unsigned long long) stats.host_bytes, (unsigned long long) limit);
 	rows[0] = rows[1] = rows[2] = 1;
 	ok(engine->fits(context, rows, 3), "three sets of one row always fit");
 	engine->close(context);
 }
 
-/* The threads of this process: how many, and a sum of their numbers. */
+/* Returns the number of threads of this process, and the sum of their IDs. */
 static int
 look_at_threads(uint64_t *sum)
 {
@@ -151,7 +151,7 @@ look_at_threads(uint64_t *sum)
 	return count;
 }
 
-/* Threads and memory are those of the first join; a small join has fewer threads. */
+/* Later joins use the threads and memory of the first join. */
 static void
 check_kept(void)
 {
@@ -176,16 +176,16 @@ check_kept(void)
 	engine->stats(context, &stats[1]);
 	counts[2] = look_at_threads(&sums[2]);
 	ok(counts[1] == counts[0] + 3 && counts[2] == counts[1] && sums[2] == sums[1],
-	   "threads stay: %d, then %d, then %d", counts[0], counts[1], counts[2]);
-	ok(stats[0].host_bytes == stats[1].host_bytes, "memory stays: %llu bytes, then %llu",
+	   "threads are reused: %d, then %d, then %d", counts[0], counts[1], counts[2]);
+	ok(stats[0].host_bytes == stats[1].host_bytes, "memory is reused: %llu bytes, then %llu",
 	   (unsigned long long) stats[0].host_bytes, (unsigned long long) stats[1].host_bytes);
 	engine->close(context);
-	ok(look_at_threads(&sums[0]) == counts[0], "closed: the threads are gone");
+	ok(look_at_threads(&sums[0]) == counts[0], "close ends the threads");
 	free((float *) rows[0].rows);
 	free((float *) rows[1].rows);
 }
 
-/* What is refused: one in each context, for then only close may be called. */
+/* Makes one invalid call in a new context; after it, only close may be called. */
 static bool
 is_refused(int what)
 {
@@ -235,12 +235,12 @@ static void
 check_refusals(void)
 {
 	static const char *const names[] = {
-		"a set that is not sealed", "rows for one that is", "a slice of none", "a slice too many",
-		"a second join at once", "to empty a set that is joined", "counts that were not asked for"
+		"unsealed set", "rows for a sealed one", "slice of none", "slice number too large",
+		"second open join", "reset of a joined set", "counts of another output"
 	};
 
 	for (int what = 0; what < 7; what++)
-		ok(is_refused(what), "refused: %s", names[what]);
+		ok(is_refused(what), "rejected: %s", names[what]);
 }
 
 int

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_sets.c
- *	  The CPU engine's sets outlive joins: what was packed stays, in whatever order
- *	  sets are joined, refilled and given up.
+ *	  Sets outlive joins in the CPU engine: packed rows remain valid, in whatever order sets are
+ *	  joined, refilled and abandoned.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,8 +12,8 @@
 #define SETS 4
 
 /*
- * A second join reads rows for the recheck only: it finds the candidates of rows that
- * are there no more.  If they were packed again, all pairs would be candidates.
+ * Later joins read input rows for the recheck only.  They still find the candidates of rows that
+ * were overwritten.  If rows were packed again, all pairs would be candidates.
  */
 static void
 check_packed_once(const Way *way, bool self)
@@ -55,8 +55,8 @@ check_packed_once(const Way *way, bool self)
 }
 
 /*
- * A set beside partners unlike it, in between alone: the filter stays as good as for
- * sets that are new.
+ * Joins a set with sets of other scales, and with itself.  The filter must remain as good as for
+ * new sets.
  */
 static void
 check_partners(const Way *way)
@@ -95,7 +95,7 @@ check_partners(const Way *way)
 		if (pairs[0] != pairs[1] || candidates[0] > 2 * candidates[1] + 5000)
 		{
 			good = false;
-			printf("# %d x %d: %llu candidates, afresh %llu\n", pair[0], pair[1],
+			printf("# %d x %d: %llu candidates, new sets %llu\n", pair[0], pair[1],
 				   (unsigned long long) candidates[0], (unsigned long long) candidates[1]);
 		}
 		engine->close(fresh);
@@ -106,7 +106,7 @@ check_partners(const Way *way)
 		free((float *) rows[i].rows);
 }
 
-/* Empties the set and fills it with other rows, of another number, size and scale. */
+/* Empties the set and fills it with a different number of other rows. */
 static void
 refill(Mirror *mirror, uint32_t d, uint32_t most)
 {
@@ -121,7 +121,7 @@ refill(Mirror *mirror, uint32_t d, uint32_t most)
 	(void) fill_set(mirror->set, &mirror->rows, d);
 }
 
-/* A join that is given up somewhere, or not. */
+/* Starts a join and closes it at some time. */
 static void
 give_up_join(FastedContext *context, const Mirror *a, const Mirror *b, double eps)
 {
@@ -136,7 +136,7 @@ give_up_join(FastedContext *context, const Mirror *a, const Mirror *b, double ep
 	engine->join_close(join);
 }
 
-/* An eps that some pairs are within, if there are any. */
+/* Returns an eps that includes some pairs, if there are any. */
 static double
 any_eps(const Mirror *a, const Mirror *b, uint32_t d)
 {
@@ -151,7 +151,7 @@ any_eps(const Mirror *a, const Mirror *b, uint32_t d)
 		* (random_below(2) == 0 ? 1.0 : 0.8);
 }
 
-/* Anything that may be done with some sets, in any order. */
+/* Applies random operations to some sets. */
 static void
 check_any_order(const Way *way, FastedFilter filter, uint32_t d, uint32_t most, int steps)
 {
@@ -203,8 +203,8 @@ check_any_order(const Way *way, FastedFilter filter, uint32_t d, uint32_t most, 
 }
 
 /*
- * A join that is given up while its rows are packed leaves no set half packed: what
- * lies there is of the rows before.
+ * A join that is closed while it packs rows must not leave a set that mixes old and new packed
+ * rows.
  */
 static void
 check_unfinished(const Way *way)
@@ -234,14 +234,14 @@ check_unfinished(const Way *way)
 		engine->join_close(join);
 		good = check_join(context, &few, &many, d, 22.0);
 	}
-	ok(good, "%s, %s%s: given up while rows are packed", way->kernel, way->name, way->pruned);
+	ok(good, "%s, %s%s: closed while rows are packed", way->kernel, way->name, way->pruned);
 	engine->close(context);
 	free((float *) few.rows.rows);
 	for (int i = 0; i < 2; i++)
 		free((float *) rows[i].rows);
 }
 
-/* Slices of a join are the same whether the set was pruned before or not. */
+/* Slices of a join do not depend on whether the set was pruned before. */
 static void
 check_slices_after(const Way *way)
 {
@@ -285,7 +285,7 @@ check_slices_after(const Way *way)
 	free((float *) rows.rows);
 }
 
-/* Left alone, a join of rows that suit pruning prunes, but not where AMX multiplies. */
+/* By default, a join of suitable rows prunes, except with the AMX kernel. */
 static void
 check_left_alone(const char *kernel)
 {
@@ -313,7 +313,7 @@ check_left_alone(const char *kernel)
 	} while (!FASTED_FAILED(status) && status != FASTED_DONE && stats.units_done < 4);
 	engine->join_close(join);
 	ok(!FASTED_FAILED(status) && (stats.pruned_tiles[0] == 0) == (strcmp(kernel, "amx") == 0),
-	   "%s, left alone: %llu tiles", kernel, (unsigned long long) stats.pruned_tiles[0]);
+	   "%s, default pruning: %llu tiles", kernel, (unsigned long long) stats.pruned_tiles[0]);
 	engine->close(context);
 	free((float *) rows.rows);
 }
@@ -341,7 +341,7 @@ main(void)
 	check_left_alone(pruning_kernel());
 	if (strcmp(ways[0].kernel, "amx") == 0)
 		check_left_alone("amx");
-	/* sets large enough for a choice */
+	/* sets large enough for the engine to choose a filter */
 	check_any_order(&ways[0], FASTED_FILTER_AUTO, 32, 5000, 15);
 	return tap_done();
 }

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * test_spread_row.c
- *	  Sampled rows: spread over all of them, and over data that repeat.
+ *	  Sampled rows are stratified, and represent periodic data.
  *
  *-------------------------------------------------------------------------
  */
 #include "../../src/engine/host_device.h"
 #include "tap.h"
 
-/* One in each of equal stretches, for any numbers of rows. */
+/* Checks that each stratum has one sampled row, for any numbers of rows. */
 static bool
 in_their_stretches(void)
 {
@@ -28,7 +28,7 @@ in_their_stretches(void)
 	return true;
 }
 
-/* Rows that repeat with a period: each of them is among the sampled ones about as often. */
+/* Checks that a sample of periodic rows has about equally many of each. */
 static bool
 shows_all_of(uint32_t period, uint32_t sampled, uint32_t rows)
 {
@@ -49,11 +49,11 @@ main(void)
 {
 	bool		all = true;
 
-	ok(in_their_stretches(), "one row in each of equal stretches");
+	ok(in_their_stretches(), "one row per stratum");
 	for (uint32_t period = 2; period <= 16; period++)
 		all = all && shows_all_of(period, 1024, 1024 * period * 4) && shows_all_of(period, 1024, 1024 * 48) &&
 			shows_all_of(period, 1024, 999999);
-	ok(all, "data that repeat show all their sides");
+	ok(all, "samples represent periodic data");
 	ok(fasted_spread_row(4095, 4096, UINT32_C(0x7fffffff)) < UINT32_C(0x7fffffff), "the largest set");
 	return tap_done();
 }

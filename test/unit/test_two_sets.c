@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_two_sets.c
- *	  The CPU engine joins two sets of rows: against brute force, bit for bit, with
- *	  every kernel and filter.
+ *	  Joins of two sets by the CPU engine, compared bit for bit with brute force, for every kernel
+ *	  and filter.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,16 +11,16 @@
 
 static const CallerHabits plain = {.timeout_ms = 100};
 
-/* What rows are like; those of the two sides have something to do with each other. */
+/* Kinds of rows, which are related on both sides. */
 typedef enum Kind
 {
 	NORMAL,
 	CLUSTERED,					/* around the same centres */
-	INTEGERS,					/* many ties */
-	MAGNITUDES,					/* 1e30 beside 1e-30 */
-	SCALES,						/* side b a thousand times as large */
-	APART,						/* both sides far from 0, and from each other */
-	LARGE_INTEGERS,				/* bytes, and some rows that are none */
+	INTEGERS,					/* many equal distances */
+	MAGNITUDES,					/* 1e30 and 1e-30 */
+	SCALES,						/* side b is a thousand times as large */
+	APART,						/* both sides are far from 0 and from each other */
+	LARGE_INTEGERS,				/* bytes, and some rows with fractions */
 	KINDS
 } Kind;
 
@@ -54,7 +54,7 @@ make_value(Kind kind, int side, uint32_t row, uint32_t k)
 	return (float) v;
 }
 
-/* Every tenth row is a copy, of one on side a for both sides. */
+/* Every tenth row is a copy of a row of side a. */
 static void
 make_sides(Kind kind, uint64_t na, uint64_t nb, uint32_t d, Rows *sides)
 {
@@ -88,7 +88,7 @@ free_sides(Rows *sides)
 	free((float *) sides[1].rows);
 }
 
-/* Nothing, everything, and ties to the last bit: at some pair, and at the nearest. */
+/* Chooses zero, infinity, and exact distances, including the smallest. */
 static int
 pick_eps(const PairList *all, double *eps)
 {
@@ -111,7 +111,7 @@ pick_eps(const PairList *all, double *eps)
 	return count;
 }
 
-/* With one kernel and filter, all eps: the pairs of brute force, by all outputs. */
+/* Compares one kernel and filter with brute force, for several eps and all outputs. */
 static void
 check_way(const Way *way, const Rows *sides, uint32_t d, Kind kind, const PairList *all)
 {
@@ -188,7 +188,7 @@ check_shapes(void)
 	check_shape(20, 30, 5000, NORMAL);
 }
 
-/* In so much memory; the number of panels. */
+/* Joins with a memory limit; returns the number of panels. */
 static uint32_t
 check_limit(const Way *way, const Rows *sides, uint32_t d, double eps, uint64_t limit,
 			const PairList *expected)
@@ -216,7 +216,7 @@ check_limit(const Way *way, const Rows *sides, uint32_t d, double eps, uint64_t 
 	return stats.panels;
 }
 
-/* More rows than memory on either side: panels, of all sizes, staged in odd pieces. */
+/* Joins with panels of many sizes on either side, staged in pieces of any size. */
 static void
 check_panels(uint32_t na, uint32_t nb, uint32_t d, double eps, uint32_t least)
 {
@@ -245,10 +245,10 @@ check_panels(uint32_t na, uint32_t nb, uint32_t d, double eps, uint32_t least)
 }
 
 /*
- * Slices, and two of them together, are parts of the whole that have no pair in common, and
- * always the same, by whatever number of threads; and by whatever kernel, unless memory is so short that there
- * are panels, whose size depends on it.  Where all have one kernel rows may be in an order,
- * which they have the same hash of.
+ * Slices, two of which may be combined, together have all pairs and no pair twice.  They do not
+ * depend on the number of threads.  They depend on the kernel only if there are panels, whose
+ * size depends on it.  With identical kernels, rows may be ordered; slices then have the same
+ * hash of the order.
  */
 static void
 check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t limit,
@@ -301,8 +301,8 @@ check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t lim
 		pair_sort(&all);
 		ok(good && pair_equal(&all, &whole) && (used > numbers[i] / 2 || whole.count < 100) &&
 		   ordered == (prune == FASTED_PRUNE_FORCE && (alike || numbers[i] == 1)),
-		   "%u slices%s%s, %d sides, limit %llu: %zu pairs in %u of them", numbers[i],
-		   prune == FASTED_PRUNE_FORCE ? ", pruned" : "", alike ? ", alike" : "", nsides,
+		   "%u slices%s%s, %d sides, limit %llu: %zu pairs in %u slices", numbers[i],
+		   prune == FASTED_PRUNE_FORCE ? ", pruned" : "", alike ? ", one kernel" : "", nsides,
 		   (unsigned long long) limit, all.count, used);
 		free(all.pairs);
 	}
@@ -331,7 +331,7 @@ check_all_slices(void)
 	free_sides(sides);
 }
 
-/* Left alone, the engine takes INT8 where a sample of both sides has few vain candidates. */
+/* By default the engine chooses INT8 if a sample of both sides has few false candidates. */
 static void
 check_choice(uint32_t na, uint32_t nb, bool good)
 {
@@ -347,7 +347,7 @@ check_choice(uint32_t na, uint32_t nb, bool good)
 	FastedStats stats;
 
 	make_sides(CLUSTERED, na, nb, d, sides);
-	/* two clumps of clusters, which bytes can't tell from one another */
+	/* two clumps of clusters, which INT8 cannot distinguish within a clump */
 	for (int side = 0; side < 2 && !good; side++)
 	{
 		for (uint64_t i = 0; i < sides[side].n * d; i++)
@@ -359,7 +359,7 @@ check_choice(uint32_t na, uint32_t nb, bool good)
 		pair_equal(&expected, &got);
 	ok(same && expected.count > 1000 && stats.filter_sampled == (best_kernel()->int8 != NULL) &&
 	   strcmp(stats.filter, filter) == 0,
-	   "%u x %u, %s: %s of %zu pairs, %llu candidates; of the sample %llu and %llu", na, nb,
+	   "%u x %u, %s: %s %zu pairs, %llu candidates; sample: %llu and %llu", na, nb,
 	   good ? "clusters" : "fine clusters", stats.filter, expected.count,
 	   (unsigned long long) stats.candidates, (unsigned long long) stats.sampled_candidates,
 	   (unsigned long long) stats.sampled_pairs);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_unseen_rows.c
- *	  What a sample may miss: as many as one row after the other gives, and soon.
+ *	  Bounds on rows that a sample misses, compared with multiplication row by row.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 #undef vprintf
 #include "tap.h"
 
-/* The probability that each further row is missed, multiplied; stops where it is too small. */
+/* Multiplies the probabilities that rows are missed until the product is too small. */
 static double
 one_by_one(double rows, double total, double probability)
 {
@@ -31,7 +31,7 @@ one_by_one(double rows, double total, double probability)
 	return unseen;
 }
 
-/* Where a probability is that of a number of rows, rounding decides. */
+/* Allows a difference of one row, due to rounding. */
 static bool
 same_for_all(double total)
 {
@@ -44,7 +44,7 @@ same_for_all(double total)
 	return true;
 }
 
-/* 100 of two thousand million rows, of which one by one would be 70 million steps. */
+/* Tests 100 of 2e9 rows, for which one_by_one would need 70 million steps. */
 static bool
 is_soon(void)
 {
@@ -65,7 +65,7 @@ int
 main(void)
 {
 	for (double total = 1.0; total < 300000.0; total = floor(total * 3.0) + 1.0)
-		ok(same_for_all(total), "of %.0f rows", total);
-	ok(is_soon(), "a thousand times of 2000000000 rows, within a second");
+		ok(same_for_all(total), "%.0f rows", total);
+	ok(is_soon(), "1000 calls for 2000000000 rows within a second");
 	return tap_done();
 }

@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * tested_engine.h
- *	  The engine that is tested: the CPU engine, or another one's library.
+ *	  The engine under test: the CPU engine, or the engine of another library.
  *
- * FASTED_ENGINE_LIBRARY names the library, which must have been built from the same
- * engine.h.  With FASTED_ENGINE_DEVICES, a number, its first device plays so many, as a
- * group does them.
+ * FASTED_ENGINE_LIBRARY names the library, which must have been built with the same engine.h.
+ * If FASTED_ENGINE_DEVICES is a number, the first device is used as that many devices.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +31,7 @@ library_engine(void)
 	return &engine;
 }
 
-/* The first device, so often as is asked for. */
+/* Returns the first device as many times as FASTED_ENGINE_DEVICES requests. */
 static inline int
 same_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 {
@@ -45,7 +44,7 @@ same_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 	return wanted < most ? wanted : most;
 }
 
-/* A group of the engine's devices, where that is asked for. */
+/* Returns a multi-GPU engine if FASTED_ENGINE_DEVICES is set. */
 static inline const FastedEngine *
 alone_or_group(const FastedEngine *engine)
 {
@@ -68,7 +67,7 @@ tested_engine(void)
 		alone_or_group(engine_of_library(path, stdout, "Bail out! "));
 }
 
-/* The tested engine's ways: of the CPU engine all, of another one its filters. */
+/* All ways of the CPU engine, or the filters of another engine. */
 static inline int
 tested_ways(Way *ways)
 {
@@ -77,7 +76,7 @@ tested_ways(Way *ways)
 		{"gpu", FASTED_FILTER_FP16, "fp16", FASTED_PRUNE_OFF, ""},
 		{"gpu", FASTED_FILTER_INT8, "int8", FASTED_PRUNE_OFF, ""},
 		{"gpu", FASTED_FILTER_FP64, "fp64", FASTED_PRUNE_OFF, ""},
-		{"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_FORCE, ", short rows"},
+		{"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_FORCE, ", projected"},
 	};
 	int			count = (int) (sizeof(others) / sizeof(others[0]));
 
@@ -87,7 +86,7 @@ tested_ways(Way *ways)
 	return count;
 }
 
-/* Little memory for rows: so many bytes, of the device beside what it needs at least. */
+/* Limits memory for rows to `bytes`, in addition to a device's minimum. */
 static inline void
 limit_memory(FastedOptions *options, uint64_t bytes)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ways.h
- *	  The ways to find candidates: each kernel that runs here, with each filter; and with
+ *	  The ways to find candidates: each available kernel with each filter, with or without
  *	  pruning.
  *
  *-------------------------------------------------------------------------
@@ -20,13 +20,13 @@
 typedef struct Way
 {
 	const char *kernel;
-	FastedFilter filter;		/* FP64, which is FP32 here, or INT8: of integers */
-	const char *name;			/* of the filter */
+	FastedFilter filter;		/* FP64 (here the same as FP32), or INT8 (any integer filter) */
+	const char *name;			/* name of the filter */
 	FastedPrune prune;			/* off or forced */
-	const char *pruned;			/* which of these */
+	const char *pruned;			/* suffix for descriptions */
 } Way;
 
-/* What a kernel's filter of integers is called; "fp32" for a kernel that has none. */
+/* Returns the name of a kernel's integer filter; "fp32" if it has none. */
 static inline const char *
 integer_filter(const CpuKernel *kernel)
 {
@@ -35,7 +35,7 @@ integer_filter(const CpuKernel *kernel)
 	return kernel->int8->bytes == 2 ? "int16" : "int8";
 }
 
-/* The kernel that the engine takes where the caller names none. */
+/* Returns the kernel that the engine chooses by default. */
 static inline const CpuKernel *
 best_kernel(void)
 {
@@ -43,8 +43,8 @@ best_kernel(void)
 }
 
 /*
- * Does the environment hide the better kernels?  Then tests see what the engine chooses
- * by the best one that is left, and leave out what they do by each kernel.
+ * Returns whether the environment hides the better kernels.  Tests then check only what the
+ * engine chooses with the best remaining kernel.
  */
 static inline bool
 kernels_hidden(void)
@@ -52,7 +52,7 @@ kernels_hidden(void)
 	return getenv("FASTED_BEST_KERNEL") != NULL;
 }
 
-/* Each filter of each kernel, without pruning or with it. */
+/* Lists each filter of each kernel, with or without pruning. */
 static inline int
 ways_of(Way *ways, FastedPrune prune)
 {
@@ -73,7 +73,7 @@ ways_of(Way *ways, FastedPrune prune)
 	return count;
 }
 
-/* The best kernel that need not be emulated: by this one all tests prune. */
+/* Returns the best kernel that needs no emulation; all tests prune with this one. */
 static inline const char *
 pruning_kernel(void)
 {
@@ -86,7 +86,7 @@ pruning_kernel(void)
 	return ways[w].kernel;
 }
 
-/* All ways without pruning, and those of one kernel with it; test_prune.c has the others. */
+/* All ways without pruning, and one kernel's with it; test_prune.c has the others. */
 static inline int
 all_ways(Way *ways)
 {
