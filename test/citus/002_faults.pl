@@ -61,8 +61,8 @@ sub ended
 my $session = busy($slow);
 my $begin = time;
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->pid . ')');
-ended('canceled', $session, qr/canceling statement due to user request/);
-none_left('canceled', $begin, @workers);
+ended('cancelled', $session, qr/canceling statement due to user request/);
+none_left('cancelled', $begin, @workers);
 
 $begin = time;
 $session->send("SET statement_timeout = '2s';\n$slow;\n\\echo once more done");
@@ -77,8 +77,8 @@ $session->send("SET fasted.cpu_kernel = portable;\n$slow;\n\\echo done");
 ok(wait_until(sub { grep { slices_at($_) ne '' } @workers }), 'workers read rows');
 $begin = time;
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->pid . ')');
-ended('canceled while rows are read', $session, qr/canceling statement due to user request/);
-none_left('canceled while rows are read', $begin, @workers);
+ended('cancelled while rows are read', $session, qr/canceling statement due to user request/);
+none_left('cancelled while rows are read', $begin, @workers);
 
 # --- the session ends
 
@@ -98,8 +98,8 @@ none_left('LIMIT', time, @workers);
 $session = busy($slow);
 $begin = time;
 $workers[1]->safe_psql('postgres', 'SELECT pg_cancel_backend(' . slices_at($workers[1]) . ')');
-ended('canceled on a worker', $session, qr/canceling statement due to user request.*Citus worker 127\.0\.0\.1/s);
-none_left('canceled on a worker', $begin, @workers);
+ended('cancelled on a worker', $session, qr/canceling statement due to user request.*Citus worker 127\.0\.0\.1/s);
+none_left('cancelled on a worker', $begin, @workers);
 
 $session = busy($slow);
 $begin = time;

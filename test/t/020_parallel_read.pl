@@ -347,7 +347,7 @@ $node->safe_psql('postgres', 'CREATE VIEW very_slow_view AS SELECT slowly(id, 0.
 for my $set ('SELECT', $workers_only)
 {
 	like(join_of('very_slow_view', set => "$set; SET statement_timeout = '500ms'")->{err},
-		qr/57014: canceling statement/, "canceled while it reads ($set)");
+		qr/57014: canceling statement/, "cancelled while it reads ($set)");
 }
 # A worker ends before its rows are read: an error, not fewer rows.
 for my $set ('SELECT', $workers_only)

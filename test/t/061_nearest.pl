@@ -122,7 +122,7 @@ for my $call (sort values %calls)
 }
 sql('CREATE VIEW tiny AS SELECT * FROM a WHERE id < 1000');
 like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM (VALUES ('a'::regclass), ('tiny')) r (t), LATERAL fasted_knn_join(t, 'v', t, 'v', 3, 'id', partition_by => 'h')"),
-	qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Runs: 2\n/, 'a run of small groups after one with an engine');
+	qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Runs: 2\n/, 'a run of small partitions after one with an engine');
 
 # --- parallel workers return the result
 

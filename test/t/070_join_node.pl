@@ -376,7 +376,7 @@ for my $key (qw(id small number double single word name code pair flag day long)
 same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.word < b.word COLLATE \"C\" AND $near", 'ordered, by a collation');
 same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.id < b.small AND $near", 'not ordered: two columns');
 same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.id + 0 < b.id AND $near", 'not ordered: an expression');
-same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.small = b.small AND a.id < b.id AND $near", 'ordered, in groups');
+same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.small = b.small AND a.id < b.id AND $near", 'ordered, in partitions');
 same("SELECT a.id, b.id AS c, length(b.long) AS l FROM keyed a JOIN keyed b ON a.id < b.id AND $near", 'ordered, rows in a file',
 	set => "SET fasted.memory_limit = '1MB'");
 same("SELECT a.id, a.long, b.long AS l FROM wide_keys a JOIN wide_keys b ON a.long < b.long AND $near", 'ordered by what is in a file',
@@ -442,7 +442,7 @@ like($explain, qr/Group Key: a.tenant\n\s+Groups: 16\n/, 'the number of partitio
 like(plan_of('SELECT', 'SELECT FROM tenants a JOIN tenants b ON a.tenant = b.tenant AND fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'cheaper than a hash join');
 
 same("SELECT a.id, b.id AS c FROM (SELECT * FROM mixed UNION ALL SELECT id, k, word, v || v, 12 FROM s) a JOIN (SELECT * FROM mixed UNION ALL SELECT id, k, word, v || v, 12 FROM s) b "
-	. 'ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)', 'groups of other dimensions');
+	. 'ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)', 'partitions of other dimensions');
 
 # --- estimates close to the actual rows, for PostgreSQL's join nodes and for nodes above, too
 

@@ -97,7 +97,7 @@ like(explained('SELECT', "$join LIMIT 5"), qr/Engine: cpu\n(?:.*\n)*?\s+Rows Rea
 
 # partitions of two rows need no engine
 like(explained('SELECT', "SELECT a.id FROM pairs a JOIN pairs b ON a.tenant = b.tenant AND a.id < b.id AND $within"),
-	qr/ Groups: ([1-9]\d*)\n\s+Small Groups: \1\n(?:.*\n)*?\s+Engine: none\n/, 'no engine for tiny groups');
+	qr/ Groups: ([1-9]\d*)\n\s+Small Groups: \1\n(?:.*\n)*?\s+Engine: none\n/, 'no engine for tiny partitions');
 
 # rescanned for each row of another table, and stopped early
 is($node->safe_psql('postgres', "$forced; SELECT count(*) FROM (VALUES (1), (2)) w (r), LATERAL (SELECT a.id FROM items a JOIN items b ON a.tenant = b.tenant AND a.id < b.id AND fasted_within(a.v, b.v, w.r) OFFSET 0) q"),
