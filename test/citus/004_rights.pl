@@ -33,14 +33,14 @@ is(sql("SET ROLE reader; SELECT definer()"), 99, 'SECURITY DEFINER');
 is(sql("SET ROLE reader; SELECT count(*) FROM fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)"),
 	2, 'a slice by itself');
 like(failure("SET ROLE reader; SELECT fasted_citus.join_slice('items', 'secret', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)"),
-	qr/42501/, 'but with the same rights');
+	qr/42501/, 'with the privileges of the caller');
 for my $slice ('0, 0', '1, 1', '-1, 3', '3, 3')
 {
 	like(failure("SELECT fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', $slice)"),
 		qr/22023: invalid slice number/, "slice $slice");
 }
 like(failure("SELECT fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'triples', 0, 1)"),
-	qr/22023: unrecognized slice output/, 'an output that is none');
+	qr/22023: unrecognized slice output/, 'an invalid output');
 
 # --- row security: applied, and the join is not distributed
 

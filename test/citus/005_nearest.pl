@@ -72,7 +72,7 @@ is(sql("SELECT count(*) FROM (SELECT FROM fasted_knn_join('dist', 'v', 'dist', '
 is(sql("SELECT count(*) FROM generate_series(1, 2) g, LATERAL (SELECT * FROM fasted_knn_join('dist', 'v', 'dist', 'v', g)) x"),
 	1470 * 3, 'LATERAL');
 like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_knn_join('dist', 'v', 'ref', 'v', 10)"),
-	qr/Rows Read: 2352\n.*Pairs: 14700\n.*, cpu, 5120 pairs, read \d/s, 'what EXPLAIN says');
+	qr/Rows Read: 2352\n.*Pairs: 14700\n.*, cpu, 5120 pairs, read \d/s, 'EXPLAIN ANALYZE shows the workers');
 
 # not distributed, with the right result
 for my $case (["fasted_knn_join('dist', 'v', 'plain_ref', 'v', 3)", 'a table of this server alone'],
@@ -186,7 +186,7 @@ sub busy
 	$session->send("$slow;\n\\echo done");
 	ok(wait_until(sub { !grep { $_->safe_psql('postgres',
 		"SELECT count(*) FROM pg_stat_fasted_progress WHERE phase = 'joining'") ne '1' } @workers }),
-		'all workers are at work') or diag($session->{err});
+		'the join runs on all workers') or diag($session->{err});
 	return $session;
 }
 

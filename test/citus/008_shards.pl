@@ -165,7 +165,7 @@ for my $call ("fasted_self_join('dist', 'v', 1)", "fasted_self_join('even', 'v',
 	is($off, $divided, "$call: the same result");
 }
 is(sql("BEGIN; INSERT INTO dist VALUES (3000, '{0.5, 100}'), (3001, '{0, 100}'); $here fasted_self_join('dist', 'v', 0.5); ROLLBACK"),
-	1 + sql("$here fasted_self_join('dist', 'v', 0.5)"), 'with what the transaction wrote');
+	1 + sql("$here fasted_self_join('dist', 'v', 0.5)"), 'with rows written by the transaction');
 # without the function, as before the extension is updated
 sql('CREATE SCHEMA other; SET citus.enable_ddl_propagation = off; ALTER FUNCTION fasted_citus.vector_bytes(real[]) SET SCHEMA other');
 is(sql("$here fasted_self_join('dist', 'v', 1)"), sql("SELECT count(*) FROM fasted_self_join('plain', 'v', 1)"), 'without the function: as arrays');

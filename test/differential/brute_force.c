@@ -303,7 +303,7 @@ damage(const char *fault)
 		hits[nhits ? nhits - 1 : 0] = hits[0];
 	else if (strcmp(fault, "extra") == 0)
 	{
-		/* the result has one more row */
+		/* shrinks the array, which has capacity for one more hit */
 		hits = realloc(hits, (nhits + 1) * sizeof(Hit));
 		hits[nhits++] = (Hit) {rows[0].key, rows[0].key, 0, 1};
 	}

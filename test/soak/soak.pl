@@ -211,7 +211,7 @@ ok($node->poll_query_until('postgres',
 	'no session and no worker remains');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_fasted_progress'), 0, 'no progress entry remains');
 is(join(' ', grep { -f $_ } glob($node->data_dir . '/base/pgsql_tmp/* ' . ($ENV{FASTED_SOAK_DISK} // '/nowhere')
-				. '/temp/*/pgsql_tmp/*')), '', 'no temporary file is left');
+				. '/temp/*/pgsql_tmp/*')), '', 'no temporary file remains');
 wait_until(sub { !orphan_segments() }, 5);
 my @orphans = orphan_segments();
 is(join(' ', grep { !is_of_a_kill($_) } @orphans), '', 'no shared memory remains');

@@ -48,7 +48,7 @@ for my $query ($reading, $computing)
 
 is(scalar temp_files($node), 0, 'no temporary file remains');
 is($node->safe_psql('postgres', "SELECT count(*) FROM fasted_self_join('small', 'v', 1)"),
-	99, 'the server works on');
+	99, 'the server remains usable');
 unlike(log_since($node, 0), qr/PANIC|terminated by signal|was terminated|reinitializing/,
 	'no process crashed');
 

@@ -64,7 +64,7 @@ is($node->safe_psql('postgres', "SELECT state, advice FROM fasted_info() WHERE c
 	'library 0.1.0, SQL script 99.0.0|Run this statement in a new session: ALTER EXTENSION fasted UPDATE',
 	'fasted_info sees that library and script have different versions');
 is($node->safe_psql('postgres', "SELECT extversion, fasted_next() FROM pg_extension WHERE extname = 'fasted'"),
-	'99.0.0|99', 'the next version is there');
+	'99.0.0|99', 'the next version is installed');
 is(look_at_dependents($node, 'postgres'), $before, 'dependent objects are unchanged');
 is($session->query($execute), $executed, 'prepared statements of an older session work');
 is($session->query('MOVE ABSOLUTE 0 FROM c; FETCH 2 FROM c'), $fetched, 'and so does its cursor');

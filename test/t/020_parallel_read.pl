@@ -312,7 +312,7 @@ CREATE VIEW slow_odd_ones AS SELECT slowly(id, CASE WHEN id > 8 THEN 120 ELSE 0 
 ANALYZE odd_ones;
 END
 like(join_of('slow_odd_ones', set => "$workers_only; SET statement_timeout = '60s'")->{err},
-	qr/is 3 in the row with id = 7, and 2 in the row with id = 8\./, 'errors are told at once, and rows in their order');
+	qr/is 3 in the row with id = 7, and 2 in the row with id = 8\./, 'errors are reported immediately, and rows are named in their order');
 # also if one worker has read both rows before the leader first checks
 is($node->safe_psql('postgres', <<'SQL'), 0, 'rows are named in their order, 300 times');
 CREATE TABLE odd_pair (id int, v real[]) WITH (parallel_workers = 2);

@@ -34,7 +34,7 @@ $session->send("SET fasted.memory_limit = '16MB';");
 $session->send($endless);
 ok(wait_until(sub { number('rows_read') > 1000 }), 'rows are read');
 is(look("SELECT pid, datname, usename, relation, phase, units_total, pairs FROM $view"),
-	"$pid|postgres|worker|endless|reading|0|0", 'which join, and in what phase');
+	"$pid|postgres|worker|endless|reading|0|0", 'the join and its phase');
 is(look("SELECT relid = 'endless'::regclass, rows_expected > 0 FROM $view"), 't|t', 'the relation and the expected number of rows');
 my $before = number('rows_read');
 ok(wait_until(sub { number('rows_read') > $before }), 'the number of rows grows');

@@ -47,14 +47,14 @@ is($node->safe_psql('postgres', "EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_sel
 # --- EXPLAIN
 my $plan = analyze_node("SELECT id_a, sum(dist) FROM fasted_self_join('small', 'v', 2) GROUP BY 1");
 is_deeply([ @$plan{ 'Relation', 'Vector Column', 'Key Column', 'Eps', 'Engine', 'Precision' } ],
-	[ 'small', 'v', 'id', '2', 'cpu', 'exact' ], 'EXPLAIN: what is joined, and how');
+	[ 'small', 'v', 'id', '2', 'cpu', 'exact' ], 'EXPLAIN: the relation and the settings of the join');
 is_deeply([ @$plan{ 'Rows Read', 'Dimensions', 'Pairs', 'Panels', 'Actual Rows' } ],
-	[ 100, 3, 197, 1, 197 ], 'EXPLAIN ANALYZE: what there was');
+	[ 100, 3, 197, 1, 197 ], 'EXPLAIN ANALYZE: statistics of the join');
 cmp_ok($plan->{'Candidates'}, '>=', 197, 'EXPLAIN ANALYZE: candidates');
 ok((!grep { !defined $plan->{$_} } map { "$_ Time" } qw(Read Prepare Filter Refine Wait Output)),
 	'EXPLAIN ANALYZE: times');
 cmp_ok($plan->{'Shared Hit Blocks'} + $plan->{'Shared Read Blocks'}, '>', 0,
-	'EXPLAIN BUFFERS: those of reading the table');
+	'EXPLAIN BUFFERS: blocks read from the table');
 $plan = analyze_node('SELECT e.kind, count(*), sum(p.dist) '
 	  . "FROM eps_of e, LATERAL fasted_self_join('small', 'v', e.eps) p GROUP BY 1", 'SET enable_memoize = off');
 is_deeply([ @$plan{ 'Actual Loops', 'Runs', 'Rows Read', 'Pairs' } ],
@@ -228,7 +228,7 @@ for my $case ([ 'many', 'many' ], [ 'parts', 'part' ], [ 'parts', 'parts' ], [ '
 		$asker->query('RESET lock_timeout; BEGIN');
 		like($asker->query($explain), qr/rows=/, 'and continues after its release');
 		is($asker->query("SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation = '$locked'::regclass"),
-			'AccessShareLock', 'with a lock of its own until its transaction ends');
+			'AccessShareLock', 'with a lock that it holds until the end of its transaction');
 		$asker->query('ROLLBACK');
 	}
 }

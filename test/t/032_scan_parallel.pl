@@ -173,7 +173,7 @@ $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->pid . ')');
 is($session->wait_for(qr/^state (\w+)/m), '57014', 'cancelled');
 is($node->poll_query_until('postgres',
 		"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'parallel worker'"),
-	1, 'no worker is left');
+	1, 'no worker remains');
 $session->quit;
 
 $node->stop;

@@ -143,11 +143,11 @@ for my $table (sort keys %tables)
 				"reference_cluster($of, $eps, $min_points)", "$table, $eps: clusters, min_points $min_points");
 		}
 		is_reference("fasted_keep_one('$table', 'v', $eps)",
-			"reference_keep_one($of, $eps, 'id')", "$table, $eps: kept, by id");
+			"reference_keep_one($of, $eps, 'id')", "$table, $eps: representatives, by id");
 		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority')",
-			"reference_keep_one($of, $eps, 'priority NULLS LAST, id')", "$table, $eps: kept, by priority");
+			"reference_keep_one($of, $eps, 'priority NULLS LAST, id')", "$table, $eps: representatives, by priority");
 		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority', true)",
-			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, $eps: kept, by priority, descending");
+			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, $eps: representatives, by priority, descending");
 	}
 	are_references();
 }
@@ -180,9 +180,9 @@ for my $table (sort keys %tables)
 				"reference_cluster($of, $eps, $min_points)", "$table, cosine, $eps: clusters, min_points $min_points");
 		}
 		is_reference("fasted_keep_one('$table', 'v', $eps, $by)",
-			"reference_keep_one($of, $eps, 'id')", "$table, cosine, $eps: kept, by id");
+			"reference_keep_one($of, $eps, 'id')", "$table, cosine, $eps: representatives, by id");
 		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority', true, $by)",
-			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, cosine, $eps: kept, by priority");
+			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, cosine, $eps: representatives, by priority");
 	}
 	are_references();
 }
@@ -407,7 +407,7 @@ my $walk = sql("SELECT count(*), count(*) FILTER (WHERE kept <> id), max(dist) <
 like($walk, qr/^100000\|[1-9]\d{4}\|t$/, 'a random walk');
 cmp_ok(time - $begin, '<', sanitized() ? 600 : 60, sprintf('in seconds (%.1f)', time - $begin));
 is(sql("SELECT count(*) FILTER (WHERE kept = id), bool_and((kept = id) = (id % 2 = 1)), max(id - kept) FROM fasted_keep_one('steps', 'v', 1, id_column => 'id')"),
-	'10000|t|1', 'steps: every other row is kept');
+	'10000|t|1', 'equal steps: every other row is a representative');
 is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 1, 3, id_column => 'id')"), '20000|0', 'equal steps: one cluster');
 is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 0.5, id_column => 'id')"), '20000|19999', 'equal steps: each row is its own cluster');
 

@@ -379,14 +379,14 @@ same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.id + 0 < b.id AND $n
 same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.small = b.small AND a.id < b.id AND $near", 'ordered, in partitions');
 same("SELECT a.id, b.id AS c, length(b.long) AS l FROM keyed a JOIN keyed b ON a.id < b.id AND $near", 'ordered, rows in a file',
 	set => "SET fasted.memory_limit = '1MB'");
-same("SELECT a.id, a.long, b.long AS l FROM wide_keys a JOIN wide_keys b ON a.long < b.long AND $near", 'ordered by what is in a file',
+same("SELECT a.id, a.long, b.long AS l FROM wide_keys a JOIN wide_keys b ON a.long < b.long AND $near", 'ordered by a key in the temporary file',
 	set => "CREATE TEMP TABLE wide_keys AS SELECT id, repeat(long, 3) AS long, v FROM keyed; SET fasted.memory_limit = '1MB'");
 
 # columns of the inner side only, from scans that would not return them otherwise
 my $inner = "SELECT a.id, b.name, b.day FROM keyed a JOIN keyed b ON $near";
-same($inner, 'columns of the inner side, beside parallel workers',
+same($inner, 'columns of the inner side, with parallel workers',
 	set => 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET enable_indexonlyscan = off');
-same($inner, 'columns of the inner side, beside an index', set => 'SET enable_seqscan = off; SET enable_bitmapscan = off');
+same($inner, 'columns of the inner side, with an index', set => 'SET enable_seqscan = off; SET enable_bitmapscan = off');
 
 # --- vectors that are fetched from their table when needed
 
@@ -396,7 +396,7 @@ for my $case (["SELECT count(*) FROM keyed a JOIN keyed b ON a.id < b.id AND $ne
 {
 	my ($sql, $left) = @$case;
 	my $plan = $node->safe_psql('postgres', "$forced; EXPLAIN (VERBOSE, COSTS OFF) $sql");
-	is(scalar($plan =~ /ctid/), $left ? 1 : '', ($left ? 'left' : 'kept') . ": $sql");
+	is(scalar($plan =~ /ctid/), $left ? 1 : '', ($left ? 'fetched later' : 'read at once') . ": $sql");
 }
 same("SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.id < b.id AND a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2)", 'fetched for odd rows');
 same("SELECT a.id, b.id AS c FROM mixed a JOIN s b ON a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2)", 'fetched for odd rows of two tables');
@@ -594,7 +594,7 @@ for my $statistics ('without statistics', 'with statistics')
 unlike(plan_of('SELECT', 'SELECT a.id, b.id FROM few_rows a JOIN few_rows b ON a.id < b.id AND fasted_within(a.v, b.v, 3)'), qr/FastedJoin/, 'a nested loop for few rows');
 
 like(plan_of('SELECT', 'INSERT INTO long_a SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 1))'),
-	qr/FastedJoin.*Join Type: Anti/s, 'what is new');
+	qr/FastedJoin.*Join Type: Anti/s, 'rows without a near row');
 my $new = 'SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 0))';
 my $expected = $node->safe_psql('postgres', "$plain; SELECT count(*), sum(id) FROM ($new) q");
 is($node->safe_psql('postgres', "WITH i AS (INSERT INTO long_a $new RETURNING id) SELECT count(*), sum(id) FROM i"),
@@ -651,9 +651,9 @@ for my $relation (qw(secrets barrier))
 	my $sql = "SET ROLE reader; SELECT count(*), sum(a.id) FROM $relation a JOIN t b ON fasted_within(a.v, b.v, 2)";
 	is(result_of($forced, $sql), result_of($plain, $sql), "privileges: $relation");
 }
-same_count('SELECT count(*) FROM secrets a JOIN secrets b ON fasted_within(a.v, b.v, 2) AND a.id < b.id', 'row security, in an order that tells nobody of rows',
+same_count('SELECT count(*) FROM secrets a JOIN secrets b ON fasted_within(a.v, b.v, 2) AND a.id < b.id', 'row security, with a leakproof order',
 	set => 'SET ROLE reader', by => 'engine');
-same_count('SELECT count(*) FROM secrets a JOIN secrets b ON fasted_within(a.v, b.v, 2) AND a.word < b.word', 'row security, in an order that may tell of rows', set => 'SET ROLE reader');
+same_count('SELECT count(*) FROM secrets a JOIN secrets b ON fasted_within(a.v, b.v, 2) AND a.word < b.word', 'row security, with an order that may leak rows', set => 'SET ROLE reader');
 is(result_of("$forced; SET ROLE reader", "SELECT count(*) FROM s a JOIN t b ON fasted_within(a.v, b.v, 2)"), 'error 42501', 'an error without the privilege');
 
 # --- similarity 1 - cosine distance: that of zero vectors is NaN, which is above any number
