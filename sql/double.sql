@@ -76,7 +76,7 @@ SELECT fasted_cosine_distance(a.v, b.v) = dist AS same, count(*) FROM fasted_sel
 SELECT fasted_cosine_distance('{0,0}'::float8[], '{1,2}');
 SELECT id_a, id_b, rank, dist < 1e-15 AS near FROM fasted_knn_join('sizes', 'v', 'sizes', 'v', 1, metric => 'cosine') ORDER BY 1;
 
--- L2: values out of range for real only take more time; if a square overflows in double precision, a distance is infinite or NaN
+-- L2: values out of range for real only take more time; a square that overflows gives Infinity, one that underflows zero
 SELECT id_a, id_b, dist FROM fasted_self_join('sizes', 'v', 1e-100) ORDER BY 1, 2;
 SELECT id_a, id_b, dist FROM fasted_self_join('sizes', 'v', 'Infinity') WHERE dist > 6 ORDER BY 1, 2;
 

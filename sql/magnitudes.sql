@@ -65,7 +65,7 @@ CREATE FUNCTION plain_distance(metric text, a float8[], b float8[]) RETURNS nume
 		ELSE 1 - sum(x * y) / sqrt(sum(x * x) * sum(y * y)) END
 	FROM (SELECT exact_number(x) AS x, exact_number(y) AS y FROM unnest(a, b) AS u (x, y)) AS n
 $$;
--- If a square overflows in double precision, the distance is infinite, or NaN.
+-- If a square overflows in double precision, the distance is infinite; if it underflows, zero.
 CREATE FUNCTION is_right(metric text, dist float8, plain numeric) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
 	SELECT CASE WHEN plain = 'NaN' THEN dist = 'NaN' WHEN metric = 'cosine' THEN abs(dist::numeric - plain) < 1e-12
 		WHEN plain > 1e155 THEN dist = 'Infinity' ELSE abs(dist::numeric - plain) <= 1e-12 * plain + 1e-161 END
