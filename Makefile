@@ -1,20 +1,20 @@
-# fasted: every pair of vectors within a distance, exactly, from SQL.
+# fasted: finds all pairs of vectors within a distance, exactly, in SQL.
 #
-# With a PostgreSQL server of your own (15 to 18), the usual PGXS way:
+# With an existing PostgreSQL server (15 to 18), as usual with PGXS:
 #
 #	make && make install && make installcheck	[PG_CONFIG=/path/to/pg_config]
 #
-# Without one, on Debian or Ubuntu (doc/development.md has the rest):
+# Without a server, on Debian or Ubuntu (see doc/development.md):
 #
-#	make demo			a private server with a sample, and the closest pairs in it
-#	make demo DATA=debian-wordllama		the same of sentences, or of debian-minilm
-#	make check			build, then run every test in a private server
+#	make demo			starts a private server with a sample, and shows its closest pairs
+#	make demo DATA=debian-wordllama		the same with sentences; also DATA=debian-minilm
+#	make check			builds, then runs all tests in a private server
 
 EXTENSION = fasted
 
 BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-rows
 
-# Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
+# These goals install PostgreSQL themselves, so PGXS need not exist yet.
 SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-citus check-debian check-foreign check-old \
 	check-pg16 check-pg17 check-pg18 check-tsan dist gpucheck setup-clean
 
@@ -25,7 +25,7 @@ export VARIANT DATA
 $(SETUP_GOALS):
 	@test/setup/$(subst check-pg,check-pg ,$@)
 
-# bench/README.md says what each measures.  "bench" and "bench-cpu" are the whole
+# bench/README.md describes what each measures.  "bench" and "bench-cpu" are the complete
 # evaluation, on a machine with a GPU and on one without.
 .PHONY: $(BENCH_GOALS)
 PYTHON ?= python3
@@ -62,15 +62,15 @@ bench-rows:
 
 else
 
-# The first rule, so the one that a plain "make" means; PGXS adds to it.
+# The first rule is the default goal; PGXS adds to it.
 all:
 
 MODULE_big = fasted
 DATA = $(wildcard sql/fasted--*.sql)
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 
-# Distances are equal bit for bit on every machine, so the compiler must not
-# fuse a multiplication and an addition where the source does not say fma().
+# Distances are bit-identical on all machines, so the compiler must not fuse a
+# multiplication and an addition unless the source uses fma().
 FP_FLAGS = -ffp-contract=off
 
 PG_CPPFLAGS = -I$(srcdir)/src
@@ -79,7 +79,7 @@ SHLIB_LINK = -pthread -lm -Wl,--version-script=$(srcdir)/src/exports.map
 
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(filter-out sql/fasted--%,$(wildcard sql/*.sql))))
 
-# The TAP tests start servers of their own, which root may not.
+# The TAP tests start servers, which root may not.
 ifneq ($(wildcard test/t/*.pl),)
 ifeq ($(shell perl -MIPC::Run -e 1 2>/dev/null && test "$$(id -u)" != 0 && echo yes),yes)
 TAP_TESTS = 1
@@ -97,13 +97,13 @@ endif
 
 include $(PGXS)
 
-# The bitcode for the just-in-time compiler has flags of its own.
+# The bitcode for the just-in-time compiler has separate flags.
 BITCODE_CFLAGS += $(FP_FLAGS)
 
-# Its loops over elements are most of what a row in line costs.
+# Loops over elements take most of the time to read a row that is stored inline.
 src/rows/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
-# The version that the library says it has.
+# The version that the library reports.
 src/fasted.o src/fasted.bc src/info.o src/info.bc: CPPFLAGS += -DFASTED_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" fasted.control)"'
 
 include cuda/cuda.mk

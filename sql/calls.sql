@@ -1,4 +1,4 @@
--- Where the function can stand in a query.
+-- Places in a query where the function can be called.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -6,7 +6,7 @@ RESET client_min_messages;
 CREATE TABLE t (id int PRIMARY KEY, label text, v real[]);
 INSERT INTO t SELECT i, 'item ' || i, ARRAY[i % 4]::real[] FROM generate_series(1, 8) AS i;
 
--- joins, aggregates, conditions, limits
+-- joins, aggregates, conditions, LIMIT
 SELECT a.label, b.label, p.dist
 FROM fasted_self_join('t', 'v', 0) AS p JOIN t a ON a.id = p.id_a JOIN t b ON b.id = p.id_b
 ORDER BY 1, 2;
@@ -16,7 +16,7 @@ SELECT count(*) FROM (SELECT * FROM fasted_self_join('t', 'v', 3) LIMIT 3) x;
 SELECT count(*), sum(n) FROM fasted_self_join('t', 'v', 0) WITH ORDINALITY AS p (a, b, dist, n);
 SELECT p FROM fasted_self_join('t', 'v', 0) AS p ORDER BY p LIMIT 2;
 
--- CTE, lateral, select list, several calls at once
+-- CTE, LATERAL, select list, several calls in one query
 WITH pairs AS MATERIALIZED (SELECT * FROM fasted_self_join('t', 'v', 1))
 SELECT count(*), (SELECT count(*) FROM pairs WHERE dist = 0) FROM pairs;
 SELECT eps, count(*) FROM generate_series(0, 3) AS eps, LATERAL fasted_self_join('t', 'v', eps) GROUP BY 1 ORDER BY 1;
@@ -53,7 +53,7 @@ BEGIN
 	RAISE NOTICE 'went on: %', FOUND;
 END $$;
 
--- what the own transaction did is seen; what a query itself writes is not
+-- changes by the same transaction are seen; rows that the query itself writes are not
 BEGIN;
 INSERT INTO t VALUES (100, 'new', '{0}');
 SELECT count(*) FROM fasted_self_join('t', 'v', 0) WHERE id_b = 100;
@@ -74,7 +74,7 @@ SET search_path = '';
 SELECT count(*) FROM public.fasted_self_join('public.t', 'v', 0);
 RESET search_path;
 
--- the plan says what runs
+-- EXPLAIN shows the function or node
 SET fasted.engine = cpu;
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join('t', 'v', 0);
 SET fasted.scan_node = off;

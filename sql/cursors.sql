@@ -1,4 +1,4 @@
--- A cursor keeps what it reads in use from its beginning, as one over the table itself does.
+-- An open cursor keeps the relation that it reads in use, as a cursor over the table itself does.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -10,7 +10,7 @@ CREATE TABLE parted (id int PRIMARY KEY, v real[]) PARTITION BY RANGE (id);
 CREATE TABLE parted_one PARTITION OF parted FOR VALUES FROM (0) TO (100);
 INSERT INTO parted TABLE items;
 
--- what a plain cursor does
+-- a cursor over the table itself
 BEGIN;
 DECLARE c CURSOR FOR SELECT * FROM items;
 TRUNCATE items;
@@ -26,7 +26,7 @@ ROLLBACK TO s;
 DROP TABLE items CASCADE;
 ROLLBACK TO s;
 FETCH 1 FROM c;
--- also when all rows were read, until it is closed
+-- also after all rows were read, until the cursor is closed
 TRUNCATE items;
 ROLLBACK TO s;
 CLOSE c;
@@ -49,7 +49,7 @@ ROLLBACK TO s;
 FETCH 1 FROM c;
 ROLLBACK;
 
--- a prepared statement's parameter names the relation
+-- the relation is a parameter of a prepared statement
 PREPARE p(regclass) AS SELECT * FROM fasted_self_join($1, 'v', 0);
 SET plan_cache_mode = force_generic_plan;
 DO $$
@@ -62,7 +62,7 @@ END $$;
 RESET plan_cache_mode;
 DEALLOCATE p;
 
--- rows that others or the own transaction change are those of the beginning
+-- rows are those at the time of DECLARE, also if other or the same transactions change them
 BEGIN;
 DECLARE c CURSOR FOR SELECT count(*) FROM fasted_self_join('items', 'v', 0);
 DELETE FROM items WHERE id > 4;

@@ -1,4 +1,4 @@
--- fasted_epsilon: the eps that gives so many neighbours.
+-- fasted_epsilon: the eps for a given mean number of neighbors.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -14,7 +14,7 @@ SELECT * FROM fasted_self_join('t', 'v', (SELECT eps FROM fasted_epsilon('t', 'v
 SELECT p.* FROM fasted_epsilon('t', 'v', 0.5) AS e, fasted_self_join('t', 'v', e.eps) AS p;
 SELECT (fasted_epsilon('t', 'v', 0.5)).eps;
 
--- the join with that eps has as many pairs as it should, and with less fewer
+-- a join with this eps has at least the requested number of pairs, and with the next smaller eps fewer
 CREATE TABLE points AS
 	SELECT i AS id, ARRAY(SELECT (hashint4(i * 4 + k) & 65535)::real FROM generate_series(1, 4) AS k) AS v
 	FROM generate_series(1, 3000) AS i;
@@ -29,17 +29,17 @@ SELECT s, is_exact('points', s) FROM unnest('{0.001, 1, 64, 777.7, 2999}'::float
 CREATE VIEW few AS SELECT * FROM points WHERE id <= 50;
 SELECT s, is_exact('few', s) FROM unnest('{0.001, 1, 49}'::float8[]) AS s;
 
--- exactly so many pairs, whatever S = 2 k / n is rounded to
+-- exactly the requested number of pairs, however S = 2 k / n is rounded
 SELECT count(*) AS wrong FROM generate_series(1, 1225, 3) AS k,
 	LATERAL fasted_epsilon('few', 'v', k * 2.0::float8 / 50) AS e
 WHERE k <> (SELECT count(*) FROM fasted_self_join('few', 'v', 'Infinity', id_column => 'id') AS p WHERE p.dist <= e.eps);
 
--- many equal distances: more pairs than can be held at 0, and at 1
+-- many equal distances: more pairs than memory can hold at distance 0, and at 1
 CREATE TABLE twins AS SELECT i AS id, ARRAY[i % 2]::real[] AS v FROM generate_series(1, 3000) AS i;
 SELECT s, eps FROM unnest('{1, 1499, 1500, 2999}'::float8[]) AS s, fasted_epsilon('twins', 'v', s);
 SELECT s, e.* FROM unnest('{1, 2500}'::float8[]) AS s, fasted_epsilon('twins', 'v', s, 2500, seed => 1) AS e;
 
--- without the pairs of copies
+-- without pairs of duplicates
 SELECT s, eps FROM unnest('{1, 1499, 1500}'::float8[]) AS s, fasted_epsilon('twins', 'v', s, ignore_copies => true);
 SELECT s, e.* FROM unnest('{1, 1000}'::float8[]) AS s, fasted_epsilon('twins', 'v', s, 2500, seed => 1, ignore_copies => true) AS e;
 SELECT * FROM fasted_epsilon('twins', 'v', 1501, ignore_copies => true);
@@ -51,13 +51,13 @@ SELECT s, eps FROM unnest('{9, 10, 11}'::float8[]) AS s, fasted_epsilon('some_tw
 SELECT * FROM fasted_epsilon('some_twins', 'v', 1, ignore_copies => NULL);
 \echo :SQLSTATE
 
--- a text in twelve is there twice: copies alone give rows 0.16 neighbours
+-- one text in twelve occurs twice: duplicates alone give rows 0.16 neighbors on average
 CREATE TABLE copied AS SELECT * FROM points UNION ALL SELECT id + 3000, v FROM points WHERE id % 12 = 0 ORDER BY 1;
 SELECT eps FROM fasted_epsilon('copied', 'v', 0.1);
 SELECT s, (SELECT count(*) >= ceil(s * e.rows / 2) AND count(*) FILTER (WHERE dist < e.eps) < ceil(s * e.rows / 2)
 		FROM fasted_self_join('copied', 'v', e.eps, 'id') WHERE dist > 0) AS exact, e.eps_low = e.eps AND e.eps_high = e.eps AS no_width
 FROM unnest('{0.1, 1, 64, 777.7}'::float8[]) AS s, fasted_epsilon('copied', 'v', s, ignore_copies => true) AS e;
--- where there are no copies, nothing changes
+-- without duplicates the result is the same
 SELECT count(*) FROM unnest('{0.1, 64, 2999}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS e,
 	fasted_epsilon('points', 'v', s, ignore_copies => true) AS f WHERE e = f;
 SELECT s, count(*) FILTER (WHERE truth.eps BETWEEN e.eps_low AND e.eps_high) >= 17 AS enclosed,
@@ -66,7 +66,7 @@ FROM unnest('{5, 64}'::float8[]) AS s, fasted_epsilon('copied', 'v', s, ignore_c
 	generate_series(1, 20) AS seed, LATERAL fasted_epsilon('copied', 'v', s, 1000, 0.95, seed, ignore_copies => true) AS e
 GROUP BY s ORDER BY s;
 
--- a sample: the interval encloses the right eps, mostly
+-- a sample: the confidence interval usually contains the exact eps
 SELECT s, count(*) FILTER (WHERE truth.eps BETWEEN e.eps_low AND e.eps_high) >= 17 AS enclosed,
 	count(DISTINCT e.eps) > 15 AS by_chance, bool_and(e.eps BETWEEN e.eps_low AND e.eps_high) AS within,
 	avg(e.eps / truth.eps) BETWEEN 0.98 AND 1.02 AS unbiased, min(e.rows) AS rows, max(e.sampled) AS sampled
@@ -74,32 +74,32 @@ FROM unnest('{5, 64, 1000}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS
 	LATERAL fasted_epsilon('points', 'v', s, 1000, 0.95, seed) AS e
 GROUP BY s ORDER BY s;
 
--- the seed: the same sample each time; without one, another
+-- seed: the same sample each time; without a seed, a different one
 SELECT count(DISTINCT eps) FROM generate_series(1, 5) AS i, LATERAL fasted_epsilon('points', 'v', 64, 1000 + i * 0, seed => -7);
 SELECT count(DISTINCT eps) > 1 FROM generate_series(1, 5) AS i, LATERAL fasted_epsilon('points', 'v', 64, 1000 + i * 0);
 
--- more confidence, wider interval
+-- a higher confidence gives a wider interval
 SELECT a.eps_low < b.eps_low AND b.eps_high < a.eps_high
 FROM fasted_epsilon('points', 'v', 64, 1000, 0.99, 1) AS a, fasted_epsilon('points', 'v', 64, 1000, 0.9, 1) AS b;
 
--- almost all pairs: a sample knows no upper end, but a lower one
+-- almost all pairs: the sample gives a lower bound, but no upper bound
 SELECT s, bool_and(e.eps_high = 'Infinity') AS no_upper_end, bool_and(e.eps_low < e.eps) AS width_below,
 	count(*) FILTER (WHERE truth.eps BETWEEN e.eps_low AND e.eps_high) >= 36 AS enclosed
 FROM unnest('{2990, 2998.5}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS truth,
 	generate_series(1, 40) AS seed, LATERAL fasted_epsilon('points', 'v', s, 100, 0.95, seed) AS e
 GROUP BY s ORDER BY s;
--- all pairs: the farthest ones of the sample are near enough, for certain
+-- all pairs: eps is certainly at least the largest distance in the sample
 SELECT bool_and(eps_low <= eps) AS no_less, bool_and(eps_high = 'Infinity') AS no_upper_end
 FROM generate_series(1, 10) AS seed, LATERAL fasted_epsilon('points', 'v', 2999, 200, 0.95, seed);
--- where the sample has seen enough of the far pairs, it knows one
+-- if the sample has enough distant pairs, it gives an upper bound
 SELECT eps_low < eps, eps < eps_high, eps_high < 'Infinity' FROM fasted_epsilon('points', 'v', 2900, 1000, seed => 1);
 
--- next to no pairs: no lower end either
+-- almost no pairs: no lower bound either
 SET client_min_messages = error;
 SELECT eps_low, eps_high < 'Infinity' AS upper_end FROM fasted_epsilon('points', 'v', 0.004, 1000, seed => 1);
 RESET client_min_messages;
 
--- most pairs in a tight cluster of one row in a hundred, of which the sample has about eight
+-- most pairs are in a small cluster of 1 % of the rows, of which the sample has about eight
 CREATE TABLE cluster AS
 	SELECT ARRAY(SELECT ((hashint4(i * 4 + k) & 65535) / CASE WHEN i % 100 = 0 THEN 10000.0 ELSE 1.0 END)::real
 				 FROM generate_series(1, 4) AS k) AS v
@@ -110,7 +110,7 @@ FROM fasted_epsilon('cluster', 'v', 0.98) AS truth, generate_series(1, 60) AS se
 	LATERAL fasted_epsilon('cluster', 'v', 0.98, 800, 0.95, seed) AS e;
 RESET client_min_messages;
 
--- by cosine: among the rows that are not zero, which a join by cosine has as well
+-- cosine: rows that are zero are excluded, as in a join by cosine
 SET max_parallel_workers_per_gather = 0;
 CREATE TABLE angles AS SELECT id, CASE WHEN id % 3 = 0 THEN '{0,0,0,0}' ELSE
 	ARRAY(SELECT x - 32767.5 FROM unnest(v) AS x) END::real[] AS v FROM points ORDER BY id;
@@ -124,7 +124,7 @@ $$;
 SELECT s, e.* FROM unnest('{0.001, 1, 64, 777.7, 1999}'::float8[]) AS s, is_exact_cosine('angles', s) AS e;
 CREATE VIEW few_angles AS SELECT * FROM angles WHERE id <= 75;
 SELECT s, e.* FROM unnest('{0.001, 1, 49}'::float8[]) AS s, is_exact_cosine('few_angles', s) AS e;
--- of vectors of length 1, the square of the Euclidean distance is twice that by cosine
+-- for vectors of length 1, the squared Euclidean distance is twice the cosine distance
 CREATE TABLE directions AS SELECT id, (SELECT array_agg(x / sqrt(length) ORDER BY k)
 		FROM unnest(v) WITH ORDINALITY AS e (x, k))::real[] AS v
 	FROM angles, LATERAL (SELECT sum(x::float8 * x) AS length FROM unnest(v) AS x) AS l WHERE length > 0 ORDER BY id;
@@ -136,17 +136,17 @@ FROM unnest('{5, 64, 1000}'::float8[]) AS s, generate_series(1, 5) AS seed,
 	LATERAL fasted_epsilon('directions', 'v', s, 700, 0.95, seed) AS l
 GROUP BY s ORDER BY s;
 RESET max_parallel_workers_per_gather;
--- no pair is farther away than 2
+-- no cosine distance is larger than 2
 SELECT s, bool_and(e.eps_high = 2) AS no_upper_end, bool_and(e.eps_low < e.eps) AS width_below
 FROM unnest('{1990, 1998.5}'::float8[]) AS s, generate_series(1, 5) AS seed,
 	LATERAL fasted_epsilon('angles', 'v', s, 100, 0.95, seed, 'cosine') AS e
 GROUP BY s ORDER BY s;
--- more pairs at a distance of 0, and of 2, than can be held
+-- more pairs than memory can hold at distance 0, and at 2
 CREATE TABLE opposites AS SELECT i AS id, ARRAY[1 - i % 2 * 2]::real[] AS v FROM generate_series(1, 3000) AS i;
 SELECT s, eps FROM unnest('{1, 1499, 1500, 2999}'::float8[]) AS s, fasted_epsilon('opposites', 'v', s, metric => 'cosine');
 SELECT s, e.* FROM unnest('{1, 2500}'::float8[]) AS s, fasted_epsilon('opposites', 'v', s, 2500, seed => 1, metric => 'cosine') AS e;
 SELECT eps FROM fasted_epsilon('opposites', 'v', 1, metric => 'cosine', ignore_copies => true);
--- the result is exact, whatever joins are
+-- the result is exact, even if joins are approximate
 SET fasted.refine = off;
 SELECT eps FROM fasted_epsilon('opposites', 'v', 1500, metric => 'cosine');
 RESET fasted.refine;
@@ -160,10 +160,10 @@ SELECT * FROM fasted_epsilon('t', 'v', 1, metric => NULL);
 -- arguments by name
 SELECT eps FROM fasted_epsilon(relation => 't', vector_column => 'v', neighbors => 1);
 
--- too small a sample
+-- a sample that is too small
 SELECT eps_low < eps, eps < eps_high FROM fasted_epsilon('points', 'v', 0.1, 1000, seed => 1);
 
--- every engine setting will do
+-- any engine setting works
 SET fasted.threads = 1;
 SELECT is_exact('points', 64);
 SET fasted.memory_limit = '1MB';
@@ -171,7 +171,7 @@ SELECT is_exact('points', 64);
 RESET fasted.threads;
 RESET fasted.memory_limit;
 
--- no key is needed; a row with an error is named by its primary key, if any
+-- no key is needed; an error names the row by its primary key, if there is one
 CREATE TABLE keyless (v double precision[]);
 INSERT INTO keyless VALUES ('{1,1}'), ('{1,2}'), ('{1,4}');
 SELECT eps FROM fasted_epsilon('keyless', 'v', 2);
@@ -218,7 +218,7 @@ SELECT * FROM fasted_epsilon('wide', 'v', 1, 500);
 SELECT sampled FROM fasted_epsilon('wide', 'v', 100);
 CREATE VIEW wider AS SELECT array_fill(i::real, ARRAY[4096]) AS v FROM generate_series(1, 200) AS i;
 SELECT * FROM fasted_epsilon('wider', 'v', 10);
--- the limit is that at the start, whatever the view does to it
+-- the limit at the start of the call applies, even if a function in the view changes it
 SET fasted.memory_limit = '16MB';
 CREATE VIEW shrinking AS SELECT array_fill(CASE WHEN i = 3000 AND
 	set_config('fasted.memory_limit', '1MB', false) IS NULL THEN 0 ELSE i END::real, ARRAY[200]) AS v
@@ -226,7 +226,7 @@ CREATE VIEW shrinking AS SELECT array_fill(CASE WHEN i = 3000 AND
 SELECT rows, sampled FROM fasted_epsilon('shrinking', 'v', 10, 9000);
 RESET fasted.memory_limit;
 
--- the caller's rights, which need not include the key
+-- privileges of the caller, who need not be able to read the key
 CREATE ROLE regress_fasted_epsilon;
 SET ROLE regress_fasted_epsilon;
 \set SHOW_CONTEXT never

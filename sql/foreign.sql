@@ -1,4 +1,4 @@
--- Foreign tables; without file_fdw the other expected file holds.
+-- Foreign tables.  Without file_fdw, the alternative expected file applies.
 SELECT count(*) = 0 AS no_file_fdw FROM pg_available_extensions WHERE name = 'file_fdw' \gset
 \if :no_file_fdw
 \quit

@@ -1,16 +1,16 @@
--- The plan node in the place of fasted_neighbors, fasted_cluster and fasted_keep_one.
+-- The plan node that replaces fasted_neighbors, fasted_cluster and fasted_keep_one.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
 SET fasted.engine = cpu;
 SET max_parallel_workers_per_gather = 0;
 
--- the vectors lie between the ids, and ids come in no order
+-- the vector column is between the id columns, and ids are in no order
 CREATE TABLE t (id int PRIMARY KEY, v real[], p int, u uuid);
 INSERT INTO t SELECT i * 37 % 101, ARRAY[i / 4, i % 4], i % 5, md5(i::text)::uuid FROM generate_series(1, 100) AS i;
 ANALYZE t;
 
--- what EXPLAIN shows; PostgreSQL 18 gives rows two decimals
+-- EXPLAIN; PostgreSQL 18 shows rows with two decimals
 CREATE FUNCTION ran(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -30,7 +30,7 @@ SELECT ran($$SELECT * FROM fasted_cluster('t', 'v', 1) WHERE cluster > 0$$);
 SELECT ran($$SELECT * FROM fasted_neighbors('t', 'v', 1) LIMIT 3$$);
 SELECT ran($$SELECT * FROM fasted_neighbors('t', 'v', 1) WHERE false$$);
 
--- a number that is there whatever the format, and more than zero
+-- numbers that EXPLAIN shows in each format, and that are positive
 CREATE FUNCTION shown(query text, label text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE plan json;
 BEGIN
@@ -42,7 +42,7 @@ FROM unnest(ARRAY['fasted_neighbors(''t'', ''v'', 1)', 'fasted_cluster(''t'', ''
 	unnest(ARRAY['Rows Read', 'Dimensions', 'Candidates', 'Pairs', 'Panels', 'Threads', 'Host Memory', 'Group Memory',
 		'Read Time', 'Wait Time', 'Filter Time', 'Actual Total Time']) AS label GROUP BY c ORDER BY c;
 
--- the same rows as by the function, whatever is selected
+-- the same rows as by the function, whichever columns are selected
 CREATE TEMP TABLE calls (call text);
 INSERT INTO calls VALUES ('fasted_neighbors(''t'', ''v'', 1)'), ('fasted_cluster(''t'', ''v'', 1, 4)'), ('fasted_keep_one(''t'', ''v'', 1, ''p'')');
 CREATE FUNCTION answer(query text) RETURNS text LANGUAGE plpgsql AS $$
@@ -57,7 +57,7 @@ SELECT count(*), count(*) FILTER (WHERE answer(query) = by_function(query)), min
 FROM calls, unnest(ARRAY['SELECT * FROM ', 'SELECT id FROM ']) AS s, format('%s%s', s, call) AS query;
 SELECT answer('SELECT kept, count(*) FROM fasted_keep_one(''t'', ''v'', 3) GROUP BY 1 ORDER BY 1') =
 	by_function('SELECT kept, count(*) FROM fasted_keep_one(''t'', ''v'', 3) GROUP BY 1 ORDER BY 1');
--- so do the window functions, whatever the key
+-- the window functions return the same, whatever the key type
 SELECT count(*), bool_and(w.neighbors = n.neighbors) AS neighbors, bool_and(w.cluster IS NOT DISTINCT FROM c.cluster) AS clusters, bool_and(w.kept = kept.u) AS kept
 FROM (SELECT id, fasted_neighbor_count(v, 1) OVER () AS neighbors, fasted_dbscan(v, 1, 4) OVER (ORDER BY id) AS cluster,
 		fasted_keep(u, v, 1) OVER (ORDER BY p, id) AS kept FROM t) AS w
@@ -66,7 +66,7 @@ FROM (SELECT id, fasted_neighbor_count(v, 1) OVER () AS neighbors, fasted_dbscan
 SELECT count(*) FROM fasted_neighbors('t', 'v', 1);
 SELECT 1 FROM fasted_cluster('t', 'v', 1) LIMIT 2;
 
--- not served: whole rows, numbered rows, beside another function, locked rows, other settings
+-- not replaced: whole rows, WITH ORDINALITY, ROWS FROM, the select list; replaced: with locked rows, in subqueries
 CREATE FUNCTION plan_of(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE line text; nodes text[];
 BEGIN
@@ -86,7 +86,7 @@ SELECT query, plan_of(query) FROM unnest(ARRAY[
 SELECT string_agg(c::text, ',') = (SELECT string_agg(format('(%s,%s,%s)', id, cluster, CASE WHEN core THEN 't' ELSE 'f' END), ',') FROM fasted_cluster('t', 'v', 1))
 FROM fasted_cluster('t', 'v', 1) AS c;
 
--- as often as an argument changes, and no oftener
+-- the node runs again when an argument changes, and only then
 SELECT ran($$SELECT e, c.cluster FROM generate_series(0, 3) AS e, LATERAL fasted_cluster('t', 'v', e) AS c$$);
 SELECT e, count(DISTINCT c.cluster) FROM generate_series(0, 3) AS e, LATERAL fasted_cluster('t', 'v', e) AS c GROUP BY 1 ORDER BY 1;
 SELECT ran($$SELECT id, (SELECT neighbors FROM fasted_neighbors('t', 'v', 1) AS n WHERE n.id = t.id) FROM t$$);
@@ -129,7 +129,7 @@ FETCH 2 FROM c;
 FETCH BACKWARD 1 FROM c;
 COMMIT;
 
--- rights are checked when it runs, to execute and to read
+-- privileges to execute and to read are checked at execution
 CREATE ROLE fasted_node_reader;
 GRANT SELECT (id, v) ON t TO fasted_node_reader;
 SET ROLE fasted_node_reader;
@@ -147,7 +147,7 @@ SELECT count(*) FROM fasted_neighbors('t', 'v', 1);
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION fasted_neighbors TO PUBLIC;
 
--- errors are the function's
+-- the errors are those of the function
 SELECT * FROM fasted_cluster('t', 'v', -1);
 \echo :SQLSTATE
 SELECT * FROM fasted_cluster('t', 'v', 1, 0);

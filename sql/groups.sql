@@ -1,9 +1,9 @@
--- Neighbours, clusters, and one row of each group of near ones.
+-- Numbers of neighbors, clusters, and one representative of near rows.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
 
--- on a line: 0 1 2 3, alone 10, 20 21 22, without a vector 5; ids in another order
+-- points on a line: 0 1 2 3, an isolated 10, 20 21 22, and row 5 without a vector; ids in another order
 CREATE TABLE t (id int PRIMARY KEY, name text, v real[], score int);
 INSERT INTO t VALUES (9, 'zero', '{0}', 5), (8, 'one', '{1}', 7), (7, 'two', '{2}', 7), (6, 'three', '{3}', NULL), (5, 'none', NULL, 9),
 	(4, 'ten', '{10}', 1), (3, 'twenty', '{20}', NULL), (2, 'twenty-one', '{21}', NULL), (1, 'twenty-two', '{22}', NULL);
@@ -14,24 +14,24 @@ SELECT * FROM fasted_neighbors('t', 'v', 0);
 SELECT min(neighbors), max(neighbors), count(*) FROM fasted_neighbors('t', 'v', 'Infinity');
 SELECT neighbors, count(*) FROM fasted_neighbors('t', 'v', 2, 'id') GROUP BY 1 ORDER BY 1;
 
--- what pairs connect
+-- connected components of the pairs
 SELECT * FROM fasted_cluster('t', 'v', 1);
 SELECT count(DISTINCT cluster), bool_and(core) FROM fasted_cluster('t', 'v', 0);
 SELECT count(DISTINCT cluster) FROM fasted_cluster('t', 'v', 10);
 
--- core rows, border rows and noise; numbers by the smallest id of a cluster, even that of a border row
+-- core rows, border rows and noise; clusters are numbered by their smallest id, including border rows
 SELECT * FROM fasted_cluster('t', 'v', 1, 2);
 SELECT * FROM fasted_cluster('t', 'v', 1, 3);
 SELECT * FROM fasted_cluster('t', 'v', 1, min_points => 4);
 SELECT count(*), count(cluster) FROM fasted_cluster('t', 'v', 'Infinity', 2147483647);
 SELECT count(*), max(cluster) FROM fasted_cluster('t', 'v', 'Infinity', 8) WHERE core;
 
--- PostGIS's example: ST_ClusterDBSCAN(geom, eps := 1.5, minpoints := 4) of such points; 5 is a border row, 6 noise
+-- PostGIS's example: ST_ClusterDBSCAN(geom, eps := 1.5, minpoints := 4) of these points; 5 is a border row, 6 noise
 CREATE TABLE points (id int PRIMARY KEY, v real[]);
 INSERT INTO points VALUES (1, '{0,0}'), (2, '{1,0}'), (3, '{0,1}'), (4, '{1,1}'), (5, '{2.2,1}'), (6, '{3.5,1.5}');
 SELECT * FROM fasted_cluster('points', 'v', 1.5, 4);
 
--- a border row between two clusters: to the nearest core row, else to the one with the smaller id
+-- a border row between two clusters: it joins the nearest core row; if distances tie, the one with the smaller id
 CREATE TABLE border (id int PRIMARY KEY, v real[]);
 INSERT INTO border VALUES (1, '{-1.5}'), (2, '{-1.5}'), (3, '{-1.5}'), (4, '{-1.5}'), (5, '{-1}'),
 	(10, '{0}'), (21, '{1}'), (22, '{1.5}'), (23, '{1.5}'), (24, '{1.5}'), (25, '{1.5}');
@@ -42,19 +42,19 @@ UPDATE border SET v = '{0}', id = 100 + id WHERE id <= 10;
 UPDATE border SET v = CASE id WHEN 105 THEN '{-1}' WHEN 110 THEN '{0}' ELSE '{-1.5}' END::real[], id = CASE id WHEN 110 THEN 10 ELSE id END WHERE id > 100;
 SELECT * FROM fasted_cluster('border', 'v', 1, 5);
 
--- one row of each group: without a priority the first by id; who is dropped drops nobody
+-- representatives: without a priority the first row by id; only a representative excludes other rows
 SELECT * FROM fasted_keep_one('t', 'v', 1);
 SELECT * FROM fasted_keep_one('t', 'v', 1.5);
 SELECT * FROM fasted_keep_one('t', 'v', 2);
 SELECT count(DISTINCT kept) FROM fasted_keep_one('t', 'v', 0);
 SELECT count(DISTINCT kept), max(dist) FROM fasted_keep_one('t', 'v', 'Infinity');
--- by a priority: nulls last both ways, ties by id
+-- by priority: nulls last in both directions, ties resolved by id
 SELECT * FROM fasted_keep_one('t', 'v', 1, 'score');
 SELECT * FROM fasted_keep_one('t', 'v', 1, priority_column => 'score', descending => true);
 SELECT * FROM fasted_keep_one('t', 'v', 1, descending => true);
 SELECT * FROM fasted_keep_one('t', 'v', 1, 'name');
 SELECT * FROM fasted_keep_one('t', 'v', 1, 'name', true) WHERE id <> kept;
--- the nearest kept row, and of two at the same distance the one of higher priority
+-- the nearest representative; if distances tie, the one of higher priority
 SELECT * FROM fasted_keep_one('border', 'v', 1) WHERE id IN (10, 21, 105);
 CREATE TABLE middle (id int PRIMARY KEY, v real[], p int);
 INSERT INTO middle VALUES (1, '{0}', 3), (2, '{4}', 2), (3, '{2}', 1000), (4, '{1}', 1001), (5, '{2}', 1002);
@@ -80,7 +80,7 @@ SELECT * FROM fasted_cluster('few', 'v', 1);
 SELECT * FROM fasted_cluster('few', 'v', 1, 2);
 SELECT * FROM fasted_keep_one('few', 'v', 1);
 
--- other keys: the window functions, numbers in the order of the window
+-- other keys: the window functions, which number clusters in the order of the window
 CREATE TABLE keyed (n numeric, u uuid, w text COLLATE "C", m name, v real[]);
 INSERT INTO keyed VALUES (1.5, md5('1')::uuid, 'b', 'b', '{0}'), (0.5, md5('2')::uuid, 'A', 'A', '{1}'), (-1, md5('3')::uuid, 'a', 'a', '{2}'), (10, md5('4')::uuid, 'B', 'B', '{9}');
 SELECT n, fasted_neighbor_count(v, 1) OVER () FROM keyed ORDER BY n;
@@ -91,7 +91,7 @@ SELECT u, fasted_keep(u, v, 1) OVER (ORDER BY n) AS kept FROM keyed ORDER BY u;
 SELECT n, fasted_keep(n, v, 1) OVER (ORDER BY w DESC) AS kept FROM keyed ORDER BY n;
 SELECT kept, count(*) FROM (SELECT fasted_keep(ctid, v, 1) OVER (ORDER BY ctid) AS kept FROM t) AS k GROUP BY 1 ORDER BY 1;
 
--- priorities of any type with an order
+-- priorities of any type with a sort order
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 CREATE DOMAIN grade AS int CHECK (VALUE < 100);
 CREATE TABLE ranked (id int PRIMARY KEY, v real[], e mood, g grade, a int[], b bool, f float8, j json);
@@ -100,7 +100,7 @@ SELECT c, (SELECT string_agg(kept::text, ' ') FROM fasted_keep_one('ranked', 'v'
 	(SELECT string_agg(kept::text, ' ') FROM fasted_keep_one('ranked', 'v', 2, c, true)) AS down
 FROM unnest('{id,e,g,a,b,f,v,ctid}'::name[]) AS c;
 
--- by cosine distance: lengths don't count, and a zero vector has no direction, so it is near nothing
+-- cosine distance: lengths do not matter; a zero vector has no direction, so it is near no row
 CREATE TABLE directions (id int PRIMARY KEY, v real[], p int);
 INSERT INTO directions VALUES (1, '{1,0}', 9), (2, '{5,0.5}', 8), (3, '{0,0}', 7), (4, '{0,1e-30}', 6), (5, '{0,1e30}', 5), (6, '{0,0}', 4), (7, '{-1,0}', 3), (8, '{1,1}', 2);
 SELECT * FROM fasted_neighbors('directions', 'v', 0.01, metric => 'cosine');
@@ -114,7 +114,7 @@ FROM fasted_keep_one('directions', 'v', 0.3, 'p', metric => 'cosine') AS k;
 SELECT * FROM fasted_neighbors('directions', 'v', 1, metric => 'l2') WHERE neighbors > 1;
 SELECT neighbors, count(*) FROM fasted_neighbors('directions', 'v', 0.01, 'id', 'cosine') GROUP BY 1 ORDER BY 1;
 
--- views, partitions, conversions of vectors
+-- views, partitioned tables, casts of vectors
 CREATE VIEW mixed AS SELECT id, v::numeric[] AS v, -id AS p FROM t WHERE id < 9;
 SELECT * FROM fasted_keep_one('mixed', 'v', 1, 'p', id_column => 'id');
 CREATE VIEW numbered AS SELECT row_number() OVER (ORDER BY id DESC) AS n, v, random() AS p FROM t WHERE v IS NOT NULL;
@@ -127,13 +127,13 @@ INSERT INTO parted VALUES (15, '{1}', 1), (2, '{1}', 2), (11, '{1}', 3), (5, '{3
 SELECT * FROM fasted_keep_one('parted', 'v', 0, 'p');
 SELECT * FROM fasted_cluster('parted', 'v', 0);
 
--- near-duplicates go, the best one stays
+-- delete near-duplicates, except the best row
 BEGIN;
 DELETE FROM t USING fasted_keep_one('t', 'v', 1, 'score', descending => true) AS k WHERE t.id = k.id AND k.kept <> k.id;
 SELECT id, name FROM t ORDER BY id;
 ROLLBACK;
 
--- a row that pairs delete deletes others, too; one that goes for a representative does not
+-- a chain: deletion by pairs also deletes rows near deleted rows; deletion by representative does not
 CREATE TABLE stock (id int PRIMARY KEY, v real[]);
 INSERT INTO stock SELECT i, ARRAY[0.9 * i, 0] FROM generate_series(1, 5) AS i;
 BEGIN;
@@ -142,7 +142,7 @@ SELECT array_agg(id ORDER BY id) AS left_by_pairs FROM stock;
 ROLLBACK;
 SELECT array_agg(id ORDER BY id) AS kept FROM fasted_keep_one('stock', 'v', 1) WHERE id = kept;
 
--- a batch: what is there already goes first, then copies within the batch
+-- a batch: first delete rows that exist already, then duplicates within the batch
 CREATE TABLE batch (LIKE stock INCLUDING ALL);
 INSERT INTO batch SELECT 100 + i, ARRAY[i * 7919 % 1000 / 100.0, i * 104729 % 1000 / 100.0] FROM generate_series(1, 300) AS i;
 CREATE TABLE arrived AS TABLE batch;
@@ -153,7 +153,7 @@ SELECT count(*) FILTER (WHERE id > 100) AS inserted,
 	(SELECT count(*) FROM arrived a WHERE NOT EXISTS (SELECT FROM stock o WHERE fasted_within(o.v, a.v, 1))) AS lost
 FROM stock s;
 
--- where the functions can stand in a query
+-- places in a query where the functions can be called
 SELECT fasted_neighbors('few', 'v', 1);
 SELECT (fasted_cluster('points', 'v', 1.5, 4)).* LIMIT 2;
 SELECT eps, count(DISTINCT c.cluster) FROM generate_series(0, 3) AS eps, LATERAL fasted_cluster('t', 'v', eps) AS c GROUP BY 1 ORDER BY 1;
@@ -164,7 +164,7 @@ SELECT proname, provolatile, proparallel, proisstrict, prosecdef FROM pg_proc
 WHERE proname ~ '^fasted_(neighbors|cluster|keep_one)' ORDER BY 1;
 SELECT count(*) FROM pg_proc WHERE proname LIKE 'fasted_%' AND obj_description(oid, 'pg_proc') IS NULL;
 
--- rights and row security: as of a SELECT of the columns that are read
+-- privileges and row security: as for a SELECT of the columns that are read
 CREATE ROLE fasted_groups_reader;
 GRANT SELECT (id, v) ON t TO fasted_groups_reader;
 CREATE TABLE owned (id int PRIMARY KEY, who name, v real[], p int);

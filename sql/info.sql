@@ -1,4 +1,4 @@
--- fasted_info: the state of each component, and what to do about it.
+-- fasted_info: the state of each component, and advice.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -11,15 +11,15 @@ SELECT component, state ~ CASE component
 		WHEN 'CPU' THEN '^kernel \w+, threads \d+, available processors \d+$'
 		ELSE '^(not installed|[\d.]+.*)$' END AS as_expected
 FROM fasted_info() WHERE component NOT LIKE 'GPU%';
--- a state is shown for the GPUs, whether there are any or not
+-- a state is shown for GPUs, whether there are any or not
 SELECT count(*) > 0 AS gpus, count(*) FILTER (WHERE state = '') AS without_state FROM fasted_info() WHERE component LIKE 'GPU%';
--- advice is given where something has to be done, and nowhere else
+-- advice is shown only if something has to be done
 SELECT component, advice FROM fasted_info() WHERE component IN ('fasted', 'PostgreSQL', 'CPU', 'Citus') AND advice IS NOT NULL;
 SELECT (state LIKE 'by %') = (advice IS NULL) AS advised,
 	coalesce(advice ~ ' statement, .*ALTER DATABASE .* SET session_preload_libraries = .*''fasted''$', true) AS statement
 FROM fasted_info() WHERE component = 'preloading';
 
--- settings, and what they cannot have
+-- settings with values that can't be met
 SET fasted.threads = 3;
 SET fasted.max_threads = 2;
 SET fasted.cpu_kernel = portable;
@@ -39,7 +39,7 @@ SET fasted.gpu_devices = '7';
 SELECT component, state, advice FROM fasted_info() WHERE component = 'engine' OR component LIKE 'GPU%';
 RESET ALL;
 
--- for any user
+-- readable by any user
 CREATE ROLE regress_fasted_info;
 SET ROLE regress_fasted_info;
 SELECT count(*) >= 8 AS complete FROM fasted_info();

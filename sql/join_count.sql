@@ -1,9 +1,9 @@
--- SELECT count(*) over a join on a distance: counted by the node or the engine, the same
--- number as by a nested loop.
+-- SELECT count(*) over a join on a distance: computed by the node or the engine.  The result is
+-- the same as by a nested loop.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
--- whole coordinates, so that there are ties at every radius; duplicates, nulls, zero vectors
+-- whole-number coordinates, so that distances tie at each eps; duplicates, nulls, zero vectors
 CREATE TABLE counted (id int PRIMARY KEY, other int, k int, name text, v real[]);
 INSERT INTO counted SELECT g, nullif(g % 90, 7), nullif(g % 5, 3), 'row ' || g,
 	CASE WHEN g % 17 = 0 THEN NULL WHEN g % 29 = 0 THEN array_fill(0::real, ARRAY[24])
@@ -14,13 +14,13 @@ ALTER TABLE few ADD PRIMARY KEY (id);
 CREATE TABLE others AS SELECT id + 100 AS id, k, v FROM counted WHERE id % 2 = 0;
 CREATE TABLE no_rows (LIKE counted INCLUDING ALL);
 CREATE TABLE nulls AS SELECT id, NULL::real[] AS v FROM counted;
--- of other dimensions, where another clause keeps them apart
+-- vectors of different dimensions, which another clause keeps apart
 CREATE TABLE odd AS SELECT id, id % 3 AS k, CASE WHEN id % 3 = 0 THEN v[1:9] ELSE v END AS v FROM counted;
 ALTER TABLE odd ADD PRIMARY KEY (id);
 CREATE VIEW seen AS SELECT id, k, v FROM counted WHERE id % 7 <> 1;
 ANALYZE counted, few, others, no_rows, nulls, odd;
 
--- what the node says, who counts, and whether a nested loop says the same
+-- the number by the node, which component counts, and whether a nested loop returns the same
 CREATE FUNCTION same_count(query text, OUT count bigint, OUT same boolean, OUT counted_by text)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -47,7 +47,7 @@ RETURNS SETOF record LANGUAGE sql AS $$
 		same_count(format('SELECT count(*) FROM %s ON %s', relations, condition)) q;
 $$;
 
--- one table with itself: each pair once, or twice and each row with itself
+-- a self-join: each pair once; or both directions, and each row with itself
 SELECT * FROM same_counts(ARRAY[
 	'a.id < b.id AND fasted_within(a.v, b.v, 0)',
 	'a.id < b.id AND fasted_within(a.v, b.v, 9)',
@@ -75,13 +75,13 @@ SELECT * FROM same_counts(ARRAY[
 	'fasted_cosine_distance(a.v, b.v) < 3 AND a.id < b.id',
 	'fasted_cosine_distance(a.v, b.v) < ''Infinity''',
 	'fasted_cosine_distance(a.v, b.v) <= ''NaN''']);
--- at each distance that there is, and below it
+-- at each distance that occurs, and just below it
 SELECT bool_and(same), count(*) FROM (SELECT DISTINCT fasted_cosine_distance(a.v, b.v) AS x FROM few a, few b ORDER BY x LIMIT 40) d,
 	unnest('{<,<=}'::text[]) o, same_count(format('SELECT count(*) FROM few a JOIN few b ON a.id < b.id AND fasted_cosine_distance(a.v, b.v) %s %L', o, x));
 SELECT bool_and(same), count(*) FROM (SELECT DISTINCT fasted_distance(a.v, b.v) AS x FROM few a, few b ORDER BY x LIMIT 40) d,
 	unnest('{<,<=}'::text[]) o, same_count(format('SELECT count(*) FROM few a JOIN few b ON fasted_distance(a.v, b.v) %s %L', o, x));
 
--- an order that need not be one of all rows, and other clauses: not by the engine
+-- an order that may not be total, and other clauses: not counted by the engine
 SELECT * FROM same_counts(ARRAY[
 	'a.other < b.other AND fasted_within(a.v, b.v, 9)',
 	'a.name < b.name AND fasted_within(a.v, b.v, 9)',
@@ -91,7 +91,7 @@ SELECT * FROM same_counts(ARRAY[
 	'a.id < b.id AND a.k < b.k AND fasted_within(a.v, b.v, 9)',
 	'a.id < b.id AND a.other < b.other AND fasted_within(a.v, b.v, 9)',
 	'a.id < b.id AND fasted_within(a.v, b.v, 9) AND fasted_within(a.v, b.v, 0.1, ''cosine'')']);
--- unique, but null in places; then not null; then unique only at the end of a transaction
+-- unique, but some values are null; then not null; then unique for some rows, with a second column, or at commit
 ALTER TABLE counted ADD COLUMN n int;
 UPDATE counted SET n = nullif(id, 5);
 CREATE UNIQUE INDEX counted_n ON counted (n);
@@ -111,14 +111,14 @@ BEGIN;
 UPDATE counted SET n = 1;
 SELECT * FROM same_counts('{"a.n < b.n AND fasted_within(a.v, b.v, 9)"}');
 ROLLBACK;
--- by an equality that is not the order's
+-- an order with another collation or operator family than the unique index
 ALTER TABLE counted ADD COLUMN word text COLLATE "C";
 UPDATE counted SET word = CASE WHEN id % 2 = 0 THEN 'w' ELSE 'W' END || id / 2;
 ALTER TABLE counted ALTER word SET NOT NULL, ADD UNIQUE (word);
 SELECT * FROM same_counts(ARRAY['a.word < b.word AND fasted_within(a.v, b.v, 9)',
 	'a.word < b.word COLLATE "POSIX" AND fasted_within(a.v, b.v, 9)', 'a.word ~<~ b.word AND fasted_within(a.v, b.v, 9)']);
 
--- two tables, two sides of one table, empty sides, odd rows
+-- two tables, two sides of one table, empty sides, fallback rows
 SELECT * FROM same_counts('{"fasted_within(a.v, b.v, 9)","fasted_distance(a.v, b.v) < 5","fasted_cosine_distance(a.v, b.v) < 0.2","a.id < b.id AND fasted_within(a.v, b.v, 9)"}', 'counted a JOIN others b');
 SELECT * FROM same_counts('{"fasted_within(a.v, b.v, 9)","a.id < b.id AND fasted_within(a.v, b.v, 9)"}', 'counted a JOIN (SELECT * FROM counted WHERE k > 1) b');
 SELECT * FROM same_counts('{"fasted_within(a.v, b.v, 9)","a.id < b.id AND fasted_within(a.v, b.v, 0.2, ''cosine'')"}', 'seen a JOIN seen b');
@@ -129,7 +129,7 @@ SELECT * FROM same_counts('{"a.id < b.id AND fasted_within(a.v, b.v, 9)"}', 'nul
 SELECT * FROM same_counts('{"a.k = b.k AND fasted_within(a.v, b.v, 5)","a.k = b.k AND a.id < b.id AND fasted_within(a.v, b.v, 5)","a.k = b.k + 0 AND a.id < b.id AND fasted_within(a.v, b.v, 5)","a.k % 3 = b.k % 3 AND fasted_cosine_distance(a.v, b.v) < 0.2"}', 'odd a JOIN odd b');
 SELECT count(*) FROM odd a JOIN odd b ON a.id < b.id AND fasted_within(a.v, b.v, 5);
 SELECT count(*) FROM counted a JOIN others b ON fasted_within(a.v, b.v, -1);
--- groups: large ones, and many small ones; nulls are in none
+-- partitions: large ones, and many small ones; null keys are in no partition
 SELECT * FROM same_counts(ARRAY[
 	'a.k = b.k AND fasted_within(a.v, b.v, 9)',
 	'a.k = b.k AND a.id < b.id AND fasted_distance(a.v, b.v) < 9',
@@ -139,7 +139,7 @@ SELECT * FROM same_counts(ARRAY[
 	'a.k = b.k AND a.other = b.other AND a.id < b.id AND fasted_within(a.v, b.v, 13)',
 	'a.k = b.other AND fasted_within(a.v, b.v, 9)']);
 SELECT * FROM same_counts('{"a.k = b.k AND fasted_within(a.v, b.v, 9)"}', 'counted a JOIN others b');
--- one hash of different keys
+-- different keys with one hash value
 CREATE FUNCTION one_hash(int) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS 'SELECT 1';
 CREATE FUNCTION equals(int, int) RETURNS boolean LANGUAGE internal IMMUTABLE STRICT AS 'int4eq';
 CREATE OPERATOR === (FUNCTION = equals, LEFTARG = int, RIGHTARG = int, COMMUTATOR = ===, HASHES, RESTRICT = eqsel, JOIN = eqjoinsel);
@@ -148,7 +148,7 @@ ALTER OPERATOR FAMILY same_hash USING hash ADD OPERATOR 1 === (int, int), FUNCTI
 SELECT * FROM same_counts('{"a.k === b.k AND a.id < b.id AND fasted_within(a.v, b.v, 9)","a.k === b.k AND fasted_within(a.v, b.v, 9)"}');
 SELECT * FROM same_counts('{"a.k === b.k AND fasted_within(a.v, b.v, 9)"}', 'counted a JOIN others b');
 
--- where something else becomes of the rows, or of the number
+-- queries that use the rows, or the count, in other ways
 SELECT * FROM same_count('SELECT count(*) + 1 FROM counted a JOIN counted b ON a.id < b.id AND fasted_within(a.v, b.v, 9)');
 SELECT * FROM same_count('SELECT count(*) FROM counted a JOIN counted b ON a.id < b.id AND fasted_within(a.v, b.v, 9) ORDER BY count(*) LIMIT 1');
 SELECT * FROM same_count('SELECT DISTINCT count(*) FROM counted a, counted b WHERE a.id < b.id AND fasted_within(a.v, b.v, 9)');
@@ -161,14 +161,14 @@ SELECT * FROM same_count('SELECT count(*) FROM (SELECT FROM counted a JOIN count
 SELECT * FROM same_count('SELECT count(*) FROM (SELECT a.id FROM counted a JOIN counted b ON a.id < b.id AND fasted_within(a.v, b.v, 9)) q');
 SELECT * FROM same_count('SELECT count(*) FROM counted a LEFT JOIN counted b ON a.id < b.id AND fasted_within(a.v, b.v, 9)');
 SELECT * FROM same_count('SELECT count(*) FROM counted a WHERE EXISTS (SELECT FROM others b WHERE fasted_within(a.v, b.v, 9))');
--- the join below another one, in whichever order a planner would rather have them
+-- the join below another join, in any order that the planner may prefer
 SET join_collapse_limit = 1;
 SELECT * FROM same_count('SELECT count(*) FROM counted a JOIN counted b ON a.id < b.id AND fasted_within(a.v, b.v, 9) JOIN others c ON c.id = a.id');
 RESET join_collapse_limit;
 SELECT * FROM same_count('SELECT count(*) FROM (SELECT a.v FROM counted a JOIN others c ON c.id = a.id) a JOIN others b ON fasted_within(a.v, b.v, 9)');
 SELECT * FROM same_count('SELECT (SELECT count(*) FROM counted a JOIN counted b ON a.id < b.id AND fasted_within(a.v, b.v, 9)) + (SELECT count(*) FROM no_rows)');
 
--- once more with other rows and another radius, in one plan
+-- rescans with other rows and another eps, in one plan
 SELECT * FROM same_count('SELECT sum(n * number)::bigint FROM (SELECT row_number() OVER () AS number,
 	(SELECT count(*) FROM counted a JOIN counted b ON a.id < b.id AND fasted_within(a.v, b.v, x) WHERE a.k > y AND b.k > y) AS n
 	FROM (VALUES (0::float8, 0), (9, 0), (9, 2), (NULL, 1), (5, 1), (9, 0)) r (x, y) OFFSET 0) q');
@@ -179,7 +179,7 @@ EXECUTE pairs(0);
 EXECUTE pairs(NULL);
 EXECUTE pairs('NaN');
 EXECUTE pairs(sqrt(77));
--- and then no longer of unique ids
+-- the same after ids are no longer unique
 ALTER TABLE counted DROP CONSTRAINT counted_pkey;
 UPDATE counted SET id = id / 2;
 EXECUTE pairs(9);

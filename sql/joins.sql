@@ -1,5 +1,5 @@
--- Joins on a distance, by whichever engine the settings choose: the same rows as by a
--- nested loop.  TAP tests (070) have the rest.
+-- Joins on a distance, by the engine that the settings choose.  The rows are the same as by a
+-- nested loop.  The TAP test 070 has more cases.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -12,7 +12,7 @@ CREATE TABLE right_side AS SELECT g AS id, g % 3 AS k, 'right ' || g AS name,
 INSERT INTO left_side VALUES (1001, 1, 'null', NULL), (1002, 1, 'zero', array_fill(0::real, ARRAY[40]));
 ANALYZE left_side, right_side;
 
--- both plans of a query give the same rows; or the nested loop is another query's
+-- compares the rows of both plans of a query, or with the nested loop of another query
 CREATE FUNCTION same(query text, looped text DEFAULT NULL, OUT rows bigint, OUT same boolean) LANGUAGE plpgsql AS $$
 DECLARE
 	plan text := '';
@@ -48,7 +48,7 @@ SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b 
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM left_side b WHERE a.id > b.id AND fasted_within(a.v, b.v, 1e-7, ''cosine''))');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON a.id < b.id AND 1 - fasted_cosine_distance(a.v, b.v) > 0.8');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 12) WHERE current_user IS NOT NULL AND (SELECT count(*) FROM right_side) > 5');
--- vectors that are no vectors, where a condition of their row leaves them out; and those that are null
+-- invalid vectors, which a condition on their row excludes; and null vectors
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a LEFT JOIN right_side b ON a.k <> 2 AND a.id <> b.id AND fasted_within((CASE WHEN a.k <> 2 THEN a.v::text ELSE a.name END)::real[], b.v, 12)');
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM (SELECT id, nullif(v, v) AS v FROM right_side) b WHERE fasted_within(a.v, b.v, 12))');
 -- in panels
@@ -57,12 +57,12 @@ CREATE TABLE long_side AS SELECT g AS id, (SELECT array_agg(((i * g) % 5)::real)
 ANALYZE long_side;
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM long_side a JOIN (SELECT * FROM long_side WHERE id > 200) b ON fasted_within(a.v, b.v, 30)');
 RESET fasted.memory_limit;
--- double precision: of an expression, too
+-- double precision, including expressions
 SET fasted.engine = cpu;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM left_side a JOIN right_side b ON fasted_within(a.v::float8[], b.v::float8[], 7);
 RESET fasted.engine;
 SELECT (SELECT count(*) FROM left_side a JOIN right_side b ON fasted_within(a.v::float8[], b.v::float8[], 7)) = (SELECT count(*) FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 7)) AS same;
--- other types of numbers, and domains: as by their values of real; the same rows as fasted_self_join's
+-- other numeric types, and domains: converted to real; the same rows as by fasted_self_join
 CREATE DOMAIN whole AS integer[];
 CREATE TABLE numbers (id int PRIMARY KEY, i2 smallint[], i4 integer[], i8 bigint[], n numeric[], w whole, f4 real[]);
 INSERT INTO numbers SELECT id, v, v, v, v, v, v FROM (

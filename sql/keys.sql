@@ -1,4 +1,4 @@
--- The ids: which column, which types, which order.
+-- Ids: choice of the column, types, and order.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -14,7 +14,7 @@ SELECT * FROM fasted_self_join('t', 'v', 0) ORDER BY 1;
 SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'big') ORDER BY 1;
 SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'small') ORDER BY 1;
 
--- any type with an order; id_a < id_b in that order
+-- any type with a sort order; id_a < id_b in that order
 SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::int, 't', 'v', 0) ORDER BY 2;
 SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::uuid, 't', 'v', 0, 'u') ORDER BY 2;
 SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::text, 't', 'v', 0, 'name') ORDER BY 2;
@@ -26,14 +26,14 @@ SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::timestamptz, 't', 'v
 SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::numeric, 't', 'v', 0, 'num') ORDER BY 2;
 SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::bigint, 't', 'v', 0) ORDER BY 2;
 
--- the other way round in the table than in key order, and shuffled
+-- stored in descending key order, and shuffled
 CREATE TABLE shuffled AS SELECT (i * 37) % 101 AS id, ARRAY[i % 10]::real[] AS v FROM generate_series(1, 100) AS i;
 SELECT count(*), bool_and(id_a < id_b), sum(id_a), sum(id_b) FROM fasted_self_join('shuffled', 'v', 0, id_column => 'id');
 SELECT count(*), bool_and(id_a < id_b) FROM fasted_self_join_typed(NULL::text, 't', 'v', 100, 'name');
 SELECT count(*), count(DISTINCT (id_a, id_b)), count(*) FILTER (WHERE id_a < id_b)
 	FROM fasted_self_join('shuffled', 'v', 0, id_column => 'id', ordered => true);
 
--- a collation of the column
+-- the collation of the column
 CREATE TABLE words (w text COLLATE "C" PRIMARY KEY, v real[]);
 INSERT INTO words VALUES ('b', '{1}'), ('A', '{1}'), ('a', '{1}'), ('B', '{1}');
 SELECT * FROM fasted_self_join_typed(NULL::text, 'words', 'v', 0) ORDER BY id_a COLLATE "C", id_b COLLATE "C";
@@ -54,11 +54,11 @@ SELECT * FROM fasted_self_join_typed(NULL::uuid, 't', 'v', 0);
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join_typed(NULL::json, 't', 'v', 0, 'j');
 \echo :SQLSTATE
--- a null without a type is a text
+-- an untyped null is of type text
 SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL, 't', 'v', 0, 'name') ORDER BY 2;
 SELECT * FROM fasted_self_join_typed(NULL, 't', 'v', 0, 'u');
 \echo :SQLSTATE
--- by name in another order, the parser takes an argument for id_type that is not
+-- named arguments in another order: the parser takes another argument for id_type
 SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(id_type => NULL::int, eps => 0, relation => 't', vector_column => 'v') ORDER BY 2;
 SELECT * FROM fasted_self_join_typed(vector_column => 'v', id_type => NULL::int, relation => 't', eps => 0);
 \echo :SQLSTATE
@@ -66,7 +66,7 @@ SELECT id_a FROM fasted_self_join_typed(vector_column => 'v', id_type => NULL::i
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'nothing');
 \echo :SQLSTATE
--- a metric in the place of a column, of any function
+-- a metric in place of a column name, in each function
 SELECT * FROM fasted_self_join('t', 'v', 0.05, 'cosine');
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join_typed(NULL::text, 't', 'v', 0.05, 'l2');
@@ -77,7 +77,7 @@ SELECT * FROM fasted_keep_one('t', 'v', 0.05, 'id', true, 'cosine');
 SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1, 'cosine');
 SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1, partition_by => 'cosine');
 SELECT * FROM fasted_self_join('t', 'v', 0.05, 'Cosine');
--- a column's name as a query has it, which is not as it is stored
+-- a column name as written in a query, which differs from the stored name
 CREATE TABLE "Quoted" ("Id" int PRIMARY KEY, "Embedding" real[], plain real[], "it's ""q""" real[], cosine int);
 SELECT * FROM fasted_self_join('"Quoted"', '"Embedding"', 0);
 \echo :SQLSTATE

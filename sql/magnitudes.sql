@@ -1,4 +1,4 @@
--- Every function, metric and element type gives the rows of a brute force, whatever the magnitude of the vectors.
+-- Each function, metric and element type returns the rows of a brute-force join, whatever the magnitude of the vectors.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 SELECT count(*) > 0 AS pgvector FROM pg_available_extensions WHERE name = 'vector' \gset
@@ -6,13 +6,13 @@ SELECT count(*) > 0 AS pgvector FROM pg_available_extensions WHERE name = 'vecto
 CREATE EXTENSION vector;
 \endif
 SET extra_float_digits = 1;
--- so that a join on a distance is not a nested loop
+-- the planner must not choose a nested loop
 SET enable_nestloop = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off;
 
--- NULL: each row has a magnitude of its own.
+-- NULL: each row has its own magnitude.
 CREATE TABLE magnitudes AS
 	SELECT type, u.m FROM (VALUES ('double precision[]', '{1e-320,1e-160,1e-100,1,1e76,1e150,1e300,NULL}'::float8[]),
 		('real[]', '{1e-38,1,1e36,NULL}'), ('vector(3)', '{1e-38,1,1e36,NULL}'), ('halfvec(3)', '{1e-3,1,1e3,NULL}')) AS t (type, m), unnest(t.m) AS u (m)
@@ -22,7 +22,7 @@ INSERT INTO shapes VALUES (1, 0, '{3,4,1}'), (2, 1, '{3,4,1}'), (3, 0, '{3,4,1.1
 	(6, 1, '{0,0,0}'), (7, 0, NULL), (8, 1, '{1,0,0}'), (9, 0, '{1,0.05,0}'), (10, 1, '{1,0.1,0}'), (11, 0, '{0,1,0}'),
 	(12, 1, '{0,1,0.08}'), (13, 0, '{9,9,9}'), (14, 1, '{9,9,9.06}'), (15, 0, '{0,0,0}'), (16, 1, '{0,0,-1}');
 
--- t is joined.  What is due comes of its rows r and their distances d, by the definitions in SQL and without workers.
+-- Table t is joined.  The expected result is computed from rows r and distances d, by the definitions in SQL, without workers.
 CREATE TABLE t (id int, g int, v real[]);
 CREATE TABLE r (id int, has_vector boolean) WITH (parallel_workers = 0);
 CREATE TABLE d (a int, b int, same_g boolean, dist float8) WITH (parallel_workers = 0);
@@ -55,7 +55,7 @@ CREATE FUNCTION due_kept(within float8) RETURNS TABLE (id bigint, kept bigint, d
 		SELECT b, dist FROM d WHERE a = r.id AND b = ANY (s.before) AND d.dist <= within ORDER BY dist, b LIMIT 1) k ON NOT s.kept
 	WHERE has_vector
 $$;
--- Of the numbers as they are stored: a tiny number is only exact as a text once it is multiplied by a power of two.
+-- The stored numbers: the text of a tiny number is exact only after multiplication by a power of two.
 CREATE FUNCTION exact_number(x float8) RETURNS numeric LANGUAGE sql IMMUTABLE AS $$
 	SELECT CASE WHEN abs(x) < 1e-290 THEN (x * 2::float8 ^ 1000)::text::numeric / 2::numeric ^ 1000 ELSE x::text::numeric END
 $$;
@@ -65,13 +65,13 @@ CREATE FUNCTION plain_distance(metric text, a float8[], b float8[]) RETURNS nume
 		ELSE 1 - sum(x * y) / sqrt(sum(x * x) * sum(y * y)) END
 	FROM (SELECT exact_number(x) AS x, exact_number(y) AS y FROM unnest(a, b) AS u (x, y)) AS n
 $$;
--- What double precision cannot square is an infinite distance, or none.
+-- If a square overflows in double precision, the distance is infinite; if it underflows, zero.
 CREATE FUNCTION is_right(metric text, dist float8, plain numeric) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
 	SELECT CASE WHEN plain = 'NaN' THEN dist = 'NaN' WHEN metric = 'cosine' THEN abs(dist::numeric - plain) < 1e-12
 		WHEN plain > 1e155 THEN dist = 'Infinity' ELSE abs(dist::numeric - plain) <= 1e-12 * plain + 1e-161 END
 $$;
 
--- What format fills in: 1 eps, 2 the metric, 3 the function of two vectors, 4 the type that it takes.
+-- Arguments of format: 1 eps, 2 the metric, 3 the function of two vectors, 4 its vector type.
 CREATE TABLE calls (n serial, name text, found text, due text);
 INSERT INTO calls (name, found, due) VALUES
 	('fasted_self_join', 'SELECT id_a, id_b, float8send(dist) FROM fasted_self_join(''t'', ''v'', %1$L, metric => %2$L)',

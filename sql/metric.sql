@@ -1,11 +1,11 @@
--- metric => 'cosine': what a nested loop over fasted_cosine_distance finds, to the bit.
+-- metric => 'cosine': bit-identical to a nested loop over fasted_cosine_distance.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
 SET fasted.join_node = off;
 
--- Random vectors; the same again; two and three times as long; of huge and of tiny
--- elements; opposite; close by; zero, with a sign and without.
+-- Random vectors; duplicates; multiples by two and three; vectors with huge and tiny
+-- elements; opposite ones; near ones; zero vectors, with both signs.
 CREATE FUNCTION random_vector(i int, d int) RETURNS float8[] LANGUAGE sql IMMUTABLE AS $$
 	SELECT array_agg(((hashint4(i * 100 + k) & 2047) - 1023)::float8 ORDER BY k) FROM generate_series(1, d) AS k
 $$;
@@ -36,7 +36,7 @@ SELECT t, count(*), count(*) FILTER (WHERE dist = 'NaN') AS without, count(*) FI
 	count(*) FILTER (WHERE id_a = id_b AND dist NOT IN (0, 'NaN')) AS far_from_itself
 FROM due GROUP BY t ORDER BY t;
 
--- Rows of the first query and not of the second, or the other way round.
+-- Rows of one query that the other one does not return, in both directions.
 CREATE FUNCTION differences(found_by text, due_by text, OUT pairs bigint, OUT wrong bigint) LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE format('WITH f AS MATERIALIZED (%s), d AS MATERIALIZED (%s)
@@ -60,7 +60,7 @@ FROM unnest('{line,small,large}'::text[]) WITH ORDINALITY AS a (t, n), unnest('{
 	(VALUES (true, false), (false, true), (true, true)) AS o (ordered, self_pairs),
 	check_join(t, eps, ordered, self_pairs) ORDER BY n, eps, ordered, self_pairs;
 
--- eps at a distance that there is, and just below it
+-- eps equal to a distance that occurs, and just below it
 CREATE FUNCTION just_below(x float8) RETURNS float8 LANGUAGE sql AS $$ SELECT x - x * 2.3e-16 $$;
 SELECT count(*) AS ties, sum(wrong) AS wrong, bool_and(lost > 0) AS below
 FROM (SELECT DISTINCT ON (ntile) dist AS eps FROM (SELECT dist, ntile(10) OVER (ORDER BY dist) FROM due
@@ -68,7 +68,7 @@ FROM (SELECT DISTINCT ON (ntile) dist AS eps FROM (SELECT dist, ntile(10) OVER (
 	LATERAL check_join('large', eps, false, false) AS at,
 	LATERAL (SELECT at.pairs - pairs AS lost FROM check_join('large', just_below(eps), false, false)) AS b;
 
--- every kernel and setting
+-- each kernel and setting
 SET fasted.cpu_kernel = 'portable';
 SELECT * FROM check_join('large', 0.7, true, true);
 RESET fasted.cpu_kernel;
@@ -94,14 +94,14 @@ CREATE VIEW casts AS SELECT id, v::float8[] AS doubles, v::numeric[] AS numerics
 SELECT column_name, differences.* FROM unnest('{doubles,numerics}'::text[]) AS column_name, differences(
 	format('SELECT id_a, id_b, float8send(dist) FROM fasted_self_join(''casts'', %L, 0.8, ''id'', false, true, ''cosine'')', column_name),
 	'SELECT id_a, id_b, float8send(dist) FROM due WHERE t = ''small'' AND dist <= 0.8 AND id_a <= id_b AND id_a % 3 <> 0 AND id_b % 3 <> 0');
--- numeric is zero once it is real; double precision has a direction, however small
+-- numeric becomes zero when rounded to real; double precision has a direction, however small
 CREATE TABLE vanishing (id int PRIMARY KEY, doubles float8[], numerics numeric[]);
 INSERT INTO vanishing VALUES (1, '{1e-60,-1e-50}', '{1e-60,-1e-50}'), (2, '{1e-60,1}', '{1e-60,1}'), (3, '{0,2}', '{0,2}');
 SELECT * FROM fasted_self_join('vanishing', 'doubles', 2, self_pairs => true, metric => 'cosine') ORDER BY 1, 2;
 SELECT * FROM fasted_self_join('vanishing', 'numerics', 2, self_pairs => true, metric => 'cosine') ORDER BY 1, 2;
 DROP TABLE vanishing;
 
--- counts, conditions, LIMIT, arguments of other tables, parameters
+-- counts, conditions, LIMIT, arguments from other tables, parameters
 SELECT t, n, n = (SELECT count(*) FROM due WHERE due.t = a.t AND dist <= 0.8 AND id_a <= id_b) AS same
 FROM unnest('{line,small,large}'::text[]) AS a (t),
 	LATERAL (SELECT count(*) AS n FROM fasted_self_join(t::regclass, 'v', 0.8, self_pairs => true, metric => 'cosine')) AS c;
@@ -122,14 +122,14 @@ PREPARE untyped AS SELECT count(*) FROM fasted_self_join($1, $2, $3, $4, $5, $6,
 SELECT parameter_types FROM pg_prepared_statements WHERE name = 'untyped';
 EXECUTE untyped('large', 'v', '0.7', NULL, 'true', 'true', 'cosine');
 
--- the function itself gives the same
+-- the function itself returns the same
 SET fasted.scan_node = off;
 SELECT t, eps, pairs, wrong FROM unnest('{line,small,large}'::text[]) AS t, unnest('{0,0.05,0.5}'::float8[]) AS eps,
 	check_join(t, eps, true, true) ORDER BY t, eps;
 RESET fasted.scan_node;
 SELECT count(*) FROM (SELECT fasted_self_join('large', 'v', 0.7, metric => 'cosine')) AS x;
 
--- zero vectors: among many rows, read by the session or by workers; and nothing else
+-- zero vectors: among many rows, read by the session or by workers; and a table of zero vectors only
 CREATE TABLE holes AS SELECT i AS id, CASE WHEN hashint4(i) % 3 = 0 OR i < 3000 THEN '{0,0}' ELSE ARRAY[i % 10 + 1, 1]::real[] END AS v
 	FROM generate_series(1, 20000) AS i;
 ALTER TABLE holes ADD PRIMARY KEY (id);
@@ -147,7 +147,7 @@ SELECT count(*), sum(id_a), bool_and(id_a = id_b) FROM fasted_self_join('holes',
 CREATE VIEW holes_alone AS SELECT * FROM holes WHERE v = '{0,0}';
 SELECT count(*) FROM fasted_self_join('holes_alone', 'v', 2, 'id', self_pairs => true, metric => 'cosine');
 SELECT * FROM fasted_self_join('holes_alone', 'v', 2, 'id', self_pairs => true, metric => 'cosine');
--- one of another length, wherever it is read
+-- a vector with another number of dimensions, in any place
 INSERT INTO holes VALUES (0, '{0,0,0}');
 \set VERBOSITY sqlstate
 SELECT count(*) FROM fasted_self_join('holes', 'v', 1e-9, metric => 'cosine');
@@ -160,7 +160,7 @@ RESET min_parallel_table_scan_size;
 RESET parallel_leader_participation;
 RESET max_parallel_workers_per_gather;
 
--- they are checked as others are
+-- zero vectors are checked like others
 CREATE TABLE odd (id int, v real[]);
 INSERT INTO odd VALUES (1, '{1,1}'), (2, '{0,0,0}');
 SELECT * FROM fasted_self_join('odd', 'v', 2, 'id', metric => 'cosine');
@@ -172,7 +172,7 @@ UPDATE odd SET v = '{0,NaN}', id = 2 WHERE id IS NULL;
 SELECT * FROM fasted_self_join('odd', 'v', 2, 'id', metric => 'cosine');
 \echo :SQLSTATE
 
--- wrong arguments
+-- invalid arguments
 SELECT * FROM fasted_self_join('small', 'v', 1, metric => 'Cosine');
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('small', 'v', 1, metric => NULL);

@@ -5,7 +5,7 @@ RESET client_min_messages;
 SET fasted.engine = cpu;
 SET max_parallel_workers_per_gather = 0;
 
--- few distances, so there are many ties; ids come in no order, some vectors are null
+-- few distinct distances, so there are many ties; ids are in no order, some vectors are null
 CREATE TABLE t (id int PRIMARY KEY, v real[], g text, u uuid, n text COLLATE "C");
 INSERT INTO t SELECT i * 37 % 307, CASE WHEN i % 13 <> 0 THEN ARRAY[i * 7 % 6, i * 11 % 5, 1]::real[] END,
 	CASE WHEN i % 11 <> 0 THEN 'g' || i % 9 END, md5(i::text)::uuid, chr(65 + i % 26) || chr(97 + i / 26) FROM generate_series(1, 300) AS i;
@@ -13,7 +13,7 @@ CREATE TABLE s (id bigint PRIMARY KEY, w double precision[], g text, u uuid, n t
 INSERT INTO s SELECT 1000 - i, ARRAY[i % 6 + (i % 2) / 2.0, i % 4, 1], 'g' || i % 7, md5('s' || i)::uuid, chr(97 + i % 26) || chr(65 + i / 26) FROM generate_series(1, 90) AS i;
 ANALYZE t, s;
 
--- the definition, in SQL
+-- the expected result, by the definition in SQL
 CREATE FUNCTION nearest_reference(a text, b text, k int, metric text, most float8, within boolean, self boolean, id text DEFAULT 'id') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE found text;
 BEGIN
@@ -34,7 +34,7 @@ BEGIN
 END $$;
 CREATE VIEW sv AS SELECT id, w AS v, g, u, n FROM s;
 
--- every combination: one table and two, k below and above the number of rows, metrics, limits, groups
+-- all combinations: one table and two, k below and above the number of rows, metrics, limits, partitions
 CREATE TEMP TABLE tried AS
 SELECT self, k, metric, most, within,
 	nearest_answer(format('fasted_knn_join(''t'', ''v'', %L, ''v'', %s, b_id => ''id'', metric => %L, max_distance => %L, partition_by => %L)',
@@ -46,38 +46,38 @@ SELECT self, within, count(*), count(*) FILTER (WHERE found IS NOT DISTINCT FROM
 SELECT * FROM tried WHERE found IS DISTINCT FROM expected LIMIT 1;
 DROP TABLE tried;
 
--- groups too large to be small ones
+-- partitions that are large enough for an engine
 CREATE TABLE big WITH (autovacuum_enabled = off) AS SELECT i AS id, ARRAY[i * 7 % 23, i * 11 % 19]::real[] AS v, CASE WHEN i < 500 THEN 'a' WHEN i < 600 THEN 'b' ELSE 'c' || i / 3 END AS g FROM generate_series(1, 800) AS i;
 SELECT k, nearest_answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, ''id'', partition_by => ''g'')', k)) = nearest_reference('big', 'big', k, 'l2', NULL, true, true)
 FROM unnest(ARRAY[1, 5, 200]) AS k;
--- vectors of another length in every second one
+-- every second partition has vectors of another number of dimensions
 CREATE TABLE lengths AS SELECT i AS id, array_fill((i % 17)::real, ARRAY[1 + i % 6 / 2]) || (i % 5)::real AS v, (i % 6)::text AS g FROM generate_series(1, 600) AS i;
 SELECT nearest_answer('fasted_knn_join(''lengths'', ''v'', ''lengths'', ''v'', 3, ''id'', partition_by => ''g'')') = nearest_reference('lengths', 'lengths', 3, 'l2', NULL, true, true);
 SELECT count(*) FROM (SELECT * FROM fasted_knn_join('lengths', 'v', 'lengths', 'v', 3, 'id', partition_by => 'g') LIMIT 700) AS l;
 DROP TABLE lengths;
--- one side of them
+-- on one side only
 CREATE VIEW fewer AS SELECT * FROM big WHERE id % 10 = 0 OR g LIKE 'c%';
 SELECT nearest_answer('fasted_knn_join(''big'', ''v'', ''fewer'', ''v'', 3, ''id'', ''id'', partition_by => ''g'')') = nearest_reference('big', 'fewer', 3, 'l2', NULL, true, false),
 	nearest_answer('fasted_knn_join(''fewer'', ''v'', ''big'', ''v'', 3, ''id'', ''id'', partition_by => ''g'')') = nearest_reference('fewer', 'big', 3, 'l2', NULL, true, false);
 
--- keys of other types, in their order: ties are many
+-- keys of other types, in their sort order, with many ties
 SELECT id, k, nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''t'', ''v'', %s, a_id => %L)', type, k, id)) = nearest_reference('t', 't', k, 'l2', NULL, false, true, id),
 	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L)', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, false, false, id),
 	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, partition_by => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, true, false, id),
-	-- the last rows of groups have no neighbour
+	-- the last rows of partitions have no neighbour
 	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, max_distance => 0.6, partition_by => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', 0.6, true, false, id)
 FROM (VALUES ('uuid', 'u'), ('text', 'n')) AS c (type, id), unnest(ARRAY[1, 7]) AS k ORDER BY 1, 2;
 SELECT pg_typeof(id_a), pg_typeof(id_b), pg_typeof(dist), pg_typeof(rank) FROM fasted_knn_join_typed(NULL::uuid, 't', 'v', 't', 'v', 1, b_id => 'u') LIMIT 1;
 SELECT nearest_answer('fasted_knn_join_typed(NULL::int, ''t'', ''v'', ''t'', ''v'', 2)') = nearest_answer('fasted_knn_join(''t'', ''v'', ''t'', ''v'', 2)');
 
--- the same table by another column, or a view of it, is another relation
+-- the same table with another vector column, or a view of it, is a different relation
 CREATE VIEW tv AS SELECT * FROM t;
 SELECT count(*), count(*) FILTER (WHERE id_a = id_b), sum(dist) FROM fasted_knn_join('t', 'v', 'tv', 'v', 1, b_id => 'id');
 ALTER TABLE s ADD x real[];
 UPDATE s SET x = w;
 SELECT count(*), sum(dist) FROM fasted_knn_join('s', 'w', 's', 'x', 1);
 
--- zero vectors have no direction; duplicates; too few rows
+-- zero vectors have no direction; duplicates; fewer rows than k
 CREATE TABLE z (id int PRIMARY KEY, v real[], g int);
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 3);
 SELECT * FROM fasted_knn_join('z', 'v', 't', 'v', 3);
@@ -90,12 +90,12 @@ SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2147483647);
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2, metric => 'cosine');
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2, metric => 'cosine', partition_by => 'g');
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0);
--- approximate results are not for it
+-- approximate results are not supported
 SET fasted.refine = off;
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0);
 RESET fasted.refine;
 
--- what EXPLAIN shows; PostgreSQL 18 gives rows two decimals
+-- EXPLAIN; PostgreSQL 18 shows rows with two decimals
 CREATE FUNCTION nearest_ran(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -114,14 +114,14 @@ SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3, partit
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('big', 'v', 'big', 'v', 3, 'id', partition_by => 'g')$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) LIMIT 5$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE false$$);
--- count(*) alone forms no rows
+-- count(*) alone returns no rows from the node
 EXPLAIN (COSTS OFF) SELECT count(*) + 1 FROM fasted_knn_join('t', 'v', 't', 'v', 3, max_distance => 1.5);
 EXPLAIN (COSTS OFF) SELECT count(*) FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE rank > 1;
 SELECT within, count(*), max(n) = count(*), max(n) > 50 FROM (VALUES (NULL), ('g')) AS w (within),
 	LATERAL (SELECT count(*) FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', max_distance => 1.5, partition_by => w.within::name)) AS c (n),
 	LATERAL fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', max_distance => 1.5, partition_by => w.within::name) AS k GROUP BY within ORDER BY within;
 SELECT count(*) FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0) WHERE false;
--- rows of a times k, or times those of b
+-- estimated rows: those of a times k, or times the rows of b
 CREATE FUNCTION nearest_estimated(query text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE plan json;
 BEGIN
@@ -131,10 +131,10 @@ END $$;
 SELECT k, nearest_estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
 ANALYZE big;
 SELECT k, nearest_estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
--- the first row costs all that is computed, unless rows of a group or of a panel come before
+-- the startup cost includes the whole computation, unless partitions or panels return rows earlier
 CREATE TABLE wide_rows AS SELECT i AS id, i % 50 AS g, ARRAY(SELECT (i + k)::real FROM generate_series(1, 100) AS k) AS v FROM generate_series(1, 1000) AS i;
 ANALYZE wide_rows;
--- computing is most of it
+-- most of the cost is the computation
 UPDATE pg_class SET reltuples = 1e6 WHERE oid = 'wide_rows'::regclass;
 CREATE FUNCTION nearest_first_share(arguments text, memory text DEFAULT '16GB') RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE plan json;
@@ -167,7 +167,7 @@ BEGIN
 	RAISE NOTICE '%', n > 100;
 END $$;
 
--- rescans: an argument that changes, and the inner side of a nested loop
+-- rescans: an argument changes, or the node is the inner side of a nested loop
 SELECT k, count(*), sum(dist)::numeric(12, 4) FROM generate_series(1, 31, 15) AS k, LATERAL fasted_knn_join('t', 'v', 't', 'v', k) AS n GROUP BY 1 ORDER BY 1;
 SELECT id, (SELECT string_agg(id_b::text, ' ' ORDER BY rank) FROM fasted_knn_join('t', 'v', 't', 'v', 2, partition_by => 'g') AS n WHERE n.id_a = t.id) FROM t WHERE id IN (1, 37, 74) ORDER BY id;
 SET enable_material = off;
@@ -205,7 +205,7 @@ FETCH BACKWARD 1 FROM c;
 \echo :SQLSTATE
 ROLLBACK;
 
--- a cursor goes on in a subtransaction, and behind one
+-- a cursor continues within and after a subtransaction
 BEGIN;
 DECLARE c CURSOR FOR SELECT rank FROM fasted_knn_join('t', 'v', 't', 'v', 1, partition_by => 'g');
 FETCH 1 FROM c;
@@ -219,7 +219,7 @@ FETCH 1 FROM c;
 FETCH 1 FROM d;
 COMMIT;
 
--- rights on both relations, row security of both
+-- privileges on both relations, row security of both
 CREATE ROLE fasted_nearest_reader;
 GRANT SELECT (id, v) ON t TO fasted_nearest_reader;
 GRANT SELECT ON s TO fasted_nearest_reader;

@@ -1,11 +1,11 @@
--- Functions of two vectors: of any types of numbers, and of literals without a type.  Joins
--- of them: joins.sql.
+-- Functions of two vectors: of all numeric types, and of untyped literals.  Their joins are in
+-- joins.sql.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
 SET extra_float_digits = 1;
 
--- every two types meet, with domains over them and literals in a place of theirs
+-- all combinations of two types, with domains over them, and literals in place of either
 CREATE DOMAIN whole AS integer[];
 CREATE DOMAIN embedding AS real[] CHECK (cardinality(VALUE) = 2);
 CREATE DOMAIN long_embedding AS double precision[];
@@ -27,7 +27,7 @@ SELECT answer, count(*) FROM answers('fasted_within(%s, %s, 5)') GROUP BY 1;
 SELECT answer, count(*) FROM answers('fasted_within(%s, %s, 4.999, ''l2'')') GROUP BY 1;
 SELECT answer, count(*) FROM answers('fasted_within(%s, %s, eps => 0.0078, metric => ''cosine'')') GROUP BY 1;
 
--- in which type: real where all are real or go there, else double precision
+-- the type of the computation: real if both types are real or convert implicitly, else double precision
 CREATE FUNCTION in_type(a text, b text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	distance float8;
@@ -44,11 +44,11 @@ PREPARE untyped AS SELECT fasted_distance($1, $2), fasted_within($1, $2, $3);
 EXECUTE untyped('{1,2}', '{4,6}', 5);
 PREPARE half_typed(real[]) AS SELECT fasted_distance($1, $2), pg_typeof($2);
 EXECUTE half_typed('{1,2}', '{4,6}');
--- a literal is of the other one's type, as everywhere
+-- a literal gets the type of the other argument, as usual
 SELECT fasted_distance(ARRAY[1, 2], '{4.5,6}');
 SELECT fasted_distance(ARRAY[1.0, 2], '{4.5,6}'), fasted_distance(ARRAY[1, 2], ARRAY[4.5, 6]);
 
--- pgvector's text form: beside another literal, and beside a type that becomes real[] by itself
+-- pgvector's text form: with another literal, and with a type that converts to real[] implicitly
 SELECT fasted_distance('[1,2]', '[4,6]') AS both, fasted_distance(E' [1, 2]\n', '{4,6}') AS one, fasted_distance('[0:1]={1,2}', '[4,6]') AS bounds,
 	fasted_within('[1,2]', '[4,6]', 5) AS within, fasted_cosine_distance('[1,2]', '[2,4]') AS cosine;
 CREATE TYPE pgvector_like AS (v real[]);
@@ -66,7 +66,7 @@ CREATE ROLE regress_fasted_plain;
 GRANT SELECT ON likes TO regress_fasted_plain;
 SET ROLE regress_fasted_plain;
 SELECT fasted_distance('[1,2]', '[4,6]'), fasted_distance(v, '[4,6]') FROM likes;
--- as a dump has it
+-- as pg_dump writes it
 CREATE TEMP VIEW distances AS SELECT fasted_distance(v, '[4,6]') AS a, fasted_distance('[4,6]', v) AS b, fasted_within('[1,2]', '[4,6]', 5) AS c FROM likes;
 SELECT 'CREATE TEMP VIEW again AS ' || pg_get_viewdef('distances') AS again \gset
 :again
@@ -76,15 +76,15 @@ RESET ROLE;
 \set VERBOSITY terse
 SELECT fasted_distance('[1,2', '[4,6]');
 SELECT fasted_distance('[1,2}', '[4,6]');
--- the literal is read once, when the query is planned
+-- a literal is read once, at planning
 SELECT fasted_distance(v, '[4,x]') FROM likes LIMIT 0;
 SELECT fasted_distance(v, '[]') FROM likes;
 SELECT fasted_distance(v, '[[4,6]]') FROM likes;
--- a real[] gives a literal its type
+-- a real[] argument determines the type of a literal
 SELECT fasted_distance('{1,2}'::real[], '[4,6]');
 \set VERBOSITY default
 
--- what is too large for real, and what is no vector
+-- values out of range for real, and invalid vectors
 \set VERBOSITY terse
 SELECT fasted_distance(ARRAY[1e39], ARRAY[1]);
 SELECT fasted_distance('{1,2}', '{4,6');

@@ -1,4 +1,4 @@
--- A source that is not parallel safe keeps the plan around its join without workers.
+-- If a relation is not parallel safe, the plan around its join has no workers.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -25,7 +25,7 @@ INSERT INTO items SELECT i, ARRAY[i % 100]::real[] FROM generate_series(1, 3000)
 ANALYZE items;
 CREATE TABLE others AS SELECT i AS id FROM generate_series(1, 3000) AS i;
 ANALYZE others;
--- a subtransaction, which no parallel operation allows
+-- a subtransaction, which is not allowed during a parallel operation
 CREATE FUNCTION safe_divide(real, real) RETURNS real LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN $1 / $2;
@@ -43,7 +43,7 @@ SELECT kind_of_plan($$SELECT dist, count(*) FROM fasted_self_join('divided', 'v'
 SELECT dist, count(*) FROM fasted_self_join('divided', 'v', 0, 'id') GROUP BY dist;
 SELECT dist, count(*) FROM fasted_self_join('numbered', 'v', 0, 'id') GROUP BY dist;
 
--- beside a table that workers would read, and where the result is stored
+-- together with a table that workers would read, and with CREATE TABLE AS
 SELECT count(*) FROM others o JOIN fasted_self_join('divided', 'v', 0, 'id') p ON o.id = p.id_a;
 SELECT count(*) FROM others o JOIN (SELECT * FROM fasted_self_join('divided', 'v', 0, 'id') OFFSET 0) p ON o.id = p.id_a;
 SET fasted.scan_node = off;
@@ -51,7 +51,7 @@ SELECT count(*) FROM others o JOIN fasted_self_join('divided', 'v', 0, 'id') p O
 SELECT count(*) FROM others WHERE id <= (SELECT count(*) FROM fasted_self_join('numbered', 'v', 0, 'id'));
 RESET fasted.scan_node;
 
--- so do the functions that return a row for each
+-- the same for the functions that return a row for each row
 SELECT kind_of_plan(format('SELECT count(*) FROM others o JOIN %s USING (id)', f)), f
 FROM unnest(ARRAY[
 	$$fasted_neighbors('plain', 'v', 0, 'id')$$, $$fasted_neighbors('divided', 'v', 0, 'id')$$,
@@ -61,7 +61,7 @@ FROM unnest(ARRAY[
 SELECT count(*) FROM others JOIN fasted_neighbors('divided', 'v', 0, 'id') USING (id);
 SELECT count(*) FROM others JOIN fasted_keep_one('numbered', 'v', 0, 'v', id_column => 'id') k ON others.id = k.kept % 3000;
 
--- a policy, and whom it is for
+-- a row security policy, and the roles to which it applies
 CREATE ROLE regress_fasted_reader;
 GRANT SELECT ON items, others TO regress_fasted_reader;
 ALTER TABLE items ENABLE ROW LEVEL SECURITY;
@@ -74,20 +74,20 @@ EXECUTE by_dist;
 RESET ROLE;
 ALTER TABLE items DISABLE ROW LEVEL SECURITY;
 
--- a plan that was made before the view became unsafe is made anew
+-- a plan that was made before the view became unsafe is replanned
 SET plan_cache_mode = force_generic_plan;
 PREPARE from_view AS SELECT dist, count(*) FROM fasted_self_join('plain', 'v', 0, 'id') GROUP BY dist;
 EXECUTE from_view;
 CREATE OR REPLACE VIEW plain AS SELECT id, ARRAY[safe_divide(v[1], 1)] AS v FROM items;
 EXECUTE from_view;
--- which relation it is, is not known: no workers
+-- the relation is unknown at planning: no workers
 PREPARE from_any(regclass) AS SELECT dist, count(*) FROM fasted_self_join($1, 'v', 0, 'id') GROUP BY dist;
 EXECUTE from_any('divided');
 EXECUTE from_any('items');
 SELECT kind_of_plan($$EXECUTE from_any('items')$$);
 RESET plan_cache_mode;
 
--- errors are those of the call
+-- errors are those of the function
 SELECT dist, count(*) FROM fasted_self_join('items', 'none', 0) GROUP BY dist;
 SELECT dist, count(*) FROM fasted_self_join(1::oid::regclass, 'v', 0) GROUP BY dist;
 

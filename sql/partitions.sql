@@ -1,11 +1,11 @@
--- partition_by: only rows with equal values of a column meet, in every function.
+-- partition_by: only rows with equal values of a column are compared, in all functions.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
 CREATE TABLE parts (id integer PRIMARY KEY, v real[], g text, u uuid);
 INSERT INTO parts SELECT i, ARRAY[i % 7, i * 13 % 11, i * 5 % 3]::real[], CASE WHEN i % 10 = 0 THEN NULL WHEN i % 3 = 0 THEN 'large' ELSE 'p' || i % 17 END,
 	md5((i % 23)::text)::uuid FROM generate_series(1, 300) AS i;
--- other numbers of dimensions in a partition
+-- different numbers of dimensions in one partition
 INSERT INTO parts SELECT 1000 + i, ARRAY[i % 4, 1, 2, i % 5, 7]::real[], 'wide' FROM generate_series(1, 30) AS i;
 CREATE VIEW pairs_by_sql AS SELECT a.id AS id_a, b.id AS id_b, fasted_distance(a.v, b.v) AS dist FROM parts AS a, parts AS b
 	WHERE a.g = b.g AND a.id <> b.id AND array_length(a.v, 1) = array_length(b.v, 1);

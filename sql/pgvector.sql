@@ -1,4 +1,4 @@
--- Columns of pgvector's types; without pgvector the other expected file holds.
+-- Columns of pgvector's types.  Without pgvector, the alternative expected file applies.
 SELECT count(*) = 0 AS no_pgvector FROM pg_available_extensions WHERE name = 'vector' \gset
 \if :no_pgvector
 \quit
@@ -21,21 +21,21 @@ FROM fasted_self_join('items', 'embedding', 0.05, metric => 'cosine');
 SELECT count(*) = (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_cosine_distance(a.half::real[], b.half::real[]) <= 0.05) AS same
 FROM fasted_self_join('items', 'half', 0.05, metric => 'cosine');
 
--- functions of two vectors: with arrays of any type and literals, too
+-- functions of two vectors: combined with arrays of any type and with literals, too
 SELECT fasted_distance(v, v2) = 5 AS vectors, fasted_distance(v, f4) = 5 AS reals, fasted_distance(i4, v) = 5 AS integers,
 	fasted_distance(v, n) = 5 AS numbers, fasted_distance(v, '{4,6}') = 5 AS literal, fasted_distance('{4,6}', v) = 5 AS of_literal,
 	fasted_within(v, f4, 5) AND NOT fasted_within(v, '{4,6}', 4.99) AS within
 FROM (SELECT '[1,2]'::vector AS v, '[4,6]'::vector AS v2, '{4,6}'::real[] AS f4, '{4,6}'::int[] AS i4, '{4,6}'::numeric[] AS n) AS s;
 
--- in pgvector's own text form
+-- in the text form of pgvector
 SELECT count(*) AS near, count(*) FILTER (WHERE fasted_within('[1,2,3]', embedding, 1)) AS turned,
 	count(*) FILTER (WHERE fasted_distance(embedding, '[1,2,3]') <= 1) AS distance,
 	count(*) FILTER (WHERE embedding <-> '[1,2,3]' <= 1) AS operator, count(*) FILTER (WHERE fasted_distance('[1,2,3]', '[1,2,4]') = 1) AS literals
 FROM items WHERE fasted_within(embedding, '[1,2,3]', 1);
--- double precision[] is cast, as for pgvector's operators
+-- double precision[] is cast, as for the operators of pgvector
 SELECT bool_and(fasted_distance(embedding, '[1,2,3]') = fasted_distance(embedding, '{1,2,3}'::float8[]::vector)) AS same FROM items;
 
--- window functions: as of columns of real[]
+-- window functions: the same as for columns of real[]
 SELECT count(*), count(*) FILTER (WHERE (v, h) IS DISTINCT FROM (r, r)) AS differences FROM (
 	SELECT ROW(fasted_dbscan(embedding, 0.5, 3) OVER w, fasted_components(embedding, 1) OVER w, fasted_keep(id, embedding, 1) OVER w, fasted_neighbor_count(embedding, 0.05, 'cosine') OVER w) AS v,
 		ROW(fasted_dbscan(half, 0.5, 3) OVER w, fasted_components(half, 1) OVER w, fasted_keep(id, half, 1) OVER w, fasted_neighbor_count(half, 0.05, 'cosine') OVER w) AS h,
@@ -46,7 +46,7 @@ JOIN (SELECT id, fasted_dbscan(half, 0.5, 3) OVER (ORDER BY id) AS cluster FROM 
 SELECT id, fasted_components('[1,2,3]'::vector, 0) OVER (ORDER BY id) AS same, fasted_keep(embedding, embedding, 1) OVER (ORDER BY id) AS kept FROM items WHERE id IN (1, 2, 60, 61, 201) ORDER BY id;
 SELECT fasted_components(CASE WHEN id = 3 THEN '[1,2]' ELSE '[1,2,3]' END::vector, 0) OVER (ORDER BY id) FROM items;
 
--- the sparse type has no cast to real[]
+-- sparsevec has no cast to real[]
 ALTER TABLE items ADD sparse sparsevec(3);
 SELECT * FROM fasted_self_join('items', 'sparse', 1.5);
 SELECT fasted_components(sparse, 1.5) OVER () FROM items;

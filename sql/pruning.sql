@@ -1,4 +1,4 @@
--- rows are compared at few dimensions first: the same pairs
+-- Pruning compares rows in reduced dimensions first and returns the same pairs.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -13,7 +13,7 @@ CREATE TABLE forced AS SELECT * FROM fasted_self_join('pruned', 'v', 0.12);
 SELECT count(*) > 1000 AS enough FROM whole;
 (TABLE whole EXCEPT TABLE forced) UNION ALL (TABLE forced EXCEPT TABLE whole);
 
--- and by cosine, with rows of other lengths and some without a direction
+-- and by cosine, with rows of different lengths and some zero vectors
 UPDATE pruned SET v = CASE WHEN id % 100 = 7 THEN array_fill(0::real, ARRAY[70])
 	ELSE ARRAY(SELECT x * (1 + id % 3)::real FROM unnest(v) WITH ORDINALITY AS u (x, k) ORDER BY k) END;
 SET fasted.prune = off;
@@ -23,7 +23,7 @@ CREATE TABLE forced_cosine AS SELECT * FROM fasted_self_join('pruned', 'v', 0.00
 SELECT count(*) > 1000 AS enough, count(*) < 100000 AS few FROM whole_cosine;
 (TABLE whole_cosine EXCEPT TABLE forced_cosine) UNION ALL (TABLE forced_cosine EXCEPT TABLE whole_cosine);
 
--- EXPLAIN tells; not where nothing is pruned
+-- EXPLAIN shows pruning, but only if the join was pruned
 CREATE FUNCTION tiles(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN

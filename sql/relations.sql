@@ -1,4 +1,4 @@
--- What can be joined: every kind of relation that SELECT reads.
+-- Relations that can be joined: each kind that SELECT can read.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -16,7 +16,7 @@ SELECT * FROM fasted_self_join('unlogged', 'v', 0, id_column => 'id');
 SELECT * FROM fasted_self_join('view', 'v', 9, id_column => 'id');
 SELECT * FROM fasted_self_join('matview', 'v', 0, id_column => 'id');
 
--- a view that joins, computes and numbers
+-- a view with a join, expressions and row numbers
 CREATE VIEW computed AS
 	SELECT row_number() OVER (ORDER BY p.id, q.id) AS n, ARRAY[p.id, q.id]::real[] AS v
 	FROM plain p CROSS JOIN plain q;
@@ -30,7 +30,7 @@ INSERT INTO parted VALUES (15, '{1}'), (2, '{1}'), (11, '{1}'), (5, '{3}');
 SELECT * FROM fasted_self_join('parted', 'v', 0) ORDER BY 1, 2;
 SELECT * FROM fasted_self_join('parted_high', 'v', 0) ORDER BY 1, 2;
 
--- inheritance, as SELECT sees it; the key of the parent says nothing of its children
+-- inheritance, as SELECT reads it; the parent's primary key does not apply to its children
 CREATE TABLE child () INHERITS (plain);
 INSERT INTO child VALUES (10, '{1,1}');
 SELECT * FROM fasted_self_join('plain', 'v', 0) ORDER BY 1, 2;
@@ -50,7 +50,7 @@ ALTER TABLE altered DROP COLUMN gone;
 INSERT INTO altered (id, x) VALUES (1, 1), (2, 1), (3, 3);
 SELECT * FROM fasted_self_join('altered', 'v', 0);
 
--- long vectors, out of line and compressed
+-- long vectors, stored in TOAST tables and compressed
 CREATE TABLE toasted (id int PRIMARY KEY, v real[]);
 INSERT INTO toasted
 	SELECT i, ARRAY(SELECT (sin(k * (1 + i % 3)) + i % 3)::real FROM generate_series(1, 3000) AS k) FROM generate_series(1, 6) AS i;

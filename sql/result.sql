@@ -6,14 +6,14 @@ RESET client_min_messages;
 CREATE TABLE points (id int PRIMARY KEY, v real[]);
 INSERT INTO points VALUES (1, '{0,0}'), (2, '{3,4}'), (3, '{3,4}'), (4, '{-3,-4}'), (5, '{100,100}'), (6, NULL);
 
--- each unordered pair once, id_a < id_b, no self pairs
+-- each unordered pair once, id_a < id_b, no row with itself
 SELECT * FROM fasted_self_join('points', 'v', 5) ORDER BY 1, 2;
 SELECT * FROM fasted_self_join('points', 'v', 10) ORDER BY 1, 2;
 
--- eps is part of the result, the number below it is not
+-- a distance equal to eps is included; with the next smaller eps it is not
 SELECT count(*) FROM fasted_self_join('points', 'v', 4.999999999999999);
 
--- exact duplicates; everything; options
+-- exact duplicates; all pairs; options
 SELECT * FROM fasted_self_join('points', 'v', 0);
 SELECT * FROM fasted_self_join('points', 'v', '-0');
 SELECT count(*), max(dist) FROM fasted_self_join('points', 'v', 'Infinity');
@@ -22,11 +22,11 @@ SELECT * FROM fasted_self_join('points', 'v', 5, self_pairs => true) ORDER BY 1,
 SELECT * FROM fasted_self_join('points', 'v', 5, ordered => true, self_pairs => true) ORDER BY 1, 2;
 SELECT * FROM fasted_self_join('points', 'v', 5, 'id', true, true) ORDER BY 1, 2 LIMIT 3;
 
--- the selectivity of the paper: S = (|R| - |D|) / |D|
+-- the selectivity as defined in the paper: S = (|R| - |D|) / |D|
 SELECT (count(*) - 5) / 5.0 AS selectivity
 FROM fasted_self_join('points', 'v', 5, ordered => true, self_pairs => true);
 
--- no rows, one row, no vectors
+-- no rows, one row, only null vectors
 CREATE TABLE few (id int PRIMARY KEY, v real[]);
 SELECT * FROM fasted_self_join('few', 'v', 1, self_pairs => true);
 INSERT INTO few VALUES (1, NULL);
@@ -35,12 +35,12 @@ INSERT INTO few VALUES (2, '{1}');
 SELECT * FROM fasted_self_join('few', 'v', 1);
 SELECT * FROM fasted_self_join('few', 'v', 1, self_pairs => true);
 
--- one dimension, and the largest distances there are
+-- one dimension, and the largest possible distances
 INSERT INTO few VALUES (3, '{3.4028235e38}'), (4, '{-3.4028235e38}'), (5, '{1e-45}'), (6, '{0}');
 SELECT * FROM fasted_self_join('few', 'v', 'Infinity') ORDER BY 1, 2;
 SELECT * FROM fasted_self_join('few', 'v', 1.5e-45) ORDER BY 1, 2;
 
--- against SQL, on whole numbers, where plain float8 arithmetic is exact
+-- compared with SQL, on whole numbers, for which plain float8 arithmetic is exact
 CREATE TABLE grid AS
 	SELECT i AS id, ARRAY(SELECT ((i * 7919 + k * k * 104729 + i * k) % 16)::real FROM generate_series(1, 37) AS k) AS v
 	FROM generate_series(1, 331) AS i;

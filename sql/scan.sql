@@ -1,10 +1,10 @@
--- The scan node: where it stands, and that it gives what the function gives.
+-- The scan node: where it is used, and that it returns the same as the function.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
 SET fasted.engine = cpu;
 
--- two tables: keys in the order of the rows, and keys that are not
+-- two tables: one with keys in the order of its rows, one with keys in another order
 CREATE TABLE points (id bigint PRIMARY KEY, kind int, v real[]);
 INSERT INTO points SELECT i, i % 3, ARRAY[i % 20, i / 20 % 10, 7]::real[] FROM generate_series(1, 300) AS i;
 CREATE TABLE mixed (id int PRIMARY KEY, label text UNIQUE, u uuid UNIQUE, v real[]);
@@ -14,7 +14,7 @@ CREATE TABLE radius (eps float8, kind int);
 INSERT INTO radius VALUES (0, 0), (1.5, 1), (3, 2), (3, 1), (-0.0, 0);
 ANALYZE points, mixed, radius;
 
--- Does the plan have the node, and is the result that of the function?
+-- Checks that the plan has the node and that the result is that of the function.
 CREATE FUNCTION compare(query text, OUT nodes int, OUT nrows bigint, OUT same boolean) LANGUAGE plpgsql AS $$
 DECLARE
 	digest text := format('SELECT count(*), coalesce(sum(hashtextextended(x::text, 0)), 0) FROM (%s) AS x', query);
@@ -128,7 +128,7 @@ SELECT eps, kind, p.* FROM radius, LATERAL fasted_self_join('points', 'v', eps /
 UPDATE shapes SET query = replace(query, 'current_setting(''work_mem'')::text::float8', 'length(current_setting(''work_mem''))::float8');
 SELECT n, nodes, nrows, same, left(query, 110) AS query FROM shapes, compare(query) ORDER BY n;
 
--- what only the function can do
+-- queries that only the function supports
 TRUNCATE shapes RESTART IDENTITY;
 \copy shapes (query) FROM stdin
 SELECT p FROM fasted_self_join('points', 'v', 2) p
@@ -143,7 +143,7 @@ SELECT fasted_self_join('points', 'v', 2)
 SELECT n, nodes, nrows, same, query FROM shapes, compare(query) ORDER BY n;
 DROP TABLE shapes;
 
--- rows that are locked or changed
+-- locked or changed rows
 BEGIN;
 EXPLAIN (COSTS OFF) SELECT q.kind FROM points q JOIN fasted_self_join('points', 'v', 0) p ON p.id_a = q.id FOR UPDATE OF q;
 SELECT count(*) FROM (SELECT q.kind FROM points q JOIN fasted_self_join('points', 'v', 1) p ON p.id_a = q.id FOR UPDATE OF q) x;
@@ -160,7 +160,7 @@ DELETE FROM points USING fasted_self_join('points', 'v', 1) p WHERE p.id_a = poi
 SELECT count(*) FROM points WHERE id < 1000;
 ROLLBACK;
 
--- what the plan says
+-- EXPLAIN
 EXPLAIN (COSTS OFF) SELECT count(*) FROM fasted_self_join('points', 'v', 3) WHERE dist < 2 AND id_a < id_b;
 EXPLAIN (COSTS OFF) SELECT sum(p.dist) FROM fasted_self_join('points', 'v', 3) p WHERE 2 > dist AND id_a % 2 = 0;
 EXPLAIN (COSTS OFF) SELECT dist FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 3, 'label') p ORDER BY dist * 2;
@@ -188,7 +188,7 @@ EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_self_join('points', 'v', 3);
 RESET fasted.cuda_library;
 SET fasted.engine = 'cpu';
 
--- numbers for the planner
+-- the planner's estimates
 CREATE FUNCTION estimated(query text) RETURNS float8 LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
@@ -210,11 +210,11 @@ FROM unnest(ARRAY[20, 60, 200, 800, 'Infinity']::float8[]) AS eps,
 	LATERAL (SELECT count(*) AS n FROM fasted_self_join('square', 'v', eps, id_column => 'id')) AS c,
 	estimated(format('SELECT * FROM fasted_self_join(''square'', ''v'', %L::float8, id_column => ''id'')', eps));
 
--- by cosine: with many zero vectors, and with doubles whose squares are out of range, too
+-- cosine: with many zero vectors, and with doubles whose squares overflow or underflow
 CREATE TABLE holes AS SELECT id, CASE WHEN id % 3 = 0 THEN '{0,0}' WHEN id % 4 = 0 THEN '{1,1}' ELSE v END AS v FROM square;
 CREATE TABLE extremes AS SELECT id, ARRAY[v[1] * m, v[2] * m] AS v FROM square, LATERAL (SELECT CASE id % 2 WHEN 0 THEN 1e200::float8 ELSE 1e-200 END) AS s (m);
 ANALYZE holes, extremes;
-SET client_min_messages = warning;	-- of most pairs there is a notice
+SET client_min_messages = warning;	-- joins of most pairs raise a NOTICE
 SELECT t, eps, n, (estimated / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near_enough
 FROM unnest('{square,holes,extremes}'::text[]) AS t, unnest(ARRAY[1e-5, 0.001, 0.1, 1, 1.9, 2]::float8[]) AS eps,
 	LATERAL (SELECT count(*) AS n FROM fasted_self_join(t::regclass, 'v', eps, 'id', metric => 'cosine')) AS c,
@@ -227,7 +227,7 @@ FROM (VALUES ('cosine', 0.001), ('cosine', 0.1), ('l2', 200)) AS p (metric, eps)
 
 RESET client_min_messages;
 
--- a parent's children count, as they are read, also where the parent has statistics of its own rows
+-- children of a parent table are counted as they are read, also if the parent has statistics of its own rows
 CREATE TABLE parent (id int, v real[]);
 CREATE TABLE child () INHERITS (parent);
 INSERT INTO parent SELECT i FROM generate_series(1, 100) AS i;
@@ -241,14 +241,14 @@ SELECT eps, (estimated(format('SELECT * FROM fasted_self_join(''parent'', ''v'',
 FROM unnest(ARRAY[60, 200]::float8[]) AS eps;
 DROP TABLE parent, child;
 
--- the closest pairs, by the recipe of doc/functions.md
+-- the closest pairs, as described in doc/functions.md
 SELECT k, same FROM unnest(ARRAY[1, 10, 125]) AS k,
 	LATERAL (SELECT array_agg(dist) = (SELECT array_agg(dist) FROM (
 		SELECT dist FROM fasted_self_join('square', 'v', 'Infinity', 'id') ORDER BY dist LIMIT k) y) AS same
 	FROM (SELECT dist FROM fasted_self_join('square', 'v', (SELECT eps FROM fasted_epsilon('square', 'v', 0.1)), 'id')
 		ORDER BY dist LIMIT k) x) z;
 
--- estimates tell nothing about a column to who may not read it
+-- estimates reveal nothing about a column that the user may not read
 CREATE FUNCTION numbers(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
@@ -286,7 +286,7 @@ SET ROLE regress_fasted_stranger;
 TABLE differing;
 RESET ROLE;
 
--- arguments have one value for all scans, also a volatile one, unless a parameter of them changes
+-- arguments, even volatile ones, are evaluated once for all scans, unless a parameter in them changes
 CREATE SEQUENCE drawn;
 CREATE VIEW scans AS
 	SELECT 'self' AS what, count(DISTINCT n), nextval('drawn') AS drawn FROM (
@@ -315,7 +315,7 @@ ALTER SEQUENCE drawn RESTART;
 TABLE scans;
 RESET fasted.scan_node;
 
--- a notice where more than half of all pairs are within eps, once, whatever is done with them
+-- one NOTICE if more than half of all pairs are within eps, however the pairs are used
 CREATE TABLE most AS SELECT i AS id, ARRAY[1 + i % 10, 1]::real[] AS v FROM generate_series(1, 1000) i;
 SELECT count(*) FROM fasted_self_join('most', 'v', 0.95, 'id', metric => 'cosine');
 SELECT count(*), sum(dist) > 0 FROM fasted_self_join('most', 'v', 4, 'id');
@@ -326,7 +326,7 @@ SET fasted.scan_node = off;
 SELECT count(*) FROM fasted_self_join('most', 'v', 4, 'id');
 SELECT sum(neighbors) FROM fasted_neighbors('most', 'v', 4, 'id');
 RESET fasted.scan_node;
--- not of fewer pairs, of all where all are wanted, of fewer rows, or where few are asked for
+-- no NOTICE for fewer pairs, if all pairs are requested, for fewer rows, or with a small LIMIT
 SELECT count(*), 999 * 250 FROM fasted_self_join('most', 'v', 2, 'id');
 SELECT count(*), 999 * 500 FROM fasted_self_join('most', 'v', 'Infinity', 'id');
 SELECT count(*) FROM fasted_self_join('most', 'v', 2, 'id', metric => 'cosine');
@@ -336,7 +336,7 @@ SELECT count(*) FROM fasted_self_join('most', 'v', 4, 'id') WHERE dist < 1.5;
 DROP VIEW fewer;
 DROP TABLE most;
 
--- errors are those of the function
+-- the errors are those of the function
 SELECT * FROM fasted_self_join(NULL, 'v', 1);
 SELECT * FROM fasted_self_join('points', 'v', NULL);
 SELECT count(*) FROM fasted_self_join('points', 'v', -1);

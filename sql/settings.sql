@@ -1,4 +1,4 @@
--- Arguments that are wrong, and settings.
+-- Invalid arguments, and settings.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -27,7 +27,7 @@ SELECT * FROM fasted_self_join_typed(NULL::int, 't', 'v', -1);
 SELECT * FROM fasted_self_join_typed(NULL::int, 't', 'v', NULL::float8);
 \echo :SQLSTATE
 
--- the wording is PostgreSQL's
+-- messages worded by PostgreSQL
 \set VERBOSITY sqlstate
 SET fasted.engine = 'gpu';
 SET fasted.threads = -1;
@@ -47,7 +47,7 @@ WHERE name LIKE 'fasted.%' ORDER BY name;
 SELECT name FROM pg_settings
 WHERE name LIKE 'fasted.%' AND 'NOT_IN_SAMPLE' = ANY (pg_settings_get_flags(name)) ORDER BY name;
 
--- literals and parameters without a type find their function
+-- untyped literals and parameters resolve to the function
 SELECT count(*) FROM fasted_self_join('t', 'v', '1');
 SELECT count(*) FROM fasted_self_join('t', 'v', '1', 'id');
 SELECT count(*) FROM fasted_self_join('t', 'v', 'Infinity', 'id');
@@ -66,7 +66,7 @@ EXECUTE six('t', 'v', '1', 'id', 'true', 'true');
 EXECUTE typed('t', 'v', '1', 'id', 'false', 'false');
 DEALLOCATE ALL;
 
--- the result is the same whatever the settings
+-- the result is the same with all settings
 CREATE TABLE result AS SELECT * FROM fasted_self_join('t', 'v', 2);
 SELECT count(*), sum((dist * dist)::int) FROM result;
 CREATE FUNCTION differences() RETURNS bigint LANGUAGE sql AS $$
@@ -96,7 +96,7 @@ SET work_mem = '64kB';
 SELECT differences();
 RESET work_mem;
 
--- more rows than the memory limit holds: panels
+-- more rows than memory_limit allows: panels
 CREATE TABLE big AS
 	SELECT i AS id, ARRAY(SELECT ((i * k) % 13)::real FROM generate_series(1, 200) AS k) AS v FROM generate_series(1, 3000) AS i;
 SELECT count(*), sum(id_a), sum(id_b), sum(dist) = 0 AS all_zero FROM fasted_self_join('big', 'v', 0, id_column => 'id');

@@ -1,15 +1,15 @@
--- What a worker of a cluster is asked for: one slice of the pairs, as messages.
+-- Requests to the workers of a Citus cluster: one slice of the pairs, returned as messages.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
 
--- Rows come in no order of their keys; whole numbers, so that distances tie; a null; zeros.
+-- Rows are in no order of their keys; whole numbers, so that distances tie; one null; zero vectors.
 CREATE TABLE sliced (id int PRIMARY KEY, v real[]);
 INSERT INTO sliced SELECT i * 7919 % 10007, CASE i % 100 WHEN 3 THEN NULL WHEN 4 THEN '{0,0,0,0,0}'
 	ELSE (SELECT array_agg((hashint4(i % 450 * 5 + k) & 7)::real) FROM generate_series(1, 5) k) END
 FROM generate_series(1, 1000) AS i;
 
--- Parts of external values are read without the rest.
+-- Parts of values that are stored out of line are read without the rest.
 CREATE TABLE messages (n int, slice int, slices int, output text, m bytea);
 ALTER TABLE messages ALTER m SET STORAGE external;
 INSERT INTO messages
@@ -18,16 +18,16 @@ SELECT row_number() OVER (), slice, slices, output,
 FROM unnest(ARRAY['pairs', 'count', 'counts', 'connections']) AS output,
 	generate_series(1, 3) AS slices, generate_series(0, slices - 1) AS slice;
 
--- A number as it lies in memory; the first bytes of a vector are its number of array dimensions.
+-- Reads a number from its binary form; the first bytes of a vector are its number of array dimensions.
 CREATE FUNCTION uint32(m bytea, at int) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
 	SELECT ('x' || regexp_replace(encode(substr(m, at + 1, 4), 'hex'), '(..)(..)(..)(..)',
 		CASE get_byte(fasted_citus.vector_bytes('{1}'::real[]), 0) WHEN 1 THEN '\4\3\2\1' ELSE '\1\2\3\4' END))::bit(32)::bigint $$;
 
--- all have read the same rows, and say so in the beginning and at the end
+-- all workers have read the same rows, and report that in the first and the last message
 SELECT count(*), count(DISTINCT substr(m, 2, 24)) FROM messages WHERE substr(m, 1, 1) IN ('R', 'D');
 SELECT DISTINCT uint32(m, 9) + uint32(m, 13) AS rows FROM messages WHERE substr(m, 1, 1) IN ('R', 'D');
 
--- pairs of rows by the order of their keys: of all slices together each pair is there once
+-- pairs of rows, numbered in key order: each pair is in exactly one slice
 CREATE TABLE keys AS SELECT id, row_number() OVER (ORDER BY id) - 1 AS row FROM sliced WHERE v IS NOT NULL;
 CREATE TABLE pairs AS
 SELECT slices, uint32(m, at) AS a, uint32(m, at + 4) AS b
@@ -42,7 +42,7 @@ FROM pairs p GROUP BY slices ORDER BY slices;
 SELECT count(*) > 1000 AS some FROM right_pairs;
 ANALYZE pairs, right_pairs, keys;
 
--- counts of rows add up
+-- numbers of neighbors add up over the slices
 CREATE TABLE counts AS
 SELECT slices, (at - 1) / 4 AS row, sum(uint32(m, at)) AS count
 FROM messages, generate_series(1, length(m) - 4, 4) AS at
@@ -51,7 +51,7 @@ SELECT slices, count(*), sum(abs(count - neighbors)) AS wrong
 FROM counts JOIN keys USING (row) JOIN fasted_neighbors('sliced', 'v', 3) USING (id)
 GROUP BY slices ORDER BY slices;
 
--- connections are fewer, and connect the same
+-- connections are fewer than pairs, and give the same components
 CREATE TABLE connections AS
 SELECT slices, uint32(m, at)::int AS a, uint32(m, at + 4)::int AS b
 FROM messages, generate_series(1, length(m) - 1, 16) AS at
@@ -60,14 +60,14 @@ ANALYZE connections;
 SELECT slices, count(*) < slices * (SELECT count(*) FROM keys) AS few,
 	count(*) FILTER (WHERE NOT EXISTS (SELECT FROM right_pairs r WHERE r.a = c.a AND r.b = c.b)) AS invented
 FROM connections c GROUP BY slices ORDER BY slices;
--- of one slice a forest: as many as there are rows but for one of each cluster
+-- those of one slice form a forest: the number of rows minus the number of components
 SELECT (SELECT count(*) FROM connections WHERE slices = 1) =
 	(SELECT count(*) - count(DISTINCT cluster) FROM fasted_cluster('sliced', 'v', 3)) AS is_a_forest;
 
--- nothing but a report and another one
+-- only the first and the last message, which are reports
 SELECT output, array_agg(encode(substr(m, 1, 1), 'escape') ORDER BY n) FROM messages WHERE output = 'count' AND slices = 1 GROUP BY output;
 
--- slices of one kernel, which has put rows in an order: again each pair is there once, and all say which order
+-- identical kernels reorder rows: each pair is in exactly one slice, and all report the same order
 SET fasted.prune = force;
 INSERT INTO messages
 SELECT 0, slice, slices, 'pruned',
@@ -90,7 +90,7 @@ FROM pruned_pairs p GROUP BY slices ORDER BY slices;
 SELECT output, count(DISTINCT cut) FROM messages, substring(encode(m, 'escape') FROM ', order [0-9a-f]{16}') AS cut
 WHERE output IN ('pruned', 'portable') AND substr(m, 1, 1) = 'D' GROUP BY output ORDER BY output;
 
--- the nearest rows of shares: each row of a is in one of them, with all of its neighbours in order
+-- nearest neighbors of shares of the rows: each row of a is in one share, with all neighbors in order
 CREATE TABLE others (id int PRIMARY KEY, v real[]);
 INSERT INTO others SELECT i * 31 % 1009, (SELECT array_agg((hashint4(i * 5 + k) & 7)::real) FROM generate_series(1, 5) k)
 FROM generate_series(1, 700) AS i;
@@ -117,7 +117,7 @@ SELECT b, slices, count(*) = (SELECT count(*) FROM right_near r WHERE r.b = n.b)
 	count(*) FILTER (WHERE a_row / 64 % slices <> slice) AS elsewhere
 FROM near n GROUP BY b, slices ORDER BY b, slices;
 
--- hashes tell what is joined: real or double precision, with zeros and what is no vector apart
+-- hashes of the rows distinguish real and double precision, zeros and invalid vectors
 SELECT fasted_citus.vector_hash('{1,2}'::real[]) <> fasted_citus.vector_hash('{1,2}'::float8[]) AS f8,
 	fasted_citus.vector_hash('{0.1,2}'::real[]) = fasted_citus.vector_hash('{0.1,2}'::numeric[]) AS n,
 	fasted_citus.vector_hash('{1,2}'::real[]) <> fasted_citus.vector_hash('{2,1}'::real[]) AS o,
@@ -127,7 +127,7 @@ SELECT fasted_citus.vector_hash('{1,2}'::real[]) <> fasted_citus.vector_hash('{1
 	fasted_citus.vector_hash(NULL::real[]) AS nothing;
 SELECT count(DISTINCT fasted_citus.vector_hash(ARRAY[i, i / 7]::real[])) FROM generate_series(1, 100000) i;
 
--- vectors travel as they lie in memory: doubles too, rows of any length, what is no vector
+-- vectors are sent in binary form: doubles, too, rows of any length, and invalid vectors
 SELECT length(fasted_citus.vector_bytes('{1,2}'::real[])) AS f4, length(fasted_citus.vector_bytes('{1,2}'::float8[])) AS f8,
 	fasted_citus.vector_bytes(NULL::real[]) AS nothing;
 CREATE TABLE doubles (id int PRIMARY KEY, odd text, v float8[]);
@@ -141,7 +141,7 @@ UPDATE doubles SET v = '{1,Infinity,3}' WHERE id = 1000;
 SELECT fasted_citus.join_slice('doubles', 'v', 1, 'id', 'bigint', 'l2', false, 'pairs', 0, 1);
 DROP TABLE doubles;
 
--- a row that changes changes what is reported, whatever it is
+-- a change of any row changes the report
 CREATE FUNCTION print() RETURNS bytea LANGUAGE sql AS $$ SELECT substr(m, 2, 20) FROM (SELECT
 	fasted_citus.join_slice('sliced', 'v', 0, 'id', 'bigint', 'l2', false, 'count', 0, 1) AS m LIMIT 1) s $$;
 CREATE TEMP TABLE before AS SELECT print();
@@ -163,7 +163,7 @@ CLUSTER sliced USING sliced_pkey;
 SELECT print() = (TABLE before) AS same;
 ROLLBACK;
 
--- what it is not to be asked
+-- rejected requests
 SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', 2, 2);
 SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', 0, 0);
 SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'nearest', 0, 1);

@@ -1,4 +1,4 @@
--- What is read: the relation, columns, casts and functions that were resolved, and nobody else's code.
+-- What is read: the relation, columns, casts and functions as resolved; no other user's code is run.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 DROP ROLE IF EXISTS regress_fasted_stranger;
@@ -8,7 +8,7 @@ GRANT CREATE, USAGE ON SCHEMA shared_with_strangers TO regress_fasted_stranger;
 SELECT current_user AS me \gset
 RESET client_min_messages;
 
--- keys are converted only where nothing is lost; without a length none is cut
+-- keys are converted only without loss; if the type has no length, no key is truncated
 CREATE TABLE fruit (id int PRIMARY KEY, c char(6), b bit(8), vb varbit, name text, n name, big bigint, num numeric, r real,
 	at timestamp, day date, v real[]);
 INSERT INTO fruit VALUES
@@ -25,7 +25,7 @@ SELECT id_a, id_b FROM fasted_self_join_typed(NULL::numeric, 'fruit', 'v', 0, 'i
 SELECT id_a, id_b FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'id');
 SELECT id_a, id_b FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'r');
 SELECT id_a, id_b FROM fasted_self_join_typed(NULL::timestamp, 'fruit', 'v', 0, 'day');
--- what rounds, cuts or depends on a time zone is an error
+-- conversions that round, truncate or depend on a time zone are errors
 SELECT * FROM fasted_self_join_typed(NULL::name, 'fruit', 'v', 0, 'name');
 SELECT * FROM fasted_self_join_typed(NULL::real, 'fruit', 'v', 0, 'big');
 SELECT * FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'big');
@@ -34,7 +34,7 @@ SELECT * FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'n
 SELECT * FROM fasted_self_join_typed(NULL::timestamptz, 'fruit', 'v', 0, 'at');
 \echo :SQLSTATE
 
--- the address of a row as its key
+-- ctid as the key
 CREATE TABLE keyless AS SELECT v FROM fruit;
 SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::tid, 'keyless', 'v', 0, 'ctid');
 \set VERBOSITY terse
@@ -42,7 +42,7 @@ SELECT * FROM fasted_self_join_typed(NULL::oid, 'keyless', 'v', 0, 'tableoid');
 \set VERBOSITY default
 CREATE VIEW keyless_view AS SELECT v FROM keyless;
 SELECT * FROM fasted_self_join_typed(NULL::tid, 'keyless_view', 'v', 0, 'ctid');
--- keys of several columns, in a view: numbered, or a composite of them
+-- keys of several columns, in a view: as a row number or as a composite
 CREATE TYPE place AS (shelf text, slot int);
 CREATE TABLE stock (shelf text, slot int, v real[], PRIMARY KEY (shelf, slot));
 INSERT INTO stock VALUES ('b', 1, '{1}'), ('a', 10, '{1}'), ('a', 9, '{2}');
@@ -51,7 +51,7 @@ CREATE VIEW placed_stock AS SELECT ROW(shelf, slot)::place AS id, v FROM stock;
 SELECT * FROM fasted_self_join('numbered_stock', 'v', 0, 'id');
 SELECT * FROM fasted_self_join_typed(NULL::place, 'placed_stock', 'v', 0, 'id');
 
--- numeric[] is rounded once, to real: by way of double precision these were equal
+-- numeric[] is rounded once, to real: rounded first to double precision, these values would be equal
 CREATE TABLE precise (id int PRIMARY KEY, v numeric[]);
 INSERT INTO precise VALUES (1, '{1.00000005960464477539062500001, 0}'), (2, '{1, 0}');
 SELECT *, dist = 1.00000005960464477539062500001::numeric::real - 1::real AS as_cast FROM fasted_self_join('precise', 'v', 1);
@@ -65,7 +65,7 @@ SELECT * FROM fasted_self_join('precise', 'v', 0);
 UPDATE precise SET v = '{1, 1e-60}' WHERE id = 2;
 SELECT count(*) FROM fasted_self_join('precise', 'v', 1);
 
--- A cast belongs to whoever made its type, and reading a table must not run their code.
+-- A cast belongs to the owner of its type, and reading a table must not run that owner's code.
 SET ROLE regress_fasted_stranger;
 SET search_path = shared_with_strangers, public;
 CREATE TYPE trap AS (x real, y real);
@@ -87,20 +87,20 @@ GRANT SELECT ON baits TO PUBLIC;
 -- the owner of the function may run it
 SELECT * FROM fasted_self_join('baits', 'v', 0);
 RESET ROLE;
--- nobody else does
+-- other users may not
 SELECT * FROM fasted_self_join('baits', 'v', 0);
 \echo :SQLSTATE
 SELECT * FROM fasted_epsilon('baits', 'v', 1);
 SELECT fasted_dbscan(v, 0, 1) OVER () FROM baits;
 SELECT * FROM fasted_self_join('baits', 'w', 0, 'key');
--- a function that a superuser has taken over is no stranger's
+-- a function that is owned by a superuser now is trusted
 SELECT 'ALTER FUNCTION spring(trap) OWNER TO ' || quote_ident(:'me') AS take \gset
 SET client_min_messages = error;
 :take;
 SELECT * FROM fasted_self_join('baits', 'v', 0);
 RESET client_min_messages;
 
--- Reading by parallel workers calls no function by name.
+-- Parallel workers that read a table call no function by name.
 GRANT CREATE ON SCHEMA public TO regress_fasted_stranger;
 SET ROLE regress_fasted_stranger;
 CREATE FUNCTION public.fasted_internal_put(bigint, real[]) RETURNS boolean LANGUAGE plpgsql PARALLEL SAFE AS $$
@@ -113,14 +113,14 @@ ALTER TABLE secrets SET (parallel_workers = 2);
 ANALYZE secrets;
 SET min_parallel_table_scan_size = 0;
 SELECT count(*) FROM fasted_self_join('secrets', 'v', 0, 'id');
--- users are shown only what is for them
+-- users see only functions that are meant for them
 SELECT proname FROM pg_proc WHERE proname LIKE 'fasted%' AND pg_function_is_visible(oid) AND proowner <> 'regress_fasted_stranger'::regrole ORDER BY 1;
 SELECT has_schema_privilege('public', 'fasted_internal', 'USAGE') AS usage;
--- other servers are asked for what the planner makes of a call, so no body names that schema
+-- other servers receive the call as the planner transforms it, so no function body names that schema
 SELECT oid::regprocedure FROM pg_proc WHERE pg_get_function_sqlbody(oid) LIKE '%fasted_internal%';
 
 
--- A view over the join reads the table as its caller; a function of the owner's shows pairs alone.
+-- A view over the join reads the table as its caller; a SECURITY DEFINER function reveals pairs only.
 SET search_path = public;
 CREATE VIEW near_secrets AS SELECT * FROM fasted_self_join('shared_with_strangers.secrets', 'v', 0, 'id');
 CREATE FUNCTION secret_pairs() RETURNS TABLE (id_a bigint, id_b bigint, dist double precision)

@@ -1,4 +1,4 @@
--- The vectors: which types, which values, what is wrong with them.
+-- Vectors: their types, their values, and errors.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -17,7 +17,7 @@ SELECT * FROM fasted_self_join('t', 'n', 2);
 SELECT * FROM fasted_self_join('t', 'dom', 2);
 SELECT * FROM fasted_self_join('t', 'lower_bound', 2);
 
--- double precision is compared as it is stored, and rounded by a cast
+-- double precision is compared without rounding; a cast rounds it
 CREATE TABLE rounded (id int PRIMARY KEY, v double precision[]);
 INSERT INTO rounded VALUES (1, '{1,0}'), (2, '{1.00000001,1e-300}'), (3, '{1.0000001192092896,0}');
 SELECT * FROM fasted_self_join('rounded', 'v', 1) ORDER BY 1, 2;
@@ -25,13 +25,13 @@ CREATE VIEW as_real AS SELECT id, ARRAY[v[1], 0]::real[] AS v FROM rounded;
 SELECT * FROM fasted_self_join('as_real', 'v', 1, 'id') ORDER BY 1, 2;
 DROP VIEW as_real;
 
--- minus zero is zero, and denormals count
+-- minus zero equals zero, and denormal numbers are not flushed to zero
 CREATE TABLE zeros (id int PRIMARY KEY, v real[]);
 INSERT INTO zeros VALUES (1, '{0,0}'), (2, '{-0,0}'), (3, '{1e-45,0}');
 SELECT * FROM fasted_self_join('zeros', 'v', 0);
 SELECT * FROM fasted_self_join('zeros', 'v', 1e-40) ORDER BY 1, 2;
 
--- errors: each names the row
+-- errors name the row
 SELECT * FROM fasted_self_join('t', 'txt', 2);
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('t', 'one', 2);

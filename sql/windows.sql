@@ -1,13 +1,13 @@
--- Window functions: clusters, rows to keep and numbers of neighbors of any query.
+-- Window functions: clusters, representatives and numbers of neighbors of any query.
 \set VERBOSITY terse
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
 
--- Partitions of 1, 3 (without a vector), 40, 91, 92, 200 and 17 rows, and many of 1 to 5 rows.
--- Coordinates are whole numbers: there are duplicates, and many distances are equal to eps.
+-- Partitions of 1, 3 (without vectors), 40, 91, 92, 200 and 17 rows, and many of 1 to 5 rows.
+-- Coordinates are whole numbers, so there are duplicates, and many distances equal eps.
 -- Each row of items has its partition, an id in another order than that of insertion, and a
--- priority that is null or equal here and there.
+-- priority, some of which are null or equal.
 CREATE TABLE items (g int, id int PRIMARY KEY, v real[], p int);
 INSERT INTO items
 SELECT g, (n * 7919) % 10007, CASE WHEN g <> 2 AND n % 11 <> 0 THEN ARRAY[x, hashint4(n * 3) & spread, hashint4(n * 3 + 1) & 1] END,
@@ -16,7 +16,7 @@ FROM (SELECT g, row_number() OVER (ORDER BY g, i)::int AS n, size > 100 AS large
 	FROM (VALUES (1, 1), (2, 3), (3, 40), (4, 91), (5, 92), (6, 200), (7, 17)) AS sizes (g, size), generate_series(1, size) AS i
 	UNION ALL SELECT g, 1000 + row_number() OVER (ORDER BY g, i)::int, false FROM generate_series(8, 30) AS g, generate_series(1, 1 + g % 5) AS i) AS rows,
 	LATERAL (SELECT CASE WHEN large THEN 31 ELSE 15 END AS spread) AS s, LATERAL (SELECT hashint4(n * 3 + 2) & spread AS x) AS x;
--- the same with zero vectors, and lengths that do not matter
+-- the same with zero vectors, and with lengths that do not matter for cosine distance
 CREATE TABLE angles AS
 SELECT g, id, CASE WHEN id % 9 = 0 AND v IS NOT NULL THEN '{0,0,0}'::real[] ELSE (SELECT array_agg((x - 7) * (1 + id % 3) ORDER BY i) FROM unnest(v) WITH ORDINALITY AS u (x, i)) END AS v, p
 FROM items;
@@ -33,7 +33,7 @@ CREATE INDEX ON items_near (a);
 CREATE INDEX ON angles_near (a);
 ANALYZE items_near, angles_near;
 
--- The right answers by the definitions.  Rows are in the order of their ids, or of a priority.
+-- The expected results, by the definitions.  Rows are in the order of their ids, or of a priority.
 CREATE FUNCTION right_clusters(points regclass, eps float8, min_points int)
 RETURNS TABLE (id int, cluster int) LANGUAGE plpgsql SET max_parallel_workers_per_gather = 0 AS $$
 BEGIN
@@ -88,19 +88,19 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Are there rows, and in how many do two queries differ?
+-- Returns whether there are rows, and in how many rows two queries differ.
 CREATE FUNCTION compare(one text, other text, OUT rows boolean, OUT differences bigint) LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE format('WITH x AS MATERIALIZED (%s), y AS MATERIALIZED (%s) SELECT (SELECT count(*) FROM x) > 0 AND (SELECT count(*) FROM y) > 0,
 		(SELECT count(*) FROM (TABLE x EXCEPT ALL TABLE y) d) + (SELECT count(*) FROM (TABLE y EXCEPT ALL TABLE x) d)', one, other)
 		INTO rows, differences;
 END $$;
--- A query with window functions, of one of the tables.
+-- A query with window functions over one of the tables.
 CREATE FUNCTION windows(points text, calls text, ranks text DEFAULT 'id', parts text DEFAULT 'PARTITION BY g') RETURNS text LANGUAGE sql AS $$
 	SELECT format('SELECT id, %s FROM %s WINDOW w AS (%s ORDER BY %s)', calls, points, parts, ranks)
 $$;
 
--- by the definitions
+-- compared with the definitions
 SELECT points, metric, eps, min_points, c.* FROM (VALUES ('items', 'l2', 0::float8), ('items', 'l2', 1), ('items', 'l2', 1.5), ('items', 'l2', 2),
 	('angles', 'cosine', 0), ('angles', 'cosine', 0.001), ('angles', 'cosine', 0.004)) AS t (points, metric, eps),
 	unnest('{1,2,3,5}'::int[]) AS min_points,
@@ -115,7 +115,7 @@ SELECT points, metric, eps, c.*, k.*, n.* FROM (VALUES ('items', 'l2', 0::float8
 	compare(windows(points, format('fasted_neighbor_count(v, %L, %L) OVER w', eps, metric)),
 		format('SELECT * FROM right_counts(%L, %L)', points, eps)) AS n (counts, differ);
 
--- As the functions in FROM do.  With partition_by the numbers of clusters run on over all partitions.
+-- Compared with the functions in FROM.  With partition_by, clusters are numbered over all partitions.
 SELECT points, metric, eps, n.*, c.*, k.*, d.* FROM (VALUES ('items', 'l2', 1::float8), ('items', 'l2', 4), ('angles', 'cosine', 0.01), ('angles', 'cosine', 0.5)) AS t (points, metric, eps),
 	compare(windows(points || ' WHERE v IS NOT NULL', format('fasted_neighbor_count(v, %s, %L) OVER w', eps, metric)),
 		format('SELECT id, neighbors FROM fasted_neighbors(%L, ''v'', %s, metric => %L, partition_by => ''g'')', points, eps, metric)) AS n (counts, differ),
@@ -131,15 +131,15 @@ SELECT n.*, c.*, k.* FROM
 	compare(windows('items WHERE v IS NOT NULL', 'fasted_neighbor_count(v, 1) OVER w', parts => ''), 'SELECT id, neighbors FROM fasted_neighbors(''items'', ''v'', 1)') AS n (counts, differ),
 	compare(windows('items WHERE v IS NOT NULL', 'fasted_dbscan(v, 1, 4) OVER w', parts => ''), 'SELECT id, cluster FROM fasted_cluster(''items'', ''v'', 1, 4)') AS c (clusters, differ),
 	compare(windows('items WHERE v IS NOT NULL', 'fasted_keep(id, v, 3) OVER w', parts => ''), 'SELECT id, kept FROM fasted_keep_one(''items'', ''v'', 3)') AS k (kept, differ);
--- without ORDER BY: clusters are the same but for their numbers
+-- without ORDER BY: clusters are the same except for their numbers
 SELECT count(*) > 0 AS rows, count(DISTINCT a) = count(DISTINCT (a, b)) AND count(DISTINCT b) = count(DISTINCT (a, b)) AS same
 FROM (SELECT fasted_components(v, 1) OVER (PARTITION BY g) AS a, fasted_components(v, 1) OVER (PARTITION BY g ORDER BY id) AS b FROM items WHERE g = 6 AND v IS NOT NULL) AS s;
--- 91 rows need no engine, and more of them do: the same clusters
+-- 91 rows need no engine, more rows do: the same clusters
 SELECT count(*) > 0 AS rows, count(*) FILTER (WHERE a <> b - 1) AS differences
 FROM (SELECT id, fasted_dbscan(v, 2, 1) OVER (ORDER BY id) AS a FROM items WHERE g = 4 AND v IS NOT NULL) AS a
 JOIN (SELECT id, fasted_dbscan(v, 2, 1) OVER (ORDER BY id) AS b FROM (SELECT id, v FROM items WHERE g = 4 UNION ALL SELECT -i, '{1000,1000,1000}' FROM generate_series(1, 20) AS i) AS s) AS b USING (id);
 
--- types of vectors; double precision is compared as it is
+-- types of vectors; double precision is compared without rounding
 CREATE DOMAIN embedding AS real[] CHECK (cardinality(VALUE) = 3);
 CREATE DOMAIN amounts AS numeric[];
 CREATE DOMAIN integers AS int[];
@@ -150,7 +150,7 @@ SELECT n, count(*), sum(d) AS double, sum(r) AS real FROM (
 	SELECT n, fasted_neighbor_count(v, 1.5e-12) OVER (PARTITION BY n) AS d, fasted_neighbor_count(v::real[], 1.5e-12) OVER (PARTITION BY n) AS r
 	FROM unnest('{10,200}'::int[]) AS n, LATERAL (SELECT ARRAY[1 + i * 1e-12, 2]::float8[] AS v FROM generate_series(1, n) AS i) AS v) AS s GROUP BY n ORDER BY n;
 
--- a type of one's own with a cast to real[], which makes no vector of some values
+-- a user-defined type with a cast to real[], whose result is an invalid vector for some values
 CREATE TYPE place AS (x real, y real);
 CREATE FUNCTION place_to_reals(place) RETURNS real[] LANGUAGE sql IMMUTABLE AS $$ SELECT CASE WHEN $1.x < 90 THEN ARRAY[$1.x, $1.y] END $$;
 CREATE CAST (place AS real[]) WITH FUNCTION place_to_reals(place);
@@ -160,7 +160,7 @@ DROP CAST (place AS real[]);
 DROP FUNCTION place_to_reals;
 DROP TYPE place;
 
--- extreme magnitudes, at eps itself
+-- extreme magnitudes, with distances equal to eps
 CREATE TABLE far AS SELECT i AS id, i % 2 AS g, CASE WHEN i % 4 < 2 THEN ARRAY[1e37 * (i / 4 % 7), -1e37] ELSE ARRAY[1e-40 * (i / 4 % 7), 3e-45] END::real[] AS v FROM generate_series(1, 240) AS i;
 INSERT INTO far SELECT id + 1000, 2 + id % 20, v FROM far;
 SELECT eps, c.*, sum > 0 AS counted FROM unnest('{0,1e-45,1e-40,2e-40,1,1e37,1.5e37,9e37,Infinity}'::float8[]) AS eps,
@@ -169,12 +169,12 @@ SELECT eps, c.*, sum > 0 AS counted FROM unnest('{0,1e-45,1e-40,2e-40,1,1e37,1.5
 SELECT (SELECT dist FROM fasted_self_join('far', 'v', 1e38, 'id') WHERE dist > 1e37 ORDER BY dist LIMIT 1) AS eps \gset
 SELECT c.* FROM compare(format('SELECT id, fasted_components(v, %L) OVER (ORDER BY id) FROM far', :'eps'), format('SELECT id, cluster FROM fasted_cluster(''far'', ''v'', %L, 1, ''id'')', :'eps')) AS c;
 
--- long vectors: fewer rows need an engine
+-- long vectors: an engine is used for fewer rows
 SELECT n, count(DISTINCT c) AS clusters, sum(k) AS neighbors FROM (
 	SELECT n, fasted_components(v, 10) OVER w AS c, fasted_neighbor_count(v, 10) OVER w AS k
 	FROM unnest('{20,80}'::int[]) AS n, LATERAL (SELECT i, array_fill((i / 4)::real, ARRAY[4000]) AS v FROM generate_series(1, n) AS i) AS v WINDOW w AS (PARTITION BY n ORDER BY i)) AS s GROUP BY n ORDER BY n;
 
--- ids of any type, also null ones
+-- ids of any type, also null
 CREATE TYPE name_and_number AS (name text, number int);
 CREATE DOMAIN label AS text;
 CREATE TABLE ids AS SELECT id, g, v, p, md5(id::text)::uuid AS u, repeat(md5(id::text), 1 + id % 300) AS long, id / 7.0 AS n, ROW('row ' || id, id)::name_and_number AS c,
@@ -188,17 +188,17 @@ SELECT column_name, c.* FROM unnest('{u,long,n,c,l,null_id,a,t}'::text[]) WITH O
 SELECT pg_typeof(fasted_keep(u, v, 2) OVER w) AS u, pg_typeof(fasted_keep(c, v, 2) OVER w) AS c, pg_typeof(fasted_keep(l, v, 2) OVER w) AS l, pg_typeof(fasted_keep(NULL::int, v, 2) OVER w) AS null,
 	pg_typeof(fasted_dbscan(v, 2, 1) OVER w) AS dbscan, pg_typeof(fasted_components(v, 2) OVER w) AS components, pg_typeof(fasted_neighbor_count(v, 2) OVER w) AS neighbors
 FROM ids WHERE g = 1 WINDOW w AS ();
--- a long id alone in its query: what is kept of one partition goes with it
+-- a query returns only a long id: memory for one partition is released with it
 SELECT count(*) > 0 AS rows, count(*) FILTER (WHERE k IS DISTINCT FROM (SELECT long FROM ids WHERE id = j)) AS differences
 FROM (SELECT id, fasted_keep(long, v, 2) OVER (PARTITION BY g ORDER BY id) AS k FROM ids) AS k JOIN (SELECT id, fasted_keep(id, v, 2) OVER (PARTITION BY g ORDER BY id) AS j FROM ids) AS j USING (id);
 
--- eps, min_points and metric of each partition are those of its first row
+-- the first row of each partition determines its eps, min_points and metric
 SELECT c.* FROM compare('SELECT id, fasted_dbscan(v, g % 3, 1 + g % 4, CASE WHEN g % 2 = 0 THEN ''l2'' ELSE ''cosine'' END) OVER (PARTITION BY g ORDER BY id) FROM items',
 	'SELECT s.* FROM (SELECT DISTINCT g FROM items) AS p, LATERAL (SELECT id, fasted_dbscan(v, p.g % 3, 1 + p.g % 4, CASE WHEN p.g % 2 = 0 THEN ''l2'' ELSE ''cosine'' END) OVER (ORDER BY id) FROM items WHERE g = p.g) AS s') AS c;
 SELECT id, fasted_components(ARRAY[id]::real[], eps) OVER (ORDER BY id) AS components, fasted_keep(id, ARRAY[id]::real[], eps) OVER (ORDER BY id DESC) AS kept
 FROM (VALUES (1, 1), (2, NULL), (4, -1), (5, 3)) AS s (id, eps) ORDER BY id;
 
--- rows of a query: on a line 0 1 2 3, alone 10, without a vector
+-- rows of a query: on a line 0 1 2 3, an isolated 10, and a row without a vector
 CREATE VIEW letters AS SELECT id, v, row_number() OVER (ORDER BY id) AS n FROM (VALUES ('a', '{0}'::real[]), ('b', '{1}'), ('c', '{2}'), ('d', NULL), ('e', '{10}'), ('f', '{3}')) AS s (id, v);
 SELECT id, fasted_dbscan(v, 1, 3) OVER w AS dbscan, fasted_components(v, 1) OVER w AS components, fasted_keep(id, v, 1) OVER w AS kept, fasted_neighbor_count(v, 1) OVER w AS neighbors
 FROM letters WINDOW w AS (ORDER BY id) ORDER BY id;
@@ -208,22 +208,22 @@ SELECT id, fasted_dbscan(vector => v, min_points => 2, eps => 1, metric => 'cosi
 SELECT fasted_dbscan(v, 1, 3) OVER () FROM letters WHERE false;
 SELECT id, fasted_dbscan(v, 1, 1) OVER () AS dbscan, fasted_components(v, 1) OVER () AS components, fasted_keep(id, v, 1) OVER () AS kept, fasted_neighbor_count(v, 1) OVER () AS neighbors FROM letters WHERE v IS NULL;
 SELECT id, fasted_dbscan(v, 1, 1) OVER () AS one, fasted_dbscan(v, 1, 2) OVER () AS two, fasted_keep(id, v, 1) OVER () AS kept, fasted_neighbor_count(v, 1) OVER () AS neighbors FROM letters WHERE n = 5;
--- partitions whose key is null are partitions
+-- rows with a null key form a partition
 SELECT g, array_agg(c ORDER BY id) FROM (SELECT id, nullif(n % 2, 1) AS g, fasted_components(v, 2) OVER (PARTITION BY nullif(n % 2, 1) ORDER BY id) AS c FROM letters) AS s GROUP BY g ORDER BY g;
 -- several windows
 SELECT id, fasted_components(v, 1) OVER w AS components, fasted_keep(id, v, 1) OVER (w ORDER BY id DESC) AS down, fasted_keep(id, v, 1) OVER (w ORDER BY id) AS up,
 	fasted_neighbor_count(v, 2) OVER (PARTITION BY id < 'c') AS half, row_number() OVER w AS row, count(*) OVER (PARTITION BY v IS NULL) AS vectors
 FROM letters WINDOW w AS () ORDER BY id;
--- of a default frame that is written
+-- an explicit default frame
 SELECT id, fasted_components(v, 1) OVER (ORDER BY id RANGE UNBOUNDED PRECEDING) AS a, fasted_components(v, 1) OVER (ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS b,
 	fasted_components(v, 1) OVER (ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE NO OTHERS) AS c, row_number() OVER (ORDER BY id) AS d, rank() OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) AS e
 FROM letters ORDER BY id;
--- fasted.refine does not matter: the result is exact
+-- fasted.refine has no effect: the result is exact
 SET fasted.refine = off;
 SELECT id, fasted_components(v, 0, 'cosine') OVER (ORDER BY id) FROM letters ORDER BY id;
 RESET fasted.refine;
 
--- where they can stand
+-- places in a query where they can be called
 CREATE VIEW clustered AS SELECT g, id, fasted_dbscan(v, 1, 2) OVER (PARTITION BY g ORDER BY id) AS cluster FROM items;
 SELECT c.* FROM compare('SELECT id, cluster FROM clustered', windows('items', 'fasted_dbscan(v, 1, 2) OVER w')) AS c;
 CREATE VIEW only_6 AS SELECT id, v FROM items WHERE g = 6;
@@ -245,11 +245,11 @@ SELECT DISTINCT fasted_components(v, 1) OVER (ORDER BY id) AS c FROM letters ORD
 SELECT id FROM letters ORDER BY fasted_neighbor_count(v, 1) OVER (ORDER BY id) DESC NULLS LAST, id;
 SELECT count(*), sum(c) FROM (SELECT fasted_components(v, 1) OVER (ORDER BY id) AS c FROM letters) AS s;
 SELECT g, max(c) + 1 AS clusters FROM (SELECT i % 2 AS g, fasted_components(array_agg(i * j ORDER BY j), 5) OVER (PARTITION BY i % 2 ORDER BY i) AS c FROM generate_series(1, 12) AS i, generate_series(1, 3) AS j GROUP BY i) AS s GROUP BY g ORDER BY g;
--- a subquery that is run again: with another eps, and with other rows
+-- a subquery that runs again: with another eps, and with other rows
 SELECT eps, clusters FROM (VALUES (0), (1), (2), (4), (1)) AS t (eps), LATERAL (SELECT count(DISTINCT c) AS clusters FROM (SELECT fasted_components(v, eps) OVER (PARTITION BY g ORDER BY id) AS c, v FROM items WHERE g IN (5, 6)) AS s) AS s;
 SELECT p.g, s.* FROM generate_series(1, 7) AS p (g), LATERAL compare(format('SELECT id, c FROM (SELECT id, fasted_components(v, 1) OVER (ORDER BY id) AS c FROM items WHERE g = %s) AS s', p.g), format('SELECT id, fasted_components FROM (%s) AS s WHERE g = %s', windows('items', 'fasted_components(v, 1) OVER w, g'), p.g)) AS s;
 SELECT p.g, (SELECT sum(n) FROM (SELECT fasted_neighbor_count(v, 1) OVER () AS n FROM items WHERE items.g = p.g) AS s) = (SELECT count(*) FROM items_near WHERE items_near.g = p.g AND dist <= 1) AS same FROM (SELECT DISTINCT g FROM items WHERE g BETWEEN 3 AND 7) AS p ORDER BY 1;
--- a cursor that goes both ways
+-- a cursor that scrolls in both directions
 BEGIN;
 DECLARE both_ways SCROLL CURSOR WITH HOLD FOR SELECT g, id, fasted_keep('row ' || id, v, 2) OVER (PARTITION BY g ORDER BY id) AS kept FROM items WHERE g BETWEEN 2 AND 7 ORDER BY g, id;
 FETCH ABSOLUTE 30 FROM both_ways;
@@ -262,7 +262,7 @@ FETCH PRIOR FROM both_ways;
 COMMIT;
 FETCH ABSOLUTE 30 FROM both_ways;
 CLOSE both_ways;
--- over a join, also one on a distance
+-- over a join, also a join on a distance
 SELECT c.* FROM compare('SELECT id, fasted_components(v, 1) OVER (PARTITION BY g ORDER BY id) FROM items JOIN result USING (g, id)', windows('items', 'fasted_components(v, 1) OVER w')) AS c;
 SELECT c.* FROM compare('SELECT DISTINCT a.id, fasted_components(a.v, 1) OVER (ORDER BY a.id) AS c FROM only_6 a JOIN only_6 b ON a.id <> b.id AND fasted_within(a.v, b.v, 1)',
 	'SELECT id, fasted_components(v, 1) OVER (ORDER BY id) FROM (SELECT id, v, fasted_neighbor_count(v, 1) OVER () AS n FROM only_6) AS s WHERE n > 0') AS c;
@@ -299,7 +299,7 @@ EXECUTE clusters (1, 2, 'l2');
 RESET plan_cache_mode;
 DEALLOCATE clusters;
 
--- The executor leaves a partition when a condition on row_number() says so: what is before is right.
+-- The executor stops a partition early for a condition on row_number(): earlier rows are correct.
 CREATE FUNCTION top_rows(condition text, parts text DEFAULT 'PARTITION BY g', other text DEFAULT 'id') RETURNS text LANGUAGE sql AS $$
 	SELECT format('SELECT * FROM (SELECT g, id, row_number() OVER w AS n, fasted_dbscan(v, 1.5, 2) OVER w AS c, fasted_keep(''row '' || id, v, 2) OVER w AS k, fasted_neighbor_count(v, 2) OVER o AS o, fasted_keep(id::numeric, v, 2) OVER o AS l
 		FROM items WINDOW w AS (%1$s ORDER BY p, id), o AS (%1$s ORDER BY %3$s)) AS s WHERE %2$s', parts, condition, other)
@@ -310,7 +310,7 @@ SELECT count(*) FROM (SELECT row_number() OVER w AS n, fasted_keep('row ' || id,
 SELECT g, n, c FROM (SELECT g, rank() OVER w AS n, fasted_components(v, 1) OVER w AS c FROM items WINDOW w AS (PARTITION BY g ORDER BY id)) AS s WHERE n = 1 AND g < 8 ORDER BY g;
 DROP FUNCTION top_rows;
 
--- rights and row security: as of the query
+-- privileges and row security: those of the query
 CREATE ROLE fasted_windows_reader;
 CREATE TABLE owned (id int, owner name, v real[], secret real[]);
 INSERT INTO owned SELECT i, CASE WHEN i % 3 = 0 THEN 'nobody' ELSE 'fasted_windows_reader' END, ARRAY[i], ARRAY[i] FROM generate_series(1, 9) AS i;
@@ -323,7 +323,7 @@ SELECT id, fasted_components(v, 1) OVER (ORDER BY id) AS components, fasted_keep
 SELECT fasted_components(secret, 1) OVER () FROM owned;
 RESET ROLE;
 
--- errors: frames, with all that is said
+-- errors: frames, with complete messages
 \set VERBOSITY default
 SELECT fasted_dbscan(v, 1, 2) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) FROM letters;
 \set VERBOSITY terse
@@ -358,7 +358,7 @@ SELECT fasted_dbscan(v, 1, 0) OVER () FROM letters;
 SELECT fasted_dbscan(v, 1, -1) OVER () FROM letters;
 SELECT fasted_components(v, 1, 'euclidean') OVER () FROM letters;
 \echo :SQLSTATE
--- where the first row of a later partition has them
+-- invalid arguments in the first row of a later partition
 SELECT fasted_components(v, CASE WHEN g < 6 THEN 1 ELSE -1 END) OVER (PARTITION BY g) FROM items;
 -- no vectors
 \set VERBOSITY default
@@ -372,7 +372,7 @@ SELECT fasted_dbscan(true, 1, 1) OVER () FROM letters;
 SELECT fasted_dbscan(ARRAY[now()], 1, 1) OVER () FROM letters;
 SELECT fasted_keep(1, letters, 1) OVER () FROM letters;
 SELECT fasted_keep('literal', v, 1) OVER () FROM letters;
--- vectors of a bad kind, and their rows in the order of the window
+-- invalid vectors, and their row numbers in the order of the window
 \set VERBOSITY default
 SELECT fasted_components(CASE WHEN n = 3 THEN '{1,NaN}'::real[] ELSE '{1,1}' END, 1) OVER (ORDER BY n DESC) FROM letters;
 \echo :SQLSTATE
@@ -387,9 +387,9 @@ SELECT fasted_components(array_fill(0::real, ARRAY[CASE WHEN n = 4 THEN 100000 E
 SELECT fasted_components(CASE WHEN i = 150 THEN '{1,NaN}'::real[] ELSE '{1,1}' END, 1) OVER (ORDER BY i) FROM generate_series(1, 200) AS i;
 SELECT fasted_components(array_fill(1::real, ARRAY[i / 150 + 1]), 1) OVER (ORDER BY i) FROM generate_series(1, 200) AS i;
 SELECT fasted_components(ARRAY[1e39, i]::numeric[], 1) OVER (ORDER BY i) FROM generate_series(1, 2) AS i;
--- different numbers of dimensions in different partitions are fine
+-- different numbers of dimensions in different partitions are allowed
 SELECT n, max(c) + 1 AS clusters, count(*) FROM (SELECT n, fasted_components(array_fill(i::real, ARRAY[n]), 2) OVER (PARTITION BY n ORDER BY i) AS c FROM generate_series(1, 5) AS n, generate_series(1, n * n * 10) AS i) AS s GROUP BY n ORDER BY n;
--- where and how they cannot be called
+-- places and forms in which they cannot be called
 SELECT fasted_dbscan(v, 1, 2) FROM letters;
 \echo :SQLSTATE
 SELECT fasted_components(DISTINCT v, 1) OVER () FROM letters;

@@ -1,4 +1,4 @@
-# What three workers find together is what one server finds, and brute force.
+# Joins by three workers return the same as by one server, and as by brute force.
 use strict;
 use warnings;
 use FindBin;
@@ -11,8 +11,8 @@ my ($node, @workers) = new_cluster('results');
 
 sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
 
-# The same rows in a table of Citus's (dist) and in one of this server alone (plain): of
-# each, the function's whole result is compared, and the first one was divided.
+# The same rows in a distributed table (dist) and in a local one (plain).  The complete results
+# for both tables are compared, and the join of dist must have been distributed.
 sub same
 {
 	my ($name, $call) = @_;
@@ -38,7 +38,7 @@ sub tables
 
 my $hash = "create_distributed_table('dist', 'id')";
 
-# whole numbers, so that distances tie at eps; duplicates; NULLs; zeros
+# whole numbers, so that distances tie at eps; duplicates; nulls; zero vectors
 tables('id int PRIMARY KEY, v real[]', <<'END', $hash);
 SELECT i, CASE WHEN i % 50 = 7 THEN NULL WHEN i % 50 = 8 THEN '{0,0,0,0,0,0}'
 	ELSE (SELECT array_agg((hashint4(i % 700 * 6 + k) & 7)::real) FROM generate_series(1, 6) k) END
@@ -49,10 +49,10 @@ sql("CREATE TABLE truth AS SELECT * FROM brute_force('plain', 4)");
 sql("ALTER TABLE plain ADD p int; ALTER TABLE dist ADD p int;
 	UPDATE plain SET p = nullif(hashint4(id) % 3, 1); UPDATE dist SET p = nullif(hashint4(id) % 3, 1)");
 is_same_pairs($node, "SELECT * FROM fasted_self_join('dist', 'v', 4)", "SELECT * FROM truth",
-	'pairs as by brute force, ties at eps among them');
+	'pairs as by brute force, including ties at eps');
 for my $eps (0, 3, 4, 12)
 {
-	ok(same("pairs within $eps", "fasted_self_join('dist', 'v', $eps)") > 0, 'there are some');
+	ok(same("pairs within $eps", "fasted_self_join('dist', 'v', $eps)") > 0, 'there are pairs');
 }
 same('both orders and self pairs', "fasted_self_join('dist', 'v', 3, ordered => true, self_pairs => true)");
 same('cosine', "fasted_self_join('dist', 'v', 0.05, metric => 'cosine')");
@@ -65,7 +65,7 @@ same('DBSCAN', "fasted_cluster('dist', 'v', 4, 6)");
 is(sql("SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"), sql("SELECT count(*) FROM truth"),
 	'count(*)');
 like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"), $divided,
-	'count(*): divided');
+	'count(*): distributed');
 like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
 	qr/read \d+\.\d+ ms, filter \d+\.\d+ ms/, 'with times');
 is(sql("SELECT count(*) FROM fasted_self_join('dist', 'v', 4) WHERE dist > 2"),
@@ -101,7 +101,7 @@ is(sql("SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parall
 is(sql("BEGIN; DECLARE c CURSOR FOR SELECT * FROM fasted_self_join('dist', 'v', 4); MOVE 100 IN c;
 	SELECT count(*) FROM dist; MOVE ALL IN c; FETCH 1 IN c; COMMIT"), 1500, 'a cursor');
 
-# huge and tiny magnitudes, not multiples of anything, panels
+# huge and tiny magnitudes, arbitrary numbers, panels
 tables('id bigint PRIMARY KEY, v double precision[]', <<'END', $hash);
 SELECT i * 7919 % 100003, (SELECT array_agg(sin(i * k) * 10 ^ (CASE i % 3 WHEN 0 THEN -20 WHEN 1 THEN 0 ELSE 15 END))
 	FROM generate_series(1, 37) k) FROM generate_series(1, 1777) i
@@ -112,28 +112,28 @@ sql("ALTER DATABASE postgres SET fasted.memory_limit = '1MB'");
 same('panels', "fasted_self_join('dist', 'v', 4)");
 sql("ALTER DATABASE postgres RESET fasted.memory_limit");
 
-# rows in an order that all agree on
+# workers agree on an order of the rows
 sql("ALTER DATABASE postgres SET fasted.prune = 'force'");
 my $pruned = "EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_self_join('dist', 'v', 4)";
 same('pruned', "fasted_self_join('dist', 'v', 4)");
 same('pruned, neighbors', "fasted_neighbors('dist', 'v', 4)");
 same('pruned, clusters', "fasted_cluster('dist', 'v', 4)");
-like(sql($pruned), qr/Tiles Tested/, 'at few dimensions');
+like(sql($pruned), qr/Tiles Tested/, 'pruning is used');
 is(sql("SET fasted.memory_limit = '1MB'; SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
 	sql("SELECT count(*) FROM fasted_self_join('plain', 'v', 4)"), 'pruned, panels');
 
-# kernels and numbers of threads may differ
+# kernels and numbers of threads may differ between workers
 $workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = portable\nfasted.threads = 2");
 $workers[1]->reload;
 same('another kernel', "fasted_self_join('dist', 'v', 4)");
-unlike(sql($pruned), qr/Tiles Tested/, 'another kernel: they do not agree on an order');
-# were they told that they are alike, each would put rows in an order of its own
+unlike(sql($pruned), qr/Tiles Tested/, 'different kernels: workers do not agree on an order');
+# if workers were told that kernels are identical, each would reorder rows in its own way
 sub on_workers { my ($sql) = @_; $_->safe_psql('postgres', "SET citus.enable_ddl_propagation = off; $sql") for @workers; return; }
 on_workers("ALTER FUNCTION fasted_citus.kernel() RENAME TO true_kernel;
 	CREATE FUNCTION fasted_citus.kernel() RETURNS text LANGUAGE sql AS 'SELECT ''any'''");
 my $refused = ($node->psql('postgres', "\\set VERBOSITY verbose\nSELECT count(*) FROM fasted_self_join('dist', 'v', 4)"))[2];
 like($refused, qr/55000: the Citus workers divide the join into different slices.*, order [0-9a-f]{16}\. .*, order [0-9a-f]{16}\..*fasted\.prune = off/s,
-	'orders that differ');
+	'different orders are an error');
 on_workers('DROP FUNCTION fasted_citus.kernel(); ALTER FUNCTION fasted_citus.true_kernel() RENAME TO kernel');
 $workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = auto\nfasted.threads = 1\nfasted.prune = off");
 $workers[1]->reload;
@@ -144,7 +144,7 @@ for my $worker (@workers[0, 2])
 	$worker->reload;
 }
 same('pruned on some', "fasted_self_join('dist', 'v', 4)");
-unlike(sql($pruned), qr/Tiles Tested/, 'pruned on some: on none');
+unlike(sql($pruned), qr/Tiles Tested/, 'pruning is off on some workers: no worker prunes');
 for my $worker (@workers)
 {
 	$worker->append_conf('postgresql.conf', 'fasted.prune = auto');
@@ -154,14 +154,14 @@ sql("ALTER DATABASE postgres SET fasted.cpu_kernel = 'portable'");
 same('another kernel everywhere', "fasted_self_join('dist', 'v', 5)");
 sql("ALTER DATABASE postgres RESET fasted.cpu_kernel");
 
-# by cosine a vector of doubles has a direction, whatever its magnitude
+# cosine distance: a vector of doubles has a direction, whatever its magnitude
 tables('id int PRIMARY KEY, v double precision[]', <<'END', $hash);
 SELECT i, CASE WHEN i % 50 = 0 THEN '{0,0}' ELSE ARRAY[cos(i * 0.003) * m, sin(i * 0.003) * m] END
 FROM generate_series(1, 1500) i, LATERAL (SELECT ('{1e-320,1e-160,1e-100,1,1e76,1e150,1e300}'::float8[])[1 + i % 7]) s (m)
 END
 is_same_rows($node, "SELECT * FROM fasted_neighbors('dist', 'v', 0.0001, metric => 'cosine')",
 	'SELECT id, (SELECT count(*) FROM plain b WHERE a.id <> b.id AND fasted_cosine_distance(a.v, b.v) <= 0.0001) FROM plain a',
-	'cosine of any magnitude, as by brute force');
+	'cosine distance at any magnitude, as by brute force');
 same("cosine of any magnitude, $_", "$_ metric => 'cosine')")
   for "fasted_self_join('dist', 'v', 0.0001,", "fasted_neighbors('dist', 'v', 0.0001,", "fasted_cluster('dist', 'v', 0.000004,",
 	"fasted_cluster('dist', 'v', 0.0001, 8,", "fasted_keep_one('dist', 'v', 0.0001,", "fasted_knn_join('dist', 'v', 'dist', 'v', 3,";
@@ -183,19 +183,19 @@ tables('id int PRIMARY KEY, v real[]', 'SELECT 1, NULL WHERE false', $hash);
 is(sql("SELECT count(*) FROM fasted_self_join('dist', 'v', 1)"), 0, 'an empty table');
 is(sql("SELECT count(*) FROM fasted_neighbors('dist', 'v', 1)"), 0, 'an empty table, neighbors');
 is(sql("SELECT * FROM fasted_cluster('dist', 'v', 1)"), '', 'an empty table, clusters');
-is(sql("SELECT * FROM fasted_keep_one('dist', 'v', 1, 'v')"), '', 'an empty table, rows to keep');
+is(sql("SELECT * FROM fasted_keep_one('dist', 'v', 1, 'v')"), '', 'an empty table, representatives');
 sql("INSERT INTO dist VALUES (5, '{1}')");
 is(sql("SELECT * FROM fasted_neighbors('dist', 'v', 1)"), '5|0', 'one row');
 sql("INSERT INTO dist VALUES (6, '{2}')");
 is(sql("SELECT * FROM fasted_self_join('dist', 'v', 1)"), '5|6|1', 'two rows');
-is(sql("SELECT * FROM fasted_keep_one('dist', 'v', 1, 'v', descending => true)"), "5|6|1\n6|6|0", 'the second one of them');
+is(sql("SELECT * FROM fasted_keep_one('dist', 'v', 1, 'v', descending => true)"), "5|6|1\n6|6|0", 'the second row is the representative');
 
-# what is wrong with the rows is said as before
+# errors about rows are the same as without workers
 my ($status, $out, $err);
 sql("INSERT INTO dist VALUES (7, '{1, 2}')");
 ($status, $out, $err) = $node->psql('postgres', "SELECT count(*) FROM fasted_self_join('dist', 'v', 1)");
 like($err, qr/different numbers of dimensions/, 'dimensions differ');
-like($err, qr/Citus worker 127\.0\.0\.1:\d+/, 'and where that was found');
+like($err, qr/Citus worker 127\.0\.0\.1:\d+/, 'and the error names the worker');
 sql("UPDATE dist SET v = '{NaN}' WHERE id = 7");
 ($status, $out, $err) = $node->psql('postgres', "SELECT count(*) FROM fasted_self_join('dist', 'v', 1)");
 like($err, qr/NaN|not finite/i, 'NaN');

@@ -1,4 +1,4 @@
-# What ends early ends everywhere: no query stays at work on any worker.
+# If a query ends early, its work ends on all workers.
 use strict;
 use warnings;
 use FindBin;
@@ -10,7 +10,7 @@ use Time::HiRes qw(time usleep);
 
 my ($node, @workers) = new_cluster('faults');
 
-# Half a minute of work and more, by a slow kernel, without pruning, and one thread.
+# At least half a minute of work: a slow kernel, no pruning, one thread.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE items (id int PRIMARY KEY, v real[]);
 SELECT create_distributed_table('items', 'id');
@@ -35,16 +35,16 @@ sub none_left
 	my ($name, $begin, @where) = @_;
 	my $gone = wait_until(sub { !grep { slices_at($_) ne '' } @where }, 20);
 	my $seconds = time - $begin;
-	ok($gone, sprintf('%s: no query is left after %.1f s', $name, $seconds));
+	ok($gone, sprintf('%s: no query remains after %.1f s', $name, $seconds));
 }
 
-# A session whose join is at work on all workers.
+# Starts a session and waits until its join runs on all workers.
 sub busy
 {
 	my ($sql) = @_;
 	my $session = FastedTest::Session->new($node);
 	$session->send("$sql;\n\\echo done");
-	ok(wait_until(sub { !grep { !joining($_) } @workers }), 'all workers are at work') or diag($session->{err});
+	ok(wait_until(sub { !grep { !joining($_) } @workers }), 'the join runs on all workers') or diag($session->{err});
 	return $session;
 }
 
@@ -56,31 +56,31 @@ sub ended
 	like($session->{err}, $error, $name);
 }
 
-# --- canceled
+# --- cancelled
 
 my $session = busy($slow);
 my $begin = time;
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->pid . ')');
-ended('canceled', $session, qr/canceling statement due to user request/);
-none_left('canceled', $begin, @workers);
+ended('cancelled', $session, qr/canceling statement due to user request/);
+none_left('cancelled', $begin, @workers);
 
 $begin = time;
 $session->send("SET statement_timeout = '2s';\n$slow;\n\\echo once more done");
 $session->wait_for(qr/(once more done)/);
 wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /timeout/ }, 5);
-like($session->{err}, qr/statement timeout/, 'a timeout');
+like($session->{err}, qr/statement timeout/, 'statement_timeout');
 none_left('a timeout', $begin, @workers);
 
-# while rows are read: none has a row to send yet
+# while rows are read: no worker has a row to send yet
 $session = FastedTest::Session->new($node);
 $session->send("SET fasted.cpu_kernel = portable;\n$slow;\n\\echo done");
-ok(wait_until(sub { grep { slices_at($_) ne '' } @workers }), 'workers read');
+ok(wait_until(sub { grep { slices_at($_) ne '' } @workers }), 'workers read rows');
 $begin = time;
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->pid . ')');
-ended('canceled while rows are read', $session, qr/canceling statement due to user request/);
-none_left('canceled while rows are read', $begin, @workers);
+ended('cancelled while rows are read', $session, qr/canceling statement due to user request/);
+none_left('cancelled while rows are read', $begin, @workers);
 
-# --- the session is gone
+# --- the session ends
 
 $session = busy($slow);
 $begin = time;
@@ -93,24 +93,24 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT FROM fasted_self_j
 	10, 'LIMIT');
 none_left('LIMIT', time, @workers);
 
-# --- a worker's query is canceled, and its backend killed
+# --- a worker's query is cancelled, and its backend is killed
 
 $session = busy($slow);
 $begin = time;
 $workers[1]->safe_psql('postgres', 'SELECT pg_cancel_backend(' . slices_at($workers[1]) . ')');
-ended('canceled on a worker', $session, qr/canceling statement due to user request.*Citus worker 127\.0\.0\.1/s);
-none_left('canceled on a worker', $begin, @workers);
+ended('cancelled on a worker', $session, qr/canceling statement due to user request.*Citus worker 127\.0\.0\.1/s);
+none_left('cancelled on a worker', $begin, @workers);
 
 $session = busy($slow);
 $begin = time;
 kill 'KILL', slices_at($workers[1]);
 ended('a worker was killed', $session, qr/lost connection to Citus worker|terminating connection/);
-cmp_ok(time - $begin, '<', 5, 'and that was noticed soon');
-ok(wait_until(sub { $workers[1]->psql('postgres', 'SELECT 1') == 0 }), 'the worker is back');
+cmp_ok(time - $begin, '<', 5, 'the failure was noticed within 5 seconds');
+ok(wait_until(sub { $workers[1]->psql('postgres', 'SELECT 1') == 0 }), 'the worker is available again');
 none_left('a worker was killed', $begin, @workers);
 ok(wait_until(sub { ($node->psql('postgres', $quick))[1] eq '99' }), 'the next join works');
 
-# --- a worker is stopped
+# --- a worker is shut down
 
 $session = busy($slow);
 $begin = time;
@@ -121,6 +121,6 @@ my ($status, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$qu
 like($err, qr/08001.*could not connect to Citus worker "127\.0\.0\.1:\d+".*HINT.*fasted\.distribute = off/s, 'a worker is down');
 none_left('a worker is down', time, @workers[0, 1]);
 start_node($workers[2]);
-ok(wait_until(sub { ($node->psql('postgres', $quick))[1] eq '99' }), 'it is back');
+ok(wait_until(sub { ($node->psql('postgres', $quick))[1] eq '99' }), 'the worker is available again');
 
 done_testing();

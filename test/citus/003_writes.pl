@@ -1,4 +1,4 @@
-# Rows that change meanwhile: the right answer, or a serialization failure.
+# Rows change during a join: the result is right, or there is a serialization failure.
 use strict;
 use warnings;
 use FindBin;
@@ -18,7 +18,7 @@ INSERT INTO items SELECT i, ARRAY[i % 100 * 10] FROM generate_series(1, 2000) i;
 END
 my $count = "SELECT count(*) FROM fasted_self_join('items', 'v', 1)";
 my $pairs = 100 * 20 * 19 / 2;
-is(sql($count), $pairs, 'nobody writes');
+is(sql($count), $pairs, 'without concurrent writes');
 
 # --- within the transaction
 
@@ -28,7 +28,7 @@ is(sql("BEGIN; CREATE TABLE other (id int); SELECT create_distributed_table('oth
 	$count; ROLLBACK") =~ s/\s//gr, $pairs, 'it wrote to another table');
 is(sql("BEGIN ISOLATION LEVEL REPEATABLE READ; $count; $count; COMMIT"), "$pairs\n$pairs", 'repeatable read');
 
-# --- one worker reads later than this session
+# --- a worker reads later than the session
 
 $workers[2]->safe_psql('postgres', <<'END');
 SET citus.enable_ddl_propagation = off;
@@ -41,17 +41,17 @@ BEGIN
 	RETURN QUERY SELECT fasted_citus.prompt_slice(r, c, e, i, k, m, z, o, s, n, a);
 END $$;
 END
-is(sql($count), $pairs, 'a late worker is waited for');
+is(sql($count), $pairs, 'the session waits for a late worker');
 
 sub late
 {
 	my ($name, $change, $undo) = @_;
 	my $session = FastedTest::Session->new($node);
 	$session->send("\\set VERBOSITY verbose\n$count;\n\\echo done");
-	ok(wait_until(sub { slices_at($workers[2]) ne '' }), 'it is asked');
-	# this session has read when it waits for the workers
+	ok(wait_until(sub { slices_at($workers[2]) ne '' }), 'the late worker has received its request');
+	# the session has read its rows when it waits for the workers
 	ok(wait_until(sub { sql("SELECT wait_event FROM pg_stat_activity WHERE pid = " . $session->pid) eq 'Extension' }, 3),
-		'the session has read');
+		'the session has read its rows');
 	sleep 1;
 	sql($change);
 	$session->wait_for(qr/(done)/);
@@ -70,10 +70,10 @@ DROP FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, re
 ALTER FUNCTION fasted_citus.prompt_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean)
 	RENAME TO join_slice;
 END
-is(sql($count), $pairs, 'as before');
+is(sql($count), $pairs, 'the same result as before');
 
-# --- a writer all the time: a row moves between groups that are alike, so that every
-# state of the table has the same number of pairs
+# --- continuous writes: a row moves between clusters of equal shape, so that all states
+# of the table have the same number of pairs
 
 sql("DELETE FROM items WHERE id = 2000; INSERT INTO items VALUES (2000, '{0}')");
 my $state = sql($count);
@@ -98,8 +98,8 @@ for (1 .. 40)
 	$seen{ $status == 0 ? $out : $err =~ /concurrent writes/ ? 'failure' : $err }++;
 }
 my $moves = join(', ', map { "$_: $seen{$_}" } sort keys %seen);
-diag("beside a writer: $moves");
-is(join(' ', grep { $_ ne 'failure' && $_ ne $state } keys %seen), '', 'no other answer');
+diag("concurrent writes: $moves");
+is(join(' ', grep { $_ ne 'failure' && $_ ne $state } keys %seen), '', 'each result is right or a serialization failure');
 $node->safe_psql('postgres', 'SELECT pg_terminate_backend(' . $writer->pid . ')');
 
 done_testing();

@@ -1,4 +1,4 @@
-# Nearest rows, of which each worker finds those of a share.
+# Nearest neighbours: each worker finds those of a share of the rows.
 use strict;
 use warnings;
 use FindBin;
@@ -10,14 +10,14 @@ use Time::HiRes qw(time);
 
 my ($node, @workers) = new_cluster('nearest');
 
-# Of few rows there are few units of work, which don't divide by three.
+# Few rows give few units of work, which are not divisible by three.
 my $shared = qr/Citus Workers: 127\.0\.0\.1:\d+ \([2-4]\d%.*, 127\.0\.0\.1:\d+ \([2-4]\d%.*, 127\.0\.0\.1:\d+ \([2-4]\d%/;
 
 sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
 sub failure { my ($sql) = @_; my ($status, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql"); return $err; }
 
-# The same rows in tables of Citus's (dist, ref) and of this server alone: of each, the
-# whole result is compared, and the first one was divided.
+# The same rows in distributed tables (dist, ref) and in local ones.  The complete results
+# for both are compared, and the join of distributed tables must have been distributed.
 sub same
 {
 	my ($name, $call, $settings) = @_;
@@ -28,7 +28,7 @@ sub same
 	return $rows;
 }
 
-# whole numbers, so that distances tie; duplicates; NULLs; zeros; keys in no order
+# whole numbers, so that distances tie; duplicates; nulls; zero vectors; keys in no order
 sql(<<'END');
 CREATE FUNCTION vector(i int, of int) RETURNS real[] LANGUAGE sql IMMUTABLE AS $$
 	SELECT CASE WHEN i % 50 = 7 THEN NULL WHEN i % 50 = 8 THEN '{0,0,0,0,0,0}'
@@ -45,7 +45,7 @@ SELECT create_reference_table('ref');
 INSERT INTO ref TABLE plain_ref;
 END
 
-is(sql(<<'END'), 0, 'as by brute force, ties and all');
+is(sql(<<'END'), 0, 'as by brute force, including ties');
 WITH brute AS (
 	SELECT a.id AS id_a, b.id AS id_b, fasted_distance(a.v, b.v) AS dist,
 		row_number() OVER (PARTITION BY a.id ORDER BY fasted_distance(a.v, b.v), b.id) AS rank
@@ -55,9 +55,9 @@ SELECT count(*) FROM (SELECT id_a, id_b, dist, rank FROM brute WHERE rank <= 7) 
 FULL JOIN fasted_knn_join('dist', 'v', 'dist', 'v', 7) y USING (id_a, id_b, dist, rank)
 WHERE x.id_a IS NULL OR y.id_a IS NULL
 END
-is(same('k', "fasted_knn_join('dist', 'v', 'dist', 'v', 10)"), 14700, 'as many as there are');
+is(same('k', "fasted_knn_join('dist', 'v', 'dist', 'v', 10)"), 14700, 'the expected number of rows');
 same('one', "fasted_knn_join('dist', 'v', 'dist', 'v', 1)");
-is(same('more than rows', "fasted_knn_join('ref', 'v', 'ref', 'v', 2000)"), 882 * 881, 'all of them');
+is(same('more than rows', "fasted_knn_join('ref', 'v', 'ref', 'v', 2000)"), 882 * 881, 'all rows are neighbours');
 same('cosine', "fasted_knn_join('dist', 'v', 'dist', 'v', 5, metric => 'cosine')");
 same('within a distance', "fasted_knn_join('dist', 'v', 'dist', 'v', 20, max_distance => 2)");
 same('within no distance', "fasted_knn_join('dist', 'v', 'dist', 'v', 20, max_distance => 0)");
@@ -72,21 +72,21 @@ is(sql("SELECT count(*) FROM (SELECT FROM fasted_knn_join('dist', 'v', 'dist', '
 is(sql("SELECT count(*) FROM generate_series(1, 2) g, LATERAL (SELECT * FROM fasted_knn_join('dist', 'v', 'dist', 'v', g)) x"),
 	1470 * 3, 'LATERAL');
 like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_knn_join('dist', 'v', 'ref', 'v', 10)"),
-	qr/Rows Read: 2352\n.*Pairs: 14700\n.*, cpu, 5120 pairs, read \d/s, 'what EXPLAIN says');
+	qr/Rows Read: 2352\n.*Pairs: 14700\n.*, cpu, 5120 pairs, read \d/s, 'EXPLAIN ANALYZE shows the workers');
 
-# not divided, and right
+# not distributed, with the right result
 for my $case (["fasted_knn_join('dist', 'v', 'plain_ref', 'v', 3)", 'a table of this server alone'],
 	["fasted_knn_join('plain_dist', 'v', 'ref', 'v', 3)", 'and the other way'])
 {
 	my ($call, $name) = @$case;
 	(my $plain = $call) =~ s/'(dist|ref)'/'plain_$1'/g;
 	is(sql("SELECT count(*), sum(id_a * id_b * rank) FROM $call"), sql("SELECT count(*), sum(id_a * id_b * rank) FROM $plain"), $name);
-	unlike(sql("EXPLAIN (ANALYZE, COSTS off) SELECT * FROM $call"), qr/Citus Workers/, "$name: not divided");
+	unlike(sql("EXPLAIN (ANALYZE, COSTS off) SELECT * FROM $call"), qr/Citus Workers/, "$name: not distributed");
 }
 unlike(sql("SET fasted.distribute = auto; EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_knn_join('dist', 'v', 'ref', 'v', 3)"),
 	qr/Citus Workers/, 'auto: not divided, they are small');
 
-# keys by reference; magnitudes; nothing
+# keys passed by reference; magnitudes; empty tables
 sql(<<'END');
 DROP TABLE dist, plain_dist, ref, plain_ref;
 CREATE TABLE plain_dist (id text PRIMARY KEY, v double precision[]);
@@ -102,32 +102,32 @@ SELECT create_distributed_table('ref', 'id');
 END
 same('text', "fasted_knn_join_typed(NULL::text, 'dist', 'v', 'dist', 'v', 9)");
 same('text, cosine', "fasted_knn_join_typed(NULL::text, 'dist', 'v', 'dist', 'v', 9, metric => 'cosine')");
-is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'ref', 'v', 9)"), 0, 'nobody to be near');
-is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'ref', 'v', 'dist', 'v', 9)"), 0, 'nobody who looks');
-is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'ref', 'v', 'ref', 'v', 9)"), 0, 'nobody at all');
+is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'ref', 'v', 9)"), 0, 'an empty second relation');
+is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'ref', 'v', 'dist', 'v', 9)"), 0, 'an empty first relation');
+is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'ref', 'v', 'ref', 'v', 9)"), 0, 'both relations empty');
 sql("INSERT INTO ref VALUES ('x', '{1, 2}')");
 like(failure("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'ref', 'v', 9)"),
 	qr/22000: vectors have different numbers of dimensions.*"dist" is 37 .*"ref" is 2 .*Citus worker/s, 'dimensions differ');
 is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'ref', 'v', 'ref', 'v', 9)"), 0, 'one row');
 
-# --- the caller's rights
+# --- privileges of the caller
 
 sql('CREATE ROLE reader LOGIN');
 my $nearest = "SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'dist', 'v', 9)";
-like(failure("SET ROLE reader; $nearest"), qr/42501: permission denied for table dist/, 'no right to read');
+like(failure("SET ROLE reader; $nearest"), qr/42501: permission denied for table dist/, 'no privilege to read the table');
 sql('GRANT SELECT ON dist TO reader');
-is(sql("SET ROLE reader; $nearest"), 777 * 9, 'with it');
+is(sql("SET ROLE reader; $nearest"), 777 * 9, 'with the privilege');
 for my $slice ('9, 1, \'l2\', 0, 0', '9, 1, \'l2\', 3, 3', '0, 1, \'l2\', 0, 1', '9, -1, \'l2\', 0, 1', '9, 1, \'dot\', 0, 1')
 {
 	like(failure("SELECT fasted_citus.nearest_slice('dist', 'v', 'id', 'dist', 'v', 'id', 'text', $slice)"),
 		qr/ERROR:  22023/, "no slice: $slice");
 }
 
-# --- rows that change meanwhile
+# --- rows change during the join
 
 sql('DELETE FROM ref; INSERT INTO ref SELECT id, v FROM plain_dist WHERE v[1] > -10 AND v[1] < 10');
 my $two = "SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'ref', 'v', 1)";
-is(sql($two), 777, 'nobody writes');
+is(sql($two), 777, 'without concurrent writes');
 my $signature = 'regclass, name, name, regclass, name, name, regtype, integer, double precision, text, integer, integer';
 $workers[2]->safe_psql('postgres', <<END);
 SET citus.enable_ddl_propagation = off;
@@ -145,9 +145,9 @@ sub late
 	my ($name, $table, $query, $change, $undo) = @_;
 	my $session = FastedTest::Session->new($node);
 	$session->send("\\set VERBOSITY verbose\n$query;\n\\echo done");
-	ok(wait_until(sub { slices_at($workers[2]) ne '' }), 'it is asked');
+	ok(wait_until(sub { slices_at($workers[2]) ne '' }), 'the late worker has received its request');
 	ok(wait_until(sub { sql("SELECT wait_event FROM pg_stat_activity WHERE pid = " . $session->pid) eq 'Extension' }, 3),
-		'the session has read');
+		'the session has read its rows');
 	sleep 1;
 	sql($change);
 	$session->wait_for(qr/(done)/);
@@ -165,12 +165,12 @@ SET citus.enable_ddl_propagation = off;
 DROP FUNCTION fasted_citus.nearest_slice($signature);
 ALTER FUNCTION fasted_citus.prompt_slice($signature) RENAME TO nearest_slice;
 END
-is(sql($two), 777, 'as before');
+is(sql($two), 777, 'the same result as before');
 
-# what the transaction wrote itself
-is(sql("BEGIN; INSERT INTO ref VALUES ('z', array_fill(1, '{37}')); $two; ROLLBACK"), 777, 'it writes');
+# rows written by the transaction itself
+is(sql("BEGIN; INSERT INTO ref VALUES ('z', array_fill(1, '{37}')); $two; ROLLBACK"), 777, 'the transaction sees its own row');
 
-# --- what ends early ends everywhere
+# --- if a query ends early, its work ends on all workers
 
 sql(<<'END');
 CREATE TABLE items (id int PRIMARY KEY, v real[]);
@@ -186,7 +186,7 @@ sub busy
 	$session->send("$slow;\n\\echo done");
 	ok(wait_until(sub { !grep { $_->safe_psql('postgres',
 		"SELECT count(*) FROM pg_stat_fasted_progress WHERE phase = 'joining'") ne '1' } @workers }),
-		'all workers are at work') or diag($session->{err});
+		'the join runs on all workers') or diag($session->{err});
 	return $session;
 }
 
@@ -197,16 +197,16 @@ sub ended
 	wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /ERROR/ }, 5);
 	like($session->{err}, $error, $name);
 	my $gone = wait_until(sub { !grep { slices_at($_) ne '' } @workers }, 20);
-	ok($gone, sprintf('%s: no query is left after %.1f s', $name, time - $begin));
+	ok($gone, sprintf('%s: no query remains after %.1f s', $name, time - $begin));
 }
 
 my $session = busy();
 my $begin = time;
 sql('SELECT pg_cancel_backend(' . $session->pid . ')');
-ended('canceled', $session, $begin, qr/canceling statement due to user request/);
+ended('cancelled', $session, $begin, qr/canceling statement due to user request/);
 $session = busy();
 $begin = time;
 $workers[1]->safe_psql('postgres', 'SELECT pg_cancel_backend(' . slices_at($workers[1]) . ')');
-ended('canceled on a worker', $session, $begin, qr/canceling statement due to user request.*Citus worker 127\.0\.0\.1/s);
+ended('cancelled on a worker', $session, $begin, qr/canceling statement due to user request.*Citus worker 127\.0\.0\.1/s);
 
 done_testing();

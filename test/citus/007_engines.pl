@@ -1,5 +1,5 @@
-# Workers with GPUs, with FASTED_ENGINE=cuda; else all compute on processors.  And
-# some with one, others without.
+# Workers with GPUs, if FASTED_ENGINE=cuda; otherwise all use the CPU engine.  Also
+# workers with different engines.
 use strict;
 use warnings;
 use FindBin;
@@ -14,8 +14,8 @@ my ($node, @workers) = new_cluster('engines');
 sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
 sub failure { my ($sql) = @_; my ($status, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql"); return $err; }
 
-# Rows of whole numbers in 200 clusters, so that distances tie at eps; every tenth row
-# is there twice.
+# Whole-number rows in 200 clusters, so that distances tie at eps; every tenth row
+# is a duplicate.
 sql(<<'END');
 CREATE TABLE plain (id int PRIMARY KEY, v real[], p int);
 INSERT INTO plain SELECT i * 7919 % 1000003, (SELECT array_agg(((hashint4(j % 200 * 1024 + k) & 63) + (hashint4(j * 1024 + k) & 3))::real)
@@ -45,7 +45,7 @@ my %calls = (
 # The number of rows, and a sum of their hashes.
 sub digest { my ($call) = @_; return "SELECT count(*), sum(hashtext(x::text)::bigint) FROM $call x"; }
 
-# Of one server's processors.
+# The result of the CPU engine of one server.
 sub right
 {
 	my ($call) = @_;
@@ -56,7 +56,7 @@ my %right = map { $_ => right($calls{$_}) } keys %calls;
 my $count = sql("SET fasted.engine = cpu; SELECT count(*) FROM fasted_self_join('plain', 'v', 18)");
 cmp_ok($count, '>', 16000, "there are pairs: $count");
 
-# Which engine each worker had, in a line of EXPLAIN.
+# Returns the engine of each worker, from a line of EXPLAIN.
 sub engines
 {
 	my ($call, $settings) = @_;
@@ -84,7 +84,7 @@ for my $settings ('SET fasted.prune = off', 'SET fasted.prune = force', 'SET fas
 }
 note(sql("SET fasted.prune = force; EXPLAIN (ANALYZE, COSTS off) SELECT * FROM $calls{pairs}"));
 
-# --- one worker has another engine than the others
+# --- one worker has a different engine
 
 sub configure
 {
@@ -99,7 +99,7 @@ sub configure
 	return;
 }
 
-# what a session sets goes to the workers, too
+# settings of the session are sent to the workers, too
 delete $ENV{PGOPTIONS};
 SKIP:
 {
@@ -107,11 +107,11 @@ SKIP:
 	configure('fasted.engine = cpu', $workers[2]);
 	like(failure('SELECT * FROM ' . $calls{pairs}),
 		qr/55000: the Citus workers divide the join into different slices.*: cuda, .*: cpu, .*HINT: .*fasted\.engine = cpu/s,
-		'engines that differ cut in other ways');
+		'different engines divide the join differently');
 	all_right('engines that differ', 'SET fasted.prune = off', 'nearest rows', 'nearest rows of another table');
-	is(engines($calls{'nearest rows'}, 'SET fasted.prune = off'), 'cuda cuda cpu', 'engines that differ: shares of rows');
+	is(engines($calls{'nearest rows'}, 'SET fasted.prune = off'), 'cuda cuda cpu', 'different engines: nearest neighbours by shares of rows');
 	all_right('the same engine', 'SET fasted.engine = cpu', 'pairs', 'DBSCAN');
-	is(engines($calls{pairs}, 'SET fasted.engine = cpu'), 'cpu cpu cpu', 'the same engine');
+	is(engines($calls{pairs}, 'SET fasted.engine = cpu'), 'cpu cpu cpu', 'the same engine on all workers');
 	configure('fasted.engine = cuda', $workers[2]);
 
 	# each worker has a GPU of its own
@@ -122,15 +122,15 @@ SKIP:
 	all_right('GPUs of one kind', 'SET fasted.prune = off', 'pairs', 'clusters', 'nearest rows');
 	for my $name ('pairs', 'neighbors')
 	{
-		# they put rows in the same order, or say that they have not
+		# they reorder rows identically, or report that they do not
 		my ($status, $out, $err) = $node->psql('postgres', "SET fasted.prune = force; " . digest($calls{$name}));
-		note("GPUs of one kind, pruned: $out $err");
-		ok($out eq $right{$name} || $err =~ /divide the join into different slices.*fasted\.prune = off/s, "$name: GPUs of one kind, pruned");
+		note("identical GPUs, pruned: $out $err");
+		ok($out eq $right{$name} || $err =~ /divide the join into different slices.*fasted\.prune = off/s, "$name: identical GPUs, pruned");
 	}
 	configure("fasted.gpu_devices = ''", @workers);
 }
 
-# --- a machine without a GPU, or one that hides
+# --- a worker without a GPU, or with a hidden one
 
 $workers[1]->stop;
 {

@@ -9,11 +9,11 @@ use Test::More;
 
 our @EXPORT = qw(new_cluster is_same_rows slices_at $divided);
 
-# Of EXPLAIN (ANALYZE): the work was divided over three.
+# Matches EXPLAIN (ANALYZE) if the work was divided among three workers.
 our $divided = qr/Citus Workers: 127\.0\.0\.1:\d+ \(3\d%.*, 127\.0\.0\.1:\d+ \(3\d%.*, 127\.0\.0\.1:\d+ \(3\d%/;
 
-# The coordinator first.  Every join of Citus's tables is divided, however small; unless
-# the test says otherwise.  FASTED_ENGINE is their engine, else they compute on processors.
+# Returns the nodes, the coordinator first.  Joins of distributed tables of any size are distributed,
+# unless the test sets otherwise.  FASTED_ENGINE selects the engine of all nodes (default cpu).
 sub new_cluster
 {
 	my ($name) = @_;
@@ -40,8 +40,8 @@ END
 	return @nodes;
 }
 
-# Of a query over Citus's tables, and the same over tables of one server alone: the number
-# of its rows, if the rows are the same.
+# Compares a query over distributed tables with the same over local tables.  Returns the number
+# of rows.
 sub is_same_rows
 {
 	my ($node, $divided_query, $plain_query, $name, $settings) = @_;

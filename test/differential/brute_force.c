@@ -1,31 +1,31 @@
 /*
  * brute_force.c
- *	  What a join must find, by the plainest means, against what it found.
+ *	  Compares the result of a join with a brute-force computation.
  *
  *	brute_force eps METRIC TABLE TYPE QUANTILE ULPS
  *	brute_force check METRIC TABLE TYPE EPS ORDERED SELF_PAIRS RESULT [FAULT]
  *	brute_force nearest METRIC TABLE TYPE K MOST END BEGIN SELF GROUPS RESULT [FAULT]
  *
- * METRIC is l2 or cosine, by which a zero vector has no distance, to itself neither.
- * TABLE is what SQL said the table holds: lines "rank, key, vector" in the text
- * format of COPY, where rank counts the keys in their order.  TYPE is real, double or
- * int, the elements' type; the latter are compared as real.  RESULT has lines "key, key, distance", the
- * distance as the 16 hexadecimal digits of its bits.
+ * METRIC is l2, or cosine, for which a zero vector has no distance, even to itself.
+ * TABLE is a file of the table's rows, written by SQL: lines "rank, key, vector" in the
+ * text format of COPY, where rank is the position in key order.  TYPE is the element
+ * type: real, double or int; int is compared as real.  RESULT has lines "key, key,
+ * distance", the distance as 16 hexadecimal digits of its bits.
  *
- * "eps" prints a distance between two rows, at the quantile of a sample, moved
- * by so many units in the last place: it makes ties with eps.
+ * "eps" prints a distance between two rows, at a quantile of a sample, plus ULPS units
+ * in the last place, so that distances tie with eps.
  *
- * "check" compares: every pair that is due must be there, once, in the right
- * order of keys, with the same bits, and no other.  It prints what differs and
- * exits with 1 then.  FAULT damages the result first, to show that the
- * comparison sees it: drop, extra, bit, swap or twice.
+ * "check" compares: RESULT must have each expected pair once, in the right order of keys
+ * and with bit-identical distances, and no other pair.  It prints differences and exits
+ * with status 1 if there are any.  FAULT damages the result first, to test the
+ * comparison: drop, extra, bit, swap or twice.
  *
- * "nearest" does so with the nearest rows of rows: K of them at most, up to the distance
- * MOST.  The first END rows of the table get neighbours; these are of the rows from
- * BEGIN on, and if SELF is 1, none its own.  Rows are neighbours if their numbers are
- * the same modulo GROUPS.  RESULT has lines "key, key, distance, rank".
+ * "nearest" compares nearest neighbours: at most K for each row, up to the distance MOST.
+ * The first END rows of the table have neighbours among the rows from BEGIN on.  If SELF
+ * is 1, no row is its own neighbour.  Neighbours have equal row numbers modulo
+ * GROUPS (the number of partitions).  RESULT has lines "key, key, distance, rank".
  *
- * This file shares no code with the extension on purpose.
+ * This file deliberately shares no code with the extension.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -85,7 +85,7 @@ butterfly(double *acc)
 	return acc[0];
 }
 
-/* The definitions of the distances, word for word. */
+/* The distances, computed literally by their definitions. */
 WITH_HARDWARE_FMA static double
 euclidean(const double *x, const double *y)
 {
@@ -110,7 +110,7 @@ product(const double *x, const double *y)
 	return butterfly(acc);
 }
 
-/* NaN: there is none. */
+/* Returns NaN if the rows have no distance. */
 static double
 distance(const double *x, const double *y)
 {
@@ -248,7 +248,7 @@ typedef struct Hit
 	const char *a;
 	const char *b;
 	uint64_t	bits;
-	long		rank;			/* of nearest rows; else 0 */
+	long		rank;			/* of a nearest neighbour; else 0 */
 } Hit;
 
 static Hit *hits;
@@ -303,7 +303,7 @@ damage(const char *fault)
 		hits[nhits ? nhits - 1 : 0] = hits[0];
 	else if (strcmp(fault, "extra") == 0)
 	{
-		/* room for one more is always there */
+		/* shrinks the array, which has capacity for one more hit */
 		hits = realloc(hits, (nhits + 1) * sizeof(Hit));
 		hits[nhits++] = (Hit) {rows[0].key, rows[0].key, 0, 1};
 	}
@@ -311,7 +311,7 @@ damage(const char *fault)
 		die("unknown fault");
 }
 
-/* Ranks by key: a table sorted by the keys' bytes. */
+/* Row numbers, sorted by the bytes of their keys. */
 static long *by_key;
 
 static int
@@ -425,7 +425,7 @@ check(double eps, int ordered, int self_pairs)
 	return shown > 0;
 }
 
-/* --- nearest rows */
+/* --- nearest neighbours */
 
 typedef struct Neighbor
 {
@@ -460,7 +460,7 @@ nearest_of(long a, long k, double most, long begin, int self, long groups, Neigh
 	return n < k ? n : k;
 }
 
-/* By row, in the order of their ranks. */
+/* Compares by row, then by rank. */
 static int
 compare_hits(const void *a, const void *b)
 {
@@ -471,7 +471,7 @@ compare_hits(const void *a, const void *b)
 	return order != 0 ? order : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* A row's neighbours against the hits that are its own. */
+/* Compares the expected neighbours of row a with those found. */
 static void
 check_list(long a, const Neighbor *due, long ndue, const Hit *found, long nfound)
 {

@@ -1,12 +1,12 @@
 /*
  * generate.c
- *	  A table of vectors as text for COPY, drawn from a seed.
+ *	  Generates a table of random vectors, as text for COPY.
  *
  *	generate SEED DISTRIBUTION ROWS DIMENSIONS ELEMENT KEY ORDER NULLS
  *
- * ELEMENT is real, double or int, with "[" appended for pgvector's brackets.
+ * ELEMENT is real, double or int; an appended "[" selects pgvector's brackets.
  * KEY is int, bigint, uuid, text, longtext or timestamptz; ORDER is ascending
- * or shuffled.  NULLS of a thousand rows have no vector.
+ * or shuffled.  NULLS rows of a thousand have no vector.
  */
 #include <float.h>
 #include <math.h>

@@ -1,11 +1,11 @@
-# Trees of Debian and Ubuntu, below build/: what lib.bash is to all scripts, this one is
-# to those that need another one than they run on.
+# Functions for trees of Debian and Ubuntu below build/, for the scripts that need another
+# system than the one they run on.
 # shellcheck shell=bash disable=SC2154
 #
-# Everything in a tree runs in a mount and process namespace that ends with it: no
-# mount is left, whatever happens.
+# Each command in a tree runs in its own mount and process namespace, so that no
+# mount remains, whatever happens.
 
-# need_root "$@": begins the script again by sudo, unless root runs it.
+# need_root "$@": restarts the script with sudo, unless it is run by root.
 need_root() {
 	is_root && return
 	if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then
@@ -14,9 +14,9 @@ need_root() {
 	die "a Debian tree can only be made by root or with sudo"
 }
 
-# inside TREE COMMAND...: runs it in the tree, with a /proc and a /dev/shm of its own.
-# Where $overlay is set, what it changes goes to that directory, and the tree stays;
-# a directory $lent of this system shows in the same place there, to be read.
+# inside TREE COMMAND...: runs the command in the tree, with its own /proc and /dev/shm.
+# If $overlay is set, changes are written to that directory and the tree is unchanged.
+# The directory $lent of this system is mounted read-only at the same path.
 inside() {
 	local tree=$1
 	shift
@@ -40,7 +40,7 @@ inside() {
 			DEBIAN_FRONTEND=noninteractive "${@:3}"' "$tree" "${overlay:-}" "${lent:-}" "$@"
 }
 
-# sources SUITE: its packages, with the newest minor version of the server.
+# sources SUITE: prints its apt sources, with the newest minor version of the server.
 sources() {
 	local debian=http://deb.debian.org ubuntu=http://archive.ubuntu.com/ubuntu suite
 	case $1 in
@@ -55,7 +55,7 @@ sources() {
 	esac
 }
 
-# Ubuntu's keys, which no Debian has: the package that brings them, by its sum.
+# The package of Ubuntu's keys, which Debian does not have, verified by checksum.
 ubuntu_keys() {
 	local keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg room=$1
 	if [[ ! -e $keys ]]; then
@@ -68,7 +68,7 @@ ubuntu_keys() {
 	echo "$keys"
 }
 
-# bootstrap SUITE TREE: an older debootstrap knows no newer Ubuntu, which all are alike.
+# bootstrap SUITE TREE: an older debootstrap lacks newer Ubuntu suites, whose scripts are identical.
 bootstrap() {
 	local room keys status=0
 	if [[ $1 != noble ]]; then
@@ -84,8 +84,8 @@ bootstrap() {
 	return "$status"
 }
 
-# make_tree TREE SUITE PACKAGE...: unless it is there with just these packages.
-# Says so by its status: 1 where it was there.
+# make_tree TREE SUITE PACKAGE...: makes the tree unless it exists with exactly these packages.
+# The status is 1 if it existed.
 make_tree() {
 	local tree=$1 suite=$2 ready=$1/.fasted-ready
 	shift 2
@@ -98,12 +98,12 @@ make_tree() {
 		die "debootstrap failed"
 	}
 	sources "$suite" >"$tree/etc/apt/sources.list"
-	# no service starts in there, and no cluster is created
+	# no service is started in the tree, and no cluster is created
 	printf '#!/bin/sh\nexit 101\n' >"$tree/usr/sbin/policy-rc.d"
 	chmod 755 "$tree/usr/sbin/policy-rc.d"
 	mkdir -p "$tree/etc/postgresql-common/createcluster.d"
 	echo 'create_main_cluster = false' >"$tree/etc/postgresql-common/createcluster.d/fasted.conf"
-	# a mirror may be some days behind
+	# a mirror may be out of date by some days
 	echo 'Acquire::Check-Valid-Until "false";' >"$tree/etc/apt/apt.conf.d/fasted"
 	{
 		inside "$tree" apt-get -y -q update &&

@@ -1,13 +1,13 @@
-# Functions that the scripts in this folder share.
+# Functions shared by the scripts in this directory.
 # shellcheck shell=bash
 
-# Root's files must be readable by the user that runs the tests.
+# Files created by root must be readable by the user that runs the tests.
 umask 022
 
-# Perl and sort must not depend on where we are.
+# Perl and sort must not depend on the locale.
 export LC_ALL=C
 
-# A make that is started here owes nothing to the one that started us.
+# A make that is started by a script must not inherit flags from the make that started it.
 unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES
 
 setup_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -23,7 +23,7 @@ die() {
 
 is_root() { [[ $(id -u) == 0 ]]; }
 
-# The user that runs servers and tests: PostgreSQL refuses to work as root.
+# The user that runs servers and tests, because PostgreSQL refuses to run as root.
 server_user() {
 	if ! is_root; then
 		id -un
@@ -34,8 +34,8 @@ server_user() {
 	fi
 }
 
-# as_server_user COMMAND...: runs it as that user, with this environment.
-# setpriv first, for it asks nobody and starts no session.
+# as_server_user COMMAND...: runs the command as that user, with this environment.
+# setpriv is preferred, because it needs no password and starts no session.
 as_server_user() {
 	local user
 	if ! is_root; then
@@ -52,8 +52,8 @@ as_server_user() {
 	fi
 }
 
-# A new directory that the server's user owns, with a short path: the name of a
-# socket has 107 bytes at most.
+# Makes a directory that is owned by the server's user, with a short path: the path of a
+# socket has at most 107 bytes.
 make_work_dir() {
 	local parent dir
 	for parent in "${TMPDIR:-/tmp}" /tmp; do
@@ -66,11 +66,11 @@ make_work_dir() {
 	die "no temporary directory that user $(server_user) can write"
 }
 
-# remove_tree DIR: rm -rf, but not across a file system that is mounted below.
+# remove_tree DIR: like rm -rf, but does not enter mounted file systems.
 remove_tree() { rm -rf --one-file-system -- "$1"; }
 
-# The PostgreSQL to copy: $PG_CONFIG when it is set, else the newest one in
-# Debian's place that has server and headers, else the one on the PATH.
+# Prints the pg_config to use: $PG_CONFIG if it is set, else the newest one in Debian's
+# directories that has server and headers, else the one on the PATH.
 find_pg_config() {
 	local candidate
 	if [[ -n ${PG_CONFIG:-} ]]; then
@@ -86,7 +86,7 @@ find_pg_config() {
 	candidate=$(command -v pg_config) && is_usable "$candidate" && echo "$candidate"
 }
 
-# Is this the pg_config of a PostgreSQL 15 or later with server and headers?
+# Checks for the pg_config of a PostgreSQL 15 or later with server and headers.
 is_usable() {
 	local version
 	[[ -x $1 ]] || return 1
@@ -95,20 +95,20 @@ is_usable() {
 		[[ -f $("$1" --pgxs) ]] && [[ -f $("$1" --includedir-server)/postgres.h ]]
 }
 
-# The compute capabilities of this machine's GPUs, as cuda.mk wants them; empty
-# where there is none.
+# Prints the compute capabilities of this machine's GPUs, in the form for cuda.mk; nothing
+# if there is no GPU.
 gpu_architectures() {
 	nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
 		tr -d . | sed 's/^90$/90a/' | sort -u | xargs || true
 }
 
-# The demo's directory: one for each user and checkout, so that demo-clean needs
-# no note of where it is.
+# The directory of the demo: one for each user and checkout, so that demo-clean finds
+# it.
 demo_dir() {
 	printf '/tmp/fasted-demo-%s-%s\n' "$(id -u)" "$(cksum <<<"$top_dir" | cut -d' ' -f1)"
 }
 
-# claim_dir DIR: makes it, or makes sure that nobody else did; /tmp is open to all.
+# claim_dir DIR: makes it, or checks that it belongs to this user, because /tmp is shared.
 claim_dir() {
 	as_server_user mkdir -m 755 "$1" 2>/dev/null ||
 		[[ -d $1 && ! -L $1 && $(stat -c %U "$1") == "$(server_user)" ]] ||

@@ -1,13 +1,13 @@
-# How run-tests reports: one line for each stage, what failed once more at the end, and
-# all output in a file.  For scripts that have lib.bash.
+# Reporting of run-tests: one line for each stage, the failures at the end, and all output
+# in a file.  For scripts that have sourced lib.bash.
 # shellcheck shell=bash disable=SC2154
 
 passed=0
 failed=0
 summary=()
 
-# open_log FILE FAILURES: all output goes to FILE, or where that cannot be written, to a new
-# file in the folder for temporary files; what failed is kept in FAILURES for the end.
+# open_log FILE FAILURES: sends all output to FILE or, if it cannot be written, to a new
+# file in the temporary directory.  Failures are collected in FAILURES.
 open_log() {
 	all_output=$1
 	failures=$2
@@ -18,15 +18,15 @@ open_log() {
 	echo "All output is in $all_output"
 }
 
-# What the current stage has printed, and how many lines of that match.
+# Output of the current stage, and the number of its lines that match.
 stage_output() { tail -n "+$stage_begin" "$all_output"; }
 count() { stage_output | grep -cE "$1" || true; }
 
-# Lines that tell of a failure.  Where a failed stage has none, the end of its output does.
+# Lines that report a failure.  If a failed stage has none, the end of its output is shown.
 failed_lines='^not ok|[.][.][.] (FAIL|ERROR|FAILED)|^(FAIL|ERROR):|^#   Failed test|Dubious|Failed [0-9]+/|(error|ERROR|FATAL|PANIC):|Sanitizer|runtime error|: status [0-9]'
 
-# failed_parts NAME: failing lines with what follows them, and the head of pg_regress's
-# differences.
+# failed_parts NAME: prints failure lines with the lines that follow, and the first lines of
+# pg_regress's differences.
 failed_parts() {
 	echo "== $1: failures"
 	stage_output | awk -v pattern="$failed_lines" '
@@ -39,8 +39,8 @@ failed_parts() {
 }
 
 # stage NAME OK_PATTERN FAILED_PATTERN COMMAND...: runs it and counts its tests by
-# the lines it prints.  With an empty pattern, its closing line counts if that says
-# "N passed, N failed"; else the whole stage is one test.
+# the lines it prints.  If a pattern is empty, the last line is used if it says
+# "N passed, N failed"; otherwise the whole stage is one test.
 stage() {
 	local name=$1 ok_pattern=$2 failed_pattern=$3 status=0 ok=0 bad=0 closing line begin=$SECONDS
 	shift 3
@@ -70,7 +70,7 @@ stage() {
 	return "$((bad > 0))"
 }
 
-# finish TITLE: what failed, where all output is, and the sum.
+# finish TITLE: prints the failures, the file of all output, and the totals.
 finish() {
 	local line
 	cat "$failures"

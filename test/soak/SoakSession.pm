@@ -1,4 +1,4 @@
-# A psql that is asked and looked at, without ever being waited for.
+# A psql session that is sent statements and polled; the test never waits for it.
 package SoakSession;
 
 use strict;
@@ -39,7 +39,7 @@ sub send
 	return;
 }
 
-# settings and query; the answer that must come unless there is an error
+# settings and query; the answer that is expected unless there is an error
 sub ask
 {
 	my ($self, $settings, $query, $answer) = @_;
@@ -48,7 +48,7 @@ sub ask
 	return;
 }
 
-# Is there an answer, or no psql any more?  {idle}: it can be asked.
+# Returns whether there is an answer or psql has ended.  {idle}: it can be sent statements.
 sub is_done
 {
 	my ($self) = @_;

@@ -1,6 +1,6 @@
-# Sixteen sessions join at once, for minutes, and are canceled, terminated and
-# killed at random, run out of disk, of shared memory and of time.  README.md says
-# what must be true in the end.
+# Sixteen concurrent sessions join for minutes.  They are cancelled, terminated and
+# killed at random, and run out of disk space, shared memory and time.  README.md lists
+# the conditions that must hold at the end.
 use strict;
 use warnings;
 use FindBin;
@@ -50,7 +50,7 @@ if ($ENV{FASTED_SOAK_DISK})
 	$node->safe_psql('postgres', 'ALTER DATABASE postgres SET temp_tablespaces = small');
 }
 
-# --- what sessions do: [settings, query with a known answer, or none]
+# --- statements of the sessions: [settings, query with a known answer, or none]
 
 my $toasted = "SELECT count(*), sum(id_a), sum(id_b) FROM fasted_self_join('toasted', 'v', 0)";
 my $texts = "SELECT count(*), min(id_a), max(id_b) FROM fasted_self_join_typed(NULL::text, 'texts', 'v', 0, 'id')";
@@ -77,19 +77,19 @@ for my $query ($toasted, $texts, $small)
 {
 	$answers{$query} = $node->safe_psql('postgres', "SET max_parallel_workers_per_gather = 0; $query");
 }
-is($answers{$small}, '99|99', 'the right answer before');
+is($answers{$small}, '99|99', 'the right result before the soak');
 
-# What PostgreSQL says of what we do to it.
+# SQLSTATEs that the test's actions cause.
 my %expected_errors = map { $_ => 1 } (
 	'25P02',					# after an error in a transaction
 	'57014',					# canceled, statement_timeout
-	'57P01', '57P02', '57P03',	# terminated, crash of another, starting up
+	'57P01', '57P02', '57P03',	# terminated, crash of another process, starting up
 	'53100', '53400',			# disk full, temp_file_limit
 	'53200', '53000', '53300',	# out of memory, shared memory, connections
 	'55000',					# lost connection to parallel worker
 	'08006', '08000', '08003');
 
-my @kills;						# when
+my @kills;						# times of the kills
 my %count;
 my @problems;
 
@@ -99,7 +99,7 @@ sub next_work
 	my $work = $work[ rand @work ];
 	my ($settings, $query, $answer) = @$work;
 	$answer = $answers{$query} if @$work == 2;
-	# without an answer: until it is canceled
+	# without an answer: the query runs until it is cancelled
 	my $timeout = 'SET statement_timeout = ' . (defined $answer && rand() < 0.7 ? 0 : 50 + int rand 3000) . ';';
 	$session->ask("RESET ALL; SET fasted.engine = cpu; $settings $timeout", $query, $answer);
 	return;
@@ -124,8 +124,8 @@ sub judge
 	return;
 }
 
-# PostgreSQL makes a segment before it notes down its name: a process that is
-# killed just then, or another that ends because of that, leaves it behind.
+# PostgreSQL creates a segment before it records its name.  A process that is killed
+# in between, or one that ends because of that, leaves the segment behind.
 sub is_of_a_kill
 {
 	my ($segment) = @_;
@@ -150,7 +150,7 @@ sub server_processes
 	return @found;
 }
 
-# False: there is none.
+# Returns false if there is no such process.
 sub signal_one
 {
 	my ($name, $what, @pids) = @_;
@@ -162,7 +162,7 @@ sub signal_one
 
 my $backends = qr/^postgres: .*\[local\]/;
 my $workers = qr/^postgres: (?:\w+: )?parallel worker/;
-# mean seconds from one to the next, and what is done
+# mean interval in seconds, and action
 my @faults = (
 	[ 0.15, sub { signal_one('INT', 'session', server_processes($backends)) } ],
 	[ 1, sub { signal_one('TERM', 'session', server_processes($backends)) } ],
@@ -191,9 +191,9 @@ while (time < $end && @problems < 10)
 	}
 	usleep(5000);
 }
-is(join("\n", @problems), '', 'every answer right, every error an expected one, no thread left');
+is(join("\n", @problems), '', 'all results right, all errors expected, no thread remains');
 diag(join ', ', map { "$_: $count{$_}" } sort keys %count);
-cmp_ok($count{answers} // 0, '>', $seconds / 2, 'there were answers');
+cmp_ok($count{answers} // 0, '>', $seconds / 2, 'there were results');
 cmp_ok($count{$_} // 0, '>', 0, "there was $_") for '57014', '57P01', '53400', 'INT to a session', 'TERM to a session', 'TERM to a worker';
 if ($ENV{FASTED_SOAK_DISK})
 {
@@ -204,31 +204,31 @@ if ($ENV{FASTED_SOAK_DISK})
 
 kill 'INT', server_processes($backends);
 $_->end for @sessions;
-ok($node->poll_query_until('postgres', 'SELECT true'), 'the server is there');
+ok($node->poll_query_until('postgres', 'SELECT true'), 'the server is running');
 ok($node->poll_query_until('postgres',
 		"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'parallel worker' "
 		. "OR (backend_type = 'client backend' AND pid <> pg_backend_pid())"),
-	'no session and no worker is left');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_fasted_progress'), 0, 'nothing seems to run');
+	'no session and no worker remains');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_fasted_progress'), 0, 'no progress entry remains');
 is(join(' ', grep { -f $_ } glob($node->data_dir . '/base/pgsql_tmp/* ' . ($ENV{FASTED_SOAK_DISK} // '/nowhere')
-				. '/temp/*/pgsql_tmp/*')), '', 'no temporary file is left');
+				. '/temp/*/pgsql_tmp/*')), '', 'no temporary file remains');
 wait_until(sub { !orphan_segments() }, 5);
 my @orphans = orphan_segments();
-is(join(' ', grep { !is_of_a_kill($_) } @orphans), '', 'no shared memory is left');
+is(join(' ', grep { !is_of_a_kill($_) } @orphans), '', 'no shared memory remains');
 diag(scalar(@orphans) . ' segments were left by SIGKILL within dsm_create, of ' . @kills . ' times') if @orphans;
 is($node->safe_psql('postgres', $_), $answers{$_}, 'the right answer afterwards') for sort keys %answers;
 is_same_pairs($node, "SELECT * FROM fasted_self_join('checked', 'v', 3)", "SELECT * FROM brute_force('checked', 3)",
-	'and by brute force');
+	'the right result by brute force');
 
 my $log = log_since($node, 0);
 my %signals;
 $signals{$1}++ while $log =~ /terminated by signal (\d+)/g;
 delete $signals{9};
-is(join(', ', %signals), '', 'no process crashed by itself');
-# a segment may be gone already when the server cleans up after a killed process
+is(join(', ', %signals), '', 'no process crashed except the killed ones');
+# the server cleans up after a killed process; a segment may already be removed then
 my @worse = grep { /PANIC|TRAP:|leak|could not remove|stuck spinlock/ && !/shared memory segment .*: No such file/ }
   split /\n/, $log;
-is(join("\n", @worse), '', 'nothing worse in the log');
+is(join("\n", @worse), '', 'no other error in the log');
 
 $node->stop;
 done_testing();

@@ -1,4 +1,4 @@
-# Cancelling a join: soon, at any stage and under any load, and nothing of it is left.
+# Cancels joins at every stage and under load.  They end quickly and release everything.
 use strict;
 use warnings;
 use FindBin;
@@ -14,7 +14,7 @@ create_wide_views($node);
 my $limit_ms = sanitized() ? 2000 : 100;
 my $join = "SELECT count(*) FROM fasted_self_join('%s', 'v', %s, 'id');";
 
-# Where the query is to be when it is cancelled, seen from outside.
+# Conditions, checked from outside, that tell which stage the query has reached.
 my %stages = (
 	'reading' => {
 		sql => sprintf($join, 'endless', 1),
@@ -70,9 +70,9 @@ for my $name (sort keys %stages)
 	my ($state, $best) = cancel_soon($session, $limit_ms, %{ $stages{$name} });
 	is($state, '57014', "$name: the query is cancelled");
 	cmp_ok($best, '<', $limit_ms, sprintf("%s: within %d ms (%.0f)", $name, $limit_ms, $best));
-	is(thread_count($session->pid), 1, "$name: no thread is left");
-	is(scalar temp_files($node), 0, "$name: no temporary file is left");
-	is($session->query($small), 99, "$name: the session works on");
+	is(thread_count($session->pid), 1, "$name: no thread remains");
+	is(scalar temp_files($node), 0, "$name: no temporary file remains");
+	is($session->query($small), 99, "$name: the session remains usable");
   SKIP:
 	{
 		skip 'a sanitizer keeps memory', 1 if sanitized();

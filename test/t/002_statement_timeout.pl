@@ -1,4 +1,4 @@
-# statement_timeout in the middle of the computation.
+# statement_timeout expires in the middle of a computation.
 use strict;
 use warnings;
 use FindBin;
@@ -40,9 +40,9 @@ END
 }
 $session->wait_for(qr/(after: \d+);/);
 like($session->{out}, qr/^state 57014$/m, 'the statement times out');
-cmp_ok($best, '<', $limit_ms, "late by less than $limit_ms ms");
-is(thread_count($session->pid), 1, 'no thread is left');
-like($session->{out}, qr/^after: 99;$/m, 'the session works on');
+cmp_ok($best, '<', $limit_ms, "the statement ends less than $limit_ms ms late");
+is(thread_count($session->pid), 1, 'no thread remains');
+like($session->{out}, qr/^after: 99;$/m, 'the session remains usable');
 $_->quit for $session, $other;
 
 $node->stop;

@@ -1,4 +1,4 @@
-# A client that dies, and a backend that is told to end, in the middle of a join.
+# A client is killed, or a backend is terminated, in the middle of a join.
 use strict;
 use warnings;
 use FindBin;
@@ -21,7 +21,7 @@ sub in_the_middle
 }
 
 is($node->safe_psql('postgres', 'SHOW client_connection_check_interval'), '0',
-	'the server itself does not look after its clients');
+	'the server does not check client connections itself');
 
 for my $query ($reading, $computing)
 {
@@ -33,24 +33,24 @@ for my $query ($reading, $computing)
 	my $watch = watch($session->pid);
 	$session->kill;
 	wait_until(sub { !is_alive($session->pid) });
-	cmp_ok(lateness($watch), '<', $limit_ms, "$stage: the client is killed, the backend ends (ms)");
+	cmp_ok(lateness($watch), '<', $limit_ms, "$stage: the backend ends after its client was killed (ms)");
 
 	$session = FastedTest::Session->new($node);
 	$session->send($query);
 	ok(in_the_middle($session->pid, $query), "$stage: the join runs");
 	$watch = watch($session->pid);
-	# what pg_terminate_backend does
+	# as pg_terminate_backend does
 	kill 'TERM', $session->pid;
 	wait_until(sub { !is_alive($session->pid) });
 	cmp_ok(lateness($watch), '<', $limit_ms, "$stage: the backend is terminated (ms)");
 	$session->quit;
 }
 
-is(scalar temp_files($node), 0, 'no temporary file is left');
+is(scalar temp_files($node), 0, 'no temporary file remains');
 is($node->safe_psql('postgres', "SELECT count(*) FROM fasted_self_join('small', 'v', 1)"),
-	99, 'the server works on');
+	99, 'the server remains usable');
 unlike(log_since($node, 0), qr/PANIC|terminated by signal|was terminated|reinitializing/,
-	'nothing bad in the log');
+	'no process crashed');
 
 $node->stop;
 done_testing();

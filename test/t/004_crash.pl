@@ -1,4 +1,4 @@
-# A backend killed by SIGKILL in the middle of a join: the server recovers.
+# A backend is killed by SIGKILL in the middle of a join, and the server recovers.
 use strict;
 use warnings;
 use FindBin;
@@ -13,9 +13,9 @@ my $victim = FastedTest::Session->new($node);
 $victim->send("SET fasted.memory_limit = '16MB';");
 $victim->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');");
 ok(wait_until(sub { thread_count($victim->pid) > 1 }), 'the join runs');
-cmp_ok(scalar temp_files($node), '>', 0, 'with a temporary file');
+cmp_ok(scalar temp_files($node), '>', 0, 'the join has a temporary file');
 kill 'KILL', $victim->pid;
-ok(wait_until(sub { !is_alive($victim->pid) }), 'the backend is gone');
+ok(wait_until(sub { !is_alive($victim->pid) }), 'the backend has ended');
 $victim->quit;
 
 ok($node->poll_query_until('postgres', 'SELECT true'), 'the server recovers');

@@ -1,4 +1,4 @@
-# Eight sessions at once, each with a table and an eps of its own.
+# Eight concurrent sessions, each with its own table and eps.
 use strict;
 use warnings;
 use FindBin;
@@ -34,7 +34,7 @@ for my $i (0 .. $#jobs)
 	my ($table, $eps) = @{ $jobs[$i] }{qw(table eps)};
 	is_same_pairs($node, "SELECT * FROM ${table}_pairs",
 		"SELECT round, p.* FROM generate_series(1, 5) round, brute_force('$table', $eps) p",
-		"session $i finds its own pairs, five times");
+		"session $i finds the pairs of its own table, five times");
 	$sessions[$i]->quit;
 }
 

@@ -1,4 +1,4 @@
-# A join reads what its caller may read, and no more.
+# A join reads only what its caller has the privilege to read.
 use strict;
 use warnings;
 use FindBin;
@@ -34,7 +34,7 @@ ALTER TABLE hidden.t ADD PRIMARY KEY (id);
 GRANT SELECT ON hidden.t TO reader;
 END
 
-# What a role gets: a number, or the message.
+# Returns the result of a query run as a role: a number, or the error message.
 sub as_role
 {
 	my ($role, $sql) = @_;
@@ -54,31 +54,31 @@ like(as_role('stranger', $small), $denied, 'no SELECT at all');
 like(as_role('stranger', "SELECT count(*) FROM fasted_self_join('small', 'v', 0)"), $denied,
 	'no SELECT at all, with the primary key');
 
-is(as_role('view_reader', sprintf $join, 'few'), 9, 'a view, read as its owner');
+is(as_role('view_reader', sprintf $join, 'few'), 9, 'a view, read with the privileges of its owner');
 like(as_role('view_reader', sprintf $join, 'few_as_invoker'), $denied,
-	'a view, read as its invoker');
-like(as_role('view_reader', $small), $denied, 'but not its table');
+	'a view, read with the privileges of its invoker');
+like(as_role('view_reader', $small), $denied, 'the table of the view');
 
-is(as_role('stranger', 'SELECT join_as_owner()'), 99, 'a function with rights of its owner');
+is(as_role('stranger', 'SELECT join_as_owner()'), 99, 'a SECURITY DEFINER function');
 like(as_role('stranger', 'SELECT join_as_caller()'), $denied,
-	'a function with rights of its caller');
+	'a SECURITY INVOKER function');
 
 like(as_role('reader', sprintf $join, 'hidden.t'), $denied, 'a schema without USAGE');
 
 my $oid = $node->safe_psql('postgres', "SELECT 'hidden.t'::regclass::oid");
 like(as_role('stranger', sprintf $join, $oid), $denied, 'a table by its OID');
 
-# The rights are those of the moment, in a prepared statement too.
+# Privileges are checked at execution, in a prepared statement too.
 my $session = FastedTest::Session->new($node);
 $session->query("PREPARE p AS $small");
 is($session->query('EXECUTE p'), 99, 'prepared as a superuser');
 $session->query('SET ROLE stranger');
 $session->query('EXECUTE p') for 1 .. 2;
-like($session->{err}, qr/permission denied/, 'and executed as another role');
-is($session->query("RESET ROLE; EXECUTE p"), 99, 'and again as a superuser');
+like($session->{err}, qr/permission denied/, 'executed as another role');
+is($session->query("RESET ROLE; EXECUTE p"), 99, 'executed as a superuser again');
 $session->quit;
 
-# EXECUTE on the functions.
+# The EXECUTE privilege on the functions.
 $node->safe_psql('postgres', <<'END');
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fasted_self_join

@@ -1,4 +1,4 @@
-# Row security: every role joins the rows that it sees.
+# Row security: a join sees only the rows that are visible to its role.
 use strict;
 use warnings;
 use FindBin;
@@ -37,19 +37,19 @@ sub as_role
 }
 
 is(as_role('alice', $join), '9|1|10', 'a role sees pairs of its own rows');
-is(as_role('bob', $join), '19|11|30', 'another sees others');
-is(as_role('auditor', $join), '29|1|30', 'BYPASSRLS sees all');
-is(as_role('owner', $join), '29|1|30', 'so does the owner');
-is($node->safe_psql('postgres', $join), '29|1|30', 'and a superuser');
-is(as_role('alice', 'SELECT join_as_owner()'), 29, 'a function with the rights of the owner');
+is(as_role('bob', $join), '19|11|30', 'another role sees pairs of other rows');
+is(as_role('auditor', $join), '29|1|30', 'a role with BYPASSRLS sees all rows');
+is(as_role('owner', $join), '29|1|30', 'the owner sees all rows');
+is($node->safe_psql('postgres', $join), '29|1|30', 'a superuser sees all rows');
+is(as_role('alice', 'SELECT join_as_owner()'), 29, 'a SECURITY DEFINER function sees the rows of its owner');
 is(as_role('alice', "SELECT count(*) FROM fasted_self_join('as_owner', 'v', 1, id_column => 'id')"),
 	29, 'a view, read as its owner');
 
 my ($status, undef, $err) = $node->psql('postgres', "SET row_security = off; $join",
 	extra_params => [ '-U', 'alice' ]);
-like($err, qr/would be affected by row-level security policy/, 'row_security = off is an error');
+like($err, qr/would be affected by row-level security policy/, 'an error if row_security is off');
 
-# One prepared statement under several roles.
+# One prepared statement, executed by several roles.
 my $session = FastedTest::Session->new($node);
 $session->query("PREPARE p AS $join");
 for my $round (1 .. 2)
@@ -62,8 +62,8 @@ for my $round (1 .. 2)
 $session->quit;
 
 $node->safe_psql('postgres', 'ALTER TABLE notes FORCE ROW LEVEL SECURITY');
-is(as_role('owner', $join), '0||', 'FORCE ROW LEVEL SECURITY binds the owner');
-is($node->safe_psql('postgres', $join), '29|1|30', 'not a superuser');
+is(as_role('owner', $join), '0||', 'FORCE ROW LEVEL SECURITY applies to the owner');
+is($node->safe_psql('postgres', $join), '29|1|30', 'but not to a superuser');
 
 $node->stop;
 done_testing();

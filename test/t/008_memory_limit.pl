@@ -1,4 +1,4 @@
-# Tables beyond fasted.memory_limit go in panels, by way of a temporary file.
+# Tables larger than fasted.memory_limit are joined in panels, with a temporary file.
 use strict;
 use warnings;
 use FindBin;
@@ -41,16 +41,16 @@ for my $limit ('8MB', '1MB')
 	my $offset = log_size($node);
 	my ($result, $panels) = run_with($limit);
 	is($result, $expected, "$limit: the same rows");
-	cmp_ok($panels, '>', 1, "$limit: panels");
+	cmp_ok($panels, '>', 1, "$limit: several panels");
 	my ($size) = log_since($node, $offset) =~ /temporary file: path .*, size (\d+)/;
 	is($size, 20000 * 64 * 4, "$limit: a temporary file of all vectors");
-	is(scalar temp_files($node), 0, "$limit: which is removed");
+	is(scalar temp_files($node), 0, "$limit: the temporary file is removed");
 }
 
 my ($status, $out, $err) = $node->psql('postgres',
 	"\\set VERBOSITY verbose\nSET temp_file_limit = '1MB'; SET fasted.memory_limit = '1MB'; $digest");
 like($err, qr/53400: temporary file size exceeds "?temp_file_limit/, 'temp_file_limit is respected');
-is(scalar temp_files($node), 0, 'and no temporary file is left');
+is(scalar temp_files($node), 0, 'no temporary file remains');
 
 $node->stop;
 done_testing();

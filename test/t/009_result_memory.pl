@@ -1,5 +1,5 @@
-# A large result does not fill memory: it streams, or where the function itself is
-# called, goes to disk beyond work_mem.
+# A large result does not fill memory.  The scan node streams it; the function itself
+# writes it to disk beyond work_mem.
 use strict;
 use warnings;
 use FindBin;
@@ -20,18 +20,18 @@ is( $session->query(
 		"SET work_mem = '1MB'; "
 		  . "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('t', 'v', 'Infinity', id_column => 'id')"),
 	4500 * 4499 / 2 . '|' . 4499 * 4500 * 4501 / 6, 'ten million pairs through the scan node');
-unlike(log_since($node, $offset), qr/temporary file/, 'need no temporary file');
+unlike(log_since($node, $offset), qr/temporary file/, 'the scan node needs no temporary file');
 is( $session->query(
 		"SET fasted.scan_node = off; "
 		  . "SELECT count(*) FROM fasted_self_join('t', 'v', 'Infinity', id_column => 'id')"),
 	4500 * 4499 / 2, 'ten million pairs through the function');
 my ($size) = log_since($node, $offset) =~ /temporary file: path .*, size (\d+)/;
-cmp_ok($size, '>', 100_000_000, 'go to a temporary file (bytes)');
+cmp_ok($size, '>', 100_000_000, 'the function writes a temporary file (bytes)');
 SKIP:
 {
 	skip 'a sanitizer keeps memory', 1 if sanitized();
 	cmp_ok(memory_of($session->pid, 'VmHWM') - $before, '<', 16 * 1024,
-		'and both take little memory (kB)');
+		'both need little memory (kB)');
 }
 is(scalar temp_files($node), 0, 'the temporary file is removed');
 $session->quit;

@@ -1,5 +1,5 @@
-# fasted.threads bounds the threads of a backend, and fasted.max_threads that; they
-# take no signals.
+# fasted.threads limits the threads of a backend, and fasted.max_threads limits
+# fasted.threads.  The threads receive no signals.
 use strict;
 use warnings;
 use FindBin;
@@ -12,7 +12,7 @@ use Time::HiRes qw(usleep);
 my $node = new_node('threads');
 create_wide_views($node);
 
-# Signals that the backend must get itself: SIGINT, SIGUSR1, SIGTERM
+# Signals that only the backend itself may receive: SIGINT, SIGUSR1, SIGTERM.
 my $signals = 1 << 1 | 1 << 9 | 1 << 14;
 
 for my $threads (1 .. 4)
@@ -29,7 +29,7 @@ for my $threads (1 .. 4)
 		$most = $count if $count > $most;
 		usleep(5000);
 	}
-	is($most, 1 + $threads, "threads = $threads: so many beside the backend's own");
+	is($most, 1 + $threads, "threads = $threads: that many in addition to the backend's own");
 
 	my $open = 0;
 	for my $task (grep { !m{/$pid$} } glob("/proc/$pid/task/*"))
@@ -40,11 +40,11 @@ for my $threads (1 .. 4)
 	is($open, 0, "threads = $threads: all signals are blocked in them");
 	$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 	$session->query('SELECT');
-	is(thread_count($pid), 1, "threads = $threads: none is left");
+	is(thread_count($pid), 1, "threads = $threads: none remains");
 	$session->quit;
 }
 
-# The administrator's limit holds for what users set, and for the engine's own choice.
+# The administrator's limit applies to users' settings and to the engine's own choice.
 $node->append_conf('postgresql.conf', "fasted.max_threads = 1\n");
 $node->reload;
 $node->safe_psql('postgres', 'CREATE ROLE ordinary LOGIN; GRANT SELECT ON wide TO ordinary; '
@@ -61,11 +61,11 @@ for my $case ([ 'ordinary', 4, 1 ], [ 'ordinary', 0, 1 ], [ 'ordinary', 4, 1, $b
 	$session->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');");
 	ok(wait_until(sub { thread_count($pid) > 1 }), "$role, threads = $threads: the join runs" . ($first ? ", after $first" : ''));
 	usleep(200_000);
-	is(thread_count($pid), 1 + $expected, "$role, threads = $threads: $expected");
+	is(thread_count($pid), 1 + $expected, "$role, threads = $threads: $expected threads");
 	$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 	$session->query('SELECT');
 	$session->query('SET fasted.max_threads = 8; SHOW fasted.max_threads');
-	like($session->{err}, qr/permission denied to set parameter "fasted.max_threads"/, "$role: is not for users to raise");
+	like($session->{err}, qr/permission denied to set parameter "fasted.max_threads"/, "$role: users may not raise fasted.max_threads");
 	$session->quit;
 }
 

@@ -1,4 +1,4 @@
-# Errors and cancellation that a block of PL/pgSQL or a savepoint catches.
+# A PL/pgSQL block or a savepoint catches errors and cancellation.
 use strict;
 use warnings;
 use FindBin;
@@ -46,11 +46,11 @@ is($session->query("SELECT try('SELECT * FROM fasted_self_join(''small'', ''v'',
 	'22023 99', 'an error in an argument is caught');
 is($session->query('SELECT try_loop()'), 'caught 99', 'an error in a loop over pairs is caught');
 
-# Cancelled in the middle of the computation, and the function goes on.
+# Cancelled in the middle of the computation; the function continues.
 $session->send("SELECT 'tried ' || try('SELECT * FROM fasted_self_join(''wide'', ''v'', 0.5, ''id'')'), pg_sleep(5);");
 ok(wait_until(sub { thread_count($pid) > 1 }), 'the join runs in a block');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
-ok(wait_until(sub { thread_count($pid) == 1 }, 4), 'no thread outlives its block');
+ok(wait_until(sub { thread_count($pid) == 1 }, 4), 'the threads end with the block');
 is($session->wait_for(qr/^tried (.*)\|/m), '57014 99', 'cancellation is caught');
 
 $session->query('BEGIN');
@@ -59,15 +59,15 @@ $session->query("SELECT count(*) FROM fasted_self_join('bad', 'v', 1)");
 like($session->{err}, qr/different numbers of dimensions/, 'an error after a savepoint');
 $session->query('ROLLBACK TO s');
 is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99,
-	'the transaction goes on');
+	'the transaction continues');
 $session->query("INSERT INTO small VALUES (101, '{101, 7, -1}')");
 $session->query('RELEASE s');
 is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 100,
 	'and sees rows of a subtransaction');
 $session->query('COMMIT');
 
-# A cursor of the transaction whose join fails in a subtransaction: what it had is given
-# back then, though the cursor is there until it is closed.
+# A cursor of the outer transaction, whose join fails in a subtransaction: its resources are
+# released then, although the cursor exists until it is closed.
 sub files { return grep { (readlink($_) // '') =~ /pgsql_tmp/ } glob("/proc/$pid/fd/*"); }
 my $rss = memory_of($pid, 'VmRSS');
 my %large = (
@@ -84,20 +84,20 @@ for my $what (sort keys %large)
 	$session->query("DECLARE c CURSOR FOR SELECT * FROM $from");
 	$session->query('SAVEPOINT s');
 	$session->send('FETCH 1 FROM c;');
-	ok(wait_until($reached), "$what: at work for a cursor");
+	ok(wait_until($reached), "$what: the join runs for a cursor");
 	$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 	$session->query('ROLLBACK TO s');
-	is($session->query('SELECT name FROM pg_cursors'), 'c', "$what: the cursor is still there");
-	is(thread_count($pid), 1, "$what: but no thread");
-	ok(wait_until(sub { !files() }, 20), "$what: and no file");
+	is($session->query('SELECT name FROM pg_cursors'), 'c', "$what: the cursor still exists");
+	is(thread_count($pid), 1, "$what: its threads have ended");
+	ok(wait_until(sub { !files() }, 20), "$what: its files are removed");
   SKIP:
 	{
 		skip 'a sanitizer keeps memory', 1 if sanitized();
-		ok(wait_until(sub { memory_of($pid, 'VmRSS') < $rss + 50 * 1024 }, 20), "$what: and no memory");
+		ok(wait_until(sub { memory_of($pid, 'VmRSS') < $rss + 50 * 1024 }, 20), "$what: its memory is released");
 	}
-	is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 100, "$what: the transaction goes on");
+	is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 100, "$what: the transaction continues");
 	$session->query('CLOSE c; COMMIT');
-	is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 100, "$what: and the session");
+	is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 100, "$what: the session remains usable");
 }
 $session->query("BEGIN; DECLARE c CURSOR FOR SELECT dist FROM fasted_self_join('small', 'v', 'Infinity')");
 my @rows = ($session->query('FETCH 2000 FROM c'));
@@ -106,20 +106,20 @@ push @rows, $session->query('FETCH 1000 FROM c');
 $session->query('SELECT 1 / 0');
 $session->query('ROLLBACK TO s');
 push @rows, $session->query('FETCH ALL FROM c');
-is(scalar(map { split /\n/ } @rows), 5050, 'a cursor that did not fail itself gives all rows');
+is(scalar(map { split /\n/ } @rows), 5050, 'a cursor that did not fail itself returns all rows');
 $session->query('COMMIT');
 
-# Many joins in one transaction, half of them failing: nothing piles up.
+# Many joins in one transaction, half of which fail, accumulate no resources.
 my $memory = memory_of($pid, 'VmRSS');
 is($session->query(<<'END'), '300', '300 blocks with an error');
 SELECT count(*) FROM generate_series(1, 300) g, LATERAL try(
 	format('SELECT * FROM fasted_self_join(''bad'', ''v'', %s)', g)) t WHERE t LIKE '22000 %'
 END
-is(thread_count($pid), 1, 'leave no thread');
+is(thread_count($pid), 1, 'no thread remains');
 SKIP:
 {
 	skip 'a sanitizer keeps memory', 1 if sanitized();
-	cmp_ok(memory_of($pid, 'VmRSS') - $memory, '<', 20 * 1024, 'and no memory (kB)');
+	cmp_ok(memory_of($pid, 'VmRSS') - $memory, '<', 20 * 1024, 'memory does not grow (kB)');
 }
 $session->quit;
 

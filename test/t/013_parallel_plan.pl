@@ -1,4 +1,4 @@
-# In a parallel plan the join is the leader's.
+# In a parallel plan the leader runs the join.
 use strict;
 use warnings;
 use FindBin;
@@ -25,9 +25,9 @@ FROM (SELECT id FROM big WHERE kind < 3) b JOIN fasted_self_join('small', 'v', 2
 END
 my $expected = $node->safe_psql('postgres', "SET max_parallel_workers_per_gather = 0; $query");
 like($node->safe_psql('postgres', "EXPLAIN (COSTS OFF) $query"), qr/Gather/, 'the plan is parallel');
-is($node->safe_psql('postgres', $query), $expected, 'with the result of the serial one');
+is($node->safe_psql('postgres', $query), $expected, 'with the same result as the serial plan');
 
-# Debugging forces everything into workers that may go there.
+# This developer setting runs every parallel-safe plan in a worker.
 my $force = $node->safe_psql('postgres',
 	"SELECT name FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query')");
 is($node->safe_psql('postgres', "SET $force = on; SELECT count(*) FROM fasted_self_join('small', 'v', 1)"),

@@ -1,5 +1,5 @@
-# Every version that is there installs, and leads to the default version with
-# the catalog of a fresh installation.
+# Every available version can be installed and updated to the default version, with the same
+# catalog as a fresh installation.
 use strict;
 use warnings;
 use FindBin;
@@ -9,7 +9,7 @@ use Test::More;
 
 my $node = new_node('upgrade');
 
-# All that the extension brings, as text.
+# All objects of the extension, as text.
 my $catalog = <<'END';
 SELECT pg_describe_object(d.classid, d.objid, d.objsubid),
 	pg_get_functiondef(p.oid), p.proacl, obj_description(d.objid, 'pg_proc')
@@ -28,11 +28,11 @@ END
 my $default = $node->safe_psql('postgres',
 	"SELECT default_version FROM pg_available_extensions WHERE name = 'fasted'");
 my $fresh = $node->safe_psql('postgres', $catalog);
-like($fresh, qr/fasted_self_join/, "version $default brings functions");
+like($fresh, qr/fasted_self_join/, "version $default has functions");
 is($node->safe_psql('postgres', "SELECT extversion FROM pg_extension WHERE extname = 'fasted'"),
 	$default, 'the default version is installed by default');
 
-# But for those that 017 makes up, which may run beside this.
+# Versions created by 017, which may run concurrently, are excluded.
 my @versions = split /\n/, $node->safe_psql('postgres',
 	"SELECT version FROM pg_available_extension_versions WHERE name = 'fasted' AND version !~ '^99' ORDER BY 1");
 ok((grep { $_ eq '0.1.0' } @versions), 'the first version can still be installed');
@@ -47,12 +47,12 @@ for my $version (@versions)
 	$node->safe_psql('upgrade', 'ALTER EXTENSION fasted UPDATE');
 	is($node->safe_psql('upgrade', "SELECT extversion FROM pg_extension WHERE extname = 'fasted'"),
 		$default, "$version: the update leads to $default");
-	is($node->safe_psql('upgrade', $catalog), $fresh, "$version: with the same catalog");
-	is($node->safe_psql('upgrade', $works), '1|2|5', "$version: and it works");
+	is($node->safe_psql('upgrade', $catalog), $fresh, "$version: the same catalog after the update");
+	is($node->safe_psql('upgrade', $works), '1|2|5', "$version: the functions work");
 	$node->safe_psql('postgres', 'DROP DATABASE upgrade');
 }
 
-# Removed, installed again, in another schema.
+# Dropped, then installed again, in another schema.
 $node->safe_psql('postgres', 'DROP EXTENSION fasted');
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_proc WHERE proname LIKE 'fasted%' OR pronamespace::regnamespace::text LIKE 'fasted%'"),
 	0, 'DROP EXTENSION leaves nothing');
@@ -66,11 +66,11 @@ is($node->safe_psql('postgres',
 		  . "SELECT count(*) FROM elsewhere.fasted_self_join_typed(NULL::uuid, 'public.t', 'v', 5)"),
 	0, 'and called by its full name');
 
-# Who may install it.
+# Which roles may install it.
 $node->safe_psql('postgres', 'CREATE ROLE plain LOGIN; DROP EXTENSION fasted');
 my ($status, undef, $err) = $node->psql('postgres', 'CREATE EXTENSION fasted',
 	extra_params => [ '-U', 'plain' ]);
-like($err, qr/permission denied/, 'not everybody may install it');
+like($err, qr/permission denied/, 'a role without privileges may not install it');
 
 $node->stop;
 done_testing();

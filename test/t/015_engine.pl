@@ -1,4 +1,4 @@
-# Which engine computes, on a machine without a GPU.
+# Which engine is used, on a machine without a GPU.
 use strict;
 use warnings;
 use FindBin;
@@ -11,7 +11,7 @@ create_wide_views($node);
 
 my $small = "SELECT count(*) FROM fasted_self_join('small', 'v', 1)";
 
-# In a session of its own, the engine and the verbose error.
+# Runs SQL in a new session, and returns the output and the verbose messages.
 sub with_engine
 {
 	my ($engine, $sql) = @_;
@@ -22,13 +22,13 @@ sub with_engine
 
 my ($status, $out, $err) = with_engine('cpu', $small);
 is($out, 99, 'cpu');
-like($err, qr/engine cpu/, 'cpu: the statistics say so');
+like($err, qr/engine cpu/, 'cpu: the statistics name it');
 
 ($status, $out, $err) = with_engine('auto', $small);
 is($out, 99, 'auto');
-like($err, qr/engine cpu/, 'auto: a small problem is the CPU\'s');
+like($err, qr/engine cpu/, 'auto: a small join uses the CPU');
 
-# A large problem in eps, so that it would be worth a GPU; a few rows in truth.
+# By its estimates a large join, worth a GPU; in fact it has few rows.
 $node->safe_psql('postgres', <<'END');
 CREATE VIEW thought_large AS
 	SELECT a.id * 1000 + b.id AS id, a.v || array_fill(0::real, ARRAY[1000]) AS v
@@ -36,9 +36,9 @@ CREATE VIEW thought_large AS
 END
 ($status, $out, $err) = with_engine('auto',
 	"SELECT count(*) FROM fasted_self_join('thought_large', 'v', 1, id_column => 'id')");
-is($out, 99, 'auto: a problem of any size works');
+is($out, 99, 'auto: works for an estimate of any size');
 
-# Two sides: large is what both are together.  Rows are only thought to be there.
+# Two sides: size is that of both together.  The rows are only estimated.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE few AS SELECT id, v || array_fill(0::real, ARRAY[1000]) AS v FROM small LIMIT 100;
 CREATE TABLE many AS TABLE few;
@@ -62,12 +62,12 @@ if ($status == 0)
 else
 {
 	like($err, qr/0A000: the CUDA engine is not available/, 'cuda: not available');
-	like($err, qr/DETAIL:  \S/, 'cuda: the reason is told');
-	like($err, qr/HINT:  .*fasted.engine = auto/, 'cuda: and what to do');
+	like($err, qr/DETAIL:  \S/, 'cuda: the detail gives the reason');
+	like($err, qr/HINT:  .*fasted.engine = auto/, 'cuda: the hint tells what to do');
 }
 
-# Which filter, by each kernel that runs here: of integers, as the kernel has them, or FP32
-# when left alone, FP32 in place of those for a GPU.
+# The filter that each kernel of this machine uses: by default an integer filter, if the kernel
+# has one, or FP32; and FP32 if a GPU's filter is requested.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE middling AS
 	SELECT g AS id, array(SELECT (random() + 10 * (g % 50))::real FROM generate_series(1, 40)) AS v
@@ -92,18 +92,18 @@ for my $kernel (split /\n/, $node->safe_psql('postgres',
 		my $name = "$kernel, fasted.filter = $filter";
 		my $plan = $node->safe_psql('postgres', "SET fasted.cpu_kernel = $kernel; SET fasted.filter = $filter; "
 				. "EXPLAIN (ANALYZE) SELECT count(*) FROM fasted_self_join('middling', 'v', 2.2, id_column => 'id')");
-		like($plan, qr/Distance Filter: (?:$filters{$filter})$/m, "$name: the CPU's filter");
+		like($plan, qr/Distance Filter: (?:$filters{$filter})$/m, "$name: the filter of the CPU engine");
 		like($plan, qr/Pairs: [1-9]/, "$name: there are pairs");
 		unlike($plan, qr/Sampled/, "$name: nothing is left to a sample") if $filter ne 'auto';
 	}
 }
-cmp_ok($kernels, '>', 1, 'there are kernels');
+cmp_ok($kernels, '>', 1, 'several kernels can run');
 
 ($status, $out, $err) = with_engine('abacus', $small);
-like($err, qr/22023: invalid value for parameter "fasted.engine"/, 'no such engine');
-like($err, qr/HINT:  Available values: auto, cpu, cuda/, 'the hint lists them');
+like($err, qr/22023: invalid value for parameter "fasted.engine"/, 'an unknown engine is rejected');
+like($err, qr/HINT:  Available values: auto, cpu, cuda/, 'the hint lists the engines');
 ($status, $out, $err) = $node->psql('postgres', "$small; SET fasted.enigne = 'cpu'");
-like($err, qr/invalid configuration parameter name "fasted.enigne"/, 'a mistyped setting is refused');
+like($err, qr/invalid configuration parameter name "fasted.enigne"/, 'a misspelled setting is rejected');
 
 $node->stop;
 done_testing();

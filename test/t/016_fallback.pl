@@ -1,6 +1,6 @@
-# When a GPU fails: the CPU takes over as long as no pair has gone out, with one
-# warning; else, or when the GPU was asked for, there is an error; and the session
-# goes on.  The GPU is test/t/engine/failing_engine.c.
+# A GPU fails.  If no pair has been returned and the engine is auto, the CPU takes over with one
+# warning.  Otherwise there is an error.  The session remains usable.
+# The GPU engine is test/t/engine/failing_engine.c.
 use strict;
 use warnings;
 use FindBin;
@@ -17,7 +17,7 @@ system($cc, qw(-std=gnu11 -O1 -Wall -shared -fPIC), "-I$FindBin::RealBin/../../s
 
 my $node = new_node('fallback', "fasted.cuda_library = '$directory/failing_engine'\n");
 
-# "auto" goes by the planner's estimate: many rows, of which there are few.
+# "auto" uses the planner's estimate, which is many rows here; in fact there are few.
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION many() RETURNS SETOF int LANGUAGE plpgsql STABLE ROWS 100000000 AS
 	$$ BEGIN RETURN QUERY SELECT * FROM generate_series(1, 100); END $$;
@@ -34,18 +34,18 @@ for my $i (0 .. $#places)
 	  $node->psql('postgres', "SET fasted.engine = auto; $limit; $join; $join; SET fasted.engine = cpu; $join");
 	is($out, "$right\n$right\n$right", "auto, failure in $places[$i]: the CPU finds the pairs");
 	my @warnings = $err =~ /WARNING:  the GPU failed/g;
-	is(scalar @warnings, 1, 'one warning in a session');
-	like($err, qr/DETAIL:  It was told to fail in $places[$i]\./, 'and why');
+	is(scalar @warnings, 1, 'one warning per session');
+	like($err, qr/DETAIL:  It was told to fail in $places[$i]\./, 'the detail gives the reason');
 
 	($status, $out, $err) = $node->psql('postgres',
 		"\\set VERBOSITY verbose\nSET fasted.engine = cuda; $limit; $join; SET fasted.engine = auto; $join",
 		on_error_stop => 0);
 	like($err, qr/ERROR:  58000: the GPU reported an error/, "cuda, failure in $places[$i]: an error");
-	is($out, $right, 'the session goes on');
+	is($out, $right, 'the session remains usable');
 	unlike($err, qr/were not closed/, 'every context was closed');
 }
 
-# It can't find nearest neighbours: so the CPU does, or there is an error.
+# This engine can't find nearest neighbours: the CPU does, or there is an error.
 my $nearest = "SELECT count(*), sum(dist) FROM fasted_knn_join('thought_large', 'v', 'thought_large', 'v', 1, 'id'%s)";
 for my $call (sprintf($nearest, ''), sprintf($nearest, ", partition_by => 'id'"))
 {
@@ -54,12 +54,12 @@ for my $call (sprintf($nearest, ''), sprintf($nearest, ", partition_by => 'id'")
 		"\\set VERBOSITY verbose\nSET fasted.engine = auto; $call; SET fasted.engine = cuda; $call; SET fasted.engine = cpu; $call",
 		on_error_stop => 0);
 	is($out, "$found\n$found", 'auto: the CPU finds neighbours');
-	unlike($err, qr/WARNING/, 'and nothing has failed');
+	unlike($err, qr/WARNING/, 'without a warning');
 	like($err, qr/ERROR:  0A000: the CUDA engine does not find nearest neighbors\nHINT:  Use "SET fasted.engine = auto"/,
-		'cuda: an error that says so');
+		'cuda: the error says so');
 }
 
-# The same when parallel workers read: they stop, and read again for the CPU.
+# The same with parallel readers: they stop, then read again for the CPU engine.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE read_in_parallel (id int PRIMARY KEY, v real[]);
 INSERT INTO read_in_parallel SELECT i, array_fill((i / 2)::real, ARRAY[100]) FROM generate_series(1, 5000) AS i;
@@ -83,22 +83,22 @@ for my $i (0 .. $#places)
 	}
 }
 
-# Rows that the engine takes from the workers' memory.
+# Rows that the engine reads from memory shared with the workers (registered memory).
 my %late = (put => 13, settle => 14, next => 15);
 for my $place (sort keys %late)
 {
 	my $limit = "SET fasted.gpu_memory_limit = '$late{$place}kB'; SET parallel_leader_participation = off";
 	my ($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = auto; $limit; $settings; $parallel_join; SET fasted.engine = cpu; $parallel_join");
-	is($out, "2499|2499\n2499|2499", "lent memory, failure in $place: the CPU finds the pairs");
+	is($out, "2499|2499\n2499|2499", "registered memory, failure in $place: the CPU finds the pairs");
 	like($err, qr/DETAIL:  It was told to fail in $place\./, 'a warning');
-	like($err, qr/ [1-9]\d* from registered memory/, 'the CPU engine takes them so too');
+	like($err, qr/ [1-9]\d* from registered memory/, 'the CPU engine reads from registered memory, too');
 
 	($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = cuda; $limit; $settings; $parallel_join; SET fasted.engine = cpu; $parallel_join",
 		on_error_stop => 0);
-	like($err, qr/ERROR:  the GPU reported an error/, "cuda, lent memory, failure in $place: an error");
-	is($out, '2499|2499', 'the session goes on');
+	like($err, qr/ERROR:  the GPU reported an error/, "registered memory, failure in $place: an error");
+	is($out, '2499|2499', 'the session remains usable');
 }
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE with_error AS SELECT * FROM read_in_parallel;
@@ -106,8 +106,8 @@ INSERT INTO with_error VALUES (9999, '{1, 2}');
 VACUUM ANALYZE with_error;
 END
 
-# In a function the memory goes before the join does, when a transaction or the
-# session ends: the engine must have given it back.
+# In a function, the memory is released before the join when a transaction or session ends.
+# The engine must have unregistered it by then.
 $node->safe_psql('postgres', <<'END');
 -- more than the workers' memory holds, so that the engine has come when they sleep
 CREATE TABLE large AS SELECT i AS id, array_fill((i / 2)::real, ARRAY[100]) AS v FROM generate_series(1, 60000) AS i;
@@ -122,7 +122,7 @@ END
 my $lent = "SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '15kB'; $settings; "
   . 'SET parallel_leader_participation = off';
 my ($status, $out, $err) = $node->psql('postgres', "$lent; SELECT join_of('with_error')");
-is($out, 'vectors have different numbers of dimensions', 'lent memory, and a row that is wrong');
+is($out, 'vectors have different numbers of dimensions', 'registered memory, and an invalid row');
 for my $query ("SELECT join_of('slow')", "SELECT count(*) FROM fasted_self_join('slow', 'v', 0, id_column => 'id')")
 {
 	my $session = FastedTest::Session->new($node);
@@ -131,31 +131,31 @@ for my $query ("SELECT join_of('slow')", "SELECT count(*) FROM fasted_self_join(
 	ok($node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity "
 		. "WHERE wait_event = 'PgSleep' AND coalesce(leader_pid, pid) = $pid"), "$query: most rows are read");
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
-	ok(wait_until(sub { !is_alive($pid) }), 'the session is terminated while memory is lent');
+	ok(wait_until(sub { !is_alive($pid) }), 'the session is terminated while memory is registered');
 	$session->quit;
 }
-is($node->safe_psql('postgres', "SET fasted.engine = cpu; $parallel_join"), '2499|2499', 'others go on');
+is($node->safe_psql('postgres', "SET fasted.engine = cpu; $parallel_join"), '2499|2499', 'other sessions remain usable');
 unlike(log_since($node, 0), qr/was terminated by signal|reinitializing/, 'no process crashed');
 
 ($status, $out, $err) = $node->psql('postgres',
 	"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '12kB'; $join; SET fasted.engine = cpu; $join",
 	on_error_stop => 0);
-like($err, qr/ERROR:  the GPU reported an error/, 'a pair had gone out: an error, not a second result');
-is($out, $right, 'the session goes on');
+like($err, qr/ERROR:  the GPU reported an error/, 'a pair had been returned: an error, not a second result');
+is($out, $right, 'the session remains usable');
 
 ($status, $out, $err) = $node->psql('postgres', <<"END", on_error_stop => 0);
 SET fasted.engine = cuda;
 SET fasted.cuda_library = '/nowhere/at/all';
 $join;
 END
-like($err, qr/the CUDA engine is not available/, 'no such library');
+like($err, qr/the CUDA engine is not available/, 'an engine library that does not exist');
 
-# Which GPU: the engine has one, 0.
+# Choice of the GPU: the engine has one, number 0.
 for my $list ('0', ' 0 , GPU-0f0f0f0f', 'gpu-0F0F', '')
 {
 	($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '2kB'; SET fasted.gpu_devices = '$list'; $join");
-	like($err, qr/It was told to fail in open/, "fasted.gpu_devices = '$list': it is there");
+	like($err, qr/It was told to fail in open/, "fasted.gpu_devices = '$list': the GPU exists");
 }
 for my $list ('1', '0, 7', 'GPU-0f0f0f0f, GPU-1')
 {
@@ -164,29 +164,29 @@ for my $list ('1', '0, 7', 'GPU-0f0f0f0f, GPU-1')
 		($status, $out, $err) = $node->psql('postgres',
 			"\\set VERBOSITY verbose\nSET fasted.engine = $engine; SET fasted.gpu_devices = '$list'; $join; RESET fasted.gpu_devices; SET fasted.engine = cpu; $join",
 			on_error_stop => 0);
-		like($err, qr/ERROR:  22023: fasted.gpu_devices names a GPU that does not exist/, "$engine, fasted.gpu_devices = '$list': it is not there");
-		like($err, qr/DETAIL:  There is no such GPU\.\nHINT:  There are: 0 \(GPU-0f0f/, 'and which are');
-		is($out, $right, 'the session goes on');
+		like($err, qr/ERROR:  22023: fasted.gpu_devices names a GPU that does not exist/, "$engine, fasted.gpu_devices = '$list': the GPU does not exist");
+		like($err, qr/DETAIL:  There is no such GPU\.\nHINT:  There are: 0 \(GPU-0f0f/, 'the hint lists the GPUs');
+		is($out, $right, 'the session remains usable');
 	}
 }
 for my $list (',', '0,', 'GPU', 'one', '-1', '0; 1', '0 1', 'GPU-123456789')
 {
 	($status, $out, $err) = $node->psql('postgres',
 		"\\set VERBOSITY verbose\nLOAD 'fasted'; SET fasted.gpu_devices = '$list'");
-	like($err, qr/ERROR:  22023: invalid value for parameter "fasted.gpu_devices"/, "fasted.gpu_devices = '$list' is no list");
-	like($err, qr/HINT:  .*nvidia-smi -L/, 'and what one looks like');
+	like($err, qr/ERROR:  22023: invalid value for parameter "fasted.gpu_devices"/, "fasted.gpu_devices = '$list' is not a valid list");
+	like($err, qr/HINT:  .*nvidia-smi -L/, 'the hint describes a valid list');
 }
 
-# What an engine can't do is the message itself.
+# If an engine does not support an option, its message becomes the error itself.
 ($status, $out, $err) = $node->psql('postgres',
 	"\\set VERBOSITY verbose\nSET fasted.engine = cuda; SET fasted.gpu_memory_limit = '16kB'; $join");
-like($err, qr/ERROR:  0A000: rows are too long for it\n(?:DETAIL.*\n)?HINT:  Take shorter ones\./, 'what it can\'t do, and what to do');
+like($err, qr/ERROR:  0A000: rows are too long for it\n(?:DETAIL.*\n)?HINT:  Take shorter ones\./, 'an unsupported option, with a hint');
 ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cpu; SET fasted.refine = off; $join");
-like($err, qr/ERROR:  the CPU engine gives exact results only/, 'what the CPU engine can\'t do');
+like($err, qr/ERROR:  the CPU engine gives exact results only/, 'an option that the CPU engine does not support');
 
 $node->safe_psql('postgres', 'CREATE ROLE ordinary');
 ($status, $out, $err) = $node->psql('postgres', "LOAD 'fasted'; SET ROLE ordinary; SET fasted.cuda_library = 'x'");
-like($err, qr/permission denied to set parameter/, 'the library is for superusers to set');
+like($err, qr/permission denied to set parameter/, 'only superusers may set the library');
 
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# An update to the next version, which is made up: what users have that depends on the
-# extension is the same after it, in sessions that were there before, too.
+# An update to a fictitious next version.  Users' objects that depend on the extension are
+# unchanged after it, in sessions that began before it, too.
 use strict;
 use warnings;
 use FindBin;
@@ -13,7 +13,7 @@ chomp(my $folder = qx{$ENV{PG_CONFIG} --sharedir});
 $folder .= '/extension';
 plan skip_all => "$folder is not ours to write to" unless -w $folder;
 
-# Files of versions that are none; whatever becomes of the test.
+# Files of the fictitious versions, which are removed in any case.
 my ($next, $broken) = ("$folder/fasted--0.1.0--99.0.0.sql", "$folder/fasted--99.0.0--99.0.1.sql");
 
 END
@@ -22,8 +22,8 @@ END
 	unlink grep { defined } $next, $broken;
 }
 
-# What an update may have to do: one function more, another's cost, a view with a
-# column more.
+# Changes that an update may contain: a new function, a changed cost, and a view with an
+# additional column.
 append_to_file($next, <<'END');
 \echo Use "ALTER EXTENSION fasted UPDATE TO '99.0.0'" to load this file. \quit
 CREATE FUNCTION fasted_next() RETURNS integer LANGUAGE sql AS 'SELECT 99';
@@ -43,10 +43,9 @@ END
 my $node = new_node('next_version');
 create_dependents($node, 'postgres');
 my $before = look_at_dependents($node, 'postgres');
-like($before, qr/^200\|\w{32}$/m, 'there is something to see');
+like($before, qr/^200\|\w{32}$/m, 'the dependent objects return rows');
 
-# Plans that are kept: generic ones of the scan node and the join node, and a cursor
-# that is open.
+# Cached generic plans of the scan node and the join node, and an open cursor.
 my $session = FastedTest::Session->new($node);
 my @prepared = ('pairs(float8) AS SELECT count(*), sum(dist) FROM fasted_self_join(\'items\', \'v\', $1)',
 	'joined(float8) AS SELECT count(*) FROM items a JOIN items b ON fasted_within(a.v, b.v, $1)',
@@ -60,28 +59,28 @@ like($session->query("EXPLAIN EXECUTE $_(1.5)"), qr/Custom Scan/, "$_: by a node
 my $fetched = $session->query('DECLARE c CURSOR WITH HOLD FOR SELECT id_a, id_b FROM pairs ORDER BY 1, 2; FETCH 2 FROM c');
 
 my (undef, undef, $said) = $node->psql('postgres', "ALTER EXTENSION fasted UPDATE TO '99.0.0'");
-is($said, '', 'an update without a message');
+is($said, '', 'the update prints no message');
 is($node->safe_psql('postgres', "SELECT state, advice FROM fasted_info() WHERE component = 'fasted'"),
 	'library 0.1.0, SQL script 99.0.0|Run this statement in a new session: ALTER EXTENSION fasted UPDATE',
-	'fasted_info sees a library and a script of different versions');
+	'fasted_info sees that library and script have different versions');
 is($node->safe_psql('postgres', "SELECT extversion, fasted_next() FROM pg_extension WHERE extname = 'fasted'"),
-	'99.0.0|99', 'the next version is there');
-is(look_at_dependents($node, 'postgres'), $before, 'what depends on it is the same');
-is($session->query($execute), $executed, 'prepared statements of a session from before');
-is($session->query('MOVE ABSOLUTE 0 FROM c; FETCH 2 FROM c'), $fetched, 'its cursor');
+	'99.0.0|99', 'the next version is installed');
+is(look_at_dependents($node, 'postgres'), $before, 'dependent objects are unchanged');
+is($session->query($execute), $executed, 'prepared statements of an older session work');
+is($session->query('MOVE ABSOLUTE 0 FROM c; FETCH 2 FROM c'), $fetched, 'and so does its cursor');
 is($session->{err}, '', 'without an error');
 is($node->safe_psql('postgres', "SELECT procost FROM pg_proc WHERE oid = 'fasted_distance(real[], real[])'::regprocedure"), '30',
-	'a function with another cost');
-is($node->safe_psql('postgres', 'SELECT count(next) FROM pg_stat_fasted_progress'), '0', 'a view with a column more');
+	'the cost of a function has changed');
+is($node->safe_psql('postgres', 'SELECT count(next) FROM pg_stat_fasted_progress'), '0', 'the view has another column');
 $session->quit;
 
-# Nothing of a user's goes with an update that fails, or with the extension unasked.
+# Users' objects survive a failing update, and DROP EXTENSION without CASCADE.
 append_to_file($broken, 'DROP FUNCTION fasted_next(); SELECT 1 / 0;');
 my (undef, undef, $err) = $node->psql('postgres', "ALTER EXTENSION fasted UPDATE TO '99.0.1'");
 like($err, qr/division by zero/, 'an update that fails');
-is(look_at_dependents($node, 'postgres'), $before, 'leaves all as it was');
+is(look_at_dependents($node, 'postgres'), $before, 'it changes nothing');
 (undef, undef, $err) = $node->psql('postgres', 'DROP EXTENSION fasted');
-like($err, qr/other objects depend on it.*view pairs depends on function fasted_self_join/s, 'it is not dropped below them');
+like($err, qr/other objects depend on it.*view pairs depends on function fasted_self_join/s, 'DROP EXTENSION refuses to drop dependent objects');
 
 $node->stop;
 done_testing();

@@ -1,6 +1,6 @@
-# A database that uses the extension, dumped and restored, and taken to a new cluster
-# by pg_upgrade: of the same PostgreSQL, or from that of pg_config in FASTED_OLD_PG_CONFIG,
-# which has the extension, too.
+# A database that uses the extension is dumped and restored, and upgraded by pg_upgrade to a
+# new cluster: from the same PostgreSQL, or from that of FASTED_OLD_PG_CONFIG,
+# where the extension must be installed, too.
 use strict;
 use warnings;
 use FindBin;
@@ -20,7 +20,7 @@ $node->safe_psql('origin', 'CREATE EXTENSION fasted');
 create_dependents($node, 'origin');
 my $before = look_at_dependents($node, 'origin');
 
-# --- pg_dump, by a script and by an archive
+# --- pg_dump, as a script and as an archive
 
 my $file = "$PostgreSQL::Test::Utils::tmp_check/dump";
 for my $format (qw(plain custom))
@@ -32,14 +32,14 @@ for my $format (qw(plain custom))
 	$node->command_ok($format eq 'plain'
 		? [ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('restored'), '-f', $file ]
 		: [ 'pg_restore', '-e', '-j', '2', '-d', $node->connstr('restored'), $file ], "$format: restored");
-	is(look_at_dependents($node, 'restored'), $before, "$format: all is there, and gives the same");
+	is(look_at_dependents($node, 'restored'), $before, "$format: all objects exist and return the same rows");
 	$node->safe_psql('postgres', 'DROP DATABASE restored');
 	unlink $file;
 }
 
 # --- pg_upgrade
 
-# PostgreSQL 18 begins to have checksums by default, and both are to have them, or none
+# PostgreSQL 18 enables checksums by default, and both clusters must have the same setting
 my $new = PostgreSQL::Test::Cluster->new('upgraded');
 $new->init($node->safe_psql('postgres', 'SHOW data_checksums') eq 'on' ? () : (no_data_checksums => 1));
 $new->append_conf('postgresql.conf', "fasted.engine = cpu\n");
@@ -48,8 +48,8 @@ chdir $PostgreSQL::Test::Utils::tmp_check or die;
 $new->command_ok([ 'pg_upgrade', '-d', $node->data_dir, '-D', $new->data_dir, '-b', $old_bindir, '-B', $bindir,
 		'-s', $new->host, '-p', $node->port, '-P', $new->port ], 'pg_upgrade');
 start_node($new);
-is(look_at_dependents($new, 'origin'), $before, 'all is there, and gives the same');
+is(look_at_dependents($new, 'origin'), $before, 'all objects exist and return the same rows');
 $new->safe_psql('origin', 'DROP EXTENSION fasted CASCADE; CREATE EXTENSION fasted');
-is($new->safe_psql('origin', "SELECT count(*) > 0 FROM fasted_self_join('items', 'v', 1)"), 't', 'made anew, it works');
+is($new->safe_psql('origin', "SELECT count(*) > 0 FROM fasted_self_join('items', 'v', 1)"), 't', 'the extension works after it was created again');
 $new->stop;
 done_testing();

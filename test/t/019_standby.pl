@@ -1,4 +1,4 @@
-# Joins on a hot standby, which may write nothing but temporary files.
+# Joins on a hot standby, which can write temporary files only.
 use strict;
 use warnings;
 use FindBin;
@@ -17,9 +17,9 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'backup', has_streaming => 1);
 start_node($standby);
 $primary->wait_for_catchup($standby);
-is($standby->safe_psql('postgres', 'SELECT pg_is_in_recovery()'), 't', 'a standby');
+is($standby->safe_psql('postgres', 'SELECT pg_is_in_recovery()'), 't', 'this is a standby');
 
-# more than the memory allows, so that rows go to a file; and all that reads
+# more rows than memory_limit allows, so that they go to a file; every function that reads rows
 for my $query ("SELECT count(*), sum(dist) FROM fasted_self_join('items', 'v', 2)",
 	'SELECT count(*) FROM items a JOIN items b ON fasted_within(a.v, b.v, 2)',
 	"SELECT count(*), count(DISTINCT cluster) FROM fasted_cluster('items', 'v', 2, 3)",

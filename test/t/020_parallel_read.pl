@@ -1,4 +1,4 @@
-# Parallel workers read the table: the same pairs, rights and errors as without.
+# Parallel workers read the table.  Pairs, privileges and errors are the same as without them.
 use strict;
 use warnings;
 use FindBin;
@@ -19,7 +19,7 @@ max_wal_senders = 0
 END
 create_brute_force($node);
 
-# A join of relation: its pairs, the rows that workers read, how many workers.
+# Joins a relation: returns the pairs, the number of rows that workers read, and of workers.
 sub join_of
 {
 	my ($relation, %options) = @_;
@@ -33,12 +33,12 @@ sub join_of
 	return { out => $out, err => $err, rows => $rows, worker_rows => $worker_rows, workers => $workers };
 }
 
-# The leader takes no part in the scan, so that all rows come from the workers.
+# The leader does not participate in the scan, so that all rows come from workers.
 my $workers_only = 'SET parallel_leader_participation = off';
 my $alone = 'SET max_parallel_workers_per_gather = 0';
 
-# The same result with workers, who read most rows (one that a block has no room
-# for is the leader's), as without.
+# Checks that the result with workers is the same as without, and that they read most rows.
+# The leader reads rows that do not fit into a block.
 sub reads_alike
 {
 	my ($name, $relation, %options) = @_;
@@ -47,11 +47,11 @@ sub reads_alike
 	my $many = join_of($relation, %options, set => "$set; $workers_only");
 	my $both = join_of($relation, %options, set => $set);
 	like($one->{out}, qr/^[1-9]\d*\|/, "$name: there are pairs");
-	is($one->{workers}, 0, "$name: no worker when there shall be none");
+	is($one->{workers}, 0, "$name: no worker if the setting is zero");
 	is($many->{out}, $one->{out}, "$name: the same pairs by workers");
 	is($both->{out}, $one->{out}, "$name: the same pairs by workers and leader");
 	cmp_ok($many->{workers} // 0, '>', 0, "$name: there were workers") or diag($many->{err});
-	cmp_ok($many->{worker_rows} // 0, '>', 0.7 * $many->{rows}, "$name: they read most rows");
+	cmp_ok($many->{worker_rows} // 0, '>', 0.7 * $many->{rows}, "$name: workers read most rows");
 	return;
 }
 
@@ -164,7 +164,7 @@ BEGIN
 END $$
 END
 
-# However late a condition is evaluated, rows that it hides stay out.
+# Rows that a condition hides stay hidden, however late it is evaluated.
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION costly(int) RETURNS boolean LANGUAGE plpgsql PARALLEL SAFE COST 1000000
 	AS $$ BEGIN RETURN $1 % 20 = 0; END $$;
@@ -202,9 +202,9 @@ for my $view (qw(grouped unions windows with_cte semijoin subselect))
 }
 is(join_of('limited')->{out}, join_of('limited', set => $alone)->{out}, 'a view with LIMIT: the same pairs');
 
-# --- how many
+# --- number of workers
 
-# slow enough for each worker to find rows
+# a slow scan, so that each worker gets rows
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION slowly(int, float8) RETURNS int LANGUAGE plpgsql PARALLEL SAFE
 	AS $$ BEGIN PERFORM pg_sleep($2); RETURN $1; END $$;
@@ -222,9 +222,9 @@ for my $n (2, 5)
 my $toasted = join_of('external', set => "$workers_only; SET min_parallel_table_scan_size = '512kB'");
 cmp_ok($toasted->{workers}, '>', 1, 'pages of the TOAST table count');
 is($node->safe_psql('postgres', "SELECT pg_relation_size('external') < 512 * 1024"), 't',
-	'without them there would be none');
+	'without the TOAST table there would be no worker');
 
-# A leader that is slow to read its share still looks after its worker.
+# A leader that is slow to read its share still reads its worker's rows.
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION slow_leader(int) RETURNS int LANGUAGE plpgsql PARALLEL SAFE AS $$
 BEGIN
@@ -243,7 +243,7 @@ $result = join_of('slow_leader_view',
 is($result->{workers}, 1, 'a slow leader and a worker');
 cmp_ok($result->{worker_rows}, '>', 6000, 'the worker reads most rows');
 
-# --- rights
+# --- privileges
 
 $node->safe_psql('postgres', <<'END');
 CREATE ROLE owner LOGIN;
@@ -261,13 +261,13 @@ reads_alike('row security, another role', 'notes', user => 'alice');
 is((split /\|/, join_of('notes', user => 'alice', set => $workers_only)->{out})[0],
 	$node->safe_psql('postgres', 'CREATE TEMP TABLE own AS SELECT id, v FROM notes WHERE id <= 5000; '
 		. "SELECT count(*) FROM fasted_self_join('own', 'v', 3, id_column => 'id')"),
-	'pairs of the own rows, and no others');
+	"only pairs of the role's own rows");
 reads_alike('security-barrier view, another role', 'barrier', user => 'alice');
 like(join_of('plain', user => 'stranger')->{err}, qr/42501: permission denied for table plain/,
-	'no rights: no rows');
+	'no privilege: an error');
 like(join_of('notes', user => 'alice', set => 'SET row_security = off')->{err},
 	qr/would be affected by row-level security policy/, 'row_security = off is an error');
-# --- errors name the row, as ever
+# --- errors name the row
 
 sub fails_alike
 {
@@ -304,7 +304,7 @@ fails_alike('dimensions', 'shorter',
 fails_alike('dimensions in a partition', 'odd_tenant',
 	qr/ERROR:  22000: vectors of one partition have different numbers.*in the row with id = \d*[27],/s,
 	call => "fasted_self_join('odd_tenant', 'v', 3, partition_by => 'tenant', id_column => 'id')");
-# at once, however long the next rows take; and after the rows that were read before
+# reported immediately, however long the next rows take, but after rows that were read before
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE odd_ones (id int, v real[]) WITH (parallel_workers = 2);
 INSERT INTO odd_ones VALUES (7, '{1,2,3}'), (8, '{1,2}'), (9, '{1,2,3}');
@@ -312,9 +312,9 @@ CREATE VIEW slow_odd_ones AS SELECT slowly(id, CASE WHEN id > 8 THEN 120 ELSE 0 
 ANALYZE odd_ones;
 END
 like(join_of('slow_odd_ones', set => "$workers_only; SET statement_timeout = '60s'")->{err},
-	qr/is 3 in the row with id = 7, and 2 in the row with id = 8\./, 'errors are told at once, and rows in their order');
-# and should a worker be over with both before the leader looks for the first time
-is($node->safe_psql('postgres', <<'SQL'), 0, 'rows in their order, 300 times');
+	qr/is 3 in the row with id = 7, and 2 in the row with id = 8\./, 'errors are reported immediately, and rows are named in their order');
+# also if one worker has read both rows before the leader first checks
+is($node->safe_psql('postgres', <<'SQL'), 0, 'rows are named in their order, 300 times');
 CREATE TABLE odd_pair (id int, v real[]) WITH (parallel_workers = 2);
 INSERT INTO odd_pair VALUES (7, '{1,2,3}'), (8, '{1,2}');
 ANALYZE odd_pair;
@@ -341,15 +341,15 @@ fails_alike('null key', 'no_key',
 	qr/ERROR:  23502: key column "id" of "no_key" is null.*DETAIL:  A row with a vector has a null key\./s);
 fails_alike('key twice', 'twice', qr/ERROR:  23505: key column "id" of "twice" is not unique.*has id = 777\./s);
 
-# --- canceled, and nothing left
+# --- cancelled: nothing remains
 
 $node->safe_psql('postgres', 'CREATE VIEW very_slow_view AS SELECT slowly(id, 0.1) AS id, v FROM some_rows');
 for my $set ('SELECT', $workers_only)
 {
 	like(join_of('very_slow_view', set => "$set; SET statement_timeout = '500ms'")->{err},
-		qr/57014: canceling statement/, "canceled while it reads ($set)");
+		qr/57014: canceling statement/, "cancelled while it reads ($set)");
 }
-# a worker that goes before its rows are read: an error, not fewer rows
+# A worker ends before its rows are read: an error, not fewer rows.
 for my $set ('SELECT', $workers_only)
 {
 	my $session = FastedTest::Session->new($node);
@@ -362,21 +362,21 @@ for my $set ('SELECT', $workers_only)
 	$session->wait_for(qr/^over$/m);
 	unlike($session->{out}, qr/^\d/m, "a worker is terminated: no result ($set)");
 	like($session->{err}, qr/terminating (?:background worker|connection)|lost connection to parallel worker/,
-		"but an error ($set)");
+		"an error ($set)");
 	$session->quit;
 }
 ok($node->poll_query_until('postgres',
 		"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'parallel worker'"),
-	'no worker is left');
-ok(wait_until(sub { !orphan_segments() }), 'no shared memory is left');
+	'no worker remains');
+ok(wait_until(sub { !orphan_segments() }), 'no shared memory remains');
 my $segment = "/dev/shm/PostgreSQL.1$$";
 append_to_file($segment, pack('L', 0x12345678));
-is(join(' ', orphan_segments()), $segment, 'a segment that is left would be found');
+is(join(' ', orphan_segments()), $segment, 'an orphaned segment would be found');
 unlink $segment;
 append_to_file($segment, pack('L', 0x0ce26608 ^ 2));
-is(join(' ', orphan_segments()), '', "statistics' own are not taken for such");
+is(join(' ', orphan_segments()), '', 'segments of the cumulative statistics are excluded');
 unlink $segment;
-unlike(log_since($node, 0), qr/leak|PANIC|TRAP/, 'the log tells of nothing left');
+unlike(log_since($node, 0), qr/leak|PANIC|TRAP/, 'the log reports no leak');
 
 $node->stop;
 done_testing();

@@ -1,4 +1,4 @@
-# How far a join is: pg_stat_fasted_progress.
+# The progress of a join: pg_stat_fasted_progress.
 use strict;
 use warnings;
 use FindBin;
@@ -24,7 +24,7 @@ my $wide = "SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');";
 sub look { return $node->safe_psql($_[1] // 'postgres', $_[0]); }
 sub number { return look("SELECT coalesce(max($_[0]), 0) FROM $view") }
 
-is(number('pid'), 0, 'no join, no row');
+is(number('pid'), 0, 'no row without a join');
 
 # --- reading
 
@@ -34,57 +34,57 @@ $session->send("SET fasted.memory_limit = '16MB';");
 $session->send($endless);
 ok(wait_until(sub { number('rows_read') > 1000 }), 'rows are read');
 is(look("SELECT pid, datname, usename, relation, phase, units_total, pairs FROM $view"),
-	"$pid|postgres|worker|endless|reading|0|0", 'which join, and in what phase');
-is(look("SELECT relid = 'endless'::regclass, rows_expected > 0 FROM $view"), 't|t', 'relation and rows expected');
+	"$pid|postgres|worker|endless|reading|0|0", 'the join and its phase');
+is(look("SELECT relid = 'endless'::regclass, rows_expected > 0 FROM $view"), 't|t', 'the relation and the expected number of rows');
 my $before = number('rows_read');
 ok(wait_until(sub { number('rows_read') > $before }), 'the number of rows grows');
 
-# whom it is shown to
+# which roles see it
 sub seen_by
 {
 	my ($role, $database) = @_;
 	return $node->safe_psql($database // 'postgres', "SELECT count(*) FROM $view", extra_params => [ '-U', $role ]);
 }
 is(seen_by('worker'), 1, 'shown to the same role');
-is(seen_by('other'), 0, 'not to another one');
-is(seen_by('monitor'), 1, 'but to pg_read_all_stats');
+is(seen_by('other'), 0, 'hidden from another role');
+is(seen_by('monitor'), 1, 'shown to pg_read_all_stats');
 is(look("SELECT datname, relation IS NULL, relid > 0 FROM $view", 'elsewhere'), 'postgres|t|t',
-	'seen from another database: without a name');
+	'another database shows no relation name');
 for my $column ('VACUUM', 'ANALYZE', 'CLUSTER', 'CREATE INDEX', 'BASEBACKUP', 'COPY')
 {
-	is(look("SELECT count(*) FROM pg_stat_get_progress_info('$column')"), 0, "no progress of $column");
+	is(look("SELECT count(*) FROM pg_stat_get_progress_info('$column')"), 0, "pg_stat_get_progress_info shows nothing for $column");
 }
 
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $session->query('SELECT');
-is(number('pid'), 0, 'after an error the row is gone');
+is(number('pid'), 0, 'the row disappears after an error');
 
 # --- joining
 
 $session->send("RESET fasted.memory_limit; SET fasted.cpu_kernel = portable; SET fasted.prune = off;");
 $session->send($wide);
-ok(wait_until(sub { number("CASE WHEN phase = 'joining' THEN units_done END") > 0 }), 'units of work get done');
-is(look("SELECT rows_read, units_done < units_total FROM $view"), '40000|t', 'of more');
+ok(wait_until(sub { number("CASE WHEN phase = 'joining' THEN units_done END") > 0 }), 'units of work are completed');
+is(look("SELECT rows_read, units_done < units_total FROM $view"), '40000|t', 'fewer than the total');
 $before = number('units_done');
-ok(wait_until(sub { number('units_done') > $before }), 'more and more');
+ok(wait_until(sub { number('units_done') > $before }), 'the number of completed units grows');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $session->query('SELECT');
-is(number('pid'), 0, 'the row is gone');
+is(number('pid'), 0, 'the row disappears');
 
-# --- a join on a distance is of no one relation
+# --- a join on a distance has no single relation
 
 $session->send("SELECT count(*) FROM wide a JOIN wide b ON a.id < b.id AND fasted_within(a.v, b.v, 0.5);");
 ok(wait_until(sub { number("CASE WHEN phase = 'joining' THEN units_done END") > 0 }), 'a join on a distance');
 is(look("SELECT relid IS NULL, relation IS NULL, rows_read FROM $view"), 't|t|79998',
-	'has no relation, and the rows of both sides; the last outer row and the first inner row have no partner');
+	'no relation, and the rows of both sides; the last outer row and the first inner row have no partner');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $session->query('SELECT');
 
-# --- two joins at once, errors in between, COPY
+# --- two concurrent joins, errors between joins, COPY
 
 $node->safe_psql('postgres', 'GRANT SELECT ON small, many_pairs TO worker');
 is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99, 'a short join');
-is(number('pid'), 0, 'leaves no row');
+is(number('pid'), 0, 'the row disappears after it');
 is($session->query(<<'END'), '99|99', 'two joins in one query');
 SELECT (SELECT count(*) FROM fasted_self_join('small', 'v', 1)), (SELECT count(*) FROM fasted_self_join('small', 'v', 1))
 END
@@ -99,14 +99,14 @@ DO $$ BEGIN
 END $$;
 SELECT count(*), sum(n) FROM log
 END
-is(number('pid'), 0, 'leaves no row');
+is(number('pid'), 0, 'no row remains');
 
-# COPY has the backend's place for progress.
+# COPY occupies the backend's progress entry.
 $session->send('COPY (' . substr($wide, 0, -1) . ') TO STDOUT;');
 ok(wait_until(sub { thread_count($pid) > 1 }), 'a join within COPY');
 sleep 1;
 is(number('pid'), 0, 'is not in our view');
-is(look("SELECT command, type FROM pg_stat_progress_copy WHERE pid = $pid"), 'COPY TO|PIPE', 'but in that of COPY, unharmed');
+is(look("SELECT command, type FROM pg_stat_progress_copy WHERE pid = $pid"), 'COPY TO|PIPE', 'but in the view of COPY, unchanged');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $session->query('SELECT');
 
@@ -115,9 +115,9 @@ $session->quit;
 $session = FastedTest::Session->new($node);
 $session->query('SET track_activities = off');
 $session->send($wide);
-ok(wait_until(sub { thread_count($session->pid) > 1 }), 'nothing is tracked: the join runs');
+ok(wait_until(sub { thread_count($session->pid) > 1 }), 'track_activities is off: the join runs');
 sleep 1;
-is(number('pid'), 0, 'nothing is tracked: no row');
+is(number('pid'), 0, 'track_activities is off: no row');
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->pid . ')');
 $session->query('SELECT');
 $session->quit;

@@ -1,5 +1,5 @@
-# Several GPUs in one join: all pairs, each device's share in EXPLAIN, and an error
-# when one of them fails.  The GPUs are test/t/engine/several_engine.c.
+# Several GPUs in one join: all pairs are found, EXPLAIN shows each device's share, and an error
+# is raised if a device fails.  The GPUs are simulated by test/t/engine/several_engine.c.
 use strict;
 use warnings;
 use FindBin;
@@ -56,11 +56,11 @@ for my $list ('0', '0, 2', '0, 1, 2')
 my $info = "SELECT component, state, advice FROM fasted_info() WHERE component ~ '^(engine|GPU)'";
 is($node->safe_psql('postgres', "SET fasted.engine = auto; $info"),
 	"engine|cuda for large joins, cpu for the others (fasted.engine = auto)|\nGPU 0|model 0|\nGPU 1|model 1|\nGPU 2|model 2|",
-	'fasted_info lists them');
+	'fasted_info lists the devices');
 is($node->safe_psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '7'; $info"),
 	"engine|none (fasted.engine = cuda)|SET fasted.engine = auto\nGPU 0|model 0|\nGPU 1|model 1|\nGPU 2|model 2|\n"
 	  . 'GPU|none is used: No GPU is "7".|Check fasted.gpu_devices.',
-	'and says when none of them is used');
+	'fasted_info says if none of them is used');
 
 sub device_of
 {
@@ -70,12 +70,12 @@ sub device_of
 }
 like(device_of("SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2'"),
 	qr/^.* \(0, \d+%\), .* \(1, \d+%\), .* \(2, \d+%\)$/, 'EXPLAIN names all devices with their shares');
-unlike(device_of("SET fasted.gpu_devices = '1'"), qr/%/, 'one device needs no share');
-unlike(device_of("SELECT 1"), qr/%/, 'a small join takes one device');
-unlike(device_of("SET fasted.gpu_devices = '0, 1, 2'"), qr/%/, 'also where several are named');
-unlike(device_of("SET fasted.gpu_share = off; SET fasted.gpu_devices = '0, 1, 2'"), qr/%/, 'and one that may not share');
+unlike(device_of("SET fasted.gpu_devices = '1'"), qr/%/, 'no share is shown for a single device');
+unlike(device_of("SELECT 1"), qr/%/, 'a small join uses one device');
+unlike(device_of("SET fasted.gpu_devices = '0, 1, 2'"), qr/%/, 'also if several devices are listed');
+unlike(device_of("SET fasted.gpu_share = off; SET fasted.gpu_devices = '0, 1, 2'"), qr/%/, 'and if gpu_share is off');
 
-# In panels devices have different rows.
+# In panels, devices have different rows.
 for my $name (sort keys %queries)
 {
 	my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1';
@@ -85,10 +85,10 @@ for my $name (sort keys %queries)
 }
 my $found = $node->safe_psql('postgres', "SET fasted.engine = cuda; EXPLAIN (ANALYZE) $queries{'clusters, min_points 3'}");
 my $near = $node->safe_psql('postgres', "SELECT count(*) FROM fasted_self_join('items', 'v', 0.95)");
-like($found, qr/ Pairs: $near$/m, 'EXPLAIN counts the pairs that were left out, too');
+like($found, qr/ Pairs: $near$/m, 'EXPLAIN counts omitted pairs, too');
 
-# The second device fails, at its first look, and later ones: the error names it, or the join was
-# over; and the session goes on.
+# The second device fails, in its first call of next or a later one.  The error names the device,
+# unless the join was complete before.  The session remains usable.
 for my $memory ('1GB', '1MB')
 {
 	for my $call (2, 3, 20)
@@ -101,22 +101,22 @@ for my $memory ('1GB', '1MB')
 				SET fasted.gpu_devices = '0, 2'; RESET fasted.memory_limit; RESET fasted.gpu_memory_limit; $queries{count}", on_error_stop => 0);
 			my @lines = split /\n/, $out;
 
-			is(pop @lines, $right{count}, "$name, device 1 fails at call $call: the session goes on");
+			is(pop @lines, $right{count}, "$name, device 1 fails at call $call: the session remains usable");
 			if ($err =~ /ERROR/)
 			{
 				like($err, qr/ERROR:  the GPU reported an error\nDETAIL:  1: /, 'the error names the device');
-				is("@lines", '', 'and nothing comes out');
+				is("@lines", '', 'no row is returned');
 			}
 			else
 			{
-				is("@lines", $right{$name}, 'the device had no such look');
+				is("@lines", $right{$name}, 'the device was not called so often');
 			}
 			like($err, qr/ERROR/, 'the device fails') if $call == 2 && $name eq 'pairs';
 		}
 	}
 }
 
-# The nearest rows: of one table, and of two.
+# Nearest neighbours in one table and in two.
 my %nearest = (
 	'nearest of one' => "SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
 		FROM fasted_knn_join('items', 'v', 'items', 'v', 7)",
@@ -132,21 +132,21 @@ for my $name (sort keys %nearest)
 	my (undef, $panels, $said) = $node->psql('postgres',
 		"$several; SET fasted.memory_limit = '1MB'; SET client_min_messages = debug1; $nearest{$name}");
 	is($panels, $wanted, "$name, in panels");
-	like($said, qr/panels ([2-9]|\d\d)/, 'there were panels');
+	like($said, qr/panels ([2-9]|\d\d)/, 'there were several panels');
 	my (undef, undef, $err) = $node->psql('postgres', "$several; SET fasted.gpu_memory_limit = '2kB'; $nearest{$name}");
 	like($err, qr/ERROR:  the GPU reported an error\nDETAIL:  1: /, "$name: a device fails");
 	my $plan = $node->safe_psql('postgres', "$several; EXPLAIN (ANALYZE) $nearest{$name}");
 	like($plan, qr/Device: .* \(0, \d+%\), .* \(1, \d+%\), .* \(2, \d+%\)$/m, "$name: each device's share");
 }
 
-# Cancelled at work, and the session goes on.
+# Cancelled while running; the session remains usable.
 my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2';
 	SET statement_timeout = '50ms'; SELECT count(*) FROM fasted_self_join('items', 'v', 100), generate_series(1, 1000);
 	RESET statement_timeout; $queries{count}", on_error_stop => 0);
-like($err, qr/statement timeout/, 'a timeout ends it');
-is($out, $right{count}, 'and the session goes on');
+like($err, qr/statement timeout/, 'statement_timeout cancels the join');
+is($out, $right{count}, 'the session remains usable');
 
-# So many keys are sorted by a thread, beside the GPUs' work.
+# A thread sorts this many keys while the GPUs work.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE many AS SELECT 140000 - i AS id, ARRAY[i / 2 * 10, 0]::real[] AS v FROM generate_series(0, 139999) AS i;
 CREATE TABLE twice AS SELECT greatest(id, 2) AS id, v FROM many;
@@ -156,14 +156,14 @@ for my $share ('off', 'force')
 {
 	my $settings = "SET fasted.engine = cuda; SET fasted.gpu_share = $share; SET max_parallel_workers_per_gather = 0";
 	($status, $out, $err) = $node->psql('postgres', "$settings; $near_ids");
-	is($out, '70000|70000|t', "share $share: pairs have their ids");
+	is($out, '70000|70000|t', "share $share: pairs have the right ids");
 	($status, $out, $err) = $node->psql('postgres',
 		"$settings; SELECT count(*) FROM fasted_self_join('twice', 'v', 1, id_column => 'id')");
-	like($err, qr/key column "id" of "twice" is not unique/, "share $share: a key that two rows have is an error");
+	like($err, qr/key column "id" of "twice" is not unique/, "share $share: a duplicate key is an error");
 	($status, $out, $err) = $node->psql('postgres',
 		"$settings;\n" . join('', map { "SET statement_timeout = '${_}ms'; $near_ids;\n" } (60, 70, 80, 90, 100)) . "RESET statement_timeout; $near_ids",
 		extra_params => ['-q'], on_error_stop => 0);
-	like($out, qr/^70000\|70000\|t$/m, "share $share: the session goes on after timeouts");
+	like($out, qr/^70000\|70000\|t$/m, "share $share: the session remains usable after timeouts");
 }
 
 done_testing();

@@ -1,5 +1,5 @@
-# Nearest neighbours by a GPU, of all rows and within partitions: the CPU takes over where the
-# GPU fails, with all rows, unless the GPU was asked for.  The GPU is test/t/engine/nearest_engine.c.
+# Nearest neighbours by a GPU, of all rows and within partitions.  If the GPU fails, the CPU takes
+# over with all rows, unless engine = cuda.  The GPU engine is test/t/engine/nearest_engine.c.
 use strict;
 use warnings;
 use FindBin;
@@ -18,8 +18,8 @@ system($cc, qw(-std=gnu11 -O2 -Wall -shared -fPIC -fvisibility=hidden), "-I$src"
 
 my $node = new_node('group_engine', "fasted.cuda_library = '$directory/nearest_engine'\nfasted.threads = 1\n");
 
-# Partitions of 400, 900, 100 and 20 rows.  The planner takes the tables for ones that a GPU pays
-# for; the rows of partitions are counted before an engine is chosen, and are too few for one.
+# Partitions of 400, 900, 100 and 20 rows.  By the planner's estimates the tables are worth a GPU.
+# Before an engine is chosen, the rows of the partitions are counted, and are too few for a GPU.
 $node->safe_psql('postgres', <<'END');
 SELECT setseed(0.5);
 CREATE TABLE items AS SELECT i AS id, CASE WHEN i <= 400 THEN 'a' WHEN i <= 1300 THEN 'b' WHEN i <= 1400 THEN 'c' ELSE 'd' END AS g,
@@ -59,8 +59,8 @@ for my $what (sort keys %queries)
 	is($out, $right{$what}, "$what: all neighbours");
 	is(engines($err), 'cuda', "$what: found by the GPU");
 	($status, $out, $err) = run_query('auto', 1, $queries{$what});
-	is($out, $right{$what}, "$what: all neighbours by what auto chooses");
-	is(engines($err), $partitions ? 'cpu' : 'cuda', "$what: auto chooses by the rows that meet");
+	is($out, $right{$what}, "$what: all neighbours by the engine that auto chooses");
+	is(engines($err), $partitions ? 'cpu' : 'cuda', "$what: auto chooses by the number of compared rows");
 
 	for my $i (0 .. $#places)
 	{

@@ -1,4 +1,4 @@
-# The scan node: it streams, stops early, can be left and taken up again.
+# The scan node streams pairs, stops early, and can be suspended and resumed.
 use strict;
 use warnings;
 use FindBin;
@@ -19,7 +19,7 @@ END
 my $all = 6000 * 5999 / 2;    # pairs within Infinity
 my $many = "fasted_self_join('many', 'v', 'Infinity')";
 
-# The node's part of EXPLAIN (ANALYZE, FORMAT json), wherever it stands in the plan.
+# Returns the node's part of EXPLAIN (ANALYZE, FORMAT json), wherever it is in the plan.
 sub find_node
 {
 	my ($plan) = @_;
@@ -47,14 +47,14 @@ is($node->safe_psql('postgres', "EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_sel
 # --- EXPLAIN
 my $plan = analyze_node("SELECT id_a, sum(dist) FROM fasted_self_join('small', 'v', 2) GROUP BY 1");
 is_deeply([ @$plan{ 'Relation', 'Vector Column', 'Key Column', 'Eps', 'Engine', 'Precision' } ],
-	[ 'small', 'v', 'id', '2', 'cpu', 'exact' ], 'EXPLAIN: what is joined, and how');
+	[ 'small', 'v', 'id', '2', 'cpu', 'exact' ], 'EXPLAIN: the relation and the settings of the join');
 is_deeply([ @$plan{ 'Rows Read', 'Dimensions', 'Pairs', 'Panels', 'Actual Rows' } ],
-	[ 100, 3, 197, 1, 197 ], 'EXPLAIN ANALYZE: what there was');
+	[ 100, 3, 197, 1, 197 ], 'EXPLAIN ANALYZE: statistics of the join');
 cmp_ok($plan->{'Candidates'}, '>=', 197, 'EXPLAIN ANALYZE: candidates');
 ok((!grep { !defined $plan->{$_} } map { "$_ Time" } qw(Read Prepare Filter Refine Wait Output)),
 	'EXPLAIN ANALYZE: times');
 cmp_ok($plan->{'Shared Hit Blocks'} + $plan->{'Shared Read Blocks'}, '>', 0,
-	'EXPLAIN BUFFERS: those of reading the table');
+	'EXPLAIN BUFFERS: blocks read from the table');
 $plan = analyze_node('SELECT e.kind, count(*), sum(p.dist) '
 	  . "FROM eps_of e, LATERAL fasted_self_join('small', 'v', e.eps) p GROUP BY 1", 'SET enable_memoize = off');
 is_deeply([ @$plan{ 'Actual Loops', 'Runs', 'Rows Read', 'Pairs' } ],
@@ -63,23 +63,23 @@ $plan = analyze_node("SELECT count(*) FROM fasted_self_join('small', 'v', 2)");
 is_deeply([ @$plan{ 'Aggregate', 'Pairs', 'Actual Rows' } ], [ 'count(*)', 197, 1 ],
 	'EXPLAIN: count(*) by the engine');
 
-# --- conditions reach the engine
+# --- conditions are passed to the engine
 $plan = analyze_node("SELECT * FROM fasted_self_join('small', 'v', 50) WHERE dist < 2");
-is_deeply([ @$plan{ 'Pairs', 'Actual Rows' } ], [ 99, 99 ], 'pairs beyond a condition are not even found');
-is($plan->{'Rows Removed by Filter'} // 0, 0, 'so nothing has to be removed');
+is_deeply([ @$plan{ 'Pairs', 'Actual Rows' } ], [ 99, 99 ], 'the engine does not return pairs that a condition excludes');
+is($plan->{'Rows Removed by Filter'} // 0, 0, 'so the node removes no rows');
 
-# --- it stops early
+# --- the node stops early
 my $offset = log_size($node);
 $plan = analyze_node("SELECT * FROM $many LIMIT 10");
-is($plan->{'Actual Rows'}, 10, 'LIMIT: ten rows are asked for');
+is($plan->{'Actual Rows'}, 10, 'LIMIT: the node returns ten rows');
 cmp_ok($plan->{'Pairs'}, '<', $all / 4, "LIMIT: the engine stops early ($plan->{Pairs} of $all pairs)");
 $plan = analyze_node("SELECT * FROM $many LIMIT 10", 'SET fasted.engine = auto');
-is($plan->{'Rows Read'}, 6000, 'LIMIT: the work of the engine that was stopped is shown');
+is($plan->{'Rows Read'}, 6000, 'LIMIT: EXPLAIN shows the work of the stopped engine');
 isnt($plan->{$_}, 'auto', "LIMIT: $_") for 'Engine', 'Distance Filter';
 $plan = analyze_node("SELECT * FROM eps_of e, LATERAL fasted_self_join('small', 'v', e.eps) LIMIT 150",
 	'SET fasted.engine = auto; SET enable_memoize = off');
-is_deeply([ @$plan{ 'Runs', 'Rows Read' } ], [ 2, 200 ], 'LIMIT: runs before the one that was stopped are counted, too');
-isnt($plan->{Engine}, 'auto', 'LIMIT: an engine of several runs');
+is_deeply([ @$plan{ 'Runs', 'Rows Read' } ], [ 2, 200 ], 'LIMIT: earlier runs are counted, too');
+isnt($plan->{Engine}, 'auto', 'LIMIT: EXPLAIN names the engine of several runs');
 is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT FROM $many LIMIT 10) x"), 10, 'LIMIT');
 is($node->safe_psql('postgres', "SELECT EXISTS (SELECT FROM $many WHERE id_a = id_b - 1)"), 't', 'EXISTS');
 is($node->safe_psql('postgres', "SELECT count(*), sum(id_a) FROM (SELECT * FROM $many OFFSET 5) x")
@@ -88,42 +88,42 @@ is($node->safe_psql('postgres', "SELECT count(*), sum(id_a) FROM (SELECT * FROM 
 # --- cursors
 my $session = FastedTest::Session->new($node);
 $session->query("BEGIN; DECLARE c CURSOR FOR SELECT id_a FROM $many; DECLARE d CURSOR FOR SELECT id_b FROM $many");
-is(scalar(split /\n/, $session->query('FETCH 2000 FROM c')), 2000, 'a cursor: first rows');
-is(scalar(split /\n/, $session->query('FETCH 10 FROM d')), 10, 'another one meanwhile');
-is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99, 'and another query');
+is(scalar(split /\n/, $session->query('FETCH 2000 FROM c')), 2000, 'first rows of a cursor');
+is(scalar(split /\n/, $session->query('FETCH 10 FROM d')), 10, 'a second cursor, while the first one is open');
+is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99, 'another query, while both are open');
 $session->query('SAVEPOINT s');
-is(scalar(split /\n/, $session->query('FETCH 3000 FROM c')), 3000, 'in a subtransaction');
+is(scalar(split /\n/, $session->query('FETCH 3000 FROM c')), 3000, 'rows in a subtransaction');
 $session->query('ROLLBACK TO s');
-is(scalar(split /\n/, $session->query('FETCH 7 FROM d')), 7, 'after a subtransaction that was rolled back');
-is(thread_count($session->pid) > 1, 1, 'its threads are alive');
+is(scalar(split /\n/, $session->query('FETCH 7 FROM d')), 7, 'rows after a subtransaction that was rolled back');
+is(thread_count($session->pid) > 1, 1, "the first cursor's threads exist");
 $session->query('CLOSE c; CLOSE d');
-is(thread_count($session->pid), 1, 'a cursor closed before its end takes the threads with it');
+is(thread_count($session->pid), 1, 'closing the cursor before its end ends the threads');
 $session->query('FETCH BACKWARD 1 FROM c');
-like($session->{err}, qr/cursor "c" does not exist/, 'it is gone');
+like($session->{err}, qr/cursor "c" does not exist/, 'the cursor does not exist any more');
 $session->query("ROLLBACK; BEGIN; DECLARE c CURSOR FOR SELECT id_a, id_b FROM fasted_self_join('small', 'v', 2)");
 $session->query('FETCH 2 FROM c');
 $session->query('FETCH BACKWARD 1 FROM c');
-like($session->{err}, qr/cursor can only scan forward/, 'backward only with SCROLL');
+like($session->{err}, qr/cursor can only scan forward/, 'a cursor without SCROLL does not scan backward');
 $session->query("ROLLBACK; BEGIN; DECLARE c SCROLL CURSOR FOR SELECT id_a, id_b FROM fasted_self_join('small', 'v', 2)");
 my @forward = split /\n/, $session->query('FETCH ALL FROM c');
 my @backward = split /\n/, $session->query('FETCH BACKWARD ALL FROM c');
 is_deeply([ reverse @backward ], \@forward, 'a SCROLL cursor, forward and backward');
-is($session->query('FETCH ABSOLUTE 5 FROM c'), $forward[4], 'and to a row by number');
+is($session->query('FETCH ABSOLUTE 5 FROM c'), $forward[4], 'a SCROLL cursor, to a row by number');
 $session->query("DECLARE h CURSOR WITH HOLD FOR SELECT id_a FROM fasted_self_join('small', 'v', 1) ORDER BY 1");
 is($session->query('FETCH 1 FROM h'), 1, 'a cursor WITH HOLD');
 $session->query('COMMIT');
-is($session->query('FETCH 1 FROM h'), 2, 'goes on after the commit');
+is($session->query('FETCH 1 FROM h'), 2, 'it continues after the commit');
 $session->query('CLOSE h');
 
 # An error while cursors are open.
 $session->query("BEGIN; DECLARE c CURSOR FOR SELECT id_a FROM $many");
 $session->query('FETCH 10 FROM c');
 $session->query('SELECT 1/0');
-is($session->query('ROLLBACK'), '', 'an error beside an open cursor');
-is(thread_count($session->pid), 1, 'ends its threads');
+is($session->query('ROLLBACK'), '', 'an error while a cursor is open');
+is(thread_count($session->pid), 1, 'it ends the threads of the cursor');
 $session->query("SELECT id_a / (id_a - 77) FROM fasted_self_join('small', 'v', 1)");
 like($session->{err}, qr/division by zero/, 'an error above the node');
-is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99, 'and the session works on');
+is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99, 'the session remains usable');
 
 # --- PL/pgSQL
 $node->safe_psql('postgres', <<"END");
@@ -155,13 +155,13 @@ BEGIN
 	RAISE NOTICE 'rows: %', n;
 END \$\$;
 END
-is($session->query('SELECT first_ones(1234)'), 1234, 'a FOR loop that is left early, with subtransactions');
-is(thread_count($session->pid), 1, 'leaves no thread');
-is($session->query('SELECT max(first_ones(n)) FROM generate_series(1, 20) n'), 20, 'many of them');
+is($session->query('SELECT first_ones(1234)'), 1234, 'a FOR loop that ends early, with subtransactions');
+is(thread_count($session->pid), 1, 'no thread remains');
+is($session->query('SELECT max(first_ones(n)) FROM generate_series(1, 20) n'), 20, 'many such loops');
 $session->query('CALL with_commits()');
 like($session->{err}, qr/rows: 197/, 'a FOR loop with commits');
 
-# --- a row that somebody else changes meanwhile is looked at again, and the join with it
+# --- a row that another transaction has changed is evaluated again, with its join (EvalPlanQual)
 my $other = FastedTest::Session->new($node);
 $other->query('BEGIN; UPDATE eps_of SET eps = 9 WHERE kind = 2');
 $session->send("UPDATE eps_of SET eps = (SELECT count(*) FROM fasted_self_join('small', 'v', eps_of.eps)) WHERE kind = 2;\n"
@@ -170,7 +170,7 @@ $node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity W
 $other->query('COMMIT');
 $session->wait_for(qr/^updated$/m);
 is($node->safe_psql('postgres', 'SELECT eps FROM eps_of WHERE kind = 2'), 99 * 9 - 36,
-	'an update joins with the value that another one left');
+	'an update joins with the value that another transaction wrote');
 $other->quit;
 
 # --- prepared statements, custom and generic plans
@@ -179,35 +179,35 @@ for my $mode (qw(force_custom_plan force_generic_plan auto))
 	$session->query("SET plan_cache_mode = $mode; DEALLOCATE ALL; PREPARE p (regclass, float8, float8) AS "
 		  . "SELECT count(*), coalesce(sum(id_a), 0) FROM fasted_self_join(\$1, 'v', \$2) WHERE dist < \$3");
 	is($session->query("EXECUTE p('small', 2, 9)"), '197|9801', "$mode: first parameters") for 1 .. 7;
-	is($session->query("EXECUTE p('small', 9, 1.5)"), '99|4950', "$mode: others");
+	is($session->query("EXECUTE p('small', 9, 1.5)"), '99|4950', "$mode: other parameters");
 	is($session->query("EXECUTE p('small', 9, NULL)"), '0|0', "$mode: a null in a condition");
 	$session->query("EXECUTE p('small', NULL, 1)");
 	like($session->{err}, qr/argument "eps" of fasted_self_join must not be null/, "$mode: a null argument");
 }
 $session->query('SET fasted.scan_node = off');
-is($session->query("EXECUTE p('small', 2, 9)"), '197|9801', 'a plan from before the setting changed');
+is($session->query("EXECUTE p('small', 2, 9)"), '197|9801', 'a plan that was made before the setting changed');
 $session->query('RESET fasted.scan_node; DEALLOCATE ALL');
 $session->query("PREPARE q AS SELECT sum(id_a) FROM fasted_self_join('small', 'v', 1)");
 is($session->query('EXECUTE q'), 4950, 'a prepared statement');
 $node->safe_psql('postgres', 'UPDATE small SET v = ARRAY[1000, 0, 0] WHERE id = 100');
-is($session->query('EXECUTE q'), 4950 - 99, 'sees the changes of others');
+is($session->query('EXECUTE q'), 4950 - 99, 'it sees changes by other sessions');
 $node->safe_psql('postgres', "ALTER TABLE small RENAME v TO w");
 $session->query('EXECUTE q');
-like($session->{err}, qr/column "v" of relation "small" does not exist/, 'and of the table itself');
+like($session->{err}, qr/column "v" of relation "small" does not exist/, 'and changes of the table definition');
 $session->quit;
 
 # --- memory, temporary files
-unlike(log_since($node, $offset), qr/temporary file: path .*, size [0-9]{7,}/, 'no large temporary file at all');
+unlike(log_since($node, $offset), qr/temporary file: path .*, size [0-9]{7,}/, 'no large temporary file');
 is($node->safe_psql('postgres', "SELECT sum(temp_bytes) < 1000000 FROM pg_stat_database"), 't',
-	'the same by the statistics');
+	'nor by the statistics');
 
-# What computed is told of the run, not of the settings.
+# EXPLAIN reports the engine that was used, not the one in the settings.
 $plan = analyze_node("SELECT sum(id_a) FROM fasted_self_join('many', 'v', 1)", 'SET fasted.filter = fp16');
-is($plan->{'Distance Filter'}, 'fp32', 'after a run EXPLAIN tells the filter that was used');
+is($plan->{'Distance Filter'}, 'fp32', 'after a run EXPLAIN shows the filter that was used');
 ok($plan->{'Host Memory'} > 0, 'and the memory');
-ok(!exists $plan->{'Device Memory'}, 'but none of a device on a CPU');
+ok(!exists $plan->{'Device Memory'}, 'but no device memory on a CPU');
 
-# The planner reads a table under the lock that a plain SELECT takes.
+# The planner takes the same lock as a plain SELECT to read a table.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE parts (id int PRIMARY KEY, v real[]) PARTITION BY RANGE (id);
 CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (100);
@@ -223,12 +223,12 @@ for my $case ([ 'many', 'many' ], [ 'parts', 'part' ], [ 'parts', 'parts' ], [ '
 	{
 		$holder->query("BEGIN; LOCK TABLE $locked IN ACCESS EXCLUSIVE MODE");
 		$asker->query("SET fasted.scan_node = $scan_node; SET lock_timeout = '50ms'; \\set VERBOSITY verbose\n$explain");
-		like($asker->{err}, qr/ERROR:  55P03/, "EXPLAIN of a join of $joined waits for who has locked $locked, scan node $scan_node");
+		like($asker->{err}, qr/ERROR:  55P03/, "EXPLAIN of a join of $joined waits for a lock on $locked, scan node $scan_node");
 		$holder->query('ROLLBACK');
 		$asker->query('RESET lock_timeout; BEGIN');
-		like($asker->query($explain), qr/rows=/, 'and goes on after that');
+		like($asker->query($explain), qr/rows=/, 'and continues after its release');
 		is($asker->query("SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation = '$locked'::regclass"),
-			'AccessShareLock', 'with a lock of its own until its transaction ends');
+			'AccessShareLock', 'with a lock that it holds until the end of its transaction');
 		$asker->query('ROLLBACK');
 	}
 }
@@ -238,7 +238,7 @@ SKIP:
 {
 	skip('PostgreSQL has no GENERIC_PLAN', 1) if $node->safe_psql('postgres', 'SHOW server_version_num') < 160000;
 	like($node->safe_psql('postgres', q{EXPLAIN (GENERIC_PLAN) SELECT * FROM fasted_self_join($1, 'v', 1)}), qr/FastedSelfJoin/,
-		'EXPLAIN of a relation that is a parameter');
+		'EXPLAIN with a parameter as the relation');
 }
 
 $node->stop;

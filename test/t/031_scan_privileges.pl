@@ -1,5 +1,5 @@
-# Through the scan node a caller sees what he sees through the function, and gets
-# the same errors.
+# With the scan node, a caller sees the same rows and gets the same errors as with
+# the function.
 use strict;
 use warnings;
 use FindBin;
@@ -64,10 +64,10 @@ my %queries = (
 	'a function of the owner' => 'SELECT * FROM as_owner()',
 	'a function of the caller' => 'SELECT * FROM as_caller()');
 
-# Servers of tests have the superuser of whoever runs them, with any name.
+# The superuser of a test server is named after the operating-system user.
 my $superuser = $node->safe_psql('postgres', 'SELECT quote_ident(current_user)');
 
-# What a role gets by the node or by the function: rows, or the message.
+# Returns the result for a role, by the node or the function: rows, or the error message.
 sub as_role
 {
 	my ($role, $scan_node, $sql) = @_;
@@ -89,52 +89,52 @@ for my $query (sort keys %queries)
 }
 for my $query ('counting', 'sums', 'a limit', 'a cursor', 'a prepared statement', 'lateral')
 {
-	is($denied{$query}, 3, "$query: three roles may not");
+	is($denied{$query}, 3, "$query: denied for three roles");
 }
-is($denied{'typed ids'}, 5, 'only one role may call the other form, and its member');
+is($denied{'typed ids'}, 5, 'only one role and its member may call the typed function');
 
-# The node is what was tested.
+# Checks that the queries above did use the node.
 for my $query ('counting', 'sums', 'lateral', 'row security', 'a view of pairs')
 {
 	like($node->safe_psql('postgres', "EXPLAIN (COSTS OFF) $queries{$query}"), qr/FastedSelfJoin/,
 		"$query: by the node");
 }
 
-# Without the right to execute there is no plan either.
+# Without EXECUTE there is no plan either.
 like(as_role('no_execute', 'on', "EXPLAIN SELECT id_a FROM $small"),
 	qr/42501: permission denied for function fasted_self_join/, 'EXPLAIN needs EXECUTE');
 
-# A condition of a barrier view is checked before what could leak.
+# The condition of a security-barrier view is evaluated before functions that could leak rows.
 is(as_role('reader', 'on', 'SELECT count(*) FROM barrier WHERE leak(id_b - id_a) AND dist > 1'), 0,
-	'a function that leaks sees no row beyond the barrier');
+	'a leaking function sees no row that the view hides');
 my ($status, $out, $err) = $node->psql('postgres', 'SELECT sum(id_a) FROM barrier WHERE leak(id_b - id_a)');
-unlike($err, qr/seen: [23]/, 'no pair that the barrier holds back');
-like($err, qr/seen: 1/, 'but those within');
+unlike($err, qr/seen: [23]/, 'no pair of hidden rows is seen');
+like($err, qr/seen: 1/, 'pairs of visible rows are seen');
 
-# The user is the one of the moment in which rows are asked for.
+# Privileges are those of the current user at the time of each fetch.
 my $session = FastedTest::Session->new($node);
 for my $scan_node ('on', 'off')
 {
 	$session->query("SET fasted.scan_node = $scan_node; BEGIN; DECLARE c CURSOR FOR SELECT id_a FROM $small");
 	$session->query('SET ROLE stranger; FETCH 1 FROM c');
-	like($session->{err}, qr/permission denied for table small/, "$scan_node: a cursor's first row as another role");
+	like($session->{err}, qr/permission denied for table small/, "$scan_node: the first fetch of a cursor by another role");
 	$session->query('ROLLBACK; RESET ROLE');
 	$session->query("PREPARE p AS SELECT count(*) FROM $small");
 	$session->query('SET ROLE no_execute; EXECUTE p');
-	like($session->{err}, qr/permission denied for function fasted_self_join/, "$scan_node: prepared as another role");
-	is($session->query('SET ROLE reader; EXECUTE p'), 99, "$scan_node: and executed by one who may");
+	like($session->{err}, qr/permission denied for function fasted_self_join/, "$scan_node: execution by a role without the privilege");
+	is($session->query('SET ROLE reader; EXECUTE p'), 99, "$scan_node: execution by a role with the privilege");
 	$session->query('RESET ROLE; DEALLOCATE p');
 }
 $session->quit;
 
-# A function that is to run in a certain way is left to run in that way.
+# A function with SECURITY DEFINER or its own settings is not replaced by the node.
 $node->safe_psql('postgres',
 	'ALTER FUNCTION fasted_self_join SECURITY DEFINER');
 unlike($node->safe_psql('postgres', "EXPLAIN SELECT id_a FROM $small"), qr/FastedSelfJoin/,
 	'SECURITY DEFINER on the function itself: no node');
-is(as_role('stranger', 'on', $queries{counting}), 99, 'and the rights of its owner');
+is(as_role('stranger', 'on', $queries{counting}), 99, 'it has the privileges of its owner');
 
-# Estimates tell nothing about vectors that one may not see.
+# Estimates reveal nothing about vectors that the user may not read.
 $node->safe_psql('postgres', <<'END');
 ALTER FUNCTION fasted_self_join SECURITY INVOKER;
 CREATE TABLE alike (id int PRIMARY KEY, v real[]);
@@ -150,8 +150,8 @@ for my $role ($superuser, 'stranger')
 		$estimate{$role}{$eps} = $1;
 	}
 }
-isnt($estimate{$superuser}{5}, $estimate{$superuser}{0.5}, 'estimates follow the data');
-is($estimate{stranger}{5}, $estimate{stranger}{0.5}, 'but not for who may not read it');
+isnt($estimate{$superuser}{5}, $estimate{$superuser}{0.5}, 'estimates depend on the data');
+is($estimate{stranger}{5}, $estimate{stranger}{0.5}, 'but not for a user who may not read the data');
 
 $node->stop;
 done_testing();

@@ -1,4 +1,4 @@
-# The scan node in parallel plans: the leader finds pairs, all take their share.
+# The scan node in parallel plans: the leader runs the join, all processes share its pairs.
 use strict;
 use warnings;
 use FindBin;
@@ -38,7 +38,7 @@ sub plan_of
 	return $node->safe_psql('postgres', ($settings // '') . "EXPLAIN (COSTS OFF) $query");
 }
 
-# A parallel plan, with the result of the serial one.
+# Checks that the plan is parallel and its result is the same as that of the serial plan.
 sub is_parallel
 {
 	my ($query, $name, $settings) = @_;
@@ -46,7 +46,7 @@ sub is_parallel
 	like(plan_of($query, $settings), qr/Parallel Custom Scan/, "$name: parallel");
 	my $expected = $node->safe_psql('postgres', "$serial SET fasted.scan_node = off; $query");
 	isnt($expected, '', "$name: there is a result");
-	is($node->safe_psql('postgres', $settings . $query), $expected, "$name: the serial one's result");
+	is($node->safe_psql('postgres', $settings . $query), $expected, "$name: the same result as the serial plan");
 }
 
 my $groups = "SELECT id_a, count(*), sum(dist)::numeric(12, 2) FROM $many GROUP BY 1 ORDER BY 1";
@@ -67,34 +67,34 @@ is_parallel("SELECT sum(p.id_b), count(p.dist) FROM kinds k JOIN $many p ON k.id
 	'the inner side of a parallel hash join',
 	'SET enable_mergejoin = off; SET enable_nestloop = off; SET parallel_leader_participation = on;');
 
-# Both sides at once, as the barriers of a shared hash table would have it.
+# Two nodes below a parallel hash join, whose processes wait for each other at barriers.
 my $both = "SELECT sum(p.id_b), count(q.dist) FROM $many p JOIN fasted_self_join('many', 'v', 300) q "
   . 'ON p.id_a = q.id_a AND p.id_b = q.id_b';
 is_parallel($both, 'both sides of a join', 'SET enable_mergejoin = off; SET enable_nestloop = off;');
 is_parallel($both, 'both sides of a join, in batches',
 	"SET enable_mergejoin = off; SET enable_nestloop = off; SET work_mem = '64kB'; SET hash_mem_multiplier = 1;");
 
-# The workers do take part.
+# The workers return rows.
 my $plan = decode_json($node->safe_psql('postgres',
 	"EXPLAIN (ANALYZE, VERBOSE, FORMAT json) SELECT sum(length(repeat(id_a::text, 50))) FROM $many"))->[0]{Plan};
 $plan = $plan->{Plans}[0] until $plan->{'Custom Plan Provider'};
 my @shares = map { $_->{'Actual Rows'} * $_->{'Actual Loops'} } @{ $plan->{Workers} };
-cmp_ok(scalar(grep { $_ > 0 } @shares), '>=', 1, "workers take rows (@shares)");
-is($plan->{Pairs}, 1500 * 1499 / 2, 'and the leader says what the engine did');
-is($plan->{Runs} // 1, 1, 'once');
+cmp_ok(scalar(grep { $_ > 0 } @shares), '>=', 1, "workers return rows (@shares)");
+is($plan->{Pairs}, 1500 * 1499 / 2, 'the leader reports the statistics of the engine');
+is($plan->{Runs} // 1, 1, 'of one run');
 
-# Who gets no parallel plan.
+# Queries without a parallel plan.
 unlike(plan_of("SELECT id_a, sum(dist) FROM fasted_self_join_typed(NULL::text, 'texts', 'v', 500) GROUP BY 1"),
 	qr/Parallel Custom/, 'ids that are no plain values');
 unlike(plan_of($groups, 'SET parallel_leader_participation = off;'), qr/Parallel Custom/,
-	'a leader that takes no part');
+	'no parallel plan without leader participation');
 unlike(plan_of("SELECT sum(dist) FROM kinds k, LATERAL fasted_self_join('many', 'v', k.id) p"),
 	qr/Parallel Custom/, 'an argument that changes');
 unlike(plan_of("SELECT sum(dist) FROM (SELECT * FROM $many UNION ALL SELECT * FROM $many) x"),
 	qr/Parallel Custom/, 'a part of an append');
-unlike(plan_of("SELECT count(*) FROM $many"), qr/Gather/, 'count(*) needs none');
+unlike(plan_of("SELECT count(*) FROM $many"), qr/Gather/, 'no parallel plan for count(*)');
 
-# A plan that outlives the setting under which it was made.
+# A plan that is executed after its settings changed.
 my $session = FastedTest::Session->new($node);
 my $expected = $session->query("$serial $groups");
 $session->query("RESET ALL; SET plan_cache_mode = force_generic_plan; PREPARE p AS $groups");
@@ -106,7 +106,7 @@ for my $setting ('work_mem = 1024', 'parallel_leader_participation = off', 'max_
 }
 $session->query('RESET ALL');
 
-# A temporary table, which only the leader can read, and the own changes.
+# A temporary table, which only the leader can read, and uncommitted changes.
 $session->query('CREATE TEMP TABLE mine (id bigint PRIMARY KEY, v real[]); BEGIN; '
 	  . 'INSERT INTO mine SELECT g, ARRAY[g] FROM generate_series(1, 900) g; ANALYZE mine');
 like($session->query("EXPLAIN (COSTS OFF) SELECT sum(dist) FROM fasted_self_join('mine', 'v', 900)"),
@@ -115,8 +115,8 @@ is($session->query("SELECT sum(dist), sum(id_a) FROM fasted_self_join('mine', 'v
 	899 * 900 * 901 / 6 . '|' . 899 * 900 * 901 / 6, 'with its uncommitted rows');
 $session->query('ROLLBACK');
 
-# A plan that was made before the leader was told to take no part: it runs the
-# join nevertheless, for no worker could read the table.
+# A plan that was made before leader participation was disabled.  The leader runs the
+# join nevertheless, because no worker could read the table.
 $session->query('CREATE TEMP TABLE own (id bigint PRIMARY KEY, v real[]); '
 	  . 'INSERT INTO own SELECT g, ARRAY[g] FROM generate_series(1, 900) g; ANALYZE own; '
 	  . 'SET plan_cache_mode = force_generic_plan');
@@ -131,41 +131,41 @@ for my $name (sort keys %cached)
 	$session->query("RESET max_parallel_workers_per_gather; PREPARE q AS $cached{$name}");
 	like($session->query('EXPLAIN (COSTS OFF) EXECUTE q'), qr/Parallel Custom/, "$name: parallel");
 	is($session->query('SET parallel_leader_participation = off; EXECUTE q'), $expected,
-		"$name: a leader that is told to take no part runs the join of its temporary table");
+		"$name: a leader that should not participate runs the join of its temporary table");
 	my $plan = decode_json($session->query('EXPLAIN (ANALYZE, FORMAT json) EXECUTE q'))->[0]{Plan};
 	$plan = $plan->{Plans}[-1] until $plan->{'Custom Plan Provider'};
-	is($plan->{Pairs} // 'none', 900 * 899 / 2 * ($plan->{Runs} // 1), "$name: and says what the engine did");
+	is($plan->{Pairs} // 'none', 900 * 899 / 2 * ($plan->{Runs} // 1), "$name: it reports the statistics of the engine");
 	$session->query('RESET parallel_leader_participation; DEALLOCATE q');
 }
 $session->query('RESET ALL');
 
-# The query ends before the rows do.
+# The query ends before all rows have been returned.
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION slow(bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 100000
 	AS $$ BEGIN RETURN $1 > 0; END $$;
 END
 my $slow = "SELECT id_a, id_b FROM $many WHERE slow(id_a)";
-like(plan_of($slow), qr/Gather.*Parallel Custom/s, 'a gather without an aggregate');
-is(scalar(split /\n/, $session->query($slow)), 1500 * 1499 / 2, 'all rows of it');
-unlike(plan_of("$slow LIMIT 5"), qr/Gather/, 'the first rows need no workers');
+like(plan_of($slow), qr/Gather.*Parallel Custom/s, 'a Gather without an aggregate');
+is(scalar(split /\n/, $session->query($slow)), 1500 * 1499 / 2, 'it returns all rows');
+unlike(plan_of("$slow LIMIT 5"), qr/Gather/, 'a small LIMIT needs no workers');
 my $left = 'SELECT count(*) FROM generate_series(1, 4) g WHERE EXISTS '
   . "(SELECT FROM $many p WHERE slow(p.id_a) AND p.id_b > 9 + g)";
 my $inner = 'SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_memoize = off; ';
-like(plan_of($left, $inner), qr/Nested Loop Semi Join.*Gather.*Parallel Custom/s, 'a gather in a loop');
-is($session->query("$inner $left"), 4, 'that is left early and run again');
+like(plan_of($left, $inner), qr/Nested Loop Semi Join.*Gather.*Parallel Custom/s, 'a Gather in a nested loop');
+is($session->query("$inner $left"), 4, 'the loop stops it early and runs it again');
 is($session->query("SELECT count(*) FROM generate_series(1, 3) g WHERE EXISTS "
 		  . "(SELECT 1 FROM (SELECT max(id_b) AS m FROM $many GROUP BY id_a OFFSET 0) p WHERE p.m > g + 9)"),
 	3, 'a gather that is run again');
-is($session->query("SELECT count(*), sum(id_a) FROM $many p JOIN empty e ON e.id = p.id_a"), '0|', 'nothing to join with');
+is($session->query("SELECT count(*), sum(id_a) FROM $many p JOIN empty e ON e.id = p.id_a"), '0|', 'a join with an empty table');
 $session->query('RESET ALL');
 $session->query("SELECT sum(id_a / (id_b - 1400)) FROM $many");
 like($session->{err}, qr/division by zero/, 'an error in a worker or in the leader');
 $session->query("SELECT sum(id_a) FROM fasted_self_join('many', 'w', 1000)");
 like($session->{err}, qr/column "w" of relation "many" does not exist/, 'an error of the join');
-is(thread_count($session->pid), 1, 'leave no thread');
-is($session->query($groups), $expected, 'and the session works on');
+is(thread_count($session->pid), 1, 'no thread remains');
+is($session->query($groups), $expected, 'the session remains usable');
 
-# Cancelled while workers wait and work.
+# Cancelled while workers wait and while they run.
 $session->send("SELECT sum(length(repeat(md5(dist::text), 100))) FROM $many p, generate_series(1, 1000) g;\n\\echo state :SQLSTATE");
 wait_until(sub { thread_count($session->pid) > 1
 		|| $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'") > 0 }, 60);
@@ -173,7 +173,7 @@ $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->pid . ')');
 is($session->wait_for(qr/^state (\w+)/m), '57014', 'cancelled');
 is($node->poll_query_until('postgres',
 		"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'parallel worker'"),
-	1, 'no worker is left');
+	1, 'no worker remains');
 $session->quit;
 
 $node->stop;

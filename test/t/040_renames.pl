@@ -1,5 +1,5 @@
-# A join reads the relation that it was given, whatever the schemas are called
-# while it is planned: renaming one takes no lock on its tables.
+# A join reads the relation that it was given, even if schemas are renamed while it
+# is planned: renaming a schema does not lock its tables.
 use strict;
 use warnings;
 use FindBin;
@@ -53,14 +53,14 @@ my $joiner = FastedTest::Session->new($node);
 $renamer->send("CALL rename($seconds + 1);");
 $joiner->send("CALL join_meanwhile($oid, $seconds);");
 my ($end) = $joiner->query('SELECT 1');
-like($end, qr/^1$/m, 'the joining session lives');
-unlike($joiner->{err} // '', qr/ERROR/, 'without an error');
+like($end, qr/^1$/m, 'the joining session is alive');
+unlike($joiner->{err} // '', qr/ERROR/, 'it has no error');
 $renamer->query('SELECT 1');
 $_->quit for $renamer, $joiner;
 
-cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM seen'), '>', 10, 'joins were made');
-is($node->safe_psql('postgres', 'SELECT DISTINCT total FROM seen'), 4, 'each with the distances of its own table');
-unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/terminated by signal|ERROR:/, 'and no process failed');
+cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM seen'), '>', 10, 'joins were run');
+is($node->safe_psql('postgres', 'SELECT DISTINCT total FROM seen'), 4, 'each has the distances of its own table');
+unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/terminated by signal|ERROR:/, 'no process failed');
 
 $node->stop;
 done_testing();

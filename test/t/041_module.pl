@@ -1,5 +1,5 @@
-# What the library shows of itself: to other libraries nothing but what PostgreSQL
-# looks for, and its version.
+# Symbols that the library exports: only those that PostgreSQL looks up, and its
+# version.
 use strict;
 use warnings;
 use FindBin;
@@ -9,12 +9,12 @@ use Test::More;
 
 my $node = new_node('module');
 
-# Another extension's function of the same name would be called in place of ours, or
-# ours in place of its own.
+# If another extension exports the same name, its function could be called in place of
+# ours, or ours in place of its function.
 my $library = $node->config_data('--pkglibdir') . '/fasted.so';
 my @names = map { (split)[2] =~ s/@.*//r } split /\n/, `nm -D --defined-only '$library'`;
-ok(scalar(@names), 'names of the library');
-is(join(' ', grep { !/^(Pg_magic_func|_PG_init|(pg_finfo_)?fasted_\w+)$/ } @names), '', 'none that others may have');
+ok(scalar(@names), 'the library exports symbols');
+is(join(' ', grep { !/^(Pg_magic_func|_PG_init|(pg_finfo_)?fasted_\w+)$/ } @names), '', 'no symbol that another library may have');
 
 if ($node->pg_version < 18)
 {

@@ -1,5 +1,5 @@
-# CREATE EXTENSION says that sessions should preload the library, unless they do, and with
-# which statement; fasted_info says the same later.
+# CREATE EXTENSION advises to preload the library, unless sessions do so already, and gives
+# the statement.  fasted_info gives the same advice later.
 use strict;
 use warnings;
 use FindBin;
@@ -11,7 +11,7 @@ my $node = new_node('preload');
 my $create = 'CREATE EXTENSION fasted';
 my $preloading = "SELECT state, advice FROM fasted_info() WHERE component = 'preloading'";
 
-# What the statements print as messages, in a session of its own.
+# Returns the messages that statements print in a new session.
 sub said
 {
 	my ($database, $sql, @params) = @_;
@@ -19,7 +19,7 @@ sub said
 	return $err;
 }
 
-# The statement that a message or fasted_info advises.
+# The statement that a message or fasted_info recommends.
 sub statement
 {
 	my ($advice) = @_;
@@ -31,39 +31,39 @@ $node->safe_psql('postgres', 'CREATE DATABASE "An ""odd"" name"');
 my $odd = 'An "odd" name';
 my $notice = said($odd, $create);
 like($notice, qr/NOTICE:  sessions do not preload .*^DETAIL: .*^HINT:  Run this statement/ms, 'a NOTICE');
-is(statement($notice), q{ALTER DATABASE "An ""odd"" name" SET session_preload_libraries = 'fasted'}, 'with the statement');
-like($node->safe_psql($odd, $preloading), qr/^none.*\|Run.* = 'fasted'$/, 'fasted_info advises it, too');
+is(statement($notice), q{ALTER DATABASE "An ""odd"" name" SET session_preload_libraries = 'fasted'}, 'the hint gives the statement');
+like($node->safe_psql($odd, $preloading), qr/^none.*\|Run.* = 'fasted'$/, 'fasted_info gives the same statement');
 $node->safe_psql($odd, statement($notice));
-is($node->safe_psql($odd, $preloading), 'by session_preload_libraries|', 'it has effect in new sessions');
-is(said($odd, "DROP EXTENSION fasted; $create"), '', 'where there is no NOTICE');
+is($node->safe_psql($odd, $preloading), 'by session_preload_libraries|', 'it is effective in new sessions');
+is(said($odd, "DROP EXTENSION fasted; $create"), '', 'then there is no NOTICE');
 
-# When there is none.
-is(said('postgres', "SET client_min_messages = warning; DROP EXTENSION fasted; $create"), '', 'not for clients that want none');
-is(said('postgres', "BEGIN; DROP EXTENSION fasted; $create; ROLLBACK; SELECT 1"), '', 'not after ROLLBACK');
-is(said('postgres', "BEGIN; DROP EXTENSION fasted; SAVEPOINT s; $create; ROLLBACK TO s; COMMIT"), '', 'nor after ROLLBACK TO');
-is(() = said('postgres', "BEGIN; $create; CREATE TABLE t (); COMMIT; DROP TABLE t") =~ /NOTICE/g, 1, 'once, at COMMIT');
+# Cases without a NOTICE.
+is(said('postgres', "SET client_min_messages = warning; DROP EXTENSION fasted; $create"), '', 'none if client_min_messages excludes it');
+is(said('postgres', "BEGIN; DROP EXTENSION fasted; $create; ROLLBACK; SELECT 1"), '', 'none after ROLLBACK');
+is(said('postgres', "BEGIN; DROP EXTENSION fasted; SAVEPOINT s; $create; ROLLBACK TO s; COMMIT"), '', 'none after ROLLBACK TO');
+is(() = said('postgres', "BEGIN; $create; CREATE TABLE t (); COMMIT; DROP TABLE t") =~ /NOTICE/g, 1, 'one NOTICE, at COMMIT');
 
-# Other libraries stay.  Who may not read the list is not shown it.
+# Other libraries are retained.  A user who may not read the setting is not shown it.
 $node->safe_psql('postgres', q{CREATE ROLE owner LOGIN; CREATE DATABASE other OWNER owner;
 	ALTER DATABASE other SET session_preload_libraries = 'plpgsql', '$libdir/plpgsql'});
 like(said('other', $create, '-U', 'owner'), qr/^HINT:  Ask a superuser to add "fasted" to session_preload_libraries\.$/m,
-	'the list is not for all');
+	'a user without the privilege does not see the list');
 my $advice = $node->safe_psql('other', $preloading);
 is(statement($advice), q{ALTER DATABASE other SET session_preload_libraries = 'plpgsql', '$libdir/plpgsql', 'fasted'},
-	'for others it is complete');
+	'other users see the complete list');
 $node->safe_psql('other', statement($advice));
 is($node->safe_psql('other', "SHOW session_preload_libraries; $preloading"),
 	qq{plpgsql, "\$libdir/plpgsql", fasted\nby session_preload_libraries|}, 'and can be set so');
 
-# Who may set it.
+# Which users may set it.
 $node->safe_psql('postgres', 'CREATE DATABASE plain OWNER owner');
-like(said('plain', $create, '-U', 'owner'), qr/^HINT:  Ask a superuser to run this statement/m, 'without the privilege');
+like(said('plain', $create, '-U', 'owner'), qr/^HINT:  Ask a superuser to run this statement/m, 'the hint for a user without the privilege');
 $node->safe_psql('postgres', 'GRANT SET ON PARAMETER session_preload_libraries TO owner');
-like($notice = said('plain', "DROP EXTENSION fasted; $create", '-U', 'owner'), qr/^HINT:  Run this statement/m, 'with it');
+like($notice = said('plain', "DROP EXTENSION fasted; $create", '-U', 'owner'), qr/^HINT:  Run this statement/m, 'the hint for a user with the privilege');
 is(said('plain', statement($notice), '-U', 'owner'), '', 'the owner runs it');
-is($node->safe_psql('plain', $preloading), 'by session_preload_libraries|', 'for all');
+is($node->safe_psql('plain', $preloading), 'by session_preload_libraries|', 'it applies to all users');
 
-# With pgvector installed: its row names the consequence, and so it is.
+# With pgvector installed, the row of fasted_info names the consequence, which is checked here.
 SKIP:
 {
 	skip 'pgvector is not installed', 4
@@ -77,7 +77,7 @@ ANALYZE t;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM t a JOIN t b ON a.v <-> b.v < 0.5;
 END
 	like($node->safe_psql('postgres', $plan), qr/Nested Loop/, 'a nested loop, in a session without the library');
-	like($node->safe_psql('plain', $plan), qr/Custom Scan \(FastedJoin\)/, 'not where it is preloaded');
+	like($node->safe_psql('plain', $plan), qr/Custom Scan \(FastedJoin\)/, 'the join node, in a session with the library');
 }
 
 $node->stop;

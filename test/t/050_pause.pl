@@ -1,6 +1,6 @@
-# While nobody asks for rows the engine rests: at once behind a cursor, and after a
-# second where PostgreSQL does not tell (LIMIT in a subquery, SCROLL, a consumer
-# that takes its time).  No row is lost by it.
+# While no rows are requested the engine pauses: immediately for a cursor, and after a
+# second where PostgreSQL does not announce the pause (LIMIT in a subquery, SCROLL, a
+# slow consumer).  No row is lost.
 use strict;
 use warnings;
 use FindBin;
@@ -22,7 +22,7 @@ END_SQL
 my $steady = "SELECT id_a, id_b FROM fasted_self_join('steady', 'v', 0.5, 'id')";
 my $pairs = "SELECT id_a, id_b, dist FROM fasted_self_join('pairs', 'v', float8 'Infinity', 'id')";
 
-# Processor time of all threads, in hundredths of a second.
+# CPU time of all threads, in hundredths of a second.
 sub ticks
 {
 	my ($pid) = @_;
@@ -30,22 +30,22 @@ sub ticks
 	return $fields[11] + $fields[12];
 }
 
-# In three seconds, two threads at work take up to 600, and more than a few on any machine.
+# In three seconds two running threads use up to 600, and more than a few on any machine.
 sub is_at_rest
 {
 	my ($pid, $name) = @_;
 	my $before = ticks($pid);
 	sleep 3;
 	my $used = ticks($pid) - $before;
-	cmp_ok($used, '<=', 8, "$name: at rest (hundredths of a second in 3 s)");
-	cmp_ok(thread_count($pid), '>', 1, "$name: the threads are there");
+	cmp_ok($used, '<=', 8, "$name: paused (hundredths of a second in 3 s)");
+	cmp_ok(thread_count($pid), '>', 1, "$name: the threads exist");
 }
 
 sub is_at_work
 {
 	my ($pid, $name) = @_;
 	my $before = ticks($pid);
-	ok(wait_until(sub { ticks($pid) > $before + 40 }), "$name: at work");
+	ok(wait_until(sub { ticks($pid) > $before + 40 }), "$name: running");
 }
 
 my $session = FastedTest::Session->new($node);
@@ -60,20 +60,20 @@ my $seen = "SELECT phase, pairs > 0, units_done < units_total FROM pg_stat_faste
 is($node->safe_psql('postgres', $seen), 'joining|t|t', 'cursor: progress shows pairs');
 $session->query('MOVE 5000 IN c');
 cmp_ok($node->safe_psql('postgres', "SELECT pairs FROM pg_stat_fasted_progress WHERE pid = $pid"), '>', 5000,
-	'cursor: progress keeps up with the rows');
+	'cursor: progress includes the rows returned');
 usleep(500_000);
 is_at_rest($pid, 'cursor, moved on');
 $session->send('MOVE ALL IN c;');
 is_at_work($pid, 'cursor, asked for all');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $session->query('ROLLBACK');
-is(thread_count($pid), 1, 'cursor: the end of the transaction takes the threads');
+is(thread_count($pid), 1, 'cursor: the end of the transaction ends the threads');
 
-# --- the engine is not told
+# --- without an announcement of the pause
 
 $session->send("SELECT 'slept', pg_sleep(max(id_a) * 0 + 8) FROM ($steady LIMIT 10) x;");
 my $sleeps = "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid AND wait_event = 'PgSleep'";
-ok($node->poll_query_until('postgres', $sleeps, '1'), 'a LIMIT is full');
+ok($node->poll_query_until('postgres', $sleeps, '1'), 'the LIMIT is reached');
 usleep(1_500_000);
 is_at_rest($pid, 'LIMIT');
 $session->wait_for(qr/(slept)/);
@@ -87,7 +87,7 @@ $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $session->query('ROLLBACK');
 
 $session->send("SELECT 'slept', pg_sleep(id_a * 0 + 8) FROM ($steady LIMIT 1) x;");
-ok($node->poll_query_until('postgres', $sleeps, '1'), 'the row before the LIMIT is full');
+ok($node->poll_query_until('postgres', $sleeps, '1'), 'the LIMIT of one row is reached');
 usleep(1_500_000);
 is_at_rest($pid, 'a consumer that sleeps');
 $session->wait_for(qr/(slept)/);

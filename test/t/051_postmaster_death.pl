@@ -1,4 +1,4 @@
-# When the postmaster is killed a join ends by itself, wherever it is, so that the
+# If the postmaster is killed, a join ends by itself at any stage, so that the
 # server can start again.
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ my @stages = (
 		sub { grep { $_ > 20_000_000 } temp_files($node) } ],
 	[ 'joining a sample', "SELECT * FROM fasted_epsilon('wide', 'v', 1000, 40000);", sub { thread_count($_[0]) > 1 } ]);
 
-# It may wait for somebody to ask how it ended.
+# A process that has ended may remain as a zombie.
 sub has_ended
 {
 	my ($pid) = @_;
@@ -35,7 +35,7 @@ for my $stage (@stages)
 	my $session = FastedTest::Session->new($node);
 	my $pid = $session->pid;
 	$session->send($sql);
-	ok(wait_until(sub { $reached->($pid) }), "$name: the join is there");
+	ok(wait_until(sub { $reached->($pid) }), "$name: the join has reached the stage");
 	$node->kill9;
 	my $begin = time;
 	ok(wait_until(sub { has_ended($pid) }, 30), sprintf('%s: the backend ends (%.1f s)', $name, time - $begin));
@@ -50,11 +50,11 @@ for my $stage (@stages)
 		sleep 1;
 	}
 	ok($started, "$name: the server starts again") or BAIL_OUT('no server');
-	is($node->safe_psql('postgres', sprintf($join, 'small', 1)), 99, "$name: a join gives the right answer");
+	is($node->safe_psql('postgres', sprintf($join, 'small', 1)), 99, "$name: a join returns the right result");
 }
 
-like(log_since($node, 0), qr/FATAL:  terminating connection due to unexpected postmaster exit/, 'the log tells why');
-is(scalar temp_files($node), 0, 'no temporary file is left');
+like(log_since($node, 0), qr/FATAL:  terminating connection due to unexpected postmaster exit/, 'the log gives the reason');
+is(scalar temp_files($node), 0, 'no temporary file remains');
 
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# Neighbours, clusters and kept rows: against brute force in SQL, and the same by every
-# kernel, limit of memory, number of threads and way of reading.
+# Neighbours, clusters and representatives: the same as by brute force in SQL, with every kernel,
+# memory limit, number of threads and way of reading.
 use strict;
 use warnings;
 use FindBin;
@@ -22,7 +22,7 @@ create_brute_force($node);
 
 sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
 
-# --- brute force, by the definitions, from distances of all pairs
+# --- brute force in SQL, by the definitions, from the distances of all pairs
 
 sql(<<'END');
 CREATE FUNCTION reference_neighbors(points regclass, distances regclass, eps float8)
@@ -83,12 +83,12 @@ BEGIN
 END $$;
 END
 
-# Tables of whole numbers, for then no rounding is in the way; many distances are equal.
-# Ids are in no order, some rows have no vector, priorities are null or equal here and there.
+# Tables of whole numbers, which avoid rounding; many distances are equal.
+# Ids are in no order, some rows have no vector, some priorities are null or equal.
 my %tables = (
 	plane => [ 300, "ARRAY[(random() * 25)::int, (random() * 25)::int]" ],
 	line => [ 250, "ARRAY[(random() * 400)::int]" ],
-	# 12 clusters, of many sizes
+	# 12 clusters of different sizes
 	clusters => [ 320, "ARRAY(SELECT (hashint4((sqrt(i))::int % 12 * 8 + k) & 63) + (random() * 4)::int FROM generate_series(1, 8) k)" ],
 	twins => [ 200, "ARRAY[i % 7, 0, i % 2 * 30]" ]);
 
@@ -109,8 +109,8 @@ ANALYZE $table, ${table}_distances;
 END
 }
 
-# Rows in order of id, and the same ones as the reference's: noted here, and compared by
-# are_references, for all in one session.
+# Checks that a call returns the reference's rows, in order of id.  The queries are collected here;
+# are_references runs and compares them in one session.
 my @noted;
 sub is_reference
 {
@@ -125,7 +125,7 @@ sub are_references
 	my $script = join '', map { "\\echo next\n$_->[1];\n\\echo next\n$_->[2];\n" } @noted;
 	my (undef, @answers) = split /^next\n?/m, sql($script);
 	chomp @answers;
-	is(scalar @answers, 2 * @noted, 'an answer to each question');
+	is(scalar @answers, 2 * @noted, 'a result for each query');
 	is(shift @answers, shift @answers, $_->[0]) for @noted;
 	@noted = ();
 	return;
@@ -143,16 +143,16 @@ for my $table (sort keys %tables)
 				"reference_cluster($of, $eps, $min_points)", "$table, $eps: clusters, min_points $min_points");
 		}
 		is_reference("fasted_keep_one('$table', 'v', $eps)",
-			"reference_keep_one($of, $eps, 'id')", "$table, $eps: kept, by id");
+			"reference_keep_one($of, $eps, 'id')", "$table, $eps: representatives, by id");
 		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority')",
-			"reference_keep_one($of, $eps, 'priority NULLS LAST, id')", "$table, $eps: kept, by priority");
+			"reference_keep_one($of, $eps, 'priority NULLS LAST, id')", "$table, $eps: representatives, by priority");
 		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority', true)",
-			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, $eps: kept, by priority, descending");
+			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, $eps: representatives, by priority, descending");
 	}
 	are_references();
 }
 
-# --- by cosine distance, of the same tables with other lengths; a zero vector has no pair
+# --- cosine distance, with the same tables and vectors of other lengths; zero vectors have no pair
 
 for my $table (sort keys %tables)
 {
@@ -180,14 +180,14 @@ for my $table (sort keys %tables)
 				"reference_cluster($of, $eps, $min_points)", "$table, cosine, $eps: clusters, min_points $min_points");
 		}
 		is_reference("fasted_keep_one('$table', 'v', $eps, $by)",
-			"reference_keep_one($of, $eps, 'id')", "$table, cosine, $eps: kept, by id");
+			"reference_keep_one($of, $eps, 'id')", "$table, cosine, $eps: representatives, by id");
 		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority', true, $by)",
-			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, cosine, $eps: kept, by priority");
+			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, cosine, $eps: representatives, by priority");
 	}
 	are_references();
 }
 
-# --- a peer: all cases in one process, for to load it takes a while
+# --- scikit-learn as a peer: all cases in one process, because loading it is slow
 
 my $peer = <<'END';
 import sys
@@ -200,7 +200,7 @@ for case in sys.argv[2:]:
     core = set(found.core_sample_indices_)
     first = {}
     for i, label in enumerate(found.labels_):
-        # a border row may belong to any of several clusters, so only core rows tell
+        # a border row may belong to any of several clusters, so only core rows are compared
         if i in core: first.setdefault(label, int(points[i, 0]))
     for i, label in enumerate(found.labels_):
         print('%d|%s|%s' % (points[i, 0], 't' if i in core else 'f', first[label] if i in core else 'noise' if label < 0 else 'border'))
@@ -225,12 +225,12 @@ END
 		is_deeply(\@ours, [ splice @rows, 0, scalar @ours ], "$table, $metric, $eps: scikit-learn's clusters, min_points $min_points")
 		  or diag($err);
 	}
-	is(scalar @rows, 0, "$table: as many rows");
+	is(scalar @rows, 0, "$table: the same number of rows");
 }
 
-# --- the same however it is computed; and right, at a size where sorting and files matter
+# --- the same with all settings, and correct at a size for which sorting and files matter
 
-# 20000 x 16 in 200 clusters and between them, in no order of id; a million pairs
+# 20000 x 16, in 200 clusters and between them, in no order of id; a million pairs
 sql(<<'END');
 SELECT setseed(0.5);
 CREATE TABLE many AS
@@ -251,8 +251,8 @@ for my $call ("fasted_neighbors('many', 'v', 5)", "fasted_cluster('many', 'v', 5
 is(sql("SELECT count(*), count(*) FILTER (WHERE c.neighbors = coalesce(n.n, 0)) FROM fasted_neighbors('many', 'v', 5) c
 	LEFT JOIN (SELECT id_a AS id, count(*) AS n FROM near GROUP BY 1) n USING (id)"), '20000|20000', 'many: neighbours');
 
-# What these say together has one answer: a row is kept if and only if no kept row of
-# higher rank is near, and the nearest of these, by rank where it is not alone, is named.
+# These conditions determine the result: a row is a representative if and only if no representative
+# of higher rank is within eps.  Other rows name the nearest one, and by rank if distances tie.
 sub keeps_rightly
 {
 	my ($arguments, $ranks, $set) = @_;
@@ -271,10 +271,10 @@ END
 for my $limit ('1GB', '1MB')
 {
 	my $set = "SET fasted.memory_limit = '$limit'";
-	is(keeps_rightly('', 'id', $set), '20000|t|t|0', "many, $limit: kept rows, by id");
-	is(keeps_rightly(", 'priority'", 'priority NULLS LAST, id', $set), '20000|t|t|0', "many, $limit: kept rows, by priority");
+	is(keeps_rightly('', 'id', $set), '20000|t|t|0', "many, $limit: representatives, by id");
+	is(keeps_rightly(", 'priority'", 'priority NULLS LAST, id', $set), '20000|t|t|0', "many, $limit: representatives, by priority");
 	is(keeps_rightly(", 'priority', true", 'priority DESC NULLS LAST, id', $set), '20000|t|t|0',
-		"many, $limit: kept rows, by priority, descending");
+		"many, $limit: representatives, by priority, descending");
 }
 
 my %calls = (
@@ -287,10 +287,10 @@ my %calls = (
 	'kept, by priority' => "fasted_keep_one('many', 'v', 5, 'priority', true)");
 my $digest = 'SELECT count(*), md5(string_agg(r::text, \',\')) FROM %s r';
 my %expected = map { $_ => sql(sprintf $digest, $calls{$_}) } keys %calls;
-is(scalar(grep { !/^20000\|/ } values %expected), 0, 'a row for each');
-cmp_ok(sql("SELECT sum(neighbors) FROM $calls{'neighbors, cosine'}"), '>', 400_000, 'many pairs by cosine');
+is(scalar(grep { !/^20000\|/ } values %expected), 0, 'one result row for each row');
+cmp_ok(sql("SELECT sum(neighbors) FROM $calls{'neighbors, cosine'}"), '>', 400_000, 'many pairs by cosine distance');
 
-# --- EXPLAIN ANALYZE has the engine's numbers, and they are right
+# --- EXPLAIN ANALYZE shows the engine's numbers, and they are right
 
 for my $name (sort keys %calls)
 {
@@ -299,7 +299,7 @@ for my $name (sort keys %calls)
 	my $found = sql("SELECT count(*) FROM fasted_self_join('many', 'v', $eps $metric)");
 	my $plan = sql("EXPLAIN (ANALYZE) SELECT * FROM $calls{$name}");
 	my %shown = $plan =~ /^ *([A-Z][\w ]*): (.*)$/mg;
-	like($plan, qr/^Custom Scan \(FastedGroups\).*rows=20000 /, "$name: a node");
+	like($plan, qr/^Custom Scan \(FastedGroups\).*rows=20000 /, "$name: by the node");
 	is("@shown{'Engine', 'Rows Read', 'Dimensions', 'Pairs', 'Threads'}", "cpu 20000 16 $found 2", "$name: the join's numbers");
 	like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM $calls{$name} LIMIT 1"), qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Rows Read: 20000\n/, "$name: with LIMIT, too");
 	cmp_ok($shown{Candidates}, '>=', $found, "$name: candidates");
@@ -309,9 +309,9 @@ for my $name (sort keys %calls)
 {
 	my $plan = sql("SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE) SELECT * FROM $calls{kept}");
 	my $found = sql('SELECT count(*) / 2 FROM near');
-	like($plan, qr/Pairs Filed: $found$/m, 'pairs in a file are shown');
+	like($plan, qr/Pairs Filed: $found$/m, 'EXPLAIN shows the pairs in a file');
 	my ($memory) = $plan =~ /Group Memory: (\d+) kB/;
-	cmp_ok($memory, '<', 4096, 'and what they take of memory');
+	cmp_ok($memory, '<', 4096, 'the memory that they need is small');
 }
 
 my %ways = (
@@ -329,9 +329,9 @@ for my $way (sort keys %ways)
 		is(sql("SET $ways{$way}; " . sprintf($digest, $calls{$name})), $expected{$name}, "$way: $name");
 	}
 }
-is(scalar temp_files($node), 0, 'no temporary file is left');
+is(scalar temp_files($node), 0, 'no temporary file remains');
 
-# --- with a priority the table is read by workers as well
+# --- workers read the table also if there is a priority
 
 sql(<<'END');
 CREATE TABLE spread (id int, v real[], priority int) PARTITION BY HASH (id);
@@ -349,14 +349,14 @@ sub workers_rows
 	$node->psql('postgres', "$by_workers SELECT count(*) FROM $call", stderr => \my $err);
 	return $err =~ /read 20000 rows in [\d.]+ s, (\d+) of them by/ ? $1 : -1;
 }
-cmp_ok(workers_rows("fasted_keep_one('many', 'v', 5, 'priority')"), '>', 0, 'workers read with a priority');
-cmp_ok(workers_rows("fasted_keep_one('spread', 'v', 5, 'priority', true, 'id')"), '>', 0, 'partitions, too');
-is(workers_rows("fasted_keep_one('viewed', 'v', 5, 'priority', id_column => 'id')"), 0, 'of a view rows come in order');
+cmp_ok(workers_rows("fasted_keep_one('many', 'v', 5, 'priority')"), '>', 0, 'workers read a table with a priority');
+cmp_ok(workers_rows("fasted_keep_one('spread', 'v', 5, 'priority', true, 'id')"), '>', 0, 'workers read a partitioned table');
+is(workers_rows("fasted_keep_one('viewed', 'v', 5, 'priority', id_column => 'id')"), 0, 'workers do not read a view, whose rows are read in order');
 for my $down ('false', 'true')
 {
 	my $kept = sql(sprintf $digest, "fasted_keep_one('viewed', 'v', 5, 'priority', $down, 'id')");
 	is(sql("$by_workers " . sprintf($digest, "fasted_keep_one('spread', 'v', 5, 'priority', $down, 'id')")), $kept,
-		"descending $down: the same rows are kept");
+		"descending $down: the same representatives");
 	my $order = $down eq 'true' ? 'priority DESC' : 'priority';
 	is(sql("SELECT count(*), count(*) FILTER (WHERE b.kept = 'row ' || a.kept)
 		FROM fasted_keep_one('spread', 'v', 5, 'id', $down, 'id') a
@@ -364,9 +364,9 @@ for my $down ('false', 'true')
 		'20000|20000', "descending $down: the window function, with text for keys");
 }
 
-# --- pairs beyond fasted.memory_limit go to a file: no more of them than said
+# --- pairs beyond fasted.memory_limit are written to a file, but no more than documented
 
-# Bytes of temporary files that a query made.
+# Returns the bytes of the temporary files of a query.
 sub bytes_filed
 {
 	my ($set, $call) = @_;
@@ -378,21 +378,21 @@ sub bytes_filed
 }
 my $vectors = 20000 * 16 * 4;
 my $pairs = 16 * sql('SELECT count(*) / 2 FROM near');
-is(bytes_filed("fasted.memory_limit = '1GB'", $calls{kept}), 0, 'kept: no file');
-is(bytes_filed("fasted.memory_limit = '1MB'", $calls{kept}), $vectors + $pairs, 'kept: a file of all pairs');
-is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 2'}), $vectors, 'clusters of two: no pair is kept');
-is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 10'}), $vectors, 'clusters of ten: those that are fit into memory');
+is(bytes_filed("fasted.memory_limit = '1GB'", $calls{kept}), 0, 'representatives: no file');
+is(bytes_filed("fasted.memory_limit = '1MB'", $calls{kept}), $vectors + $pairs, 'representatives: a file of all pairs');
+is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 2'}), $vectors, 'clusters, min_points 2: no pair is stored');
+is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 10'}), $vectors, 'clusters, min_points 10: the stored pairs fit into memory');
 my $most = 16 * sql('SELECT sum(least(neighbors, 1998) * 0.5) FROM fasted_neighbors(\'many\', \'v\', 5)');
 my $filed = bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 1000'}) - $vectors;
-cmp_ok($filed, '>', 0.8 * $most, 'clusters of a thousand, of which there is none: a file');
-cmp_ok($filed, '<=', $most, 'but for what fits into memory');
+cmp_ok($filed, '>', 0.8 * $most, 'clusters, min_points 1000, without any core row: a file');
+cmp_ok($filed, '<=', $most, 'without the pairs that fit into memory');
 
 my ($status, undef, $err) = $node->psql('postgres',
 	"\\set VERBOSITY verbose\nSET temp_file_limit = '3MB'; SET fasted.memory_limit = '1MB'; SELECT count(*) FROM $calls{kept}");
 like($err, qr/53400: temporary file size exceeds "?temp_file_limit/, 'temp_file_limit is respected');
-is(scalar temp_files($node), 0, 'and no temporary file is left');
+is(scalar temp_files($node), 0, 'no temporary file remains');
 
-# --- long chains: a walk in the order of time, of which each row hangs on the one before
+# --- long chains: a random walk, in which each row depends on the previous one
 
 sql(<<'END');
 SELECT setseed(0.75);
@@ -404,14 +404,14 @@ CREATE TABLE steps AS SELECT i AS id, ARRAY[i]::real[] AS v FROM generate_series
 END
 my $begin = time;
 my $walk = sql("SELECT count(*), count(*) FILTER (WHERE kept <> id), max(dist) <= 1.5 FROM fasted_keep_one('walk', 'v', 1.5)");
-like($walk, qr/^100000\|[1-9]\d{4}\|t$/, 'a walk');
+like($walk, qr/^100000\|[1-9]\d{4}\|t$/, 'a random walk');
 cmp_ok(time - $begin, '<', sanitized() ? 600 : 60, sprintf('in seconds (%.1f)', time - $begin));
 is(sql("SELECT count(*) FILTER (WHERE kept = id), bool_and((kept = id) = (id % 2 = 1)), max(id - kept) FROM fasted_keep_one('steps', 'v', 1, id_column => 'id')"),
-	'10000|t|1', 'steps: every other row is kept');
-is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 1, 3, id_column => 'id')"), '20000|0', 'steps: one cluster');
-is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 0.5, id_column => 'id')"), '20000|19999', 'steps: each by itself');
+	'10000|t|1', 'equal steps: every other row is a representative');
+is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 1, 3, id_column => 'id')"), '20000|0', 'equal steps: one cluster');
+is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 0.5, id_column => 'id')"), '20000|19999', 'equal steps: each row is its own cluster');
 
-# --- an UPDATE that had to wait for another looks its rows up once more
+# --- an UPDATE that waited for another transaction evaluates its rows again
 
 sql('CREATE TABLE noted AS SELECT id, -1 AS n, 0 AS note FROM plane');
 my ($writer, $waiter) = map { FastedTest::Session->new($node) } 1, 2;
@@ -426,7 +426,7 @@ is(sql("SELECT count(*), sum(note), count(*) FILTER (WHERE n = coalesce(neighbor
 	'300|1|300', 'an UPDATE that had to wait');
 $_->quit for $writer, $waiter;
 
-# --- cancelling, at any stage
+# --- cancelled at each stage
 
 sql(<<'END');
 CREATE VIEW complete AS SELECT g AS id, ARRAY[g::real] AS v, -g AS priority FROM generate_series(1, 8000) g;
@@ -464,18 +464,18 @@ for my $name (sort keys %stages)
 		sql => "SELECT count(*) FROM $call;", reached => $reached);
 	is($state, '57014', "$name: the query is cancelled");
 	cmp_ok($best, '<', $limit_ms, sprintf("%s: within %d ms (%.0f)", $name, $limit_ms, $best));
-	is(thread_count($session->pid), 1, "$name: no thread is left");
-	is(scalar temp_files($node), 0, "$name: no temporary file is left");
-	is($session->query($small), 99, "$name: the session works on");
+	is(thread_count($session->pid), 1, "$name: no thread remains");
+	is(scalar temp_files($node), 0, "$name: no temporary file remains");
+	is($session->query($small), 99, "$name: the session remains usable");
   SKIP:
 	{
 		skip 'a sanitizer keeps memory', 1 if sanitized();
-		# a thread gives it back
+		# a thread releases it in the background
 		ok(wait_until(sub { memory_of($session->pid, 'VmRSS') - $memory < 30 * 1024 }, 10), "$name: memory is released");
 	}
 	$session->quit;
 }
-is($observer->query("SELECT count(*) FROM pg_stat_fasted_progress"), 0, 'no progress is left');
+is($observer->query("SELECT count(*) FROM pg_stat_fasted_progress"), 0, 'no progress entry remains');
 $observer->quit;
 
 $node->stop;

@@ -1,5 +1,5 @@
-# Nearest neighbours: right however they are computed, in a file where memory does not
-# do, cancelled soon at any stage, and shown while they come.
+# Nearest neighbours: the same with all settings, and with a file if memory is too small.
+# They can be cancelled quickly at each stage, and progress is shown.
 use strict;
 use warnings;
 use FindBin;
@@ -20,8 +20,8 @@ create_wide_views($node);
 
 sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
 
-# 6000 x 64 in clusters, and 3000 to be found near them; ids in no order, and vectors of
-# whole numbers, so that many distances are equal
+# 6000 x 64 in clusters, and 3000 vectors near them; ids are in no order, and vectors are
+# of whole numbers, so that many distances are equal
 sql(<<'END');
 CREATE FUNCTION point(n int) RETURNS real[] LANGUAGE sql IMMUTABLE AS $$
 	SELECT array_agg((hashint4(n % 60 * 64 + k) & 63) + (hashint4(n * 64 + k) & 3))::real[] FROM generate_series(1, 64) k $$;
@@ -49,7 +49,7 @@ my %calls = (
 	b => "fasted_knn_join('a', 'v', 'b', 'v', 20)",
 	h => "fasted_knn_join('a', 'v', 'b', 'v', 20, partition_by => 'h')");
 
-# Rows in all, and those of the reference that are missing or others.
+# Returns the number of rows, and how many rows of the reference are missing or differ.
 sub check
 {
 	my ($what, $settings) = @_;
@@ -70,7 +70,7 @@ for my $settings ('SET fasted.threads = 1', 'SET fasted.threads = 3', 'SET faste
 	is(check($_, $settings), "$rows{$_}|t|0|t", "$_, $settings") for sort keys %calls;
 }
 
-# --- ties by the hundred at the last place, in the order of ids that rows do not come in
+# --- hundreds of ties at the last rank, resolved by id; the rows are not in order of id
 
 sql(<<'END');
 CREATE TABLE same AS SELECT i * 7919 % 100003 AS id, chr(65 + i % 2 * 32 + i % 26) || md5(i::text) AS n,
@@ -80,7 +80,7 @@ CREATE VIEW again AS SELECT * FROM same WHERE h > 0;
 ANALYZE same;
 END
 
-# The first 100 rows at distance 0 in the order of a key, but a row itself where both sides are one.
+# Expects the first 100 rows at distance 0 by a key, except the row itself in a self-join.
 sub same_in_order
 {
 	my ($key, $type, $other, $within, $settings) = @_;
@@ -108,13 +108,13 @@ for my $settings ('SET max_parallel_workers_per_gather = 0', $parallel, "$parall
 	{
 		is(same_in_order(@$key, 'same', 0, $settings), '300000|0|0', "ties, $key->[0], $settings");
 		is(same_in_order(@$key, 'again', 0, $settings), '300000|0|0', "ties with another relation, $key->[0], $settings");
-		is(same_in_order(@$key, 'same', 1, $settings), '300000|0|0', "ties in groups, $key->[0], $settings");
-		# rows without a row of their group have no neighbour
-		is(same_in_order(@$key, 'again', 1, $settings), '200000|0|0', "ties in groups with another relation, $key->[0], $settings");
+		is(same_in_order(@$key, 'same', 1, $settings), '300000|0|0', "ties in partitions, $key->[0], $settings");
+		# rows without another row in their partition have no neighbour
+		is(same_in_order(@$key, 'again', 1, $settings), '200000|0|0', "ties in partitions with another relation, $key->[0], $settings");
 	}
 }
 
-# --- EXPLAIN ANALYZE shows the engine that worked, also where it was stopped, or the last run had none
+# --- EXPLAIN ANALYZE names the engine also if the join stopped early or the last run had none
 
 for my $call (sort values %calls)
 {
@@ -122,13 +122,13 @@ for my $call (sort values %calls)
 }
 sql('CREATE VIEW tiny AS SELECT * FROM a WHERE id < 1000');
 like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM (VALUES ('a'::regclass), ('tiny')) r (t), LATERAL fasted_knn_join(t, 'v', t, 'v', 3, 'id', partition_by => 'h')"),
-	qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Runs: 2\n/, 'a run of small groups after one with an engine');
+	qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Runs: 2\n/, 'a run of small partitions after one with an engine');
 
-# --- rows of the result by parallel workers
+# --- parallel workers return the result
 
 my $cheap = "$parallel; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0";
 my $sums = "SELECT count(*), sum(id_a), sum(id_b * rank), sum(rank), max(dist) FROM $calls{b} WHERE id_b % 3 > 0";
-like(sql("$cheap; EXPLAIN (COSTS OFF) $sums"), qr/Gather.*Parallel Custom Scan \(FastedNearest\)/s, 'rows are dealt to workers');
+like(sql("$cheap; EXPLAIN (COSTS OFF) $sums"), qr/Gather.*Parallel Custom Scan \(FastedNearest\)/s, 'rows are distributed to workers');
 is(sql("$cheap; $sums"), sql("SET max_parallel_workers_per_gather = 0; $sums"), 'the same rows');
 is(sql("$cheap; $_"), sql("SET max_parallel_workers_per_gather = 0; $_"), 'and in groups')
   for "SELECT id_a % 7, count(*), sum(id_b), max(dist) FROM $calls{h} GROUP BY 1 ORDER BY 1";
@@ -143,11 +143,11 @@ for my $limit ('2MB', '1MB')
 	{
 		my $offset = log_size($node);
 		is(check($what, "SET fasted.memory_limit = '$limit'"), "$rows{$what}|t|0|t", "$what, $limit");
-		like(log_since($node, $offset), qr/temporary file: path/, "$what, $limit: by a temporary file");
-		is(scalar temp_files($node), 0, "$what, $limit: which is removed");
+		like(log_since($node, $offset), qr/temporary file: path/, "$what, $limit: with a temporary file");
+		is(scalar temp_files($node), 0, "$what, $limit: the file is removed");
 	}
 }
-like(sql("SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, TIMING OFF) SELECT * FROM $calls{b}"), qr/Panels: ([2-9]|\d\d)/, 'in panels');
+like(sql("SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, TIMING OFF) SELECT * FROM $calls{b}"), qr/Panels: ([2-9]|\d\d)/, 'several panels');
 
 # --- cancelled
 
@@ -190,9 +190,9 @@ for my $name (sort keys %stages)
 	my $session = FastedTest::Session->new($node);
 	my ($state, $best) = cancel_soon($session, $limit_ms, %{ $stages{$name} });
 	is($state, '57014', "$name: cancelled");
-	cmp_ok($best, '<', $limit_ms, "$name: soon (ms)");
-	is($session->query("SELECT count(*) FROM fasted_knn_join('small', 'v', 'small', 'v', 1)"), 100, "$name: and the session goes on");
-	is(scalar temp_files($node), 0, "$name: no file is left");
+	cmp_ok($best, '<', $limit_ms, "$name: quickly (ms)");
+	is($session->query("SELECT count(*) FROM fasted_knn_join('small', 'v', 'small', 'v', 1)"), 100, "$name: the session remains usable");
+	is(scalar temp_files($node), 0, "$name: no file remains");
 	$session->quit;
 }
 
@@ -202,15 +202,15 @@ my $session = FastedTest::Session->new($node);
 my $view = 'pg_stat_fasted_progress';
 $session->send("SET fasted.cpu_kernel = portable;");
 $session->send("SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');");
-ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE phase = 'joining' AND units_done > 0") }), 'units of work get done');
-is(sql("SELECT relation, rows_read, units_done < units_total FROM $view"), 'wide|40000|t', 'of a join');
+ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE phase = 'joining' AND units_done > 0") }), 'units of work are completed');
+is(sql("SELECT relation, rows_read, units_done < units_total FROM $view"), 'wide|40000|t', 'progress of a join');
 sql('SELECT pg_cancel_backend(' . $session->pid . ')');
 $session->query('SELECT');
-is(sql("SELECT count(*) FROM $view"), 0, 'which is gone');
-# of all groups, not of one
+is(sql("SELECT count(*) FROM $view"), 0, 'the row disappears');
+# of all partitions, not of a single one
 $session->send("RESET fasted.cpu_kernel; SET fasted.scan_node = off; SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', partition_by => 'g');");
-ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE rows_read > 2000") }), 'rows of several groups are read');
-is(sql("SELECT relation, rows_expected >= 1000, units_total FROM $view"), 'wide_groups|t|0', 'of more');
+ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE rows_read > 2000") }), 'rows of several partitions are read');
+is(sql("SELECT relation, rows_expected >= 1000, units_total FROM $view"), 'wide_groups|t|0', 'the expected number of rows is larger');
 sql('SELECT pg_cancel_backend(' . $session->pid . ')');
 $session->query('SELECT');
 $session->quit;

@@ -1,5 +1,5 @@
-# Calls in FROM beside rows that are changed or locked: the node, and rows that are looked
-# at once more.
+# Calls in FROM next to rows that are changed or locked: the node is used, and rows are
+# evaluated again if necessary (EvalPlanQual).
 use strict;
 use warnings;
 use FindBin;
@@ -44,11 +44,11 @@ for my $name (sort keys %statements)
 	my $statement = $statements{$name};
 	my $expected = outcome('off', $statement);
 	cmp_ok(length $expected, '>', 500, "$name: many rows");
-	is(outcome('on', $statement), $expected, "$name: as the function");
+	is(outcome('on', $statement), $expected, "$name: the same as by the function");
 	like($node->safe_psql('postgres', "EXPLAIN $statement"), qr/Custom Scan \(FastedGroups\)/, "$name: by the node");
 }
 
-# A statement that had to wait for another looks at the row once more, with the call's.
+# A statement that waited for another transaction evaluates the row again, with those of the call.
 for my $word ("k.kept || '/' || items.n", "to_jsonb(k) || to_jsonb(items.n)")
 {
 	my %after;
@@ -69,8 +69,8 @@ for my $word ("k.kept || '/' || items.n", "to_jsonb(k) || to_jsonb(items.n)")
 		$_->quit for $writer, $waiter;
 		$node->safe_psql('postgres', "UPDATE items SET word = 'word ' || id, n = 0");
 	}
-	is(() = $after{on} =~ m{-1\]?$}mg, 3, "rows that were changed meanwhile: $word");
-	is($after{on}, $after{off}, "an UPDATE that had to wait, as by the function: $word");
+	is(() = $after{on} =~ m{-1\]?$}mg, 3, "rows changed in the meantime: $word");
+	is($after{on}, $after{off}, "an UPDATE that waited, the same as by the function: $word");
 }
 
 done_testing();

@@ -1,5 +1,5 @@
-# Window functions: cancelled at any stage, the same within little memory and over a parallel
-# plan, seen in the progress view, and computed by the CPU where a GPU fails.  The GPU is
+# Window functions: cancelled at each stage, the same result with little memory and above a parallel
+# plan, shown in the progress view, and computed by the CPU if a GPU fails.  The GPU engine is
 # test/t/engine/failing_engine.c.
 use strict;
 use warnings;
@@ -29,13 +29,13 @@ create_small_table($node);
 
 sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
 
-# --- cancelled: soon, and nothing is left
+# --- cancelled quickly; nothing remains
 
-# The sequence counts the vectors that have been made: they are when they go into a join.
+# The sequence counts the vectors computed, which happens when they are passed to a join.
 sql('CREATE SEQUENCE made');
 sub made { return sql('SELECT last_value FROM made'); }
 
-# A query over rows that cost little to make: $rows of them, in partitions of $size rows.
+# A query over rows that are cheap to generate: $rows of them, in partitions of $size rows.
 sub query_of
 {
 	my ($rows, $dimensions, $size) = @_;
@@ -89,9 +89,9 @@ for my $name (sort keys %stages)
 	my ($state, $best) = cancel_soon($session, $limit_ms, %stage);
 	is($state, '57014', "$name: the query is cancelled");
 	cmp_ok($best, '<', $limit_ms, sprintf('%s: within %d ms (%.0f)', $name, $limit_ms, $best));
-	is(thread_count($session->pid), 1, "$name: no thread is left");
-	is(scalar temp_files($node), 0, "$name: no temporary file is left");
-	is($session->query($small), 99, "$name: the session works on");
+	is(thread_count($session->pid), 1, "$name: no thread remains");
+	is(scalar temp_files($node), 0, "$name: no temporary file remains");
+	is($session->query($small), 99, "$name: the session remains usable");
   SKIP:
 	{
 		skip 'a sanitizer keeps memory', 1 if sanitized();
@@ -109,7 +109,7 @@ for my $name (sort keys %stages)
 	my $ms = lateness($watch, threads => 3);
 	like($session->{err}, qr/canceling statement due to statement timeout/, 'statement_timeout is respected');
 	cmp_ok($ms, '<', 1000 + 10 * $limit_ms, sprintf('and soon (%.0f ms)', $ms));
-	is(thread_count($session->pid), 1, 'no thread is left');
+	is(thread_count($session->pid), 1, 'no thread remains');
 	$session->quit;
 }
 
@@ -122,19 +122,19 @@ for my $name (sort keys %stages)
 	$session->send('SET fasted.prune = off; SET fasted.threads = 1; SET fasted.cpu_kernel = portable;');
 	$session->send(query_of(40_000, 1000));
 	ok(wait_until(sub { $phase->("phase = 'reading' AND rows_read > 0") eq 't' }), 'rows of a partition are read');
-	is($phase->('relid IS NULL, relation IS NULL, rows_expected, pairs'), 't|t|40000|0', 'of no relation, and how many there are');
-	ok(wait_until(sub { $phase->("phase = 'joining' AND units_done > 0") eq 't' }), 'they are joined');
-	is($phase->('rows_read, units_done <= units_total'), '40000|t', 'all of them');
+	is($phase->('relid IS NULL, relation IS NULL, rows_expected, pairs'), 't|t|40000|0', 'no relation, and the expected number of rows');
+	ok(wait_until(sub { $phase->("phase = 'joining' AND units_done > 0") eq 't' }), 'the rows are joined');
+	is($phase->('rows_read, units_done <= units_total'), '40000|t', 'progress of all rows');
 	sql('SELECT pg_cancel_backend(' . $session->pid . ')');
 	$session->query('SELECT');
-	is($phase->('count(*)'), 0, 'then the row is gone');
+	is($phase->('count(*)'), 0, 'the row disappears');
 	$session->quit;
 }
 
-# --- the same however it is computed
+# --- the same with all settings
 
-# 20000 rows in partitions of a third of them, and of 80, 160, 240 rows and so on; some
-# without a vector
+# 20000 rows: one partition has a third of them, others have 80, 160, 240 rows and so on; some
+# have no vector
 sql(<<'END');
 SELECT setseed(0.5);
 CREATE TABLE many AS
@@ -155,7 +155,7 @@ my $query = sprintf $digest, $all;
 my $expected = sql($query);
 like($expected, qr/^20000\|[1-9]\d{3,}\|[1-9]\d{3,}\|t\|/, "many rows: $expected");
 
-# Bytes of temporary files since then.
+# Bytes of temporary files since the given position of the log.
 sub bytes_filed
 {
 	my ($offset) = @_;
@@ -176,9 +176,9 @@ for my $way (sort keys %ways)
 	is(sql("SET work_mem = '64MB'; SET $ways{$way}; $query"), $expected, "$way: the same");
 	cmp_ok(bytes_filed($offset), '>', 500_000, "$way: in files") if $way =~ /64kB|little/;
 }
-is(scalar temp_files($node), 0, 'no temporary file is left');
+is(scalar temp_files($node), 0, 'no temporary file remains');
 
-# --- rows at random: as the functions in FROM with partition_by, also where eps is one of the distances
+# --- random rows: the same as the functions in FROM with partition_by, also if a distance equals eps
 
 sql(<<'END');
 CREATE TABLE chance (id int PRIMARY KEY, g int, v real[], d float8[], p int);
@@ -242,14 +242,14 @@ BEGIN
 END $$;
 END
 my $seed = rand;
-is(sql("SELECT setseed($seed); SELECT try_chance(200)") =~ s/^\n//r, '', "rows at random, with seed $seed");
+is(sql("SELECT setseed($seed); SELECT try_chance(200)") =~ s/^\n//r, '', "random rows, with seed $seed");
 
-# temp_file_limit, and a session that goes on
+# temp_file_limit; the session remains usable
 {
 	my ($status, $out, $err) = $node->psql('postgres',
 		"SET temp_file_limit = '200kB'; SET work_mem = '64kB'; $query; RESET work_mem; SET work_mem = '64MB'; $query", on_error_stop => 0);
 	like($err, qr/temporary file size exceeds/, 'temp_file_limit is respected');
-	is($out, $expected, 'the session goes on');
+	is($out, $expected, 'the session remains usable');
 }
 
 # a parallel plan below the window
@@ -257,10 +257,10 @@ is(sql("SELECT setseed($seed); SELECT try_chance(200)") =~ s/^\n//r, '', "rows a
 	my $parallel = join '; ', map { "SET $_" } 'parallel_setup_cost = 0', 'parallel_tuple_cost = 0', 'min_parallel_table_scan_size = 0',
 	  'parallel_leader_participation = off';
 	like(sql("$parallel; EXPLAIN (COSTS OFF) $all"), qr/WindowAgg.*Gather/s, 'workers read below the window');
-	is(sql("$parallel; $query"), $expected, 'over a parallel plan: the same');
+	is(sql("$parallel; $query"), $expected, 'the same above a parallel plan');
 }
 
-# a session's memory does not grow with partitions, also where the query does not end
+# a session's memory does not grow with the partitions, also before the query ends
 {
 	my $session = FastedTest::Session->new($node);
 	my $partitions = sub { return "SELECT fasted_keep(id::text, v, 3) OVER (PARTITION BY id / $_[0] ORDER BY id) AS k FROM many, generate_series(1, 5)" };
@@ -272,7 +272,7 @@ is(sql("SELECT setseed($seed); SELECT try_chance(200)") =~ s/^\n//r, '', "rows a
 		skip 'a sanitizer keeps memory', 1 if sanitized();
 		cmp_ok(memory_of($session->pid, 'VmHWM') - $memory, '<', 20 * 1024, 'memory does not grow with partitions (kB)');
 	}
-	is($session->query(<<'END'), '9412|9412', 'two cursors in turns');
+	is($session->query(<<'END'), '9412|9412', 'two cursors alternately');
 CREATE FUNCTION in_turns() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	a CURSOR FOR SELECT id, fasted_keep(id, v, 3) OVER (PARTITION BY g ORDER BY id) AS k FROM many WHERE v IS NOT NULL AND id <= 10000;
@@ -302,9 +302,9 @@ END
 	$session->quit;
 }
 
-# --- a GPU that fails: the CPU takes over, unless the GPU was asked for
+# --- a GPU fails: the CPU takes over, unless engine = cuda
 
-# The number of rows of a partition, with those without a vector, lets a GPU seem to pay.
+# By the number of rows of a partition, including those without a vector, a GPU seems to pay.
 sql(<<'END');
 CREATE TABLE large AS SELECT i AS id, CASE WHEN i % 80 = 0 THEN array_fill((i / 160)::real, ARRAY[400]) END AS v FROM generate_series(1, 40000) AS i;
 ANALYZE large;
@@ -316,27 +316,27 @@ END
 my $right = sql("SET fasted.engine = cpu; $on_gpu");
 like($right, qr/^\d+\|2\d\d\|/, "without a GPU: $right");
 my $few = 'SELECT max(c) FROM (SELECT fasted_components(v, 0.5) OVER (ORDER BY id) AS c FROM small WHERE id < 90) AS s';
-# Places of the failure, as failing_engine.c numbers them.
+# Positions of the failure, as failing_engine.c numbers them.
 my @places = qw(open set_open stage commit read_back seal join_open next set_reset stage);
 for my $i (0 .. $#places)
 {
 	my $limit = "SET fasted.gpu_memory_limit = '@{[$i + 2]}kB'; SET work_mem = '@{[$i % 2 ? 64 : 4096]}kB'";
 	my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = auto; $limit; $on_gpu; $on_gpu");
-	is($out, "$right\n$right", "auto, failure in $places[$i]: the CPU finds them");
-	is(scalar(() = $err =~ /WARNING:  the GPU failed/g), 1, 'one warning in a session');
-	like($err, qr/DETAIL:  It was told to fail in $places[$i]\./, 'and why');
+	is($out, "$right\n$right", "auto, failure in $places[$i]: the CPU computes the result");
+	is(scalar(() = $err =~ /WARNING:  the GPU failed/g), 1, 'one warning per session');
+	like($err, qr/DETAIL:  It was told to fail in $places[$i]\./, 'the detail gives the reason');
 
 	($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = cuda; $limit; $on_gpu; $few; SET fasted.engine = auto; $on_gpu", on_error_stop => 0);
 	like($err, qr/ERROR:  the GPU reported an error/, "cuda, failure in $places[$i]: an error");
-	is($out, "88\n$right", 'the session goes on, and few rows need no GPU');
+	is($out, "88\n$right", 'the session remains usable, and few rows need no GPU');
 	unlike($err, qr/were not closed/, 'every context was closed');
 }
 {
 	my ($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '12kB'; $on_gpu; SET fasted.engine = cpu; $on_gpu", on_error_stop => 0);
-	like($err, qr/ERROR:  the GPU reported an error/, 'a pair had gone out: an error');
-	is($out, $right, 'the session goes on');
+	like($err, qr/ERROR:  the GPU reported an error/, 'a pair had been returned: an error');
+	is($out, $right, 'the session remains usable');
 }
 unlike(log_since($node, 0), qr/was terminated by signal|reinitializing/, 'no process crashed');
 

@@ -1,4 +1,4 @@
-# Joins on a distance: by the join node, the same rows as by a nested loop.
+# Joins on a distance by the join node return the same rows as by a nested loop.
 use strict;
 use warnings;
 use FindBin;
@@ -12,7 +12,7 @@ my $pgvector = $node->safe_psql('postgres',
 	"SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'");
 $node->safe_psql('postgres', 'CREATE EXTENSION vector') if $pgvector;
 
-# Whole coordinates, so that there are ties at every eps; nulls and duplicates.
+# Whole-number coordinates, so that distances tie at every eps; nulls and duplicates.
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTABLE AS
 	$$ SELECT array_agg(CASE WHEN seed % 23 = 0 THEN 0 ELSE abs(hashint8extended(k, seed / 2) % 5) END::real)
@@ -41,7 +41,7 @@ INSERT INTO parts TABLE s;
 ANALYZE;
 END
 
-# What it leads to, by which rows; errors by their SQLSTATE.
+# Returns the result: the rows, or the SQLSTATE of the error.
 sub result_of
 {
 	my ($set, $query) = @_;
@@ -71,7 +71,7 @@ sub same
 	return;
 }
 
-# The number of rows alone, which the node can tell without them.
+# Checks count(*), which the node can compute without returning rows.
 sub same_count
 {
 	my ($query, $name, %options) = @_;
@@ -103,7 +103,7 @@ sub condition
 	my ($x, $y) = rand() < 0.5 ? ('a.v', 'b.v') : ('b.v', 'a.v');
 	my $cosine = rand() < 0.4;
 	$radius = pick(@cosine_radii) if $cosine;
-	# an expression that could be an error, for all that the planner knows
+	# an expression that the planner must assume can raise an error
 	($x, $y) = map { rand() < 0.15 ? "($_\::text)::real[]" : $_ } $x, $y;
 	return pick("1 - fasted_cosine_distance($x, $y) " . pick('>', '>=') . " $radius", "$radius " . pick('<', '<=') . " 1 - fasted_cosine_distance($x, $y)")
 	  if $cosine && rand() < 0.3;
@@ -127,7 +127,7 @@ for my $case (1 .. 200)
 	  ? 'SELECT ' . pick('a.id', 'a.*', 'a.word, a.k') . " FROM $a a $cols WHERE $type (SELECT FROM $b b $cols WHERE $on)"
 	  : "SELECT $columns FROM $a a $cols $type $b b $cols ON $on";
 	$query .= pick('', '', ' WHERE b.id IS NULL', ' WHERE b.k > 1', ' WHERE a.k > 1') if $type =~ /JOIN/;
-	# constants may leave nothing to join
+	# constant conditions may exclude all rows
 	same($query, "case $case", any_plan => 1);
 	same_count("SELECT count(*) FROM $a a $cols JOIN $b b $cols ON " . join(' AND ', @on[0 .. int(rand(@on))]), "case $case");
 	same_count("SELECT count(*) FROM $a a $cols JOIN $a b $cols ON $on[0]" . pick('', ' AND a.id < b.id', ' AND a.id > b.id', ' AND a.k = b.k AND a.id < b.id'),
@@ -145,7 +145,7 @@ same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND 2 > fasted_dis
 same("SELECT a.id, b.id AS c, x.id AS d FROM $both JOIN s x ON fasted_within(x.v, b.v, 1)", 'three');
 same("SELECT a.id, b.id AS c FROM s a JOIN t b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2) WHERE a.id IN (SELECT id FROM t WHERE k = 1)", 'above and below others');
 same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM s a JOIN t b ON fasted_within(a.v, b.v, g)) q",
-	'rescanned with other radii');
+	'rescanned with other values of eps');
 same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM (SELECT * FROM s WHERE k >= g) a JOIN t b ON fasted_within(a.v, b.v, 2)) q",
 	'rescanned with other rows');
 same("SELECT a.id, b.id AS c FROM parts a JOIN parts b ON a.id = b.id AND fasted_within(a.v, b.v, 2)", 'partitionwise',
@@ -157,7 +157,7 @@ for my $type ('LEFT JOIN', 'RIGHT JOIN')
 }
 same("SELECT a.id, a.word FROM parts a WHERE NOT EXISTS (SELECT FROM parts b WHERE a.id = b.id AND b.k > 2 AND fasted_within(a.v, b.v, 2))", 'partitionwise, anti',
 	set => 'SET enable_partitionwise_join = on', any_plan => 1);
-# outer joins that may change places
+# outer joins that the planner may reorder
 for my $on (['a.id = b.id', 'fasted_within(b.v, c.v, 2)'], ['fasted_within(a.v, b.v, 1)', 'b.id = c.id'], ['fasted_within(a.v, b.v, 1)', 'fasted_within(b.v, c.v, 1)'])
 {
 	for my $tables (['s', 't', 'one'], ['one', 's', 't'], ['t', 'one', 's'], ['t', 's', 'sparse'])
@@ -171,21 +171,21 @@ for my $on (['a.id = b.id', 'fasted_within(b.v, c.v, 2)'], ['fasted_within(a.v, 
 			"a join in a left join of $x, $y, $z: $on->[0], $on->[1]", any_plan => 1);
 	}
 }
-# a clause that is there twice on one side
+# a clause that occurs twice on one side
 for my $where ('a.k > 2 AND b.id % 2 = 1', 'b.k > 2 AND a.id % 2 = 1', 'a.k > 2 AND b.k > 2', 'a.k > 2 AND a.id % 2 = 1 AND b.id % 2 = 1 AND b.k > 2')
 {
 	same("SELECT a.id, b.id AS c FROM odd_ids a JOIN odd_ids b ON fasted_within(a.v, b.v, 2) WHERE $where", "sides of a view, where $where");
 	same("SELECT a.id FROM odd_ids a WHERE NOT EXISTS (SELECT FROM odd_ids b WHERE fasted_within(a.v, b.v, 1) AND a.id <> b.id AND b.id % 2 = 1) AND a.k > 2", 'anti join of a view')
 	  if $where =~ /^a.k > 2 AND b.id/;
 }
-# places of rows are columns, too
+# row addresses (ctid) are columns, too
 same("SELECT a.ctid AS p, b.ctid AS q FROM s a JOIN s b ON a.id < b.id AND fasted_within(a.v, b.v, 2)", 'places are selected');
 same("SELECT count(*), min(a.id), max(b.id) FROM s a JOIN s b ON a.ctid < b.ctid AND fasted_within(a.v, b.v, 2)", 'places are compared');
 same("SELECT a.id, b.ctid AS q, b.tableoid AS r FROM s a LEFT JOIN t b ON fasted_within(a.v, b.v, 2)", 'places of one side');
-# aggregates as vectors
+# aggregates that return vectors
 same("SELECT k FROM s WHERE k IS NOT NULL GROUP BY k HAVING fasted_within(array_agg(id ORDER BY id)::real[], '{1, 8, 15}', 1e9) IS NULL OR count(*) > 0", 'aggregates in HAVING', any_plan => 1);
 same("SELECT x.k FROM (SELECT k, array_agg(k)::real[] AS v FROM s WHERE k IS NOT NULL GROUP BY k, id) x WHERE fasted_within(x.v, '{1}', 2)", 'aggregates of a subquery', any_plan => 1);
-# distances that are infinite
+# infinite distances
 $node->safe_psql('postgres', 'CREATE TABLE huge AS SELECT g AS id, ARRAY[g * 1e300]::float8[] AS v FROM generate_series(1, 60) g');
 same("SELECT a.id, b.id AS c FROM huge a JOIN huge b ON fasted_distance(a.v, b.v) $_ 'Infinity'", "huge ones: $_ infinity") for '<', '<=';
 same("SELECT a.id, b.id AS c FROM s a JOIN t b ON fasted_distance(a.v, b.v) < 'Infinity'", 'below infinity');
@@ -196,7 +196,7 @@ same("SELECT a.id, b.id AS c FROM s a JOIN mixed b ON a.dim = b.dim AND fasted_w
 same("SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'on both sides');
 same("SELECT a.id FROM mixed a WHERE NOT EXISTS (SELECT FROM mixed b WHERE a.id < b.id AND a.dim = b.dim AND fasted_within(a.v, b.v, 2))", 'on both sides of an anti join');
 same("SELECT a.id, b.id AS c FROM mixed a LEFT JOIN mixed b ON a.id < b.id AND a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'of a left join');
-is(result_of($forced, "SELECT count(*) FROM mixed a JOIN s b ON fasted_within(a.v, b.v, 2)"), 'error 22000', 'other dimensions: an error');
+is(result_of($forced, "SELECT count(*) FROM mixed a JOIN s b ON fasted_within(a.v, b.v, 2)"), 'error 22000', 'different numbers of dimensions: an error');
 is(result_of($forced, "SELECT count(*) FROM bad a JOIN s b ON fasted_within(a.v, b.v, 2)"), 'error 22004', 'a null element: an error');
 same("SELECT a.id, b.id AS c FROM bad a JOIN s b ON a.id <> 77 AND fasted_within(a.v, b.v, 2)", 'unless another clause keeps the row out');
 is(result_of($forced, "SELECT count(*) FROM s a JOIN t b ON fasted_within(a.v, b.v, -1)"), 'error 22023', 'a negative eps: an error');
@@ -213,9 +213,9 @@ END
 same("SELECT a.id, b.id AS c FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 45) AND a.id <> b.id", 'panels', set => "SET fasted.memory_limit = '1MB'");
 my $explain = $node->safe_psql('postgres',
 	"$forced; SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 0)");
-like($explain, qr/Panels: (?!1\b)\d+/, 'there were panels');
+like($explain, qr/Panels: (?!1\b)\d+/, 'there were several panels');
 
-# --- what no pair asks for is not evaluated: it may be an error
+# --- an expression that no pair needs is not evaluated, because it may raise an error
 
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE texts AS SELECT id, k, id % 10 <> 0 AS valid,
@@ -231,7 +231,7 @@ for my $expression (@expressions)
 	my ($a, $b) = map { sprintf $expression, $_ } qw(a b);
 	my $near = "fasted_within($a, b.v, 2)";
 	my $nested = 'SET enable_hashjoin = off; SET enable_mergejoin = off';
-	# conditions of one side, of both, equalities, and keys that may be errors themselves
+	# conditions of one side and of both, equalities, and keys that may raise errors themselves
 	my @apart = ('a.valid', 'a.valid AND a.id <> b.id', 'a.valid::int >= least(b.id, 1)', 'a.valid AND 1 / a.valid::int = b.k - b.k + 1');
 	push @apart, 'a.valid AND a.k > 1', 'a.valid = (b.id > 0)', 'a.valid AND a.k = b.k', 'a.valid AND a.id < 0', 'a.id < 0 AND b.id % 2 = 0', 'a.id + b.id < 0', 'a.k = b.k + 100'
 	  if $expression =~ /body/;
@@ -248,12 +248,12 @@ for my $expression (@expressions)
 	{
 		my $sql = "SELECT count(*) FROM texts a LEFT JOIN t b ON $on AND $near";
 		my $error = result_of("$forced; $nested", $sql);
-		like($error, qr/^error 22/, "$expression, an error, $on");
-		is($error, result_of("$plain; $nested", $sql), "$expression, the same one, $on");
+		like($error, qr/^error 22/, "$expression: an error, $on");
+		is($error, result_of("$plain; $nested", $sql), "$expression: the same error, $on");
 	}
 	same("SELECT a.id, b.id AS c FROM texts a LEFT JOIN nothing b ON $near", "$expression, an empty side");
 	same("SELECT a.id, b.id AS c FROM nothing b LEFT JOIN texts a ON $near", "$expression, the other one is empty");
-	# a table with itself: each row is one of both sides
+	# a self-join: each row is on both sides
 	$near = "fasted_within($a, $b, 2)";
 	same("SELECT a.id, b.id AS c FROM texts a JOIN texts b ON $_ AND $near", "$expression, with itself, $_", set => $nested)
 	  for 'a.id < b.id', 'a.valid::int + b.valid::int > 1 AND a.id < b.id', 'a.id / 2 = b.id / 3 AND a.valid::int + b.valid::int > 1';
@@ -261,7 +261,7 @@ for my $expression (@expressions)
 	same("SELECT a.id, b.id AS c FROM texts a LEFT JOIN texts b ON $_ AND $near", "$expression, with itself, left join, $_", set => $nested)
 	  for 'a.valid', 'a.id < 0', 'a.valid::int + b.valid::int > 1';
 }
-# nor is the bound, for fewer than one row a side
+# eps is not evaluated either, if a side has no row
 for my $sides ('s a LEFT JOIN nothing b', 'nothing a LEFT JOIN t b', 's a JOIN nothing b', 's a JOIN t b', 's a LEFT JOIN t b')
 {
 	for my $near ('fasted_within(a.v, b.v, 1 / (SELECT 0))', 'fasted_distance(a.v, b.v) < 1 / (SELECT 0)', 'fasted_within(a.v, b.v, (SELECT -1))',
@@ -275,7 +275,7 @@ same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON a.id < 0 AND fasted_withi
 same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON $_ AND fasted_within(a.v, b.v, 1 / (SELECT 0))", "a bound that no pair asks for, $_", set => 'SET enable_hashjoin = off; SET enable_mergejoin = off')
   for 'a.id + b.id < 0', 'a.k = b.k AND a.id < 0', 'a.k = b.k AND a.id > 100000 + b.id';
 
-# --- vectors that are null meet nobody
+# --- null vectors are in no pair
 
 for my $query ('SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM no_vectors b WHERE NEAR)', 'SELECT a.id FROM no_vectors a WHERE NOT EXISTS (SELECT FROM s b WHERE NEAR)',
 	'SELECT a.id, b.id AS c FROM no_vectors a LEFT JOIN s b ON a.dim = b.dim AND NEAR', 'SELECT a.id, b.id AS c FROM s a LEFT JOIN no_vectors b ON a.k = b.k AND NEAR',
@@ -284,10 +284,10 @@ for my $query ('SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM no_vectors b 
 {
 	my $sql = $query =~ s/NEAR/fasted_within(a.v, b.v, 2)/r;
 	same($sql, "null vectors: $sql");
-	unlike($node->safe_psql('postgres', "$forced; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) $sql"), qr/Rows Removed by Join Filter/, "no pair is looked at: $sql");
+	unlike($node->safe_psql('postgres', "$forced; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) $sql"), qr/Rows Removed by Join Filter/, "no pair with a null vector is tested: $sql");
 }
 
-# --- conditions that have one value while the query runs
+# --- conditions that are constant during the query (one-time filters)
 
 for my $condition ("current_user <> 'nobody at all'", "current_user = 'nobody at all'", 'now() > DATE \'2000-01-01\'', '(SELECT NULL::bool)', '(SELECT count(*) FROM t) < 1000',
 	'1 IN (SELECT k FROM s)', '1 / (SELECT count(*) FROM nothing) = 1')
@@ -323,9 +323,9 @@ for my $mode (qw(force_custom_plan force_generic_plan))
 	is(result_of("SET plan_cache_mode = $mode; $forced", "$asked $when"), result_of("SET plan_cache_mode = $mode; $plain", "$asked $when"), "a parameter as a condition, $mode");
 }
 $explain = $node->safe_psql('postgres', "SET plan_cache_mode = force_generic_plan; $forced; $asked; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE asked(false)");
-like($explain, qr/FastedJoin.*One-Time Filter: \$1\n.*never executed/s, 'no row is read where the condition is false');
+like($explain, qr/FastedJoin.*One-Time Filter: \$1\n.*never executed/s, 'no row is read if the condition is false');
 
-# --- sides that depend on what is outside the join, or on each other
+# --- sides that depend on rows outside the join, or on each other
 
 $node->safe_psql('postgres', 'CREATE TABLE few AS SELECT g AS k, g / 2.0::float8 AS radius FROM generate_series(0, 4) g; ANALYZE few');
 my ($some_s, $some_t) = map { "LATERAL (SELECT * FROM $_ WHERE $_.k >= few.k OFFSET 0)" } qw(s t);
@@ -336,14 +336,14 @@ same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, b.word F
 	any_plan => 1);
 same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, b.sum FROM s a LEFT JOIN (SELECT t.*, t.k + few.k AS sum FROM t) b ON fasted_within(a.v, b.v, 2)) q", 'a column from outside');
 same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, a.sum + b.sum AS sum FROM (SELECT s.*, s.k + few.k AS sum FROM s OFFSET 0) a JOIN (SELECT s.*, s.k + few.k AS sum FROM s OFFSET 0) b ON a.id < b.id AND fasted_within(a.v, b.v, 2)) q",
-	'the same on both sides');
+	'the same values on both sides');
 same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, few.radius)", 'a radius from outside', any_plan => 1);
 same("SELECT a.id, b.id AS c FROM s a, LATERAL (SELECT * FROM t WHERE t.k >= a.k OFFSET 0) b WHERE fasted_within(a.v, b.v, 2)", 'on each other', any_plan => 1);
 same("SELECT few.k AS f, a.id, b.id AS c FROM parts few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 0) AND few.id < 9", 'on a table with partitions', any_plan => 1,
 	set => "SET enable_partitionwise_join = $_")
   for qw(on off);
 
-# --- a clause that orders the rows of a pair, in a join of a table with itself
+# --- a clause that orders the rows of a pair, in a self-join
 
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE keyed AS SELECT g AS id, nullif(g % 9, 4)::smallint AS small, (g % 8)::numeric / 3 AS number,
@@ -376,19 +376,19 @@ for my $key (qw(id small number double single word name code pair flag day long)
 same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.word < b.word COLLATE \"C\" AND $near", 'ordered, by a collation');
 same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.id < b.small AND $near", 'not ordered: two columns');
 same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.id + 0 < b.id AND $near", 'not ordered: an expression');
-same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.small = b.small AND a.id < b.id AND $near", 'ordered, in groups');
+same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.small = b.small AND a.id < b.id AND $near", 'ordered, in partitions');
 same("SELECT a.id, b.id AS c, length(b.long) AS l FROM keyed a JOIN keyed b ON a.id < b.id AND $near", 'ordered, rows in a file',
 	set => "SET fasted.memory_limit = '1MB'");
-same("SELECT a.id, a.long, b.long AS l FROM wide_keys a JOIN wide_keys b ON a.long < b.long AND $near", 'ordered by what is in a file',
+same("SELECT a.id, a.long, b.long AS l FROM wide_keys a JOIN wide_keys b ON a.long < b.long AND $near", 'ordered by a key in the temporary file',
 	set => "CREATE TEMP TABLE wide_keys AS SELECT id, repeat(long, 3) AS long, v FROM keyed; SET fasted.memory_limit = '1MB'");
 
-# columns of the inner side alone, from scans that would not have them
+# columns of the inner side only, from scans that would not return them otherwise
 my $inner = "SELECT a.id, b.name, b.day FROM keyed a JOIN keyed b ON $near";
-same($inner, 'columns of the inner side, beside parallel workers',
+same($inner, 'columns of the inner side, with parallel workers',
 	set => 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET enable_indexonlyscan = off');
-same($inner, 'columns of the inner side, beside an index', set => 'SET enable_seqscan = off; SET enable_bitmapscan = off');
+same($inner, 'columns of the inner side, with an index', set => 'SET enable_seqscan = off; SET enable_bitmapscan = off');
 
-# --- vectors that are left in their table
+# --- vectors that are fetched from their table when needed
 
 for my $case (["SELECT count(*) FROM keyed a JOIN keyed b ON a.id < b.id AND $near", 1], ["SELECT a.id, b.id FROM keyed a JOIN t b ON $near", 1],
 	["SELECT a.v FROM keyed a JOIN keyed b ON a.id < b.id AND $near", 0], ["SELECT b.v FROM keyed a JOIN keyed b ON a.id < b.id AND $near", 0],
@@ -396,16 +396,16 @@ for my $case (["SELECT count(*) FROM keyed a JOIN keyed b ON a.id < b.id AND $ne
 {
 	my ($sql, $left) = @$case;
 	my $plan = $node->safe_psql('postgres', "$forced; EXPLAIN (VERBOSE, COSTS OFF) $sql");
-	is(scalar($plan =~ /ctid/), $left ? 1 : '', ($left ? 'left' : 'kept') . ": $sql");
+	is(scalar($plan =~ /ctid/), $left ? 1 : '', ($left ? 'fetched later' : 'read at once') . ": $sql");
 }
 same("SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.id < b.id AND a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2)", 'fetched for odd rows');
 same("SELECT a.id, b.id AS c FROM mixed a JOIN s b ON a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2)", 'fetched for odd rows of two tables');
 my $gated = "PREPARE g(bool) AS SELECT count(*), count(b.id) FROM s a LEFT JOIN (SELECT * FROM t WHERE \$1) b ON $near; EXECUTE g(true); EXECUTE g(false)";
-is(result_of("SET plan_cache_mode = force_generic_plan; $forced", $gated), result_of($plain, $gated), 'behind a condition that is checked before');
+is(result_of("SET plan_cache_mode = force_generic_plan; $forced", $gated), result_of($plain, $gated), 'below a one-time filter');
 my $changed = 'BEGIN; DECLARE c CURSOR FOR SELECT a.id, b.id FROM mixed a JOIN mixed b ON a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2) ORDER BY random() * 0, 1, 2; '
   . 'DECLARE d NO SCROLL CURSOR FOR SELECT a.dim FROM mixed a JOIN mixed b ON a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2); MOVE 1 FROM d; '
   . 'UPDATE mixed SET v = NULL; DELETE FROM mixed; FETCH ALL FROM c; MOVE ALL FROM d; ROLLBACK';
-is(result_of($forced, $changed), result_of($plain, $changed), 'fetched though they are gone for others');
+is(result_of($forced, $changed), result_of($plain, $changed), 'fetched although other transactions do not see them any more');
 
 same("SELECT a.id, b.id AS c FROM s a JOIN t b ON fasted_within(a.v, b.v, 0.1, 'cosine')", 'cosine');
 same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND fasted_cosine_distance(a.v, b.v) <= 0.1", 'cosine, with itself');
@@ -413,14 +413,14 @@ is($node->safe_psql('postgres', "SELECT fasted_cosine_distance('{1,0}'::real[], 
 	. "fasted_cosine_distance('{1,2}'::real[], '{-1,-2}'), fasted_cosine_distance('{0,0}'::real[], '{1,2}'), fasted_within('{0,0}'::real[], '{0,0}', 2, 'cosine'), "
 	. "fasted_distance('{1,2}'::real[], '{4,6}'), fasted_within('{1,2}'::real[], '{4,6}', 5), fasted_within('{1,2}'::real[], '{4,6}', 4.999)"),
 	'1|0|2|NaN|f|5|t|f', 'distances');
-is(result_of('SELECT', "SELECT fasted_within('{1}'::real[], '{2}', 1, 'l1')"), 'error 22023', 'a metric that is not there');
-is(result_of('SELECT', "SELECT fasted_distance('{1,2}'::real[], '{2}')"), 'error 22000', 'other dimensions');
+is(result_of('SELECT', "SELECT fasted_within('{1}'::real[], '{2}', 1, 'l1')"), 'error 22023', 'an unknown metric');
+is(result_of('SELECT', "SELECT fasted_distance('{1,2}'::real[], '{2}')"), 'error 22000', 'different numbers of dimensions');
 is(result_of('SELECT', "SELECT fasted_cosine_distance('{1,NaN}'::real[], '{2,1}')"), 'error 22003', 'NaN');
-# distances of all pairs are those of the self-join, bit for bit
+# distances of all pairs are bit-identical to those of the self-join
 is($node->safe_psql('postgres', "SELECT count(*), count(*) FILTER (WHERE p.dist = fasted_distance(a.v, b.v)) FROM fasted_self_join('long_a', 'v', 1e9, id_column => 'id') p "
 	. 'JOIN long_a a ON a.id = id_a JOIN long_a b ON b.id = id_b'), '404550|404550', 'the same bits as from the engine');
 
-# equalities beside it: groups, of which some are large enough for an engine
+# equalities besides the distance: partitions, some of which are large enough for an engine
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE tenants AS SELECT g AS id, CASE WHEN g % 10 < 6 THEN g % 3 WHEN g % 10 < 9 THEN 100 + g % 40 END AS tenant,
 	(g % 3)::bigint AS big, (g % 5)::numeric AS number, md5((g % 7)::text)::uuid AS code, chr(97 + g % 4) COLLATE "C" AS letter,
@@ -438,13 +438,13 @@ for my $key ('a.tenant = b.tenant', 'a.tenant = b.tenant AND a.letter = b.letter
 }
 $explain = $node->safe_psql('postgres',
 	"$forced; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM tenants a JOIN tenants b ON a.tenant = b.tenant AND fasted_within(a.v, b.v, 1)");
-like($explain, qr/Group Key: a.tenant\n\s+Groups: 16\n/, 'how many groups');
-like(plan_of('SELECT', 'SELECT FROM tenants a JOIN tenants b ON a.tenant = b.tenant AND fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'and cheaper than a hash join');
+like($explain, qr/Group Key: a.tenant\n\s+Groups: 16\n/, 'the number of partitions');
+like(plan_of('SELECT', 'SELECT FROM tenants a JOIN tenants b ON a.tenant = b.tenant AND fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'cheaper than a hash join');
 
 same("SELECT a.id, b.id AS c FROM (SELECT * FROM mixed UNION ALL SELECT id, k, word, v || v, 12 FROM s) a JOIN (SELECT * FROM mixed UNION ALL SELECT id, k, word, v || v, 12 FROM s) b "
-	. 'ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)', 'groups of other dimensions');
+	. 'ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)', 'partitions of other dimensions');
 
-# --- estimates: near the truth, in core's joins and above, too
+# --- estimates close to the actual rows, for PostgreSQL's join nodes and for nodes above, too
 
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE spread AS SELECT g AS id, g % 10 AS k,
@@ -453,16 +453,16 @@ CREATE TABLE spread AS SELECT g AS id, g % 10 AS k,
 ANALYZE spread;
 END
 
-# Does the plan foresee the rows, within a factor?
+# Checks that the planner's estimate is right within a factor.
 sub foreseen
 {
 	my ($sql, $factor, $name, $set) = @_;
 	my $rows = $node->safe_psql('postgres', "SELECT count(*) FROM ($sql) q");
-	$rows = 1 if $rows == 0;	# the planner foresees one at least
+	$rows = 1 if $rows == 0;	# the planner estimates at least one row
 	for my $mode ($forced, "$plain; SET max_parallel_workers_per_gather = 0")
 	{
 		my ($estimate) = plan_of($mode . ($set ? "; $set" : ''), $sql) =~ /rows=(\d+)/;
-		ok($estimate >= $rows / $factor && $estimate <= $rows * $factor, "$name: $estimate rows foreseen of $rows");
+		ok($estimate >= $rows / $factor && $estimate <= $rows * $factor, "$name: $estimate rows estimated, $rows actual");
 	}
 	return;
 }
@@ -482,9 +482,9 @@ sub foreseen_joins
 foreseen_joins('spread', $_)
   for 'fasted_distance(a.v, b.v) < 0.4', '0.4 >= fasted_distance(b.v, a.v)', 'fasted_cosine_distance(a.v, b.v) < 0.1', 'fasted_within(a.v, b.v, 0.4)';
 my ($unknown) = plan_of($plain, 'SELECT FROM no_vectors a JOIN no_vectors b ON fasted_distance(a.v, b.v) < 1') =~ /rows=(\d+)/;
-is($unknown, 1500, 'ten rows for each row, where nothing is known');
+is($unknown, 1500, 'ten rows for each row, without statistics');
 
-# where rows are locked or changed, too
+# the node is also used if rows are locked or changed
 for my $query ("SELECT a.id FROM $both FOR UPDATE", "SELECT a.id FROM $both FOR SHARE OF b",
 	'DELETE FROM s a USING t b WHERE fasted_within(a.v, b.v, 0)',
 	'UPDATE s a SET k = b.k FROM t b WHERE fasted_within(a.v, b.v, 0)',
@@ -495,7 +495,7 @@ for my $query ("SELECT a.id FROM $both FOR UPDATE", "SELECT a.id FROM $both FOR 
 	like(plan_of($forced, $query), qr/FastedJoin/, "by the node: $query");
 }
 unlike(plan_of($forced, 'DELETE FROM parts a USING t b WHERE fasted_within(a.v, b.v, 2)'), qr/FastedJoin/,
-	'not by the node: rows of partitions that are changed');
+	'not by the node: changed rows of a partitioned table');
 for my $change ('DELETE FROM s a USING t b WHERE fasted_within(a.v, b.v, 2)', "UPDATE s a SET word = 'changed' FROM t b WHERE fasted_within(a.v, b.v, 2)",
 	'DELETE FROM s a USING s b WHERE a.id < b.id AND fasted_within(a.v, b.v, 1)',
 	'UPDATE s a SET k = -1 WHERE NOT EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2) AND a.k = b.k)',
@@ -506,8 +506,8 @@ for my $change ('DELETE FROM s a USING t b WHERE fasted_within(a.v, b.v, 2)', "U
 	is(result_of($forced, "BEGIN; $change; $sum; ROLLBACK"), result_of($plain, "BEGIN; $change; $sum; ROLLBACK"), $change);
 }
 
-# Rows that another transaction changes while they are waited for: some match no more,
-# some do only now, some match with another row.
+# Rows that another transaction changes while the query waits for it: some match no more,
+# some match only after the change, some match with another row.
 for my $command ('DELETE FROM racing a USING t b WHERE NEAR RETURNING a.id', 'UPDATE racing a SET k = b.id FROM one b WHERE NEAR RETURNING a.id, a.k',
 	'SELECT a.id, b.id FROM racing a JOIN t b ON NEAR FOR UPDATE OF a', 'SELECT a.id, b.id FROM racing a JOIN racing b ON a.id < b.id AND NEAR FOR SHARE',
 	'DELETE FROM racing a WHERE NOT EXISTS (SELECT FROM t b WHERE NEAR) RETURNING a.id', 'SELECT a.id, b.id FROM racing a LEFT JOIN t b ON a.k = b.k AND NEAR FOR UPDATE OF a')
@@ -528,11 +528,11 @@ for my $command ('DELETE FROM racing a USING t b WHERE NEAR RETURNING a.id', 'UP
 		push @results, $second->{out} . $second->{err};
 		$_->quit for $first, $second;
 	}
-	is($results[0], $results[1], "evaluated once more: $command");
-	like($results[0], qr/^[1-9]/m, 'with rows');
+	is($results[0], $results[1], "evaluated again: $command");
+	like($results[0], qr/^[1-9]/m, 'rows are returned');
 }
 
-# A subquery that is evaluated for the first time while a row is once more; all of its rows.
+# A subquery that is first evaluated while a row is evaluated again must return all of its rows.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE docs AS SELECT g AS id, 0 AS n, 2.0::float8 AS eps FROM generate_series(1, 20) g;
 CREATE TABLE long_rows AS SELECT g AS id, (SELECT array_agg((g % 50 + k)::real) FROM generate_series(1, 128) k) AS v FROM generate_series(1, 2500) g;
@@ -556,10 +556,10 @@ for my $command ('UPDATE docs SET n = n + 1 WHERE id > 7 AND id NOT IN (SELECT b
 		push @results, join("\n", sort grep { /\|/ } split(/\n/, $second->{out})) . $second->{err};
 		$_->quit for $first, $second;
 	}
-	is($results[0], $results[1], "a subquery of a row that is evaluated once more: $command");
+	is($results[0], $results[1], "a subquery of a row that is evaluated again: $command");
 }
 
-# not for what it can't do; and not for little
+# the node is not used for unsupported queries, nor for few rows
 for my $query ('SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, a.id)',
 	'SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, random())',
 	'SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, 1) AND a.k = (SELECT max(k) FROM t x WHERE x.id = a.id + b.id)',
@@ -568,9 +568,9 @@ for my $query ('SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, a.id)',
 {
 	unlike(plan_of('SET enable_hashjoin = off', $query), qr/FastedJoin/, "not by the node: $query");
 }
-unlike(plan_of('SELECT', 'SELECT FROM one a JOIN one b ON fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'one row has no need of it');
-like(plan_of('SELECT', 'SELECT FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'many have');
-# Many rows never meet one by one, few do; also before statistics are there.
+unlike(plan_of('SELECT', 'SELECT FROM one a JOIN one b ON fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'not for one row');
+like(plan_of('SELECT', 'SELECT FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'for many rows');
+# A nested loop is used for few rows only, also before statistics exist.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE many_rows (id int PRIMARY KEY, k int, v real[]);
 INSERT INTO many_rows SELECT g, g % 10, ARRAY[g % 100, g % 99, g % 98, g % 97, g % 10, g % 9, g % 8, g % 7]::real[] FROM generate_series(1, 20000) g;
@@ -591,18 +591,18 @@ for my $statistics ('without statistics', 'with statistics')
 	}
 	$node->safe_psql('postgres', 'ANALYZE many_rows');
 }
-unlike(plan_of('SELECT', 'SELECT a.id, b.id FROM few_rows a JOIN few_rows b ON a.id < b.id AND fasted_within(a.v, b.v, 3)'), qr/FastedJoin/, 'few rows');
+unlike(plan_of('SELECT', 'SELECT a.id, b.id FROM few_rows a JOIN few_rows b ON a.id < b.id AND fasted_within(a.v, b.v, 3)'), qr/FastedJoin/, 'a nested loop for few rows');
 
 like(plan_of('SELECT', 'INSERT INTO long_a SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 1))'),
-	qr/FastedJoin.*Join Type: Anti/s, 'what is new');
+	qr/FastedJoin.*Join Type: Anti/s, 'rows without a near row');
 my $new = 'SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 0))';
 my $expected = $node->safe_psql('postgres', "$plain; SELECT count(*), sum(id) FROM ($new) q");
 is($node->safe_psql('postgres', "WITH i AS (INSERT INTO long_a $new RETURNING id) SELECT count(*), sum(id) FROM i"),
 	$expected, 'is inserted');
-is($node->safe_psql('postgres', "SELECT count(*) FROM ($new) q"), '0', 'and is not new any more');
+is($node->safe_psql('postgres', "SELECT count(*) FROM ($new) q"), '0', 'no row is new afterwards');
 
-# the library comes with the query
-is($node->safe_psql('postgres', "SELECT count(*) FROM pg_settings WHERE name = 'fasted.join_node'"), '0', 'no library yet');
+# the query loads the library
+is($node->safe_psql('postgres', "SELECT count(*) FROM pg_settings WHERE name = 'fasted.join_node'"), '0', 'the library is not loaded yet');
 
 # --- prepared statements, cursors, functions
 
@@ -633,9 +633,9 @@ BEGIN
 END $$;
 SELECT looped();
 END
-is(result_of($forced, $function), '1010', 'left early, and by an error');
+is(result_of($forced, $function), '1010', 'loops that end early or with an error');
 
-# --- rights
+# --- privileges
 
 $node->safe_psql('postgres', <<'END');
 CREATE ROLE reader LOGIN;
@@ -649,14 +649,14 @@ END
 for my $relation (qw(secrets barrier))
 {
 	my $sql = "SET ROLE reader; SELECT count(*), sum(a.id) FROM $relation a JOIN t b ON fasted_within(a.v, b.v, 2)";
-	is(result_of($forced, $sql), result_of($plain, $sql), "rights: $relation");
+	is(result_of($forced, $sql), result_of($plain, $sql), "privileges: $relation");
 }
-same_count('SELECT count(*) FROM secrets a JOIN secrets b ON fasted_within(a.v, b.v, 2) AND a.id < b.id', 'row security, in an order that tells nobody of rows',
+same_count('SELECT count(*) FROM secrets a JOIN secrets b ON fasted_within(a.v, b.v, 2) AND a.id < b.id', 'row security, with a leakproof order',
 	set => 'SET ROLE reader', by => 'engine');
-same_count('SELECT count(*) FROM secrets a JOIN secrets b ON fasted_within(a.v, b.v, 2) AND a.word < b.word', 'row security, in an order that may tell of rows', set => 'SET ROLE reader');
-is(result_of("$forced; SET ROLE reader", "SELECT count(*) FROM s a JOIN t b ON fasted_within(a.v, b.v, 2)"), 'error 42501', 'no rights, no rows');
+same_count('SELECT count(*) FROM secrets a JOIN secrets b ON fasted_within(a.v, b.v, 2) AND a.word < b.word', 'row security, with an order that may leak rows', set => 'SET ROLE reader');
+is(result_of("$forced; SET ROLE reader", "SELECT count(*) FROM s a JOIN t b ON fasted_within(a.v, b.v, 2)"), 'error 42501', 'an error without the privilege');
 
-# --- the similarity 1 - cosine distance: zero vectors have that of NaN, which is above any other
+# --- similarity 1 - cosine distance: that of zero vectors is NaN, which is above any number
 
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE directions AS SELECT g AS id, some_vector(g, 3) AS v, some_vector(g, 3)::float8[] AS d, some_vector(g, 3)::int[] AS i
@@ -672,12 +672,12 @@ for my $column (qw(v d i))
 	  if $column eq 'v';
 	for my $on (@bounds)
 	{
-		# a constant that is NULL leaves nothing to join
+		# a constant that is NULL excludes all rows
 		same("SELECT a.id, b.id AS c FROM directions a JOIN directions b ON a.id < b.id AND $on", "similarity: $on", any_plan => $on =~ /NULL/);
 		same("SELECT a.id FROM directions a WHERE NOT EXISTS (SELECT FROM s b WHERE $on)", "similarity, anti: $on", any_plan => 1) if $column eq 'v';
 		same_count("SELECT count(*) FROM directions a JOIN directions b ON $on", "similarity: $on", $on =~ /NULL/ ? () : (by => 'engine'));
 	}
-	# at every similarity that occurs
+	# at every similarity that occurs in the table
 	for my $x (split /\n/, $node->safe_psql('postgres', "SELECT DISTINCT $similarity FROM directions a, directions b WHERE a.id < b.id AND b.id < 40 ORDER BY 1 DESC LIMIT 12"))
 	{
 		same_count("SELECT count(*) FROM directions a JOIN directions b ON $similarity $_ '$x'", "similarity of $column $_ $x", by => 'engine') for '>', '>=';
@@ -718,18 +718,18 @@ END
 	foreseen_joins('spread_v', '0.1 > b.v <=> a.v', $load);
 	for my $on ('1 - (a.v <=> b.v) < 0.9', '2 - (a.v <=> b.v) > 1.9', '1 - (a.v <-> b.v) > 0.5', '1 - (a.v <=> b.v) = 1')
 	{
-		unlike(plan_of("$forced; $load", "SELECT FROM va a JOIN vb b ON $on"), qr/FastedJoin/, "not the node's: $on");
+		unlike(plan_of("$forced; $load", "SELECT FROM va a JOIN vb b ON $on"), qr/FastedJoin/, "not by the node: $on");
 	}
-	# what is no vector, where another condition leaves it out; and a condition of one value
+	# invalid vectors, which another condition excludes; and a condition that is constant
 	my $vector = "translate(a.body, '{}', '[]')::vector";
 	for my $on ("a.valid AND $vector <-> b.v < 2", "a.valid AND a.id <> b.id AND 1 - ($vector <=> b.v) > 0.9", "a.valid::int >= least(b.id, 1) AND $vector <=> b.v < 0.1")
 	{
 		same("SELECT a.id, b.id AS c FROM texts a LEFT JOIN vb b ON $on", "pgvector, left join: $on", set => $load);
 		same("SELECT a.id FROM texts a WHERE NOT EXISTS (SELECT FROM vb b WHERE $on)", "pgvector, anti join: $on", set => $load);
 	}
-	is(result_of("$forced; $load", "SELECT count(*) FROM texts a JOIN vb b ON $vector <-> b.v < 2"), 'error 22P02', 'pgvector: no vector is an error');
+	is(result_of("$forced; $load", "SELECT count(*) FROM texts a JOIN vb b ON $vector <-> b.v < 2"), 'error 22P02', 'pgvector: an invalid vector is an error');
 	same("SELECT a.id, b.id AS c FROM va a JOIN vb b ON a.v <-> b.v < 2 WHERE $_", "pgvector, one value: $_", set => $load) for 'now() IS NULL', '(SELECT count(*) FROM va) > 5';
-	# from the TOAST table, near x; and vectors of which each is read in another way
+	# from the TOAST table, at distances near x; and vectors that must be read in different ways
 	$node->safe_psql('postgres', 'CREATE TABLE long_v AS SELECT id, (v::float8[])::vector AS v, v::vector::halfvec AS h FROM long_b; ANALYZE long_v');
 	for my $vector (qw(v h))
 	{
@@ -740,7 +740,7 @@ END
 				set => "$load; SET fasted.memory_limit = '$limit'");
 		}
 	}
-	# near x its own arithmetic decides, in FP32: at every distance that occurs
+	# near x pgvector's FP32 arithmetic decides: at every distance that occurs in the table
 	for my $distance ('a.v <-> b.v', 'a.v <=> b.v', '1 - (a.v <=> b.v)')
 	{
 		my @compare = $distance =~ /^1/ ? ('>', '>=') : ('<', '<=');
@@ -763,7 +763,7 @@ END
 	}
 }
 
-# --- canceled, in every phase
+# --- cancelled in every phase
 
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION slowly(int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN $1; END $$;
@@ -783,11 +783,11 @@ for my $phase (sort keys %phases)
 	$session->{out} = '';
 	$session->send("SET statement_timeout = '1s'; $phases{$phase};\n\\echo over");
 	$session->wait_for(qr/^over$/m);
-	like($session->{err}, qr/canceling statement due to statement timeout/, "canceled $phase");
-	is($session->query('SELECT 1'), '1', 'and the session goes on');
+	like($session->{err}, qr/canceling statement due to statement timeout/, "cancelled $phase");
+	is($session->query('SELECT 1'), '1', 'the session remains usable');
 	$session->quit;
 }
-unlike(log_since($node, 0), qr/leak|PANIC|TRAP|was terminated by signal/, 'the log tells of nothing left');
+unlike(log_since($node, 0), qr/leak|PANIC|TRAP|was terminated by signal/, 'the log reports no leak and no crash');
 
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# Joins of many groups: together in one engine, in several, in panels; the same rows as by
-# a nested loop.
+# Joins within many partitions: in one engine, in several, in panels.  The result is the same as
+# by a nested loop.
 use strict;
 use warnings;
 use FindBin;
@@ -10,9 +10,9 @@ use Test::More;
 
 my $node = new_node('join_groups', "autovacuum = off\n");
 
-# Whole coordinates: ties at every eps, duplicates within groups and across them.
-# Groups of 1 to 60 rows, one of 900, of 5 dimensions in place of 7 here and there;
-# nulls, and vectors that only the clauses can judge.
+# Whole-number coordinates: ties at every eps, duplicates within partitions and across them.
+# Partitions of 1 to 60 rows and one of 900; some vectors have 5 dimensions instead of 7;
+# nulls, and vectors that only the clauses can compare.
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTABLE AS
 	$$ SELECT array_agg((abs(hashint8extended(k, seed / 2)) % 4)::real) FROM generate_series(1, d) k $$;
@@ -30,7 +30,7 @@ END
 my $forced = 'SET enable_nestloop = off; SET enable_hashjoin = off; SET enable_mergejoin = off';
 my $within = 'fasted_within(a.v, b.v, 2)';
 
-# What it leads to; errors by their SQLSTATE.
+# Returns the result, or the SQLSTATE of the error.
 sub result_of
 {
 	my ($set, $query) = @_;
@@ -63,7 +63,7 @@ sub same
 for my $table ('items', 'mixed', 'odd', 'pairs')
 {
 	my $key = 'a.tenant = b.tenant';
-	# which row meets an error first is not told
+	# which row raises an error first is undefined
 	my $guard = $table eq 'odd' ? ' AND cardinality(a.v) = cardinality(b.v)' : '';
 	same("SELECT a.id, b.id AS c, fasted_distance(a.v, b.v) FROM $table a JOIN $table b ON $key AND a.id < b.id AND $within", "$table")
 		unless $table eq 'odd';
@@ -77,32 +77,32 @@ same("SELECT a.id, b.id AS c FROM items a JOIN others b ON a.tenant = b.tenant A
 same("SELECT a.id, b.id AS c FROM others a LEFT JOIN items b ON a.tenant = b.tenant AND $within", 'two tables, left join');
 same("SELECT a.id FROM items a WHERE NOT EXISTS (SELECT FROM others b WHERE a.tenant = b.tenant AND $within)", 'two tables, anti join');
 same("SELECT a.id FROM items a WHERE EXISTS (SELECT FROM others b WHERE a.tenant = b.tenant AND fasted_within(a.v, b.v, 0.1, 'cosine'))", 'two tables, cosine');
-# tables whose groups have vectors of other dimensions meet with an error, or not at all
+# if the vectors of compared partitions differ in dimensions, there is an error, or no pair
 same('SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.tenant = b.tenant AND a.id < b.id AND fasted_within(a.v, b.v, 0)', 'duplicates');
-like(result_of($forced, "SELECT count(*) FROM odd a JOIN odd b ON a.tenant = b.tenant AND $within"), qr/^error 22000$/, 'odd vectors');
+like(result_of($forced, "SELECT count(*) FROM odd a JOIN odd b ON a.tenant = b.tenant AND $within"), qr/^error 22000$/, 'different numbers of dimensions');
 
-# one engine for all groups, whose rows it has all
+# one engine joins all rows of all partitions
 my $join = "SELECT a.id FROM items a JOIN items b ON a.tenant = b.tenant AND a.id < b.id AND $within";
 my $plan = explained('SELECT', $join);
 my $rows = $node->safe_psql('postgres', 'SELECT count(*) FROM items WHERE v IS NOT NULL');
-like($plan, qr/Groups: 151\n/, 'all groups');
+like($plan, qr/Groups: 151\n/, 'all partitions');
 like($plan, qr/Rows Read: $rows\n/, 'all rows');
 like($plan, qr/Panels: 1\n/, 'one panel');
 my ($candidates) = $plan =~ /Candidates: (\d+)/;
-cmp_ok($candidates, '<', 600_000, 'pairs of other groups are no candidates');
-like(explained("SET fasted.memory_limit = '1MB'", $join), qr/Groups: 151\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'the same, a few at a time');
+cmp_ok($candidates, '<', 600_000, 'pairs of different partitions are no candidates');
+like(explained("SET fasted.memory_limit = '1MB'", $join), qr/Groups: 151\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'the same, some partitions at a time');
 
-like($plan, qr/Small Groups: 0\n/, 'none of them without an engine');
-like(explained('SELECT', "$join LIMIT 5"), qr/Engine: cpu\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'what an engine did that was not at the end');
+like($plan, qr/Small Groups: 0\n/, 'all partitions use an engine');
+like(explained('SELECT', "$join LIMIT 5"), qr/Engine: cpu\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'statistics of an engine that was stopped early');
 
-# groups of two rows need no engine
+# partitions of two rows need no engine
 like(explained('SELECT', "SELECT a.id FROM pairs a JOIN pairs b ON a.tenant = b.tenant AND a.id < b.id AND $within"),
-	qr/ Groups: ([1-9]\d*)\n\s+Small Groups: \1\n(?:.*\n)*?\s+Engine: none\n/, 'no engine for tiny groups');
+	qr/ Groups: ([1-9]\d*)\n\s+Small Groups: \1\n(?:.*\n)*?\s+Engine: none\n/, 'no engine for tiny partitions');
 
-# once more, for each row of another table, and not to the end
+# rescanned for each row of another table, and stopped early
 is($node->safe_psql('postgres', "$forced; SELECT count(*) FROM (VALUES (1), (2)) w (r), LATERAL (SELECT a.id FROM items a JOIN items b ON a.tenant = b.tenant AND a.id < b.id AND fasted_within(a.v, b.v, w.r) OFFSET 0) q"),
 	$node->safe_psql('postgres', "SELECT (SELECT count(*) FROM items a JOIN items b ON a.tenant = b.tenant AND a.id < b.id AND fasted_within(a.v, b.v, 1)) + (SELECT count(*) FROM items a JOIN items b ON a.tenant = b.tenant AND a.id < b.id AND fasted_within(a.v, b.v, 2))"),
 	'rescans');
-is($node->safe_psql('postgres', "$forced; SELECT count(*) FROM (SELECT a.id FROM items a JOIN items b ON a.tenant = b.tenant AND $within LIMIT 5) q"), '5', 'a few rows');
+is($node->safe_psql('postgres', "$forced; SELECT count(*) FROM (SELECT a.id FROM items a JOIN items b ON a.tenant = b.tenant AND $within LIMIT 5) q"), '5', 'a LIMIT');
 
 done_testing();

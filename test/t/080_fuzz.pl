@@ -1,8 +1,8 @@
-# Calls and joins made by chance, for some seconds: each is right or is refused with
-# an SQLSTATE that doc/functions.md lists, and the server survives them all.
+# Random calls and joins for some seconds.  Each returns the right result, or is rejected with
+# an SQLSTATE that doc/functions.md lists, and the server survives.
 #
 #	FASTED_SEED=N			repeats a run
-#	FASTED_FUZZ_SECONDS=N	instead of 30
+#	FASTED_FUZZ_SECONDS=N	duration (default 30)
 use strict;
 use warnings;
 use FindBin;
@@ -38,7 +38,7 @@ CREATE SEQUENCE counter;
 ANALYZE;
 END
 
-# --- one session, whose errors are SQLSTATEs
+# --- one session, which reports errors as SQLSTATEs
 
 my $session;
 my $lives = 0;
@@ -52,12 +52,12 @@ sub connect_session
 	return;
 }
 
-# Rows, or the first error's SQLSTATE.
+# Returns the rows, or the SQLSTATE of the first error.
 sub answer
 {
 	my ($sql) = @_;
 	my $out = $session->query($sql);
-	# what is said of an error may come after what is said behind it
+	# the error message may arrive after the output that follows it
 	wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /ERROR:\s+\w{5}/ }, 0.05) if $session->{err} ne '';
 	return $session->{err} =~ /ERROR:\s+(\w{5})/ ? "error $1" : $session->{err} ne '' ? "message $session->{err}" : $out;
 }
@@ -77,7 +77,7 @@ sub random_settings
 
 my %refused = map { $_ => 1 } qw(22023 22004 22003 22000 2202E 23502 23505 42P01 42703 42809 42804 42501 42704 42883
   0A000 53400 54000);
-# what each argument may be: what is right, what never is, and what depends on rows
+# values of each argument: valid, invalid, and valid depending on the rows
 my @relations = qw(small large empty parts part_a seen);
 my %wrong = (
 	relation => [qw(counter small_pkey nowhere), undef],
@@ -89,8 +89,8 @@ my @eps = (0, 1e-300, 1, 1.5, 2, 2.2360679774997896, 3, 4, 1e10, 1e308, "'Infini
 
 sub literal { my ($value) = @_; return !defined $value ? 'NULL' : $value =~ /^[-'0-9]/ ? $value : "'$value'"; }
 
-# A call with arguments of which perhaps one is wrong: its text, whether it is right
-# (undefined where that depends), and what else is known of it.
+# Returns a call with at most a few invalid arguments: its text, whether it is valid
+# (undefined if that depends on the rows), and its properties.
 sub random_call
 {
 	my %call = (relation => pick(@relations), column => 'v', eps => pick(@eps), id_column => undef, right => 1);
@@ -125,7 +125,7 @@ sub random_call
 	return \%call;
 }
 
-# What it should give, by plain SQL; for what has no short form there, one fact.
+# Returns the expected result, by plain SQL; or one property of it if SQL has no short form.
 sub expected_of
 {
 	my ($call) = @_;
@@ -139,11 +139,11 @@ sub expected_of
 	}
 	return ('count(*), sum(id * neighbors)', "SELECT a.id, count(*) - 1 AS neighbors FROM $pairs GROUP BY a.id")
 	  if $call->{function} eq 'neighbors';
-	# every row has one; a row that is kept is a row
+	# each row has a representative; a representative is a row
 	return ('count(*), sum(id)', "SELECT id FROM $call->{relation} WHERE v IS NOT NULL");
 }
 
-# The nearest of every row, likewise.
+# The nearest rows of each row, in the same way.
 my @alike = qw(small parts part_a seen empty);
 my %wrong_nearest = (
 	a => $wrong{relation}, b => [ @{ $wrong{relation} }, 'large' ], column => $wrong{column}, k => [ 0, -1, undef ],
@@ -161,7 +161,7 @@ sub random_nearest
 		my $bad = pick(sort keys %wrong_nearest);
 		my $depends = $bad eq 'a' && rand() < 0.4;
 		$call{$bad} = pick(@{ $depends ? $unsure{relation} : $wrong_nearest{$bad} });
-		# an empty relation has vectors of any length, and those of "large" are as long as each other
+		# an empty relation matches vectors of any length, and all vectors of "large" have the same length
 		$call{right} = $depends || $bad eq 'b' && ($call{a} eq 'empty' || ($call{b} // '') eq $call{a}) ? undef : 0;
 	}
 	my @options = map { defined $call{ $_->[1] } || $_->[1] eq 'metric' ? "$_->[0] => " . literal($call{ $_->[1] }) : () }
@@ -177,7 +177,7 @@ sub random_nearest
 	return \%call;
 }
 
-# The distance that gives rows so many neighbours: of so few rows, the exact one.
+# The eps for a mean number of neighbours; exact for so few rows.
 my %wrong_epsilon = (relation => [ @{ $wrong{relation} }, 'empty' ], column => $wrong{column}, neighbors => [ 0, -1, "'NaN'", 1e9, undef ],
 	sample_rows => [ 99, -1 ], confidence => [ 0, 1, "'NaN'", undef ], metric => [ 'l3', undef ], ignore_copies => [undef]);
 
@@ -205,7 +205,7 @@ my %ways = (
 	'as it is' => '%s', 'in a CTE' => 'WITH q AS MATERIALIZED (%s) SELECT * FROM q', 'without end' => '%s OFFSET 0',
 	'with a LIMIT' => '%s LIMIT 1000000000', 'in a subquery' => 'SELECT q.* FROM (VALUES (1)) x (n), LATERAL (%s) q WHERE n = 1');
 
-# What is wrong with the answer to a call by chance, if anything is.
+# Returns an error in the result of a random call, if there is one.
 sub test_call
 {
 	my $kind = rand();
@@ -222,7 +222,7 @@ sub test_call
 	return "$settings\n$sql\ngives $got, not $expected";
 }
 
-# --- joins: nested, of several relations, grouped, with what SQL has around them
+# --- joins: nested, of several relations, partitioned, inside other SQL
 
 my $depth = 0;
 
@@ -251,7 +251,7 @@ sub random_condition
 	return join ' AND ', sort { rand() <=> 0.5 } random_distance($a, $b), map { pick(@more) } 1 .. int(rand(3));
 }
 
-# With columns id, word, k, v, so that it can be a source itself.
+# With columns id, word, k, v, so that the result can itself be joined.
 sub random_select
 {
 	my $from = random_source() . ' a';
@@ -279,7 +279,7 @@ sub test_join
 	return $got eq $expected ? undef : "$settings $forced\n$sql\ngives $got, not $expected";
 }
 
-# --- until the time is over
+# --- until the time has passed
 
 connect_session();
 my %count = (call => 0, join => 0);
@@ -298,11 +298,11 @@ while (time < $end && @wrong < 5)
 	push @wrong, $failure if defined $failure;
 }
 note("$count{call} calls, $count{join} joins");
-is(join("\n\n", @wrong), '', "calls and joins by chance, FASTED_SEED=$seed");
+is(join("\n\n", @wrong), '', "random calls and joins, FASTED_SEED=$seed");
 cmp_ok($count{$_}, '>', 0, "there was a $_") for sort keys %count;
 is($lives, 1, 'in one session');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM small'), '120', 'the server is there');
-unlike(log_since($node, 0), qr/terminated by signal|TRAP:|PANIC/, 'and was never gone');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM small'), '120', 'the server is running');
+unlike(log_since($node, 0), qr/terminated by signal|TRAP:|PANIC/, 'it never crashed');
 $session->quit;
 $node->stop;
 done_testing();

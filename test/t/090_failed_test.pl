@@ -1,5 +1,5 @@
-# A test that fails leaves nothing in the system's folder for temporary files; and how
-# run-tests reports.
+# A failing test leaves nothing in the system's temporary directory; and the output of
+# run-tests.
 use strict;
 use warnings;
 use FindBin;
@@ -30,13 +30,13 @@ for my $way (qw(ends exits dies))
 	delete local $ENV{PG_TEST_NOCLEAN};
 	run([ $^X, "-I$FindBin::RealBin", $script, $way ], '>', \my $out, '2>', \my $err);
 	like($out, qr/^not ok 1 - on purpose$/m, "$way: the test fails") or diag($err);
-	like($out, qr/^# sockets: \S/m, "$way: there was a folder for its sockets");
-	is_deeply([ glob("$temp/*") ], [], "$way: and nothing of it is left");
+	like($out, qr/^# sockets: \S/m, "$way: the sockets had a directory");
+	is_deeply([ glob("$temp/*") ], [], "$way: it is removed");
 	remove_tree(glob("$PostgreSQL::Test::Utils::tmp_check/t_fails_fails_data"));
 }
 
-# What run-tests prints: a line for each stage, then what failed, and its last line is the
-# sum.  All the rest is in the file, of a run that is interrupted too.
+# run-tests prints a line for each stage, then the failures, and the totals as its last
+# line.  All other output goes to the file, also if the run is interrupted.
 my $setup = "$FindBin::RealBin/../setup";
 
 sub report
@@ -62,9 +62,9 @@ stage nothing $tap true || true
 END
 is($status >> 8, 1, 'report: the exit status') or diag($err);
 like($out, qr/^   good +2000 passed +0 failed +\d+ s\n   one +1 passed +0 failed/m, 'report: one line for each stage');
-like($out, qr/^== bad: failures\nnot ok 2001 - this one\n# it was 5\n==/m, 'report: what failed, with what was said of it');
+like($out, qr/^== bad: failures\nnot ok 2001 - this one\n# it was 5\n==/m, 'report: the failed tests with their diagnostics');
 like($out, qr/not ok 1 - join 5 ms\ndiff -U3 a b\n-expected row\n/, 'report: differences');
-like($out, qr/^== broken: failures\nno space left\n/m, 'report: the end of what broke down');
+like($out, qr/^== broken: failures\nno space left\n/m, 'report: the last lines of a stage that broke down');
 like($out, qr/no test was run/, 'report: a stage without a test');
 like($out, qr{^All output is in \Q$folder\E/build/check.log\n6001 passed, 4 failed\n\z}m, 'report: the last line');
 cmp_ok(scalar(() = $out =~ /\n/g), '<', 30, 'report: few lines');
@@ -72,6 +72,6 @@ cmp_ok(scalar(() = $all =~ /^ok /mg), '==', 6000, 'report: all lines are in the 
 
 ($status, $out, $all, $err) = report("stage good $tap echo 'ok 1' || true\nstage long '' '' bash -c 'echo begun; kill -TERM \$PPID; sleep 1'");
 isnt($status, 0, 'interrupted: the exit status');
-like($all, qr/^ok 1\n.*^begun\n/ms, 'interrupted: the file has what was said until then');
+like($all, qr/^ok 1\n.*^begun\n/ms, 'interrupted: the file has all output until then');
 
 done_testing();

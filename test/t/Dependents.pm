@@ -1,5 +1,5 @@
-# What a database has that depends on the extension: made once, and looked at again
-# after it was updated, dumped or upgraded.
+# Objects that depend on the extension: created once, and compared after the extension
+# was updated, dumped or upgraded.
 package Dependents;
 
 use strict;
@@ -40,7 +40,7 @@ END
 	return;
 }
 
-# What all of them give, as text.
+# The result of all dependent objects, as text.
 my @queries = (
 	(map { "SELECT count(*), md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM $_ t" }
 		  qw(pairs named joined new kept clusters nearest counts progress items)),

@@ -1,11 +1,11 @@
-# What the TAP tests share: a server with the extension, sessions that run in
-# the background, and a look at a backend from outside.
+# Code shared by the TAP tests: a server with the extension, background sessions,
+# and functions that inspect a backend from outside.
 package FastedTest;
 
-# PostgreSQL's test modules keep all their directories where a test failed, so that
-# one can look into them.  Those of sockets, in the system's folder for temporary
-# files, hold nothing to see.  This comes before the modules are loaded, for END
-# blocks run in the opposite order: here all servers have stopped.
+# If a test failed, PostgreSQL's test modules keep all their directories for
+# inspection.  The socket directories, in the system's temporary directory, contain
+# nothing useful.  This block precedes the modules, because END blocks run in
+# reverse order: at that time all servers have stopped.
 my @socket_dirs;
 
 END
@@ -29,12 +29,12 @@ our @EXPORT = qw(new_node start_node sanitized wait_until watch lateness cancel_
   is_alive temp_files orphan_segments log_size log_since create_wide_views create_small_table
   create_brute_force is_same_pairs);
 
-# Shared memory from before the test: another server's, perhaps one that was killed.
+# Shared memory from before the test, of another server that may have been killed.
 my %older_segments = map { $_ => 1 } glob('/dev/shm/PostgreSQL.*');
 
 my $patience = $PostgreSQL::Test::Utils::timeout_default || 180;
 
-# A test that hangs says where, before whoever waits for it loses patience.
+# A test that hangs reports the place before the caller's own time limit.
 my @nodes;
 my $most_seconds = 900;
 my $test_pid = $$;
@@ -50,11 +50,11 @@ $SIG{ALRM} = sub {
 };
 alarm $most_seconds;
 
-# Under a sanitizer: memory and times say nothing.
+# Under a sanitizer, memory and times are not comparable.
 sub sanitized { return defined $ENV{ASAN_OPTIONS}; }
 
-# A running server with the extension in database postgres.  The CPU engine,
-# which every machine has, unless the test sets another.
+# Returns a running server with the extension in database postgres.  The engine is the
+# CPU engine, which every machine has, unless the test sets another one.
 sub new_node
 {
 	my ($name, $conf, %options) = @_;
@@ -76,7 +76,7 @@ sub start_node
 	return $node->start(%options);
 }
 
-# Calls until it returns true; false when that takes too long.
+# Calls a function until it returns true; returns false after a time limit.
 sub wait_until
 {
 	my ($condition, $seconds) = @_;
@@ -89,17 +89,17 @@ sub wait_until
 	return 0;
 }
 
-# How late is a process with what it was told to do?  On an idle machine the clock
-# knows.  On a loaded one a process waits for its turn, however well it behaves, so
-# these count, in milliseconds, and the largest one is the answer:
-#	- the processor time that the process took meanwhile, for each of its threads
-#	- that of the session's own thread
-#	- the time that passed, but no more than processors were idle: then it was not
-#	  its turn that it waited for
-# But whatever takes ten seconds is late.
+# Returns how many milliseconds a process was late to react.  On an idle machine that is the
+# elapsed time.  On a loaded one even a correct process waits for a CPU.  Therefore
+# the result is the largest of these times:
+#	- the CPU time of the process meanwhile, divided by its number of threads
+#	- the CPU time of the session's own thread
+#	- the elapsed time, but at most the time for which CPUs were idle, because the
+#	  process did not have to wait for a CPU then
+# A reaction after ten seconds is late in any case.
 #
-#	my $watch = watch($pid);	# it is told now
-#	lateness($watch, threads => 2, end => $time);	# seen to be done
+#	my $watch = watch($pid);	# the process is signalled now
+#	lateness($watch, threads => 2, end => $time);	# the reaction was seen
 
 sub watch
 {
@@ -115,17 +115,17 @@ sub lateness
 	my $idle = throttled() == $watch->{throttled} ? idle_ms() - $watch->{idle} : 0;
 	my $own = own_ms($watch->{pid}) - $watch->{own};
 	return $passed if $passed > 10_000;
-	# what it did after the end was not late
+	# CPU time after the end does not count
 	return min($passed, max($used, $own, $idle));
 }
 
-# Cancels a statement that has come to a stage, and looks how late the session runs
-# another query; up to three times, for what else the machine does may last.
+# Cancels a statement at a given stage, and measures how late the session runs another
+# query; up to three times, because other processes may disturb the measurement.
 #
 #	cancel_soon($session, $limit_ms, settings => 'SET ...;', sql => 'SELECT ...;',
 #		reached => sub { my ($pid) = @_; ... })
 #
-# The last time's SQLSTATE, and the least number of milliseconds.
+# Returns the last SQLSTATE and the smallest number of milliseconds.
 sub cancel_soon
 {
 	my ($session, $limit_ms, %stage) = @_;
@@ -148,7 +148,7 @@ sub cancel_once
 		. "SELECT 'back at ' || extract(epoch FROM clock_timestamp()) || ';';\nRESET ALL;");
 	wait_until(sub { $stage{reached}->($session->pid) }, 120)
 	  or die "the stage was not reached: $session->{out} $session->{err}";
-	# what pg_cancel_backend does, at a moment that we know
+	# as pg_cancel_backend does, at a known time
 	my $threads = thread_count($session->pid) - 1;
 	my $watch = watch($session->pid);
 	kill 'INT', $session->pid;
@@ -157,8 +157,8 @@ sub cancel_once
 	return ($state, lateness($watch, threads => $threads || 1, end => $back));
 }
 
-# Processor time of all threads of a process, those that have ended too; 0 for one
-# that is gone.  The clock's number is that of clock_getcpuclockid().
+# CPU time of all threads of a process, including ended ones; 0 if the process does not
+# exist.  The number of the clock is that of clock_getcpuclockid().
 sub processor_ms
 {
 	my ($pid) = @_;
@@ -166,7 +166,7 @@ sub processor_ms
 	return $seconds > 0 ? 1000 * $seconds : 0;
 }
 
-# Processor time of a process's first thread, in steps of 10 ms; 0 for one that is gone.
+# CPU time of the first thread of a process, in steps of 10 ms; 0 if it does not exist.
 sub own_ms
 {
 	my ($pid) = @_;
@@ -176,27 +176,27 @@ sub own_ms
 	return 10 * ($fields[11] + $fields[12]);
 }
 
-# For how long processors had nothing to do, in all; in steps of 10 ms.
+# Total idle time of all CPUs, in steps of 10 ms.
 sub idle_ms
 {
 	return slurp_file('/proc/stat') =~ /^cpu +\d+ +\d+ +\d+ +(\d+)/ ? 10 * $1 : 0;
 }
 
-# How often this container had used up its share of the processors.
+# How often this container was throttled because its CPU quota was used up.
 sub throttled
 {
 	my $file = '/sys/fs/cgroup/cpu.stat';
 	return -r $file && slurp_file($file) =~ /^nr_throttled (\d+)/m ? $1 : 0;
 }
 
-# The backend's own thread and those of a join.
+# Number of threads: the backend's own thread and those of a join.
 sub thread_count
 {
 	my ($pid) = @_;
 	return scalar(() = glob("/proc/$pid/task/*"));
 }
 
-# VmRSS, VmHWM and the like, in kB.
+# VmRSS, VmHWM and similar values, in kB.
 sub memory_of
 {
 	my ($pid, $what) = @_;
@@ -216,9 +216,9 @@ sub temp_files
 	return map { -s $_ // 0 } glob($node->data_dir . '/base/pgsql_tmp/*');
 }
 
-# Whether a segment holds the server's cumulative statistics.  Such a one stays
+# Returns whether a segment holds the server's cumulative statistics.  It exists
 # while the server runs, and at times no process has it mapped.  It begins with the
-# magic number of dsa.c, exclusive-or its place in the area (of 1024 at most).
+# magic number of dsa.c, XORed with its index in the area (at most 1024).
 sub holds_statistics
 {
 	my ($path) = @_;
@@ -227,8 +227,8 @@ sub holds_statistics
 	return read($file, $magic, 4) == 4 && (unpack('L', $magic) ^ 0x0ce26608) < 1024;
 }
 
-# Segments of dynamic shared memory, made since the test began, that no process
-# has mapped, but for statistics.
+# Dynamic shared memory segments that were created since the test began and that no
+# process has mapped, except those of statistics.
 sub orphan_segments
 {
 	my %orphans = map { $_ => 1 }
@@ -252,12 +252,12 @@ sub log_since
 	return slurp_file($node->logfile, $offset);
 }
 
-# Views of rows that cost little to make:
-#	wide		some 10^12 floating-point operations, next to no pairs
-#	endless		more rows than anybody waits for
+# Views of rows that are cheap to generate:
+#	wide		about 10^12 floating-point operations, almost no pairs
+#	endless		more rows than a test can wait for
 #	many_pairs	200 million pairs within eps = Infinity
-# In sessions that begin after this, rows are compared at all dimensions: wide ones lie
-# on a line, which one dimension settles.
+# In sessions that begin later, all dimensions of rows are compared (no pruning): wide
+# rows lie on a line, so that one dimension would suffice.
 sub create_wide_views
 {
 	my ($node) = @_;
@@ -284,8 +284,8 @@ INSERT INTO small SELECT g, ARRAY[g, 7, -1] FROM generate_series(1, 100) g;
 END
 }
 
-# SQL function brute_force(relation, eps): the right answer for columns id and v
-# when coordinates are whole numbers, for then no rounding is in the way.
+# SQL function brute_force(relation, eps): the correct result for columns id and v
+# if coordinates are whole numbers, which avoids rounding.
 sub create_brute_force
 {
 	my ($node) = @_;
@@ -303,7 +303,7 @@ END $$;
 END
 }
 
-# Do both queries give the same rows, of which there are some?
+# Checks that both queries return the same rows, and at least one.
 sub is_same_pairs
 {
 	my ($node, $query, $expected, $name) = @_;
@@ -316,7 +316,7 @@ END
 	return is($result, 't|t|0', $name);
 }
 
-# --- sessions in the background
+# --- background sessions
 
 package FastedTest::Session;
 
@@ -326,7 +326,7 @@ use Time::HiRes qw(time usleep);
 
 my $count = 0;
 
-# A psql that waits for what we send.  Its output is in {out} and {err}.
+# A psql process that waits for input.  Its output is in {out} and {err}.
 sub new
 {
 	my ($class, $node, %options) = @_;
@@ -374,7 +374,7 @@ sub query
 	$self->{out} = $self->{err} = '';
 	$self->send("$sql\n;\n\\echo $mark");
 	$self->wait_for(qr/^\Q$mark\E$/m);
-	# errors come another way
+	# errors arrive through another pipe
 	$self->{run}->pump_nb for 1 .. 3;
 	(my $out = $self->{out}) =~ s/^\Q$mark\E\n//m;
 	chomp $out;
