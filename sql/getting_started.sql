@@ -3,7 +3,6 @@
 \cd :sources
 SET client_min_messages = warning;
 DROP EXTENSION IF EXISTS fasted CASCADE;
-
 CREATE EXTENSION fasted;
 RESET client_min_messages;
 
