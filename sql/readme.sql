@@ -47,16 +47,6 @@ SELECT DISTINCT ON (p.name) p.name, i.title
 FROM paints p LEFT JOIN items i ON fasted_within(p.embedding, i.embedding, 0.3)
 ORDER BY p.name, fasted_distance(p.embedding, i.embedding), i.id;
 
-CREATE TABLE incoming (LIKE items INCLUDING ALL);
-INSERT INTO incoming VALUES (7, 'teal', '2026-04-01', '{0, 0.5, 0.5}'),
-    (8, 'lime', '2026-04-01', '{0, 1, 0}'), (9, 'moss', '2026-04-01', '{0, 0.6, 0}');
-
-DELETE FROM incoming n WHERE EXISTS (SELECT FROM items i WHERE fasted_within(i.embedding, n.embedding, 0.05, 'cosine'));
-INSERT INTO items SELECT id, title, created, embedding
-FROM (SELECT *, fasted_keep(id, embedding, 0.05, 'cosine') OVER (ORDER BY id) AS kept FROM incoming) AS n WHERE kept = id
-RETURNING title;
-
 SET client_min_messages = warning;
 DROP TABLE items CASCADE;
 DROP TABLE paints CASCADE;
-DROP TABLE incoming CASCADE;
