@@ -29,13 +29,11 @@
 #define FASTED_LOCAL_BACKEND(index) pgstat_fetch_stat_local_beentry(index)
 #endif
 
-/* PostgreSQL 18 has removed the parameter execute_once; RUN runs a plan once, GO_ON repeatedly. */
+/* PostgreSQL 18 has removed the parameter execute_once. */
 #if PG_VERSION_NUM >= 180000
 #define FASTED_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0)
-#define FASTED_EXECUTOR_GO_ON(desc) ExecutorRun(desc, ForwardScanDirection, 0)
 #else
 #define FASTED_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0, true)
-#define FASTED_EXECUTOR_GO_ON(desc) ExecutorRun(desc, ForwardScanDirection, 0, false)
 #endif
 
 /* In PostgreSQL 17, a resource owner replaces the memory context. */

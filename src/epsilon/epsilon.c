@@ -264,17 +264,24 @@ TestShare(const ShareTest *test, const FastedPair *near, size_t count)
 /* --- the function */
 
 static void
+RequireArgument(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		ReportNullArgument("fasted_epsilon", name);
+}
+
+static void
 CheckArguments(FunctionCallInfo fcinfo)
 {
 	double		neighbors;
 	double		confidence;
 
-	RequireArgument(fcinfo, ARG_RELATION, "fasted_epsilon", "relation");
-	RequireArgument(fcinfo, ARG_COLUMN, "fasted_epsilon", "vector_column");
-	RequireArgument(fcinfo, ARG_NEIGHBORS, "fasted_epsilon", "neighbors");
-	RequireArgument(fcinfo, ARG_CONFIDENCE, "fasted_epsilon", "confidence");
-	RequireArgument(fcinfo, ARG_METRIC, "fasted_epsilon", "metric");
-	RequireArgument(fcinfo, ARG_IGNORE_COPIES, "fasted_epsilon", "ignore_copies");
+	RequireArgument(fcinfo, ARG_RELATION, "relation");
+	RequireArgument(fcinfo, ARG_COLUMN, "vector_column");
+	RequireArgument(fcinfo, ARG_NEIGHBORS, "neighbors");
+	RequireArgument(fcinfo, ARG_CONFIDENCE, "confidence");
+	RequireArgument(fcinfo, ARG_METRIC, "metric");
+	RequireArgument(fcinfo, ARG_IGNORE_COPIES, "ignore_copies");
 
 	neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
 	if (!(neighbors > 0.0) || isinf(neighbors))

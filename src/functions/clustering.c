@@ -26,7 +26,7 @@ BeginJoin(Clustering *run)
 		.problem = {
 			.eps = call->eps,.output = run->methods->output,.core_pairs = run->core_pairs
 		},
-		.pusher = call->pusher,.few_rows = call->few_rows,.notices = call->pusher == NULL
+		.pusher = call->pusher,.notices = call->pusher == NULL
 	};
 	VectorSource *source = call->rows != NULL ? call->rows :
 		ResolveCallSource(call, 0, call->sources[0].id_column);

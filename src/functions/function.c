@@ -35,10 +35,7 @@ RequireArguments(const FunctionDescriptor *function, const NullableDatum *args)
 {
 	for (int i = 0; i < function->nargs; i++)
 		if (function->arguments[i].required && args[i].isnull)
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("argument \"%s\" of %s must not be null",
-							function->arguments[i].name, function->name)));
+			ReportNullArgument(function->name, function->arguments[i].name);
 }
 
 FunctionCall

@@ -95,7 +95,6 @@ typedef struct FunctionCall
 	char	   *partition_by;	/* partition column (GroupSource); NULL: rows are not partitioned */
 	VectorSource *rows;			/* window functions: the partition's rows, in place of sources */
 	RowPusher  *pusher;			/* window functions: pushes these rows; otherwise NULL */
-	uint32		few_rows;		/* see JoinRequest */
 
 	List	   *columns;		/* column numbers of a block; 0: a column that the node sets */
 	PairFilter	filter;

@@ -31,6 +31,9 @@
 #include "utils/memutils.h"
 #include "windowapi.h"
 
+/* The column of each clustering function that is the window function's result. */
+#define RESULT_COLUMN 2
+
 /* A window function; its arguments are given by their numbers, from 0 on. */
 typedef struct WindowFunction
 {
@@ -38,9 +41,9 @@ typedef struct WindowFunction
 	const FunctionDescriptor *function; /* the clustering function that it runs */
 	int			vector;
 	int			eps;
-	int			min_points;		/* negative: the function has no such argument */
 	int			metric;
-	int			column;			/* the clustering function's column that is the result */
+	int			min_points;		/* 0: the function has no such argument, but own */
+	NullableDatum own;			/* the first own argument of the clustering function */
 } WindowFunction;
 
 /* Pushes the rows of a window partition into a join. */
@@ -166,9 +169,7 @@ RequiredArgument(const WindowFunction *window, WindowObject object, int n, const
 	Datum		value = WinGetFuncArgCurrent(object, n, &isnull);
 
 	if (isnull)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("argument \"%s\" of %s must not be null", name, window->name)));
+		ReportNullArgument(window->name, name);
 	return value;
 }
 
@@ -182,7 +183,7 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	PartitionRows *rows = palloc0(sizeof(PartitionRows));
 	FunctionCall call = {
 		.function = window->function,.args = args,.key_type = INT8OID,
-		.columns = list_make2_int(1, window->column),.pusher = &rows->pusher
+		.columns = list_make2_int(1, RESULT_COLUMN),.pusher = &rows->pusher
 	};
 	FunctionRun *run;
 
@@ -191,13 +192,9 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	RequireDistance(call.eps);
 	call.metric = MetricFromText(DatumGetTextPP(RequiredArgument(window, object, window->metric, "metric")));
 	call.rows = ResolveValues(type, call.metric, window->name);
-	/*
-	 * The function's own argument.  fasted_cluster: min_points, 1 for fasted_components.
-	 * fasted_keep_one: a null priority_column, since row numbers are the priority.
-	 */
-	args[CLUSTERING_OWN].isnull = window->min_points < 0 && window->function == &keep_one_function;
-	args[CLUSTERING_OWN].value = window->min_points < 0 ? Int32GetDatum(1) :
-		RequiredArgument(window, object, window->min_points, "min_points");
+	args[CLUSTERING_OWN] = window->own;
+	if (window->min_points > 0)
+		args[CLUSTERING_OWN].value = RequiredArgument(window, object, window->min_points, "min_points");
 
 	rows->pusher.push = PushPartition;
 	rows->window = object;
@@ -205,7 +202,7 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	rows->count = WinGetPartitionRowCount(object);
 	if (rows->count > PG_INT32_MAX)
 		ReportManyRows(NULL);
-	call.few_rows = rows->count <= SMALL_JOIN_ROWS ? rows->count : 0;
+	rows->pusher.most_rows = rows->count;
 	PrepareCast(rows, type, VectorFormType(call.rows->form));
 	run = BeginFunctionRun(&call);
 	if (rows->econtext != NULL)
@@ -270,19 +267,20 @@ WindowResult(FunctionCallInfo fcinfo, const WindowFunction *window)
 /* --- the functions */
 
 /* A SQL function and its WindowFunction. */
-#define WINDOW_FUNCTION(name, ...) \
-	PG_FUNCTION_INFO_V1(name); \
+#define WINDOW_FUNCTION(sql_name, ...) \
+	PG_FUNCTION_INFO_V1(sql_name); \
 	Datum \
-	name(PG_FUNCTION_ARGS) \
+	sql_name(PG_FUNCTION_ARGS) \
 	{ \
-		static const WindowFunction window = {#name, __VA_ARGS__}; \
+		static const WindowFunction window = {.name = #sql_name, __VA_ARGS__}; \
  \
 		return WindowResult(fcinfo, &window); \
 	}
 
-WINDOW_FUNCTION(fasted_dbscan, &cluster_function, 0, 1, 2, 3, 2)
-WINDOW_FUNCTION(fasted_components, &cluster_function, 0, 1, -1, 2, 2)
-WINDOW_FUNCTION(fasted_neighbor_count, &neighbors_function, 0, 1, -1, 2, 2)
+WINDOW_FUNCTION(fasted_dbscan,.function = &cluster_function,.eps = 1,.min_points = 2,.metric = 3)
+/* min_points is 1 */
+WINDOW_FUNCTION(fasted_components,.function = &cluster_function,.eps = 1,.metric = 2,.own = {.value = 1})
+WINDOW_FUNCTION(fasted_neighbor_count,.function = &neighbors_function,.eps = 1,.metric = 2)
 
 /* Returns the array of representatives' ids, which the first call allocates. */
 static NullableDatum *
@@ -319,7 +317,11 @@ PG_FUNCTION_INFO_V1(fasted_keep);
 Datum
 fasted_keep(PG_FUNCTION_ARGS)
 {
-	static const WindowFunction window = {"fasted_keep", &keep_one_function, 1, 2, -1, 3, 2};
+	/* priority_column is null, since row numbers are the priority */
+	static const WindowFunction window = {
+		.name = "fasted_keep",.function = &keep_one_function,.vector = 1,.eps = 2,.metric = 3,
+		.own = {.isnull = true}
+	};
 	WindowObject object = PG_WINDOW_OBJECT();
 	Partition  *partition = CurrentPartition(fcinfo, &window);
 	int64		number = WinGetCurrentPosition(object) + 1;

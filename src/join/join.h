@@ -7,7 +7,7 @@
  * (reader.h) or from a RowPusher.  Implemented by join.c and engines.c; joins distributed over the
  * workers of a Citus cluster are implemented in citus/.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #ifndef FASTED_JOIN_H
 #define FASTED_JOIN_H
@@ -28,6 +28,9 @@ struct RowPusher
 {
 	void		(*push) (RowPusher *pusher, VectorJoin *join);
 
+	/* Maximum number of rows, if the join has one source; 0: not known. */
+	uint64		most_rows;
+
 	/* Properties of the rows if the join has no sources.  Such rows have no keys. */
 	Oid			relid;			/* InvalidOid: not of a single relation */
 	int			sides;
@@ -47,7 +50,6 @@ typedef struct JoinRequest
 	const VectorSource *sources[2]; /* the second is NULL in a self-join */
 	FastedProblem problem;
 	RowPusher  *pusher;			/* supplies the rows instead of the sources; or NULL */
-	uint32		few_rows;		/* maximum rows of a source joined without an engine; or 0 */
 	Fingerprint *print;			/* the caller's fingerprint of a slice's rows; or NULL */
 
 	/*

@@ -3,7 +3,7 @@
  * row_set.c
  *	  Passes rows to the engine, or to a temporary file from which the engine requests them.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -138,13 +138,23 @@ ReportDimensions(const RowSet *set, int dimensions)
 			 errhint("Join vectors of one kind; a view can select them.")));
 }
 
+/* Returns true if the rows are so few that the join needs no engine. */
+static bool
+AreFewRows(const RowSet *set)
+{
+	const RowPusher *pusher = set->join->request.pusher;
+
+	return pusher != NULL && pusher->most_rows > 0 && pusher->most_rows <= SMALL_JOIN_ROWS &&
+		pusher->most_rows * FloatsOf(set) <= SMALL_JOIN_FLOATS;
+}
+
 /* Allocates a buffer for all rows of a join without an engine. */
 static void
 TakeFewRows(RowSet *set)
 {
 	VectorJoin *join = set->join;
 
-	set->capacity = join->request.few_rows;
+	set->capacity = join->request.pusher->most_rows;
 	set->buffer = MemoryContextAlloc(join->context, set->capacity * FloatsOf(set) * sizeof(float));
 	if (join->output != FASTED_OUTPUT_COUNTS)
 		join->output = FASTED_OUTPUT_PAIRS;
@@ -162,7 +172,7 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 		run->problem.options.dimensions != (uint32) dimensions)
 		ReportDimensions(set, dimensions);
 	run->problem.options.dimensions = dimensions;
-	if (set->join->request.few_rows > 0 && set->join->request.few_rows * FloatsOf(set) <= SMALL_JOIN_FLOATS)
+	if (AreFewRows(set))
 	{
 		TakeFewRows(set);
 		return;

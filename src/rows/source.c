@@ -55,6 +55,14 @@ typedef struct Column
 /* --- arguments */
 
 void
+ReportNullArgument(const char *function, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+			 errmsg("argument \"%s\" of %s must not be null", name, function)));
+}
+
+void
 RequireDistance(double eps)
 {
 	if (isnan(eps) || eps < 0)

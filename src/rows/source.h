@@ -11,6 +11,7 @@
 #define FASTED_SOURCE_H
 
 #include "access/attnum.h"
+#include "base/compat.h"
 #include "catalog/pg_type_d.h"
 #include "engine/engine.h"
 #include "fmgr.h"
@@ -143,15 +144,8 @@ VectorFormType(VectorForm form)
 
 /* --- arguments */
 
-/* Raises an error if an argument is NULL; the SQL functions are not STRICT.  Uses only args. */
-static inline void
-RequireArgument(FunctionCallInfo fcinfo, int n, const char *function, const char *name)
-{
-	if (PG_ARGISNULL(n))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("argument \"%s\" of %s must not be null", name, function)));
-}
+/* Raises the error for an argument that is NULL; the SQL functions are not STRICT. */
+pg_noreturn extern void ReportNullArgument(const char *function, const char *name);
 
 /* Raises an error if eps is NaN or negative. */
 extern void RequireDistance(double eps);
@@ -194,7 +188,7 @@ extern double KnownDimensions(Oid relid, AttrNumber column);
 extern double ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric,
 						  double eps);
 
-/* Estimated number of distinct values of a column among so many rows. */
+/* Estimated number of distinct values of a column in this number of rows. */
 extern double EstimateGroups(Oid relid, AttrNumber column, double rows);
 
 #endif							/* FASTED_SOURCE_H */
