@@ -78,8 +78,8 @@ uint32_t	rows_to_meet_first(const RoundSettings &settings, const FormKind &kind,
 							   uint32_t k, const CandidateCounts &candidates, bool divided);
 
 /*
- * Returns whether the last kWorstParts of the rows, which are sorted by radius, have so much worse
- * first radii than the others that these should be computed again, among these rows.
+ * Returns whether to compute first radii again for the last kWorstParts of the rows, among these
+ * rows.  Rows are sorted by radius.  It pays if these first radii are much worse than the others.
  */
 constexpr uint32_t kWorstParts = kCountParts * 6 / 32;
 bool		worst_look_again(const CandidateCounts &candidates, uint32_t k);

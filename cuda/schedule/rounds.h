@@ -4,7 +4,7 @@
  *	  Runs a join in rounds, and copies pairs to the host while the next round computes.
  *
  * A round consists of the filter, the recheck, and the end of the round (block_order.h), in one
- * stream.  There are two result buffers on the device: while one is filled, the other one is copied
+ * stream.  There are two result buffers on the device: while one is filled, the second is copied
  * to the host in pieces, through a ring of small pinned buffers.  The host polls; no call waits for
  * the device.
  *

@@ -8,7 +8,7 @@
  * provider.  A machine without a GPU needs neither the library nor CUDA.  The library is not a
  * PostgreSQL module, so it is loaded with dlopen instead of load_file.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

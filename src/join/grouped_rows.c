@@ -8,7 +8,7 @@
  * partitions may differ in their number of dimensions.  Shorter vectors are padded with zeros.
  * This does not change any bit of a distance, because each padded dimension adds zero to a sum.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

@@ -6,7 +6,7 @@
  * The engine's memory and threads are not managed by PostgreSQL.  A cleanup callback therefore
  * closes the engine, however the query ends.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

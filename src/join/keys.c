@@ -12,7 +12,7 @@
  * GPU joins, this process only has to poll the GPU, so a thread sorts.  The thread calls no
  * PostgreSQL function: its memory is allocated before it starts, and it ends when a flag is set.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

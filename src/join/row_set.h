@@ -9,7 +9,7 @@
  * Implemented by row_set.c, keys.c, grouped_rows.c and engines.c.  The join itself is declared in
  * join.h.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #ifndef FASTED_ROW_SET_H
 #define FASTED_ROW_SET_H

@@ -4,7 +4,7 @@
  *	  Recognizes distance clauses over fasted's and pgvector's functions, and ordering clauses;
  *	  estimates their selectivity.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

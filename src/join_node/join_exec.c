@@ -9,7 +9,7 @@
  * evaluated for a fallback row and each row of the other side, as in a nested loop.  They therefore
  * give the same result or error as a nested loop.  A null vector has no match.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

@@ -10,7 +10,7 @@
  *
  * In arrays of two elements, element 0 belongs to the outer side and element 1 to the inner side.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #ifndef FASTED_JOIN_NODE_H
 #define FASTED_JOIN_NODE_H

@@ -4,7 +4,7 @@
  *	  Adds paths of the join node to the planner, estimates their cost, and creates plans from
  *	  them.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

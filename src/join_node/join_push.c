@@ -37,7 +37,7 @@
  * joins.  The engine compares only rows of the same group.  All vectors of a batch have the same
  * number of dimensions.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

@@ -8,7 +8,7 @@
  * deformed.  Pass-by-reference values are in a separate memory context.  A row in the temporary
  * file is a minimal tuple.
  *
- * -------------------------------------------------------------------------
+ *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
