@@ -51,7 +51,7 @@ class Results:
     """The measurements so far, written after each."""
 
     def __init__(self, args, about):
-        self.name = "real_world_large" if args.large else "real_world"
+        self.name = args.results or ("real_world_large" if args.large else "real_world")
         self.settings, self.about = {**vars(args), "seed": epsilon.SEED}, about
         self.measurements = self.earlier() if args.add else []
 
@@ -324,6 +324,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", help="names that bench/datasets knows, NAME or NAME=ROWS")
     parser.add_argument("--large", action="store_true", help="sets of the paper's sizes, with results of their own")
+    parser.add_argument("--results", help="name of the results file, without .json")
     parser.add_argument("--rows", type=int, help="so many rows of those without a number")
     parser.add_argument("--selectivity", nargs="+", type=int, default=[64, 128, 256])
     parser.add_argument("--peer-selectivity", nargs="+", type=int, help="those of --selectivity at which others run, "
