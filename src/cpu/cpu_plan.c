@@ -165,20 +165,6 @@ plan_memory(FastedContext *context, uint64_t limit)
 								   2 * context->kernel->tile_cols, FASTED_MAX_ROWS);
 }
 
-/*
- * Returns true if the filter multiplies so many bytes at once that rows of the first level are
- * padded.  The cost model of cpu_filter.c does not fit such a kernel: rechecks and comparisons of
- * sums take several times as long as its products.
- */
-static bool
-pads_levels(const FastedContext *context)
-{
-	const CpuKernel *kernel = context->kernel;
-
-	return context->may_use_int8 &&
-		cpu_int8_words(kernel, LEVEL_WORDS(0)) * 4 > LEVEL_WORDS(0) * kernel->int8->bytes;
-}
-
 /* Returns true if joins may be pruned.  The field may_use_int8 must be set. */
 static bool
 cpu_may_prune(const FastedContext *context)
@@ -188,7 +174,7 @@ cpu_may_prune(const FastedContext *context)
 	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS || context->product_kernel == NULL)
 		return false;
 	return options->prune == FASTED_PRUNE_FORCE ||
-		(options->dimensions >= LEAST_DIMENSIONS && !pads_levels(context));
+		options->dimensions >= LEAST_DIMENSIONS;
 }
 
 /* Returns true if pruning can pay for sets that fit into memory. */

@@ -119,6 +119,10 @@ typedef struct PackedRows
 #define LEVEL_WORDS(level) (UINT32_C(32) << (level))
 #define LEVEL_MOST_WORDS LEVEL_WORDS(FASTED_PRUNE_LEVELS - 1)
 
+/* Number of sets of levels, and most rows of tiles with which they are tested. */
+#define PRUNE_SEQUENCES (1U << FASTED_PRUNE_LEVELS)
+#define TESTED_MOST 32
+
 /* The parameters that turn rows into level rows: see cpu_levels.h. */
 typedef struct Projection
 {
@@ -347,7 +351,7 @@ typedef enum Phase
 	PHASE_PROJECT,				/* project rows that are not yet projected: by slivers */
 	PHASE_ORDER,				/* order rows so that near rows are adjacent: one thread per set */
 	PHASE_LEVELS,				/* pack level rows, or compute their thresholds: by slivers */
-	PHASE_TEST,					/* choose levels by a sample of tiles: one thread */
+	PHASE_TEST,					/* test a sample of tiles, by which levels are chosen: by rows of tiles */
 	PHASE_PACK,					/* pack rows, or compute their thresholds: by slivers */
 	PHASE_RADII,				/* nearest neighbors: compute initial radii, by blocks */
 	PHASE_JOIN,					/* join the strips */
@@ -414,8 +418,13 @@ struct FastedJoin
 	Projection *projection;		/* projection of the sets, or the one to be computed; or NULL */
 	bool		fitting;		/* the projection has to be computed */
 	Packing		level_packing[2];	/* of each set */
-	bool		leveled;		/* the sets' level rows are complete */
+	bool		leveled;		/* the sets' level rows are complete, and the levels are chosen */
 	uint32_t	levels;			/* bit mask of the levels at which tiles are tested */
+
+	/* Tested rows of tiles: their tiles, and their cost with each set of levels. */
+	uint32_t	tested_rows;
+	size_t		tested_tiles[TESTED_MOST];
+	double		tested_costs[TESTED_MOST][PRUNE_SEQUENCES];
 
 	/* Nearest neighbors: packing error of most rows of each set, by stage.  See cpu_nearest.c. */
 	double		rho_most[FULL_STAGE + 1][2];

@@ -137,7 +137,7 @@ join_strip(Worker *worker, const Strip *strip)
 	if (join->levels != 0)
 		cpu_prune_strip(worker, strip);
 	else
-		cpu_filter_strip(worker, &join->row_set->packed, &join->col_set->packed, strip);
+		cpu_filter_strip(worker, &join->row_set->packed, &join->col_set->packed, strip, false);
 	filtered = cpu_now();
 	done = !cpu_stopping(context) && cpu_refine_strip(worker, strip);
 	end = cpu_now();
@@ -223,6 +223,13 @@ prunes(FastedJoin *join)
 	return join->pruning;
 }
 
+static bool
+begin_packing(FastedJoin *join)
+{
+	cpu_choose_levels(join);
+	return cpu_begin_packing(join);
+}
+
 /* Called when all rows are packed. */
 static bool
 begin_radii(FastedJoin *join)
@@ -250,8 +257,8 @@ static const struct PhaseWork
 	[PHASE_PROJECT] = {cpu_begin_projecting, cpu_project, false},
 	[PHASE_ORDER] = {prunes, cpu_order, false},
 	[PHASE_LEVELS] = {cpu_begin_levels, cpu_pack_levels, false},
-	[PHASE_TEST] = {prunes, cpu_test_levels, true},
-	[PHASE_PACK] = {cpu_begin_packing, cpu_pack, false},
+	[PHASE_TEST] = {cpu_begin_testing, cpu_test_levels, false},
+	[PHASE_PACK] = {begin_packing, cpu_pack, false},
 	[PHASE_RADII] = {begin_radii, cpu_find_radii, false},
 	[PHASE_JOIN] = {NULL, cpu_join_units, false},
 };

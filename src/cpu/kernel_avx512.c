@@ -192,6 +192,7 @@ static const Int8Kernel int8_amx = {
 	.a_words = AMX_SIDE,
 	.b_words = 1,
 	.part = AMX_SIDE,
+	.speed = 4,
 	.begin = fasted_begin_amx,
 	.end = fasted_end_amx,
 	.sweep = fasted_sweep_amx,

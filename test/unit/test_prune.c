@@ -184,8 +184,8 @@ check_kind(Kind kind, uint32_t n, uint32_t d)
 }
 
 /*
- * By default, kernels other than AMX prune if it helps, and do not prune if it does not help or
- * there are few rows.
+ * By default, a join prunes if it helps, and does not prune if it does not help or there are few
+ * rows.
  */
 static void
 check_choice(const char *kernel, Kind kind, FastedMetric metric, uint32_t n, uint32_t d, double eps,
