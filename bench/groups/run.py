@@ -46,7 +46,7 @@ from server import gpu_architectures, join_node, private_server  # noqa: E402
 TABLE = "items"
 CASES = {"cpu": ["gist-like=20000", "embedding-256=20000:cosine"],
          "cuda": ["gist-like=1000000", "embedding-256=1000000:cosine"]}
-TIMES = {"Read Time": "read", "Wait Time": "wait", "Group Time": "group", "Filter Time": "filter", "Refine Time": "recheck"}
+TIMES = {"Read Time": "read", "Wait Time": "wait", "Clustering Time": "group", "Filter Time": "filter", "Refine Time": "recheck"}
 CLUSTER = numpy.dtype([("fields", ">i2"), ("id_size", ">i4"), ("id", ">i8"), ("cluster_size", ">i4"), ("cluster", ">i4"),
                        ("core_size", ">i4"), ("core", "i1")])
 
@@ -119,7 +119,7 @@ class Case:
         found = join_node(json.loads(plans[plans.index("["):])[0]["Plan"])
         if found is None:           # a window function's join is not in the plan
             return {}
-        facts = {"filter_kind": found["Distance Filter"], "host_kb": found["Host Memory"], "group_kb": found.get("Group Memory", 0)}
+        facts = {"filter_kind": found["Distance Filter"], "host_kb": found["Host Memory"], "group_kb": found.get("Memory Usage", 0)}
         return {"seconds": {name: found[key] / 1000 for key, name in TIMES.items() if key in found}, **facts}
 
     def clusters(self, min_points):

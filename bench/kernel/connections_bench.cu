@@ -134,7 +134,7 @@ measure(const std::vector<float> &rows, PanelProblem problem, uint32_t core_pair
 {
 	std::vector<Output> outputs = {{"count", FASTED_OUTPUT_COUNT, 0},
 		{"counts", FASTED_OUTPUT_COUNTS, 0}, {"components", FASTED_OUTPUT_CONNECTIONS, 0},
-		{"dbscan", FASTED_OUTPUT_CONNECTIONS, core_pairs}, {"keepers", FASTED_OUTPUT_KEEPERS, 0}, {"pairs", FASTED_OUTPUT_PAIRS, 0}};
+		{"dbscan", FASTED_OUTPUT_CONNECTIONS, core_pairs}, {"representatives", FASTED_OUTPUT_REPRESENTATIVES, 0}, {"pairs", FASTED_OUTPUT_PAIRS, 0}};
 	uint64_t	n = rows.size() / problem.options.dimensions;
 	std::vector<uint32_t> parent(n);
 	PanelJoin  *join = nullptr;

@@ -13,7 +13,7 @@
  * (a million of 128 dimensions, unless others are named).  With --devices the GPUs of
  * the list, as fasted.gpu_devices has it, do it together; with --same-panels 1 each has all
  * rows of an outer panel, where otherwise they divide it.  With --groups only rows of
- * one of G groups meet.  Medians of R joins of one
+ * one of G partitions meet.  Medians of R joins of one
  * process after a first one:
  *
  *	open	the engine, and an empty set
@@ -115,18 +115,18 @@ make_rows(size_t n, size_t d, size_t group)
 	return rows;
 }
 
-std::vector<FastedRowGroup>
+std::vector<FastedPartition>
 groups_of(size_t n, size_t group)
 {
-	std::vector<FastedRowGroup> groups;
+	std::vector<FastedPartition> partitions;
 
 	for (size_t first = 0; first < n; first += group)
 	{
 		uint32_t	rows = (uint32_t) std::min(group, n - first);
 
-		groups.push_back({(uint32_t) first, rows, (uint32_t) first, rows});
+		partitions.push_back({(uint32_t) first, rows, (uint32_t) first, rows});
 	}
-	return groups;
+	return partitions;
 }
 
 /* Stages rows [first, first + count), or as many as there is room for. */
@@ -207,20 +207,20 @@ memory_for(const FastedOptions &options, uint64_t rows)
 }
 
 void
-measure(size_t n, PanelProblem problem, double panels, uint32_t ngroups, int runs)
+measure(size_t n, PanelProblem problem, double panels, uint32_t npartitions, int runs)
 {
 	uint32_t	d = problem.options.dimensions;
-	size_t		group = std::max<size_t>(1, n / std::max(1u, ngroups));
+	size_t		group = std::max<size_t>(1, n / std::max(1u, npartitions));
 	std::vector<float> rows = make_rows(n, d, group);
-	std::vector<FastedRowGroup> groups = groups_of(n, group);
+	std::vector<FastedPartition> partitions = groups_of(n, group);
 	std::vector<Run> done;
 	double		sum = 0;
 
 	problem.expected_rows[0] = n;
-	if (ngroups > 0)
+	if (npartitions > 0)
 	{
-		problem.problem.groups = groups.data();
-		problem.problem.ngroups = (uint32_t) groups.size();
+		problem.problem.partitions = partitions.data();
+		problem.problem.npartitions = (uint32_t) partitions.size();
 	}
 	if (panels > 1)
 		problem.options.device_memory_limit = memory_for(problem.options, (uint64_t) ceil(n / panels));
@@ -255,7 +255,7 @@ main(int argc, char **argv)
 	PanelProblem problem = {};
 	std::vector<std::string> sizes;
 	double		panels = 0;
-	uint32_t	groups = 0;
+	uint32_t	partitions = 0;
 	int			runs = 5;
 
 	problem.sides = 1;
@@ -273,17 +273,17 @@ main(int argc, char **argv)
 		else if (key == "--panels")
 			panels = atof(argv[i + 1]);
 		else if (key == "--groups")
-			groups = (uint32_t) atoi(argv[i + 1]);
+			partitions = (uint32_t) atoi(argv[i + 1]);
 		else if (key == "--eps")
 			problem.problem.eps = atof(argv[i + 1]);
 		else if (key == "--devices")
 		{
 			problem.options.devices = argv[i + 1];
-			bench_engine = fasted_device_group(fasted_engine());
+			bench_engine = fasted_multi_gpu_engine(fasted_engine());
 		}
 		else if (key == "--same-panels" && atoi(argv[i + 1]) > 0)
 		{
-			static FastedEngine same = *fasted_device_group(fasted_engine());
+			static FastedEngine same = *fasted_multi_gpu_engine(fasted_engine());
 
 			same.width = nullptr;
 			bench_engine = &same;
@@ -311,6 +311,6 @@ main(int argc, char **argv)
 		printf(" %8s", name);
 	printf(" %8s\n", "sum");
 	for (const std::string &n : sizes)
-		measure(strtoul(n.c_str(), nullptr, 10), problem, panels, groups, runs);
+		measure(strtoul(n.c_str(), nullptr, 10), problem, panels, partitions, runs);
 	return 0;
 }

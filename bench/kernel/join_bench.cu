@@ -174,7 +174,7 @@ private:
 		settings.row_bytes = row_bytes(rows.dimensions, filter == "fp64" ? Precision::kFp32
 									   : Precision::kFp16);
 		if (filter == "pruned" || filter == "short64" || filter == "short128")
-			settings.short_bytes = (size_t) 32 << 20;
+			settings.projected_bytes = (size_t) 32 << 20;
 		settings.forced_width = filter == "short64" ? 64 : filter == "short128" ? 128 : 0;
 		return settings;
 	}
@@ -404,8 +404,8 @@ print_row(const Row &row, const Result &r)
 			   (unsigned long long) r.choice.pairs,
 			   (unsigned long long) r.choice.candidates_int8,
 			   (unsigned long long) r.choice.candidates_fp16,
-			   (unsigned long long) r.choice.candidates_short[0],
-			   (unsigned long long) r.choice.candidates_short[1]);
+			   (unsigned long long) r.choice.candidates_projected[0],
+			   (unsigned long long) r.choice.candidates_projected[1]);
 	printf("\n");
 	fflush(stdout);
 }

@@ -275,7 +275,7 @@ main(int argc, char **argv)
 	}
 	engine = ((FastedEngineEntry) (uintptr_t) entry) ();
 	if (devices)
-		engine = fasted_device_group(engine);
+		engine = fasted_multi_gpu_engine(engine);
 	rows = made_rows(argv[2], n, d);
 	printf("%s, %u x %u: made in %.1f s\n", argv[2], n, d, seconds() - begun);
 	problem.options.dimensions = d;

@@ -351,19 +351,19 @@ engine_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
 }
 
 bool
-engine_lend(FastedSet *set, void *memory, size_t bytes)
+engine_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
-	bool		lent = false;
+	bool		registered = false;
 
-	enter(set->owner, [&] { lent = set->lend(memory, bytes); });
-	return lent;
+	enter(set->owner, [&] { registered = set->register_memory(memory, bytes); });
+	return registered;
 }
 
 /* Also works after a failure, because the caller is going to free the memory. */
 void
-engine_withdraw(FastedSet *set)
+engine_unregister_memory(FastedSet *set)
 {
-	release(set->owner, [&] { set->withdraw(); });
+	release(set->owner, [&] { set->unregister_memory(); });
 }
 
 FastedStatus
@@ -445,10 +445,10 @@ const FastedEngine cuda_engine = {
 	Entry<&Set::stage>::call,
 	Entry<&Set::commit>::call,
 	engine_take_staged,
-	engine_lend,
-	engine_withdraw,
+	engine_register_memory,
+	engine_unregister_memory,
 	engine_put,
-	Entry<&Set::settle>::call,
+	Entry<&Set::wait_read>::call,
 	Entry<&Set::read_back>::call,
 	Entry<&Set::seal>::call,
 	Entry<&Set::reset>::call,
@@ -464,7 +464,7 @@ const FastedEngine cuda_engine = {
 	engine_copy_rows,
 	engine_join_close,
 	true,						/* connects */
-	true,						/* keeps */
+	true,						/* chooses_representatives */
 };
 
 }								/* namespace */

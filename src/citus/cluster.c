@@ -255,7 +255,7 @@ WhyNotDivided(const VectorSource *source)
 {
 	Oid			base = BaseTable(source->relid);
 
-	if (source->key_column == NULL || source->group_column != NULL)
+	if (source->key_column == NULL || source->partition_column != NULL)
 		return "the source has no key column, or has partitions";
 	if (!OidIsValid(base) || !IsInCatalog(TABLE_QUERY, base))
 		return "the relation is neither a Citus table nor a simple view of one";

@@ -153,7 +153,7 @@ SliceQuery(const RemoteProblem *problem, int slice, int slices)
 					quote_literal_cstr(a->vector_column), eps, quote_literal_cstr(a->key_column),
 					key_type, metric, a->skip_zeros ? "true" : "false",
 					slice_output_names[problem->output], slice, slices,
-					problem->alike ? "true" : "false");
+					problem->identical_kernels ? "true" : "false");
 }
 
 /* --- the rows that this session reads itself */
@@ -293,7 +293,7 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	remote->connections = Libpq()->open(nodes);
 	Libpq()->command(remote->connections, SlicePrologue());
 	/* shares of nearest rows do not depend on the kernel */
-	remote->problem.alike = problem->output != SLICE_NEAREST && HaveSameKernel(remote);
+	remote->problem.identical_kernels = problem->output != SLICE_NEAREST && HaveSameKernel(remote);
 	for (int n = 0; n < nslices; n++)
 		Libpq()->send(remote->connections, n, SliceQuery(&remote->problem, n, nslices));
 	for (int side = 0; side < remote->sides; side++)

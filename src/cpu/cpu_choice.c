@@ -188,7 +188,7 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 
 /* Returns true if a sample of `area` pairs of rows indicates that INT16 rows pay. */
 static bool
-cpu_fine_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, uint64_t area)
+cpu_int16_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, uint64_t area)
 {
 	double		vain = (double) (candidates - pairs);
 	double		rows = (double) cpu_join_rows(join);
@@ -221,7 +221,7 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 	cpu_filter_strip(worker, &samples[0], &samples[join->self ? 0 : 1], &strip, false);
 	count_sample(worker, &strip, &candidates, &pairs);
 	if (int8)
-		join->fine_pays = cpu_fine_may_pay(join, candidates, pairs, area);
+		join->int16_pays = cpu_int16_may_pay(join, candidates, pairs, area);
 	if (int8 && context->options.filter == FASTED_FILTER_AUTO)
 	{
 		pthread_mutex_lock(&context->lock);
@@ -231,7 +231,7 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 		pthread_mutex_unlock(&context->lock);
 	}
 	return (candidates - pairs) *
-		pairs_per_recheck(context->options.dimensions, int8 && cpu_has_fine(join, form)) <= area;
+		pairs_per_recheck(context->options.dimensions, int8 && cpu_has_int16(join, form)) <= area;
 }
 
 /* Tests the larger set's form, and chooses it if it is good. */
@@ -334,7 +334,7 @@ known_projection(const FastedJoin *join)
 static bool
 rows_may_move(const FastedJoin *join)
 {
-	return (join->problem.slices == 1 || join->problem.alike) && join->problem.groups == NULL;
+	return (join->problem.slices == 1 || join->problem.identical_kernels) && join->problem.partitions == NULL;
 }
 
 /*
@@ -523,7 +523,7 @@ cpu_test_levels(Worker *worker)
 
 	while ((i = cpu_next_item(join->context)) < join->tested_rows && !cpu_stopping(join->context))
 	{
-		uint32_t	row = fasted_spread_row((uint32_t) i, join->tested_rows, rows);
+		uint32_t	row = fasted_sample_row((uint32_t) i, join->tested_rows, rows);
 
 		join->tested_tiles[i] = test_row(worker, &costs, (size_t) row * tile_rows, join->tested_costs[i]);
 	}

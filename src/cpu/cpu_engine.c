@@ -155,7 +155,7 @@ cpu_commit(FastedSet *set, size_t nrows)
  * allowed nevertheless, so that callers of put also run without a GPU.
  */
 static bool
-cpu_lend(FastedSet *set, void *memory, size_t bytes)
+cpu_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
 	(void) memory;
 	(void) bytes;
@@ -163,7 +163,7 @@ cpu_lend(FastedSet *set, void *memory, size_t bytes)
 }
 
 static void
-cpu_withdraw(FastedSet *set)
+cpu_unregister_memory(FastedSet *set)
 {
 	(void) set;
 }
@@ -186,7 +186,7 @@ cpu_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 }
 
 static FastedStatus
-cpu_settle(FastedSet *set, bool all)
+cpu_wait_read(FastedSet *set, bool all)
 {
 	(void) all;
 	(void) set;
@@ -251,7 +251,7 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 	if ((uint64_t) problem->slice + problem->more_slices >= (problem->slices > 0 ? problem->slices : 1))
 		return cpu_fail(context, FASTED_INTERNAL, "invalid slice number %u of %u",
 						problem->slice + problem->more_slices, problem->slices);
-	if (problem->output == FASTED_OUTPUT_CONNECTIONS || problem->output == FASTED_OUTPUT_KEEPERS)
+	if (problem->output == FASTED_OUTPUT_CONNECTIONS || problem->output == FASTED_OUTPUT_REPRESENTATIVES)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
 						"the CPU engine does not return connections or representatives");
 	if (problem->output == FASTED_OUTPUT_NEAREST)
@@ -263,13 +263,13 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 		if (problem->slices > 1)
 			return cpu_fail(context, FASTED_UNSUPPORTED,
 							"a join for nearest neighbors cannot be divided into slices");
-		if (problem->further && (a == b || a->lists.k != problem->k ||
+		if (problem->continues && (a == b || a->lists.k != problem->k ||
 								 !(a->lists.eps == problem->eps)))
 			return cpu_fail(context, FASTED_INTERNAL,
 							"no matching neighbor lists to continue from");
 	}
-	if (problem->groups != NULL &&
-		!fasted_groups_are_valid(problem->groups, problem->ngroups, a->rows.rows, b->rows.rows,
+	if (problem->partitions != NULL &&
+		!fasted_partitions_are_valid(problem->partitions, problem->npartitions, a->rows.rows, b->rows.rows,
 								 a == b))
 		return cpu_fail(context, FASTED_INTERNAL, "invalid partitions");
 	if (!a->sealed || !b->sealed || context->join != NULL)
@@ -299,7 +299,7 @@ make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, Fa
 	join->row_side = swap;
 	join->row_set = swap ? b : a;
 	join->col_set = swap ? a : b;
-	join->fine_pays = true;
+	join->int16_pays = true;
 	join->phase = PHASE_OVER;
 	return join;
 }
@@ -309,7 +309,7 @@ zero_counts(FastedJoin *join)
 {
 	MemoryCount *memory = &join->context->memory;
 
-	if (join->problem.output != FASTED_OUTPUT_COUNTS || join->problem.further)
+	if (join->problem.output != FASTED_OUTPUT_COUNTS || join->problem.continues)
 		return true;
 	for (int i = 0; i < join->nsets; i++)
 	{
@@ -330,7 +330,7 @@ begin_lists(FastedJoin *join)
 {
 	FastedSet  *set = join->sets[0];
 
-	return !join->nearest || join->problem.further ||
+	return !join->nearest || join->problem.continues ||
 		neighbor_lists_begin(&set->lists, set->rows.rows, join->problem.k, join->problem.eps,
 							 &set->context->memory);
 }
@@ -656,10 +656,10 @@ static const FastedEngine cpu_engine = {
 	.set_open = cpu_set_open,
 	.stage = cpu_stage,
 	.commit = cpu_commit,
-	.lend = cpu_lend,
-	.withdraw = cpu_withdraw,
+	.register_memory = cpu_register_memory,
+	.unregister_memory = cpu_unregister_memory,
 	.put = cpu_put,
-	.settle = cpu_settle,
+	.wait_read = cpu_wait_read,
 	.read_back = cpu_read_back,
 	.seal = cpu_seal,
 	.set_reset = cpu_set_reset,

@@ -147,9 +147,9 @@ typedef struct Int8Kernel
 	 * INT16 rows: rounding to two bytes, and the inner product of two such rows; or NULL.  The
 	 * factor is a power of two.
 	 */
-	void		(*round_fine) (const float *image, float factor, uint32_t padded,
+	void		(*round_int16) (const float *image, float factor, uint32_t padded,
 							   int16_t *values, Int8Sums *sums);
-	int32_t		(*dot_fine) (const int16_t *x, const int16_t *y, uint32_t padded);
+	int32_t		(*dot_int16) (const int16_t *x, const int16_t *y, uint32_t padded);
 } Int8Kernel;
 
 /* A function of two rows of floats or doubles, such as their distance. */

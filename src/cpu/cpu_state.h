@@ -56,7 +56,7 @@ typedef struct Form
 	bool		has_int8;		/* int8_centre and transform are valid */
 	float	   *int8_centre;
 	Int8Transform transform;
-	float		fine_factor;	/* INT16 rows: images are multiplied by this; 0: no INT16 rows */
+	float		int16_factor;	/* INT16 rows: images are multiplied by this; 0: no INT16 rows */
 } Form;
 
 /*
@@ -95,7 +95,7 @@ row_has_pairs(const RowTerms *terms)
 typedef struct Int16Rows
 {
 	int16_t    *values;			/* context->padded values per row; NULL: no INT16 rows */
-	double	   *threshold;		/* fasted_threshold_fine */
+	double	   *threshold;		/* fasted_threshold_int16 */
 	RowTerms   *terms;
 } Int16Rows;
 
@@ -300,7 +300,7 @@ struct FastedContext
 	MemoryCount memory;
 	uint32_t	slice;			/* words per slice, for FP32 rows */
 	bool		may_use_int8;
-	bool		may_use_fine;	/* INT16 rows may be used */
+	bool		may_use_int16;	/* INT16 rows may be used */
 	int			thread_limit;
 	size_t		block_pairs;
 	uint64_t	row_limit;		/* limit for the rows of all sets together */
@@ -406,7 +406,7 @@ struct FastedJoin
 	double		choice_eps;		/* eps for which the filter is chosen */
 	double		choice_key;		/* key under which the sets remember the choice */
 	double		eps_upper;		/* upper bound of eps in the form's scale */
-	bool		fine_pays;		/* INT16 rows pay; true if no sample was taken */
+	bool		int16_pays;		/* INT16 rows pay; true if no sample was taken */
 	bool		fine;			/* both sets have INT16 rows */
 	bool		laid_out;		/* packing has started */
 	bool		packed;			/* packing has finished */
@@ -434,7 +434,7 @@ struct FastedJoin
 	uint32_t	block_rows;		/* rows per block */
 	size_t		hit_stride;		/* bytes per row of a strip's hit map */
 	FastedOrder order;
-	FastedGroupTiles strips;	/* strips, for a join within partitions */
+	FastedPartitionTiles strips;	/* strips, for a join within partitions */
 	double		partition_columns;	/* mean number of columns per row within its partition */
 	FastedSpan *spans;
 	FastedStripe *stripes;
@@ -546,8 +546,8 @@ cpu_next_item(FastedContext *context)
 static inline FastedSpan
 cpu_rows_met(const FastedJoin *join, int side, uint32_t row)
 {
-	if (join->problem.groups != NULL)
-		return fasted_columns_of_row(join->problem.groups, join->problem.ngroups, side, row);
+	if (join->problem.partitions != NULL)
+		return fasted_columns_of_row(join->problem.partitions, join->problem.npartitions, side, row);
 	return (FastedSpan) {.first = 0,.end = (uint32_t) join->sets[1 - side]->rows.rows};
 }
 
@@ -565,8 +565,8 @@ cpu_join_area(const FastedJoin *join)
 	double		a = (double) join->sets[0]->rows.rows;
 	double		b = (double) join->sets[1]->rows.rows;
 
-	if (join->problem.groups != NULL)
-		return fasted_group_pairs(join->problem.groups, join->problem.ngroups, join->self);
+	if (join->problem.partitions != NULL)
+		return fasted_partition_pairs(join->problem.partitions, join->problem.npartitions, join->self);
 	return join->self ? 0.5 * a * (a - 1.0) : a * b;
 }
 

@@ -80,7 +80,7 @@ locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 	uint32_t	block = join->block_rows;
 	size_t		end_a = join->row_set->rows.rows;
 
-	if (join->problem.groups != NULL)
+	if (join->problem.partitions != NULL)
 		return locate_partition_strip(join, item, strip);
 	if (join->self && join->nearest)
 		item = diagonal_first(join, item);
@@ -187,7 +187,7 @@ note_orders(FastedJoin *join)
 		const SetLevels *levels = &join->sets[i]->levels;
 
 		if (levels->ordered)
-			*hash = fasted_mix_order(fasted_mix_order(*hash, 2 * join->number + i), levels->order_hash);
+			*hash = fasted_hash_order(fasted_hash_order(*hash, 2 * join->number + i), levels->order_hash);
 	}
 }
 

@@ -223,8 +223,8 @@ RowPairs(const PanelProblem *problem)
 {
 	const uint64_t *rows = problem->expected_rows;
 
-	if (problem->problem.groups != NULL)
-		return fasted_group_pairs(problem->problem.groups, problem->problem.ngroups, false);
+	if (problem->problem.partitions != NULL)
+		return fasted_partition_pairs(problem->problem.partitions, problem->problem.npartitions, false);
 	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
 }
 
@@ -279,7 +279,7 @@ ChooseEngine(const EngineRun *run, double row_pairs, uint32 dimensions)
 	if (cuda->devices == NULL || !SeveralGpusPay(run, flop) ||
 		cuda->devices(options->devices, names, lengthof(names)) < 2)
 		return cuda;
-	return fasted_device_group(cuda);
+	return fasted_multi_gpu_engine(cuda);
 }
 
 uint64
@@ -299,7 +299,7 @@ JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *o
 }
 
 size_t
-SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *pairs)
+SmallJoinPairs(const SmallJoin *join, const FastedPartition *group, FastedPair *pairs)
 {
 	const float *others = join->b != NULL ? join->b : join->a;
 	Size		floats = RowFloats(join->element, join->dimensions);
@@ -380,7 +380,7 @@ EngineRunOpen(EngineRun *run)
 	run->engine = ChooseEngine(run, RowPairs(&problem), problem.options.dimensions);
 	EngineRunAgain(run);
 	if ((problem.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
-		(problem.problem.output == FASTED_OUTPUT_KEEPERS && !run->engine->keeps))
+		(problem.problem.output == FASTED_OUTPUT_REPRESENTATIVES && !run->engine->chooses_representatives))
 		problem.problem.output = FASTED_OUTPUT_PAIRS;
 	run->output = problem.problem.output;
 	EngineRunCheck(run, panel_join_open(run->engine, &problem, &run->join));

@@ -556,7 +556,7 @@ OrderSource(VectorSource *source, const char *column, bool descending)
 }
 
 void
-GroupSource(VectorSource *source, const char *column)
+PartitionSource(VectorSource *source, const char *column)
 {
 	Relation	rel = OpenRelation(source->relid);
 	Column		partition = FindColumn(rel, column);
@@ -570,9 +570,9 @@ GroupSource(VectorSource *source, const char *column)
 						column, RelationGetRelationName(rel), format_type_be(partition.type)),
 				 errhint("Specify a column whose type has a default hash or btree operator class; a view can add one.")));
 	source->order_apart = false;
-	source->group_column = partition.name;
-	source->group_type = getBaseType(partition.type);
-	source->group_collation = partition.collation;
+	source->partition_column = partition.name;
+	source->partition_type = getBaseType(partition.type);
+	source->partition_collation = partition.collation;
 	relation_close(rel, NoLock);
 }
 
@@ -636,15 +636,15 @@ GroupNumbersCreate(const VectorSource *source)
 	GroupNumbers *numbers = palloc0(sizeof(GroupNumbers));
 
 	numbers->context = CurrentMemoryContext;
-	numbers->type = lookup_type_cache(source->group_type,
+	numbers->type = lookup_type_cache(source->partition_type,
 									  TYPECACHE_HASH_PROC_FINFO | TYPECACHE_EQ_OPR_FINFO);
-	numbers->collation = source->group_collation;
+	numbers->collation = source->partition_collation;
 	if (OidIsValid(numbers->type->hash_proc) && OidIsValid(numbers->type->eq_opr))
 	{
 		numbers->table = values_create(CurrentMemoryContext, 256, numbers);
 		return numbers;
 	}
-	PrepareTypeOrder(source->group_type, source->group_collation, CurrentMemoryContext,
+	PrepareTypeOrder(source->partition_type, source->partition_collation, CurrentMemoryContext,
 					 &numbers->order);
 	numbers->capacity = 256;
 	numbers->sorted = palloc(numbers->capacity * sizeof(PartitionEntry));

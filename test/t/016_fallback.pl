@@ -84,7 +84,7 @@ for my $i (0 .. $#places)
 }
 
 # Rows that the engine reads from memory shared with the workers (registered memory).
-my %late = (put => 13, settle => 14, next => 15);
+my %late = (put => 13, wait_read => 14, next => 15);
 for my $place (sort keys %late)
 {
 	my $limit = "SET fasted.gpu_memory_limit = '$late{$place}kB'; SET parallel_leader_participation = off";
@@ -119,15 +119,15 @@ EXCEPTION WHEN data_exception THEN
 	RETURN sqlerrm;
 END $$;
 END
-my $lent = "SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '15kB'; $settings; "
+my $registered = "SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '15kB'; $settings; "
   . 'SET parallel_leader_participation = off';
-my ($status, $out, $err) = $node->psql('postgres', "$lent; SELECT join_of('with_error')");
+my ($status, $out, $err) = $node->psql('postgres', "$registered; SELECT join_of('with_error')");
 is($out, 'vectors have different numbers of dimensions', 'registered memory, and an invalid row');
 for my $query ("SELECT join_of('slow')", "SELECT count(*) FROM fasted_self_join('slow', 'v', 0, id_column => 'id')")
 {
 	my $session = FastedTest::Session->new($node);
 	my $pid = $session->pid;
-	$session->send("$lent; $query;");
+	$session->send("$registered; $query;");
 	ok($node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity "
 		. "WHERE wait_event = 'PgSleep' AND coalesce(leader_pid, pid) = $pid"), "$query: most rows are read");
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");

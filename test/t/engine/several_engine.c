@@ -177,7 +177,7 @@ engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet
 	if (problem->output != FASTED_OUTPUT_NEAREST)
 		return connecting_join_open(context, problem, a, b, join);
 	whole.slices = whole.slice = whole.more_slices = 0;
-	if (problem->further && found->a == a && found->b == b &&
+	if (problem->continues && found->a == a && found->b == b &&
 		found->first_b == b->options.first_row)
 	{
 		whole.further = found->further;
@@ -192,7 +192,7 @@ engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet
 		}
 	}
 	else
-		*found = (Found) {context, a, b, b->options.first_row, problem->further};
+		*found = (Found) {context, a, b, b->options.first_row, problem->continues};
 	return connecting_join_open(context, &whole, a, b, join);
 }
 
