@@ -12,7 +12,7 @@
 
 EXTENSION = fasted
 
-BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-rows
+BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-over-rows bench-rows
 
 # These goals install PostgreSQL themselves, so PGXS need not exist yet.
 SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-citus check-debian check-foreign check-old \
@@ -29,6 +29,7 @@ $(SETUP_GOALS):
 # evaluation, on a machine with a GPU and on one without.
 .PHONY: $(BENCH_GOALS)
 PYTHON ?= python3
+BENCH_DEVICE ?= cuda
 bench:
 	@bench/throughput/run.py
 	@bench/brute_force/run.py
@@ -37,14 +38,14 @@ bench:
 	@bench/accuracy/run.py
 	@bench/real_world/run.py --gemm
 	@bench/groups/run.py --engine cuda
-	@$(MAKE) --no-print-directory bench-large report
+	@$(MAKE) --no-print-directory bench-large bench-over-rows report
 bench-cpu:
 	@bench/cpu_join/run.py
 	@bench/pruning/run.py
 	@bench/groups/run.py
 	@bench/nearest/run.py
 	@bench/real_world/run.py --device cpu --data debian-text debian-minilm wallpaper-sift=200000 embedding-512=60000
-	@$(MAKE) --no-print-directory bench-rows
+	@$(MAKE) --no-print-directory bench-over-rows bench-rows BENCH_DEVICE=cpu
 bench-data:
 	@bench/datasets/make.py wallpaper-sift debian-text debian-minilm debian-wordllama
 report:
@@ -56,6 +57,10 @@ bench-kernel bench-join:
 	@$(MAKE) -C bench/kernel $@
 bench-large:
 	@bench/real_world/run.py --large
+bench-over-rows:
+	@bench/real_world/run.py --results over_rows --device $(BENCH_DEVICE) --selectivity 64 \
+		--data $(addprefix tiny-like=,1000 3000 10000 20000 50000 100000 200000 300000 1000000) \
+		--only "fasted cuda" "fasted cpu" "FAISS flat, CPU" "scikit-learn brute force" "pgvector nested loop"
 bench-rows:
 	@bench/rows_in/run.py
 	@bench/rows_out/run.py

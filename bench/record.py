@@ -11,7 +11,7 @@ A result file, bench/results/<machine>/<name>.json, has
 A time is the list of all its runs, in seconds, in the order in which they ran.  What
 follows from the runs, medians, rates and ratios, is left to whoever reads them.
 
-bench/report/ makes doc/evaluation.md of these files and of nothing else.
+bench/report/ makes bench/evaluation.md of these files and of nothing else.
 """
 import contextlib
 import csv

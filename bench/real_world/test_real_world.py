@@ -156,7 +156,7 @@ class Page(unittest.TestCase):
                           ("gist-like", 10 ** 6, [2.0])])
         self.assertEqual([found[:2] for found in real_world.counted(results)],
                          [("sift-like", 10 ** 7), ("sift-like", 10 ** 6), ("gist-like", 10 ** 6)])
-        self.assertEqual(len(list(real_world.headlines(results))), 3)
+        self.assertEqual(len(list(real_world.headlines(results))), 1)
         self.assertEqual(real_world.without_times(chosen.measured(results)),
                          ["- sift-like, n = 10000000, S = 64, fasted cuda, rows: too long"])
 

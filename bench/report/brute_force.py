@@ -1,5 +1,5 @@
-"""Brute force over the dimensions beside FP64 (section 4.4 of the paper)."""
-from page import PUBLISHED, digits, figure, measured_at, save, table, tflops
+"""Brute force over the dimensions, beside FP64 (section 4.4 of the paper)."""
+from page import COLOURS, PUBLISHED, TEXT_COLOUR, digits, figure, measured_at, save, table, tflops
 
 FILTERS = {"int8": "INT8 filter", "fp16": "FP16 filter", "fp64": "FP64 filter"}
 
@@ -18,19 +18,18 @@ def section(results):
     for d in sorted({m["d"] for m in measurements}):
         here = {m["filter"]: m for m in measurements if m["d"] == d}
         any_of = next(iter(here.values()))
-        rows.append([d, any_of["n"], *(digits(rate(here[f])) if f in here else "" for f in FILTERS),
+        rows.append([d, *(digits(rate(here[f])) if f in here else "" for f in FILTERS),
                      digits(any_of.get("cublas_fp16_tflops")), digits(any_of.get("cublas_fp64_tflops")),
                      digits(published.get(str(d)))])
     same = all(m["same_pairs"] for m in measurements)
     return "\n".join([
         "## Brute force, tensor cores beside FP64", "",
-        "All joins are exact and include the recheck; the products of cuBLAS are products and nothing else, neither "
-        "comparisons nor results. TFLOPS are 2 n n d / t. " + measured_at(found), "",
+        f"Rates in TFLOPS for n = {measurements[0]['n']}. All joins are exact and include the recheck. The products of cuBLAS include neither "
+        f"comparisons nor results. {measured_at(found)}", "",
         results.picture("brute_force", "TFLOPS over dimensions"), "",
-        table(["d", "n", *FILTERS.values(), "cuBLAS FP16", "cuBLAS FP64", "TED-Join-Brute FP64 (paper, A100)"], rows), "",
-        "All joins of a row of the table gave the same pairs with the same bits." if same else "**Joins gave different pairs.**",
-        "The FP64 filter multiplies on FP64 tensor cores, as TED-Join-Brute does, and computes each pair once. It is there to check the "
-        "others.", ""])
+        table(["d", *FILTERS.values(), "cuBLAS FP16", "cuBLAS FP64", "TED-Join-Brute FP64 (paper, A100)"], rows), "",
+        "All filters gave the same pairs with the same bits." if same else "**The filters gave different pairs.**",
+        "The FP64 filter uses FP64 tensor cores, as TED-Join-Brute does, and computes each pair once. It serves to check the others.", ""])
 
 
 def plot(results):
@@ -42,9 +41,9 @@ def plot(results):
     for name, title in FILTERS.items():
         points = sorted((m["d"], rate(m)) for m in found["measurements"] if m["filter"] == name)
         axis.plot(*zip(*points), marker="o", markersize=4, label=title)
-    for key, title in (("cublas_fp16_tflops", "cuBLAS FP16 products alone"), ("cublas_fp64_tflops", "cuBLAS FP64 products alone")):
+    for key, title, colour in (("cublas_fp16_tflops", "cuBLAS FP16 product", TEXT_COLOUR), ("cublas_fp64_tflops", "cuBLAS FP64 product", COLOURS[6])):
         points = sorted({(m["d"], m[key]) for m in found["measurements"] if key in m})
-        axis.plot(*zip(*points), linestyle="--", color="0.4" if "16" in key else "0.7", label=title)
+        axis.plot(*zip(*points), linestyle="--", color=colour, label=title)
     axis.set(xscale="log", yscale="log", xlabel="dimensions d", ylabel="TFLOPS (2 n n d / t)")
     axis.set_xticks([64, 256, 1024, 4096], ["64", "256", "1024", "4096"])
     axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))

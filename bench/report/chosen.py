@@ -1,22 +1,39 @@
-"""Measurements of bench/real_world/run.py: chosen, and compared with each other."""
+"""Selects measurements of bench/real_world/run.py, and compares them."""
 import statistics
 
 OURS = "fasted cuda"
+OURS_ON_CPU = "fasted cpu"
 GEMM = "cuBLAS GEMM alone"
 CHECK = "check in FP64"
-LARGE = 1000000                 # rows of a table that the summary names
+LARGE = 1000000                 # all tables of this many rows are shown, not only the largest of a data set
+S = 64                          # mean number of neighbours per row
+FEW_ROWS = 10000                # other methods are compared at this many rows or more
+NESTED_LOOP = "pgvector nested loop"
+HNSW = "pgvector HNSW"
+
+# variants of other methods that the result files have and the page does not show
+NOT_SHOWN = {"fasted FP16-32 of the paper", "PyTorch FP16", "export, PyTorch FP16-32"}
+
+
+FILES = ("real_world", "over_rows", "real_world_large")
+
+
+def runs(results):
+    """Returns the result files of a machine that have measurements of whole joins."""
+    return [results.get(name) for name in FILES if results.get(name)]
 
 
 def measured(results):
-    """All measurements of the machine: those of the paper's sizes are of a run of their own, and count where
-    both runs had a shape."""
-    small, large = ((results[name] or {"measurements": []})["measurements"] for name in ("real_world", "real_world_large"))
-    again = shapes(large)
-    return [m for m in small if (m["data"], m.get("rows")) not in again] + large
+    """Returns all measurements of a machine. For a shape in several files, those of the last file are used."""
+    found = []
+    for run in runs(results):
+        again = shapes(run["measurements"])
+        found = [m for m in found if (m["data"], m.get("rows")) not in again] + run["measurements"]
+    return found
 
 
 def timed(measurements, **wanted):
-    """Those with times and these values."""
+    """Returns the measurements that have times and these values."""
     return [m for m in measurements if "seconds" in m and all(m.get(key) == value for key, value in wanted.items())]
 
 
@@ -26,14 +43,14 @@ def one(measurements, **wanted):
 
 
 def shapes(measurements):
-    """(data, rows): data in the order of the file, most rows first."""
+    """Returns [(data, rows), ...]: data sets in the order of the file, the largest number of rows first."""
     found = {(m["data"], m["rows"]) for m in timed(measurements)}
     order = list(dict.fromkeys(m["data"] for m in timed(measurements)))
     return sorted(found, key=lambda shape: (order.index(shape[0]), -shape[1]))
 
 
 def largest(measurements):
-    """Those of each set's most rows, of the paper's sizes all, by set, rows and S."""
+    """Returns the measurements of the largest number of rows of each data set, and of all shapes of LARGE rows or more."""
     here = shapes(measurements)
     most = {data: max(rows for other, rows in here if other == data) for data, _ in here}
     places = [shape for shape in here if shape[1] == most[shape[0]] or shape[1] >= LARGE]
@@ -41,30 +58,40 @@ def largest(measurements):
     return sorted(found, key=lambda m: (places.index((m["data"], m["rows"])), m["selectivity"]))
 
 
-def selectivities(measurements):
-    return sorted({m["selectivity"] for m in timed(measurements) if "selectivity" in m})
-
-
 def usual(m):
-    """The runs that count: the warm calls, or the first where there was only one."""
+    """Returns the seconds of the later calls, or of the first call if there was only one."""
     return m["seconds"].get("warm") or m["seconds"]["first"]
 
 
+def median(m):
+    """Returns the median of the later calls in seconds."""
+    return statistics.median(usual(m))
+
+
 def peers(measurements, data, rows):
-    """(name, measurement) of each other method at this shape, whatever S."""
-    names = dict.fromkeys(m["method"] for m in timed(measurements, data=data, rows=rows) if m["method"] not in (GEMM, CHECK))
-    for name in names:
-        for selectivity in sorted({m["selectivity"] for m in timed(measurements, data=data, rows=rows, method=name)}):
-            found = one(measurements, data=data, rows=rows, method=name, output="rows", selectivity=selectivity)
-            if found:
-                yield name, found
-
-
-def beside(measurements, m, ours=OURS):
-    """Our join inside PostgreSQL that streams the same rows of the same data."""
-    return one(measurements, data=m["data"], rows=m["rows"], selectivity=m["selectivity"], method=ours, output="rows")
+    """Yields (name, measurement) of each method that returned all pairs of this shape, at S."""
+    for m in timed(measurements, data=data, rows=rows, output="rows", selectivity=S):
+        if m["method"] not in NOT_SHOWN:
+            yield m["method"], m
 
 
 def ratio(measurements, m, ours=OURS):
-    found = beside(measurements, m, ours)
-    return statistics.median(usual(m)) / statistics.median(usual(found)) if found else None
+    """Returns the time of a method divided by that of our join that sends the same pairs to the client, or None."""
+    found = one(measurements, data=m["data"], rows=m["rows"], selectivity=m["selectivity"], method=ours, output="rows")
+    return median(m) / median(found) if found else None
+
+
+def ratios(measurements, ours=OURS):
+    """Returns {method: {(data, rows): ratio}} of the other methods, at FEW_ROWS or more."""
+    found = {}
+    for data, rows in shapes(measurements):
+        for name, m in peers(measurements, data, rows):
+            times = ratio(measurements, m, ours)
+            if times and rows >= FEW_ROWS and not name.startswith("fasted"):
+                found.setdefault(name, {})[data, rows] = times
+    return found
+
+
+def values(found, *left_out):
+    """Returns all ratios of ratios(), except those of some methods."""
+    return [times for name, here in found.items() if name not in left_out for times in here.values()]

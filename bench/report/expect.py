@@ -1,34 +1,48 @@
-"""The first screen of the page: what a reader may expect of a case of their own."""
+"""The first screen of the page: times that a reader can expect, the two plots, and the main findings."""
+import math
 import statistics
 
+import accuracy
 import on_cpu
-from chosen import OURS, largest, measured, timed
-from page import digits, table
+import over_rows
+import pruning
+import real_world
+import throughput
+from chosen import LARGE, OURS, OURS_ON_CPU, S, largest, measured, runs, timed
+from page import cpu_name, digits, table
 
-S = 64
 
-
-def lines(measurements, ours, machine):
-    for m in timed(largest(measurements), method=ours, output="count", selectivity=S):
+def lines(measurements, ours, name):
+    """Yields the lines of one machine: of each number of dimensions the largest number of rows, and all of LARGE rows or more."""
+    found = timed(largest(measurements), method=ours, output="count", selectivity=S)
+    for m in found:
+        if m["rows"] < LARGE and any(m["dimensions"] == other["dimensions"] and m["rows"] < other["rows"] for other in found):
+            continue
         runs = m["seconds"]
-        yield [m["rows"], m["dimensions"], machine, digits(statistics.median(runs["first"])),
+        yield [name, m["rows"], m["dimensions"], digits(statistics.median(runs["first"])),
                digits(statistics.median(runs["warm"])) if runs.get("warm") else ""]
 
 
+def cores(name):
+    """Returns the number of CPU cores in the name of the hardware; infinity for a GPU."""
+    first = name.split()[0]
+    return int(first) if first.isdigit() else math.inf
+
+
 def section(results):
-    rows = []
-    for found in on_cpu.machines(results):
-        rows += lines(found["measurements"], on_cpu.OURS, f"{found['environment']['processors']} processors, no GPU")
+    rows = [line for machine in on_cpu.machines(results)
+            for line in lines(measured(machine), OURS_ON_CPU, cpu_name(on_cpu.environment(machine)))]
+    rows += lines(measured(results), OURS_ON_CPU, cpu_name(runs(results)[-1]["environment"])) if runs(results) else []
     rows += lines(measured(results), OURS, "NVIDIA H200")
     if not rows:
         return None
-    rows.sort(key=lambda row: (row[2], row[0] ** 2 * row[1]))
+    rows.sort(key=lambda row: (cores(row[0]), row[0], row[1] ** 2 * row[2]))
+    findings = [line for module in (real_world, on_cpu, throughput, pruning, accuracy) for line in module.headlines(results)]
     return "\n".join([
         "## What to expect", "",
-        f"Seconds from the statement to the count, with {S} neighbours a row on average. Beyond a few ten thousand rows the time grows with "
-        "the square of the rows and with the dimensions; more neighbours and rows that leave the server add to it.", "",
-        table(["rows", "dimensions", "machine", "first call of a session, s", "later, s"], rows), "",
-        results.picture("real_world", "Seconds from the statement to the count, and of each method to all pairs"), "",
-        results.picture("throughput", "TFLOPS over rows, a line for each number of dimensions"), "",
-        "Below: [in short](#in-short), [end to end](#end-to-end-inside-postgresql), [beside what people use](#beside-what-people-use), "
-        "[where we lose](#where-we-lose), [on a CPU](#on-a-cpu), and the paper's tables and figures.", "", "## In short", ""])
+        f"Seconds from the statement `SELECT count(*)` over a join of a table with itself to its result, with S = {S}:", "",
+        table(["hardware", "rows", "dimensions", "first call, s", "later calls, s"], rows), "",
+        "The time of a large table grows with the number of dimensions, and at most with the square of the number of rows. Sending the pairs "
+        "to the client takes additional time.", "",
+        *over_rows.lines(results), real_world.picture(results), "",
+        "In short:", "", *findings, ""])

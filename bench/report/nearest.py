@@ -1,57 +1,35 @@
-"""The k nearest rows of every row, beside what else finds them."""
+"""The k nearest rows of every row, beside other programs."""
 import statistics
 
-from page import digits, machines_of, measured_at, seconds, table
+from page import digits, hardware, machines_of, measured_at, table
 
 NAMES = {"fasted_knn_join": "`fasted_knn_join`", "pgvector lateral": "pgvector, `LATERAL` without an index",
-         "scikit-learn": "scikit-learn, `kneighbors` by brute force", "faiss flat": "FAISS, flat",
-         "torch": "PyTorch on the GPU, FP16 products and `topk`"}
+         "scikit-learn": "scikit-learn, brute force", "faiss flat": "FAISS, flat", "torch": "PyTorch on the GPU, FP16"}
 
 
 def name_of(m):
-    if "ef_search" in m:
-        return f"pgvector, `LATERAL` by HNSW, `ef_search` {m['ef_search']}"
-    return NAMES.get(m["method"], m["method"])
-
-
-def line(m, ours):
-    if "reason" in m:
-        return [name_of(m), m["reason"], "", "", ""]
-    runs = m["seconds"]["warm"]
-    return [name_of(m), seconds(runs), digits(statistics.median(runs) / ours), f"{m['recall']:.5f}",
-            digits(m["index_seconds"]) if m.get("index_seconds") else ""]
-
-
-def case_text(case):
-    ours = statistics.median(case[0]["seconds"]["warm"])
-    first = case[0]
-    distance = "Euclidean" if first["metric"] == "l2" else first["metric"]
-    return [f"{first['data']}, {first['rows']} x {first['dimensions']}, {distance} distance, k = {first['k']}:", "",
-            table(["what", "s", "times ours", "recall", "index, s"], [line(m, ours) for m in case]), ""]
-
-
-def cases(measurements):
-    """[[measurement, ...], ...]: those of the same rows together, ours first."""
-    found = []
-    for m in measurements:
-        if m["method"] == "fasted_knn_join":
-            found.append([])
-        found[-1].append(m)
-    return found
+    return f"pgvector, `LATERAL` with HNSW, `ef_search` {m['ef_search']}" if "ef_search" in m else NAMES.get(m["method"], m["method"])
 
 
 def section(results):
     text = []
-    for found in machines_of(results, "nearest"):
-        env = found["environment"]
-        name = env.get("gpu") or f"{env['processor']}, {env['processors']} processors"
-        text += [f"### {name}", "", measured_at(found), ""]
-        for case in cases(found["measurements"]):
-            text += case_text(case)
+    for machine in machines_of(results, "nearest"):
+        found = machine["nearest"]
+        here = [m for m in found["measurements"] if "seconds" in m]
+        shapes = list(dict.fromkeys((m["data"], m["rows"], m["dimensions"]) for m in here))
+        cells = {}
+        for m in here:
+            place = shapes.index((m["data"], m["rows"], m["dimensions"]))
+            cells.setdefault(name_of(m), [""] * len(shapes))[place] = f"{digits(statistics.median(m['seconds']['warm']))} ({m['recall']:.5f})"
+        text += [f"{hardware(found['environment'])}, k = {here[0]['k']}. {measured_at(found)}", "",
+                 table(["method", *(f"{data}, {n} x {d}" for data, n, d in shapes)], [[name, *row] for name, row in cells.items()]), ""]
+        index = [m["index_seconds"] for m in here if m.get("index_seconds")]
+        if index:
+            text += [f"Building the HNSW indexes took {' and '.join(map(digits, index))} s more.", ""]
     if not text:
         return None
-    return "\n".join(["## The nearest of every row", "",
-                      "[fasted_knn_join](functions.md#fasted_knn_join) of a table with itself, all rows of the result counted, from the "
-                      "statement on, once the first call of the session is over. pgvector's rows come by COPY; scikit-learn, FAISS and PyTorch get the "
-                      "table by COPY, which is in their time, and keep what they find. Recall is the share of the neighbours found that are "
-                      "no farther than the farthest of the k nearest.", "", *text])
+    return "\n".join([
+        "## Nearest rows of every row", "",
+        "Seconds of [`fasted_knn_join`](../doc/functions.md#fasted_knn_join) of a table with itself, by Euclidean distance. The recall is in brackets: the "
+        "share of the rows found that are not farther than the k-th nearest row. The times of scikit-learn, FAISS and PyTorch include COPY of the "
+        "table, and their result remains in the client.", "", *text])

@@ -1,46 +1,43 @@
-"""The same end to end on machines without a GPU, where the CPU engine is the default."""
-import chosen
+"""The same measurements on machines without a GPU."""
 import real_world
-from page import Results, digits, measured_at
-
-OURS = "fasted cpu"
+from chosen import FILES, HNSW, OURS_ON_CPU, measured, ratios, runs, values
+from page import cpu_name, digits, machines_of
 
 
 def machines(results):
-    """Results of machines without a GPU that ran bench/real_world/run.py --device cpu."""
-    for folder in sorted(results.folder.parent.iterdir()):
-        other = Results(folder.name)
-        found = other["real_world"] if folder != results.folder else None
-        if found and "gpu" not in found["environment"]:
-            yield found
+    """Returns the Results of bench/real_world/run.py --device cpu, of all machines without a GPU."""
+    return [machine for machine in machines_of(results, *FILES) if "gpu" not in runs(machine)[-1]["environment"]]
+
+
+def newest(results):
+    """Returns the machine whose measurements are the newest, or None."""
+    return max(machines(results), key=lambda machine: runs(machine)[-1]["environment"]["date"], default=None)
+
+
+def environment(machine):
+    return runs(machine)[-1]["environment"]
 
 
 def headlines(results):
-    """How much longer others take; but for the approximate index, which is no join of all pairs."""
-    for found in machines(results):
-        measurements = found["measurements"]
-        times = [chosen.ratio(measurements, m, OURS) for data, count in chosen.shapes(measurements)
-                 for name, m in chosen.peers(measurements, data, count) if name not in (OURS, "pgvector HNSW")]
-        times = [one for one in times if one]
-        if not times:
-            continue
-        env = found["environment"]
-        yield (f"- Without a GPU ({env['processor']}, {env['processors']} processors), what people use takes {digits(min(times))} to "
-               f"{digits(max(times))} times as long as the join inside PostgreSQL.")
+    """Yields the ratios of other programs that find all pairs, on each machine."""
+    for machine in machines(results):
+        times = values(ratios(measured(machine), OURS_ON_CPU), HNSW)
+        if times:
+            yield (f"- On {cpu_name(environment(machine))}, with all pairs sent to the client, other programs take {digits(min(times))} to "
+                   f"{digits(max(times))} times as long as fasted.")
 
 
 def section(results):
     text = []
-    for found in machines(results):
-        env = found["environment"]
-        measurements = found["measurements"]
-        text += [f"### {env['processor']}, {env['processors']} processors", "",
-                 f"{env['memory_gib']} GiB, {env['system']}, PostgreSQL {env['postgresql']}. " + measured_at(found), "",
-                 "`SELECT count(*)`:", "", real_world.ours_table(measurements, OURS), "",
-                 "All rows in the client's hands, beside what people use:", "", real_world.peers_table(measurements, OURS), ""]
-        missing = real_world.without_times(measurements)
-        if missing:
-            text += ["Not measured:", "", *missing, ""]
+    for machine in machines(results):
+        env, measurements = environment(machine), measured(machine)
+        others = real_world.other_selectivities(measurements, OURS_ON_CPU)
+        text += [f"### {cpu_name(env)}", "",
+                 f"{env['memory_gib']} GiB, {env['system']}, PostgreSQL {env['postgresql'].split()[0]}. {real_world.when(machine)}", "",
+                 real_world.ours_table(measurements, OURS_ON_CPU), "", *([others, ""] if others else []),
+                 real_world.beside(measurements, OURS_ON_CPU), "", *real_world.not_measured(measurements)]
     if not text:
         return None
-    return "\n".join(["## On a CPU", "", "Where no GPU answers, the CPU engine does the work. What the tables show is as above.", "", *text])
+    return "\n".join(["## On a CPU", "",
+                      "Machines without a GPU use the CPU engine, and all programs use all cores. The first table of each machine has the times of "
+                      "`SELECT count(*)`. The second has the times until all pairs are in the memory of the client.", "", *text])

@@ -1,4 +1,4 @@
-"""What the sections of the report share: results, numbers, tables, plots."""
+"""Functions that the sections of the report share: results, numbers, tables, plots."""
 import io
 import json
 import re
@@ -13,7 +13,7 @@ PUBLISHED = json.loads((HERE / "published.json").read_text())
 
 
 class Results:
-    """The result files of one machine; a benchmark that was not run is None."""
+    """The result files of one machine. A benchmark without a result file is None."""
 
     def __init__(self, machine):
         self.folder = TOP / "bench/results" / machine
@@ -23,38 +23,51 @@ class Results:
         path = self.folder / f"{name}.json"
         return json.loads(path.read_text()) if path.exists() else None
 
+    def get(self, name):
+        return self[name]
+
     def plot(self, name):
-        """Where a plot of this machine goes."""
+        """Returns the path of a plot of this machine."""
         return self.folder / f"{name}.svg"
 
     def picture(self, name, text):
-        """Markdown that shows a plot in doc/."""
-        return f"![{text}](../bench/results/{self.machine}/{name}.svg)"
+        """Returns Markdown that shows a plot in bench/evaluation.md."""
+        return f"![{text}](results/{self.machine}/{name}.svg)"
 
 
-def machines_of(results, benchmark):
-    """A benchmark's results of this machine, then of the others."""
+def machines_of(results, *benchmarks):
+    """Returns the Results that have one of the benchmarks: of this machine first, then of the other machines."""
     folders = [results.folder, *sorted(f for f in results.folder.parent.iterdir() if f != results.folder)]
-    return [found for found in (Results(folder.name)[benchmark] for folder in folders) if found]
+    return [machine for machine in (Results(folder.name) for folder in folders) if any(machine[name] for name in benchmarks)]
+
+
+def cpu_name(env):
+    """Returns for example "16 CPU cores (Intel Xeon)"."""
+    return f"{env['processors']} CPU cores ({re.sub(r'[(]R[)]| Processor', '', env['processor'])})"
+
+
+def hardware(env):
+    """Returns the name of the GPU, or of the CPU on a machine without a GPU."""
+    return env.get("gpu") or cpu_name(env)
 
 
 def paper_set(n, d):
-    """The name of the paper's real set of this shape, or of these dimensions where n is None."""
+    """Returns the name of the paper's real data set of n rows (any number if None) and d dimensions, or None."""
     return next((name for name, shape in PUBLISHED["sets"].items() if shape[1] == d and n in (None, shape[0])), None)
 
 
 def published(kind, name, selectivity):
-    """A number of the paper for one of its real sets, or None."""
+    """Returns a figure of the paper for one of its real data sets, or None."""
     return PUBLISHED[kind].get(name, {}).get(str(selectivity))
 
 
 def tflops(n, d, runs):
-    """Of the median of some runs."""
+    """Returns the rate of a join of n rows of d dimensions, from the median of the runs in seconds."""
     return 2.0 * n * n * d / statistics.median(runs) * 1e-12
 
 
 def digits(value, count=3):
-    """A number with so many significant digits, without an exponent from 1e-3 to 1e6."""
+    """Returns a number with `count` significant digits, without an exponent from 1e-3 to 1e6."""
     if value is None:
         return ""
     if value == 0:
@@ -67,15 +80,8 @@ def digits(value, count=3):
     return f"{value:.{count - 1}e}"
 
 
-def seconds(runs):
-    """Median and range of a time."""
-    if len(runs) == 1:
-        return f"{digits(runs[0])} (once)"
-    return f"{digits(statistics.median(runs))} ({digits(min(runs))} to {digits(max(runs))})"
-
-
 def table(head, rows):
-    """Markdown; a column without a value is left out."""
+    """Returns a table in Markdown. Columns without any value are omitted."""
     used = [i for i in range(len(head)) if any(row[i] not in ("", None) for row in rows)]
     head, rows = [head[i] for i in used], [[row[i] for i in used] for row in rows]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -84,13 +90,13 @@ def table(head, rows):
 
 
 def measured_at(result):
-    """Which revision and day a file is of, and how often things were repeated."""
+    """Returns a sentence with the revision and the day of a result file."""
     env = result["environment"]
     return f"Revision {env['revision']}, {env['date']}."
 
 
 def shorter(svg):
-    """The same picture in fewer bytes: without groups that only name things, and in hundredths of a point."""
+    """Returns the same picture in fewer bytes: without groups that only have a name, and in hundredths of a point."""
     names = {"": "http://www.w3.org/2000/svg", "xlink": "http://www.w3.org/1999/xlink"}
     for prefix, uri in names.items():
         ElementTree.register_namespace(prefix, uri)
@@ -111,12 +117,12 @@ def shorter(svg):
     root[:] = list(flat(root))
     styles = {f"#{element.get('id')}": element.get("style") for element in root.iter() if element.get("style")}
     for element in root.iter():
-        # a tick or a marker often says what the shape it uses says
+        # ticks and markers often repeat the style of the shape that they use
         if element.get("style") and element.get("style") == styles.get(element.get(f"{{{names['xlink']}}}href")):
             del element.attrib["style"]
         for name, value in element.attrib.items():
             element.attrib[name] = re.sub(r"-?\d+\.\d+", hundredths, " ".join(value.split()))
-        # powers of ten come without a family to fall back on
+        # text with powers of ten has no generic font family
         if element.get("style", "").endswith("'DejaVu Sans'"):
             element.attrib["style"] += ", sans-serif"
         if (element.get("transform") or "").startswith("rotate(-0 "):
@@ -126,21 +132,29 @@ def shorter(svg):
 
 
 def save(figure, path):
-    """SVG, the same bytes for the same data; text stays text."""
+    """Writes SVG with text as text. The same data give the same bytes."""
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", bbox_inches="tight",
                    metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     Path(path).write_text(shorter(drawn.getvalue()), encoding="utf-8")
 
 
+# Medium tones and a transparent background are readable on a white and on a dark page.
+TEXT_COLOUR = "#737b84"
+COLOURS = ("#3b82c4", "#d9742b", "#3a9b5c", "#d1495b", "#9167bd", "#2a9d9d", "#a5724a", "#c964a8", "#94942f", "#737b84")
+
+
 def figure(columns=1, width=5.5, height=3.8, **options):
-    """A figure with one row of axes, drawn without a display."""
+    """Returns a figure and its axes in one row, to be drawn without a display. Sizes are in inches."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot
 
-    matplotlib.rcParams.update({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3, "axes.spines.top": False,
-                                "axes.spines.right": False, "legend.frameon": False,
-                                "font.sans-serif": ["DejaVu Sans"], "svg.fonttype": "none", "svg.hashsalt": "fasted"})
+    matplotlib.rcParams.update({
+        "font.size": 9, "font.sans-serif": ["DejaVu Sans"], "svg.fonttype": "none", "svg.hashsalt": "fasted",
+        "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none", "legend.frameon": False,
+        "axes.grid": True, "grid.alpha": 0.3, "grid.color": TEXT_COLOUR, "axes.spines.top": False, "axes.spines.right": False,
+        "text.color": TEXT_COLOUR, "axes.edgecolor": TEXT_COLOUR, "axes.labelcolor": TEXT_COLOUR, "axes.titlecolor": TEXT_COLOUR,
+        "xtick.color": TEXT_COLOUR, "ytick.color": TEXT_COLOUR, "axes.prop_cycle": matplotlib.cycler(color=COLOURS)})
     return matplotlib.pyplot.subplots(1, columns, figsize=(width * columns, height), squeeze=False, **options)

@@ -3,14 +3,12 @@ from page import PUBLISHED, digits, measured_at, table
 
 METRICS = {
     "tensor_percent": "tensor pipe, %",
-    "fp64_percent": "FP64 pipe, %",
     "l2_hit_percent": "L2 hit rate, %",
     "dram_percent": "DRAM throughput, %",
     "shared_percent": "shared memory throughput, %",
-    "bank_conflict_percent": "bank conflicts, %",
     "clock": "clock, GHz",
 }
-NAMES = {"int8": "INT8 (wgmma)", "fp16": "FP16 (wgmma)", "mma.sync": "FP16 (mma.sync)", "fp64": "FP64"}
+NAMES = {"int8": "INT8 (wgmma)", "fp16": "FP16 (wgmma)", "mma.sync": "FP16 (mma.sync)"}
 
 
 def cell(launch, metric):
@@ -25,13 +23,12 @@ def section(results):
     if found is None:
         return None
     launches = {(m["filter"], m["d"]): m for m in found["measurements"]}
-    published = PUBLISHED["profile"]
     rows = [[title, d, *(cell(launches[name, d], metric) for metric in METRICS)] for name, title in NAMES.items()
             for d in sorted({d for f, d in launches if f == name})]
-    rows += [["paper, A100", d, *(cell(launch, metric) for metric in METRICS)] for d, launch in published.items()]
+    rows += [["paper, A100", d, *(cell(launch, metric) for metric in METRICS)] for d, launch in PUBLISHED["profile"].items()]
     sizes = sorted({m["n"] for m in found["measurements"]})
     return "\n".join([
         "## Profiler", "",
-        f"Nsight Compute on the longest launch of each filter, n = {' and '.join(map(str, sizes))}, S = 64, clocks left alone. "
-        "Shared memory is the throughput of its data pipe; bank conflicts are a share of its wavefronts. " + measured_at(found),
+        f"Nsight Compute on the longest launch of each filter, n = {' and '.join(map(str, sizes))}, without fixed clocks. "
+        f"Shared memory throughput is that of its data pipe. {measured_at(found)}",
         "", table(["filter", "d", *METRICS.values()], rows), ""])

@@ -1,11 +1,16 @@
-"""End to end on data sets, and beside what people use (section 4.5 of the paper)."""
+"""End to end on data sets, and beside other programs (section 4.5 of the paper)."""
 import statistics
 
-from chosen import CHECK, GEMM, LARGE, OURS, largest, measured, one, peers, ratio, selectivities, shapes, timed, usual
-from page import digits, figure, measured_at, paper_set, published, save, seconds, table, tflops
+from chosen import (CHECK, FEW_ROWS, FILES, GEMM, HNSW, LARGE, NESTED_LOOP, NOT_SHOWN, OURS, OURS_ON_CPU, S, largest, measured, median, one,
+                    peers, ratios, runs, shapes, timed, values)
+from page import COLOURS, TEXT_COLOUR, cpu_name, digits, figure, machines_of, paper_set, published, save, table, tflops
 
-PARTS = ("read", "wait", "output", "prepare", "filter", "recheck", "device")
-S = 64                          # of what is shown once
+# the columns of the table of other programs
+METHODS = {OURS: "fasted, GPU", OURS_ON_CPU: "fasted, CPU", "FAISS flat, CPU": "FAISS", "export, FAISS flat": "export, FAISS",
+           "scikit-learn brute force": "scikit-learn", "PyTorch FP16-32": "PyTorch FP16-32", "PyTorch FP32": "PyTorch FP32",
+           "export, PyTorch FP32": "export, PyTorch FP32", NESTED_LOOP: "pgvector nested loop", HNSW: "pgvector HNSW"}
+
+PARTS = {"read": "reading and staging", "wait": "waiting for the engine", "filter": "filter on the GPU", "recheck": "recheck on the GPU"}
 
 
 def part(m, name):
@@ -15,184 +20,199 @@ def part(m, name):
 
 def ours_table(measurements, ours=OURS):
     rows = []
-    for m in timed(largest(measurements), method=ours, output="count"):
-        first, warm = m["seconds"]["first"], m["seconds"]["warm"]
-        paper = published("real_world_seconds", paper_set(m["rows"], m["dimensions"]), m["selectivity"])
-        rows.append([m["data"], m["rows"], m["dimensions"], m["selectivity"], digits(m["eps"], 5), m.get("pairs", ""), seconds(first),
-                     seconds(warm), digits(tflops(m["rows"], m["dimensions"], warm)),
-                     digits(paper), (m.get("parts") or {}).get("distance_filter", "")])
-    return table(["data", "n", "d", "S", "eps", "pairs", "first call, s", "warm, s", "warm, TFLOPS", "paper, A100, s", "filter"], rows)
+    for m in timed(largest(measurements), method=ours, output="count", selectivity=S):
+        later = m["seconds"]["warm"]
+        paper = published("real_world_seconds", paper_set(m["rows"], m["dimensions"]), S)
+        rows.append([m["data"], m["rows"], m["dimensions"], digits(m["eps"]), m.get("pairs", ""), digits(statistics.median(later)),
+                     digits(tflops(m["rows"], m["dimensions"], later)), digits(paper)])
+    return table(["data", "n", "d", "eps", "pairs", "s", "TFLOPS", "paper, A100, s"], rows)
+
+
+def other_selectivities(measurements, ours):
+    """Returns a sentence about the other values of S; "" without any."""
+    found = timed(largest(measurements), method=ours, output="count")
+    at = {(m["data"], m["rows"], m["selectivity"]): median(m) for m in found}
+    times = [seconds / at[data, rows, S] for (data, rows, s), seconds in at.items() if s != S and (data, rows, S) in at]
+    values = " and ".join(str(s) for s in sorted({s for _, _, s in at} - {S}))
+    return f"With S = {values}, the count takes {min(times):.2f} to {max(times):.2f} times as long." if times else ""
 
 
 def parts_table(measurements):
     rows = []
-    for m in timed(largest(measurements), method=OURS, selectivity=S):
-        if m.get("parts"):
-            rows.append([m["data"], m["rows"], m["output"], digits(m["parts"]["total"]), *(part(m, name) for name in PARTS)])
-    return table(["data", "n", "output", "total, s", "reading and staging", "waiting for the engine", "output", "quantising",
-                  "filter", "recheck", "all on the GPU"], rows)
+    for m in timed(largest(measurements), method=OURS, output="count", selectivity=S):
+        if m.get("parts") and m["rows"] >= LARGE:
+            rows.append([m["data"], m["rows"], digits(m["parts"]["total"]), *(part(m, name) for name in PARTS)])
+    return table(["data", "n", "total", *PARTS.values()], rows)
 
 
-def over_s(cells):
-    """Cells of one S after the other."""
-    return " / ".join("–" if cell in ("", None) else str(cell) for cell in cells)
-
-
-def by_method(measurements, data, count):
-    """{method: {S: measurement}} of those that made all rows of this shape."""
-    found = {}
-    for name, m in peers(measurements, data, count):
-        found.setdefault(name, {})[m["selectivity"]] = m
-    return found
-
-
-def peers_table(measurements, ours=OURS):
-    """A line for each shape and method, what it gave at each S beside each other."""
-    rows, columns = [], selectivities(measurements)
+def beside(measurements, ours=OURS):
+    """Returns two tables in Markdown: seconds of each method at each shape, then a summary of each method."""
+    found = ratios(measurements, ours)
+    rows = []
     for data, count in shapes(measurements):
-        for name, found in by_method(measurements, data, count).items():
-            here = [found.get(s) for s in columns]
-            times = [ratio(measurements, m, ours) if m else None for m in here]
-            last = max(i for i, m in enumerate(here) if m) + 1
-            rows.append([data, count, name, *(seconds(usual(m)) if m else "" for m in here),
-                         "1" if name == ours else over_s(map(digits, times[:last])),
-                         *(over_s(m.get(error) if m else None for m in here[:last]) for error in ("missed", "spurious"))])
-    return table(["data", "n", "method", *(f"S = {s}, s" for s in columns), "times ours", "missed", "spurious"], rows)
+        here = dict(peers(measurements, data, count))
+        if any((data, count) in times for times in found.values()):
+            rows.append([data, count, *(digits(median(here[name])) if name in here else "" for name in METHODS)])
+    every = [[METHODS[name], f"{digits(min(times.values()))} to {digits(max(times.values()))}", *errors(measurements, name, times)]
+             for name, times in sorted(found.items(), key=lambda one: list(METHODS).index(one[0]))]
+    return "\n".join([table(["data", "n", *METHODS.values()], rows), "",
+                      table(["method", "time / time of fasted", "pairs", "missed", "spurious"], every)])
+
+
+def errors(measurements, method, places):
+    """Returns the sums of exact, missed and spurious pairs of a method over these shapes."""
+    here = [one(measurements, data=data, rows=rows, method=method, output="rows", selectivity=S) for data, rows in places]
+    here = [m for m in here if "missed" in m]
+    return [sum(m["pairs"] + m["missed"] - m["spurious"] for m in here), *(sum(m[error] for m in here) for error in ("missed", "spurious"))]
 
 
 def gemm_table(measurements):
-    """Products in the form that was fastest."""
+    """Returns a table of the fastest form of the products, at the largest number of rows of each data set."""
     rows = []
-    for data, count in shapes(timed(measurements, method=GEMM)):
-        best = min(timed(measurements, method=GEMM, data=data, rows=count), key=lambda m: statistics.median(usual(m)))
+    found = shapes(timed(measurements, method=GEMM))
+    for data, count in ((data, max(n for other, n in found if other == data)) for data in dict.fromkeys(data for data, _ in found)):
+        best = min(timed(measurements, method=GEMM, data=data, rows=count), key=median)
         ours = one(measurements, data=data, rows=count, method=OURS, output="count", selectivity=S)
         device = ((ours or {}).get("parts") or {}).get("engine_seconds", {}).get("device")
-        gemm = statistics.median(usual(best))
-        rows.append([data, count, best["dimensions"], digits(gemm), digits(device), digits(gemm / device if device else None),
-                     digits(statistics.median(usual(ours))) if ours else ""])
-    return table(["data", "n", "d", "products alone, s", "our join on the GPU, s", "products / our join", "our whole statement, s"], rows)
+        rows.append([data, count, digits(median(best)), digits(device), digits(median(best) / device if device else None)])
+    return table(["data", "n", "products, s", "our join on the GPU, s", "products / join"], rows)
 
 
 def without_times(measurements):
-    """Methods that did not run, and why."""
-    def what(m):
+    """Returns a list of the methods that did not run at S, with the reason."""
+    def title(m):
         named = [f"{name} = {m[key]}" for key, name in (("rows", "n"), ("selectivity", "S")) if key in m]
         return ", ".join([m["data"], *named, m["method"], *([m["output"]] if "output" in m else [])])
-    return [f"- {what(m)}: {m['reason']}" for m in measurements if "reason" in m]
+    return [f"- {title(m)}: {m['reason']}" for m in measurements
+            if "reason" in m and m["method"] not in NOT_SHOWN and m.get("selectivity", S) == S]
+
+
+def not_measured(measurements):
+    found = without_times(measurements)
+    return ["Not measured:", "", *found, ""] if found else []
 
 
 def when(results):
-    """The revisions and days of both runs."""
-    small, large = (measured_at(results[name]) if results[name] else "" for name in ("real_world", "real_world_large"))
-    return small if large in ("", small) else f"{small} Tables of the paper's sizes: {large}"
+    """Returns a sentence with the revision and the day of each result file."""
+    named = {name: results[name]["environment"] for name in FILES if results[name]}
+    return "Revisions: " + ", ".join(f"{env['revision']} of {env['date']} (`{name}.json`)" for name, env in named.items()) + "."
+
+
+def checked(measurements):
+    checks = [m for m in measurements if m["method"] == CHECK]
+    wrong = [m for m in checks if m["missed"] or m["spurious"]]
+    return (f"A brute-force comparison in FP64 by numpy checked all pairs of {sum(m['checked_rows'] for m in checks)} rows, "
+            f"{sum(m['checked_pairs'] for m in checks)} pairs in all. "
+            + ("No pair was missed, and none was spurious." if not wrong else f"**The result was wrong in {len(wrong)} cases.**"))
+
+
+def picture(results):
+    return results.picture("real_world", "Time of other programs divided by the time of fasted, for each data set")
 
 
 def section(results):
-    if results["real_world"] is None:
-        return None
     measurements = measured(results)
-    checks = [m for m in measurements if m["method"] == CHECK]
-    wrong = [m for m in checks if m["missed"] or m["spurious"]]
+    if not measurements:
+        return None
+    others = other_selectivities(measurements, OURS)
     text = ["## End to end, inside PostgreSQL", "",
-            "From the SQL statement to the last row: `SELECT count(*)` over the join of a table in the page cache. \"First\" is the first "
-            "call of a new session, which wakes the GPU; \"warm\" a later one. The paper's times are of its real sets of the same "
-            "size, on another GPU; [ours](../bench/datasets/README.md) are others. " + when(results), "",
-            results.picture("real_world", "Seconds from the statement to the count, and of each method to all pairs"), "", ours_table(measurements), "",
-            f"Where the time goes, in one warm call under EXPLAIN ANALYZE, S = {S}. Reading, waiting and output follow one another; what "
-            "the GPU does overlaps them.", "", parts_table(measurements), "",
-            f"The exact answers themselves were checked by an independent brute force in FP64 on all pairs of "
-            f"{sum(m['checked_rows'] for m in checks)} rows, {sum(m['checked_pairs'] for m in checks)} pairs: "
-            + ("none missed, none spurious." if not wrong else f"**wrong in {len(wrong)} cases.**"), "",
-            "## Beside what people use", "",
-            "All rows of the answer, in the client's hands, for each method on the same rows with the same eps; medians of warm calls. A "
-            "method that would have taken too long at all rows ran at fewer, and so did ours. \"Times ours\" above 1: we are "
-            "faster. Missed and spurious are unordered pairs against the exact answer; of several S, one after the other. PyTorch, FAISS "
-            "and scikit-learn begin with the rows in the client's memory; \"export\" is the round trip from the table and back into one. "
-            "[What each is](../bench/peers/README.md).", "", peers_table(measurements), ""]
-    gemm = timed(measurements, method=GEMM)
-    if gemm:
-        text += ["The floor that others start from, FP16 products of all rows with all rows by cuBLAS, without comparing or storing "
-                 f"anything; whole, in tiles, or of the triangle, whichever was fastest. Ours is at S = {S}.", "", gemm_table(measurements), ""]
-    missing = without_times(measurements)
-    if missing:
-        text += ["Not measured:", "", *missing, ""]
-    return "\n".join(text)
+            "`SELECT count(*)` over the join of a table in the page cache, from the statement to its result, in later calls. The paper's times are those of its "
+            f"real data sets of the same size on an A100. [Our data sets](datasets/README.md) are others. {when(results)}", "",
+            ours_table(measurements), "", *([others, ""] if others else []),
+            "Parts of one later call, from EXPLAIN ANALYZE, in seconds. The session reads the table and then waits for the engine. The GPU works "
+            "during both.", "", parts_table(measurements), "", checked(measurements), "",
+            "## Beside other programs", "",
+            "Seconds until all pairs are in the memory of the client, for the same rows and the same eps. A method whose predicted time was too "
+            "long ran on fewer rows. PyTorch runs on the GPU. FAISS, scikit-learn and pgvector run on all CPU cores. PyTorch, FAISS and "
+            "scikit-learn start with the rows in the client's memory. \"Export\" includes COPY out of PostgreSQL, and COPY of the pairs into a "
+            f"table. [Peers](peers/README.md) describes each method. Smaller tables than {FEW_ROWS} rows are in the result files.",
+            "", beside(measurements), "",
+            "With more neighbours the ratios are smaller, because sending the pairs takes a larger part of our time. Missed and spurious "
+            "pairs are counted against the exact result, which fasted returns.", ""]
+    if timed(measurements, method=GEMM):
+        text += ["The FP16 product of all rows with all rows by cuBLAS, without comparing or storing distances, beside our whole join on the GPU:",
+                 "", gemm_table(measurements), ""]
+    return "\n".join([*text, *not_measured(measurements), where_we_lose(results)])
 
 
 def headlines(results):
-    """What users feel, and that the answers were checked."""
+    """Yields the times of the paper's sizes, and the ratio of the round trip through a client."""
     for name, n, d, times in counted(results):
-        if n >= LARGE:
-            paper = published("real_world_seconds", paper_set(n, d), S)
-            against = f"; the paper's set of that size took {digits(paper)} s on its GPU" if paper else ""
-            yield (f"- From the SQL statement to the count, {n} x {d} ({name}): {digits(statistics.median(times['first']))} s in a new session, "
-                   f"{digits(statistics.median(times['warm']))} s later{against}.")
-    measurements = measured(results)
-    times = [r for r in (ratio(measurements, m) for m in timed(measurements) if m["method"].startswith("export")) if r]
+        paper = published("real_world_seconds", paper_set(n, d), S)
+        if n >= LARGE and paper:
+            yield (f"- The join of {n} x {d} ({name}) takes {digits(statistics.median(times['warm']))} s on an NVIDIA H200. The paper's program took "
+                   f"{digits(paper)} s on an A100, for another data set of this size.")
+    found = ratios(measured(results))
+    times = values({name: here for name, here in found.items() if name.startswith("export")})
     if times:
-        yield f"- The round trip out of the table, through PyTorch or FAISS, and back takes {digits(min(times))} to {digits(max(times))} times as long."
+        yield (f"- With all pairs sent to the client, exporting the rows to PyTorch or FAISS and loading the pairs takes {digits(min(times))} to "
+               f"{digits(max(times))} times as long as fasted.")
+
+
+# Cases that no comparison of this page shows.
+REMARKS = (
+    "- For small tables, the fixed costs of a statement dominate: planning, starting workers, and the GPU's initialization in the first call.",
+    "- For one vector, or for a few, an index search is faster: fasted reads the whole table.",
+    "- If vectors rarely change and missing neighbours are acceptable, an approximate index may be faster.",
+    "- For isotropic rows of many dimensions the INT8 filter returns many false candidates. `fasted.filter = auto` then uses FP16, which is slower.",
+)
 
 
 def losses(results):
-    """Methods that were faster than we are, as a table; None without any."""
-    measurements = measured(results)
-    rows = []
-    for data, count in shapes(measurements):
-        for name, found in by_method(measurements, data, count).items():
-            times = {s: ratio(measurements, m) for s, m in found.items()}
-            faster = [s for s in found if times[s] is not None and times[s] < 1]
-            if faster and not name.startswith("fasted"):
-                rows.append([data, count, name, over_s(faster), over_s(digits(times[s]) for s in faster),
-                             *(over_s(found[s].get(error) for s in faster) for error in ("missed", "spurious"))])
-    return table(["data", "n", "method", "S", "its time / ours", "missed", "spurious"], rows) if rows else None
+    """Returns a list of the methods that were faster than our join at some shapes."""
+    lines = []
+    for name, here in ratios(measured(results)).items():
+        faster = {shape: value for shape, value in here.items() if value < 1}
+        if faster:
+            where = ", ".join(f"{data} {count} ({digits(value, 2)})" for (data, count), value in faster.items())
+            lines.append(f"- {METHODS[name]} was faster at {len(faster)} of {len(here)} shapes; in brackets, its time divided by ours: {where}.")
+    return lines
+
+
+def where_we_lose(results):
+    found = losses(results)
+    lines = ["## Where we lose", ""]
+    if found:
+        lines += ["PyTorch on the same GPU is faster if the rows are already in the client's memory and the pairs are needed there. Then most "
+                  "of our time is spent on sending the pairs out of PostgreSQL.", "", *found]
+    return "\n".join([*lines, *REMARKS, ""])
 
 
 def counted(results):
-    """(name, n, d, {"first": [seconds, ...], "warm": ...}) of statements that count, at S: all rows of a set, and the paper's sizes."""
-    found = timed(largest(measured(results)), method=OURS, output="count", selectivity=S)
-    for m in found:
+    """Yields (name, n, d, {"first": [seconds, ...], "warm": ...}) of the counts at S of the largest shapes."""
+    for m in timed(largest(measured(results)), method=OURS, output="count", selectivity=S):
         yield m["data"], m["rows"], m["dimensions"], m["seconds"]
 
 
-def plot_counted(axis, results):
-    names = []
-    for place, (data, n, d, times) in enumerate(counted(results)):
-        names.append(f"{data}\n{n} x {d}")
-        for call, colour in (("first", "C0"), ("warm", "C1")):
-            axis.plot(times[call], [place] * len(times[call]), "o", markersize=4, alpha=0.6, color=colour,
-                      label=f"{call} call" if place == 0 else None)
-        paper = published("real_world_seconds", paper_set(n, d), S)
-        if paper:
-            axis.plot(paper, place, "x", color="0.3", label=None if any(t.get_label() == "paper, A100" for t in axis.lines) else "paper, A100")
-    axis.set(xscale="log", xlabel="seconds, from the statement to the count")
-    axis.set_yticks(range(len(names)), names, fontsize=8)
-    axis.legend(fontsize=8)
-
-
-def plot_methods(axis, measurements):
-    """Seconds of each method to all pairs, a line for each shape."""
-    places = [shape for shape in shapes(measurements)
-              if timed(measurements, data=shape[0], rows=shape[1], selectivity=S, output="rows")]
-    numbers = {}
-    for place, (data, rows) in enumerate(places):
-        for name, m in peers(measurements, data, rows):
-            if m["selectivity"] != S:
-                continue
-            known = name in numbers
-            number = numbers.setdefault(name, len(numbers))
-            axis.plot(statistics.median(usual(m)), place, "D" if name.startswith("fasted") else "o", markersize=5, color=f"C{number % 10}",
-                      label=None if known else name, fillstyle="full" if number < 10 else "none")
-    axis.set(xscale="log", xlabel="seconds to all pairs in the client")
-    axis.set_yticks(range(len(places)), [f"{data}\n{rows}" for data, rows in places], fontsize=8)
-    axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+def bars(axis, measurements, ours):
+    """Draws the ratio of each method at the largest number of rows of each data set."""
+    found = {name: {data: here[data, rows] for data, rows in sorted(here, key=lambda shape: shape[1])}
+             for name, here in ratios(measurements, ours).items()}
+    data_sets = list(dict.fromkeys(data for here in found.values() for data in here))
+    names = sorted(found, key=lambda name: statistics.median(found[name].values()))
+    height = 0.8 / len(data_sets)
+    for number, data in enumerate(data_sets):
+        places = [(place - 0.4 + (number + 0.5) * height, found[name][data]) for place, name in enumerate(names) if data in found[name]]
+        axis.barh([y for y, _ in places], [times - 1 for _, times in places], height, left=1, label=data, color=COLOURS[number])
+    axis.axvline(1, color=TEXT_COLOUR, linewidth=1)
+    axis.set(xscale="log", xlabel="time / time of fasted")
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_yticks(range(len(names)), [METHODS[name] for name in names], fontsize=8)
+    axis.legend(fontsize=7)
 
 
 def plot(results):
-    measurements = measured(results)
-    if not measurements:
+    """Draws the machine with a GPU and the machine without one whose measurements are the newest."""
+    machines = machines_of(results, *FILES)
+    panels = [machine for machine in machines if machine.machine == results.machine]
+    panels += sorted((machine for machine in machines if machine.machine != results.machine),
+                     key=lambda machine: max(run["environment"]["date"] for run in runs(machine)))[-1:]
+    if not panels:
         return
-    fig, axes = figure(2, height=max(3.8, 0.4 * max(len(list(counted(results))), len(shapes(measurements)))))
-    plot_counted(axes[0][0], results)
-    plot_methods(axes[0][1], measurements)
+    fig, axes = figure(len(panels), width=5)
+    for axis, machine in zip(axes[0], panels):
+        env = runs(machine)[-1]["environment"]
+        bars(axis, measured(machine), OURS if env.get("gpu") else OURS_ON_CPU)
+        axis.set_title(", ".join(name for name in (env.get("gpu"), cpu_name(env)) if name))
     fig.tight_layout()
     save(fig, results.plot("real_world"))

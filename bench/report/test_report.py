@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the committed results and of how they are written; plots, where matplotlib is there.
+"""Tests of the committed results, of the pages made from them, and of the plots if matplotlib is installed.
 
     bench/report/test_report.py [-v]
 """
@@ -12,16 +12,18 @@ from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
+import figures  # noqa: E402
+import over_rows  # noqa: E402
 import page  # noqa: E402
 import record  # noqa: E402
 import run  # noqa: E402
 
-# what follows from the runs, which the results have
+# names of values that follow from the runs; result files do not contain them
 DERIVED = {"median", "all", "edges", "summary", "ratios"}
 
 
 def names(value):
-    """The names in an object, however deep."""
+    """Returns all names in a JSON value."""
     if isinstance(value, dict):
         return set(value).union(*map(names, value.values()))
     return set().union(*map(names, value)) if isinstance(value, list) else set()
@@ -78,14 +80,75 @@ class Written(unittest.TestCase):
 
 class Times(unittest.TestCase):
     def test_of_runs(self):
-        self.assertEqual(page.seconds([0.5]), "0.500 (once)")
-        self.assertEqual(page.seconds([3.0, 1.0, 2.0]), "2.00 (1.00 to 3.00)")
         self.assertEqual(page.tflops(10 ** 6, 50, [9.0, 100.0, 50.0]), 2.0)
+
+
+class Made(page.Results):
+    """Results that are not in files."""
+
+    def __init__(self, **files):
+        super().__init__("made")
+        self.files = files
+
+    def __getitem__(self, name):
+        return self.files.get(name)
+
+
+def measurement(method, output, rows, seconds):
+    return {"data": "tiny-like", "rows": rows, "dimensions": 384, "selectivity": 64, "method": method, "output": output,
+            "seconds": {"first": [9 * seconds], "warm": [seconds]}}
+
+
+class OverRows(unittest.TestCase):
+    ENVIRONMENT = {"gpu": "some GPU", "processor": "Some(R) Processor", "processors": 16}
+    MEASURED = [measurement("fasted cuda", "count", rows, 1e-10 * rows ** 2) for rows in (1000, 10000, 100000)]
+    MEASURED += [measurement("fasted cuda", "rows", 10000, 0.5), measurement("FAISS flat, CPU", "rows", 10000, 2.0),
+                 {"data": "tiny-like", "rows": 100000, "method": "FAISS flat, CPU", "reason": "too slow"}]
+
+    def results(self):
+        return Made(over_rows={"environment": self.ENVIRONMENT, "measurements": self.MEASURED})
+
+    def test_methods(self):
+        (ours, points), (peer, others) = over_rows.methods(self.results())
+        self.assertEqual((ours, list(points), peer), ("fasted, some GPU", ["count", "rows"], "FAISS"))
+        self.assertAlmostEqual(over_rows.exponent(over_rows.first(points)), 2)
+        self.assertIsNone(over_rows.exponent(over_rows.first(others)))
+
+    def test_description(self):
+        text = "\n".join(over_rows.lines(self.results()))
+        self.assertIn("(results/made/over_rows.svg)", text)
+        self.assertIn("Hollow markers", text)
+        self.assertEqual(over_rows.lines(Made()), [])
+
+
+class Figures(unittest.TestCase):
+    def unknown(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "README.md").write_text(text)
+            return figures.unknown(Path(folder))
+
+    def test_unknown(self):
+        for text in ("It takes 0.5 s.", "9 to 12 times", "100 ms", "two to three times", "2771 TFLOPS", "half a second"):
+            with self.subTest(text):
+                self.assertEqual(len(self.unknown(f"\n{text}\n")), 1)
+                self.assertIn("README.md:2: ", self.unknown(f"\n{text}\n")[0])
+
+    def test_known(self):
+        for text in ("```\n0.5 s\n```", "`SET x = 5 s`", "<!--measured:a-->\n5 s\n<!--/measured-->", "about 3 minutes", "PostgreSQL 15 supports"):
+            with self.subTest(text):
+                self.assertEqual(self.unknown(text), [])
+
+    def test_replaced(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(figures.FIGURES, {"dbscan": lambda _: "7 s"}):
+            path = Path(folder) / "README.md"
+            path.write_text("It takes <!--measured:dbscan-->5 s<!--/measured-->.")
+            with mock.patch.object(figures, "paths", lambda: [path]):
+                self.assertEqual(figures.pages(None), {path: "It takes <!--measured:dbscan-->7 s<!--/measured-->."})
 
 
 class Plots(unittest.TestCase):
     def test_shorter(self):
-        """Shapes, text and what refers to them stay; names of groups, needless digits and styles said twice go."""
+        """Shapes, text and references remain. Names of groups, unnecessary digits and repeated styles are removed."""
         svg = ('<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"><g id="axes_1"><g id="tick">'
                '<defs><path id="m1" d="M 0 0 \nL 0 3.500001" style="stroke: #000000"/></defs>'
                '<use xlink:href="#m1" x="1.234567" y="-0.001" style="stroke: #000000"/>'

@@ -1,0 +1,161 @@
+"""Measured figures in README.md and in the users' pages.
+
+A page has a figure between two comments, <!--measured:NAME--> and <!--/measured-->.  The
+text between them comes from the function of FIGURES with this name.  unknown() finds
+figures outside of these comments.
+"""
+import re
+import statistics
+
+import on_cpu
+import over_rows
+import throughput
+from chosen import NESTED_LOOP, OURS, OURS_ON_CPU, S, largest, measured, median, one, peers, runs, timed
+from page import TOP, Results, cpu_name, digits, paper_set, published, table
+
+LEFT_OUT = {"development.md"}   # of doc/; it is for developers
+
+PEERS = {"FAISS flat, CPU": "FAISS", "scikit-learn brute force": "scikit-learn"}
+EVERY_PEER = (NESTED_LOOP, *PEERS)
+
+# Figures that are not measurements of fasted: (page, text).
+NOT_MEASURED = {
+    ("README.md", "3 minutes"),                     # of make demo
+    ("README.md", "25 minutes"),                    # of make check
+    ("administration.md", "100 ms"),                # interval at which a join checks for a cancellation
+    ("getting-started.md", "15 minutes"),           # to read the tutorial
+    ("limits.md", "100 ms"),
+    ("limits.md", "eight times"),                   # of another setting
+}
+
+WORDS = "two|three|four|five|six|seven|eight|nine|ten"
+NUMBER = rf"(?:\d[\d.,]*|\b(?:{WORDS}))"
+FIGURE = re.compile(rf"{NUMBER}(?: (?:to|and|or) {NUMBER})?\s?(?:[mµun]?s|(?:milli)?seconds?|minutes?|hours?|times|[TG]FLOPS)\b|half a second", re.I)
+BLOCK = re.compile(r"<!--measured:([a-z-]+)-->(.*?)<!--/measured-->", re.S)
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.S | re.M)
+
+
+def two(value):
+    return digits(value, 2)
+
+
+def to(values):
+    """Returns for example "1.5 to 3"."""
+    return f"{two(min(values))} to {two(max(values))}"
+
+
+def compared_shape(measurements, ours):
+    """Returns the (data, rows) at which most of the peers ran beside our join: of several, the largest number of rows."""
+    def peers_at(shape):
+        return sum(name in EVERY_PEER for name, _ in peers(measurements, *shape))
+    here = [(m["data"], m["rows"]) for m in timed(measurements, method=ours, output="rows", selectivity=S)]
+    return max(here, key=lambda shape: (peers_at(shape), shape[1]), default=None)
+
+
+def compared_line(machine, ours, hardware):
+    """Returns a line of the table: our join at one shape beside other programs; [] without measurements."""
+    measurements = measured(machine)
+    shape = compared_shape(measurements, ours)
+    if shape is None:
+        return []
+    data, rows = shape
+    key = {"data": data, "rows": rows, "selectivity": S}
+    count, sent = (one(measurements, method=ours, output=output, **key) for output in ("count", "rows"))
+    here = dict(peers(measurements, data, rows))
+    nested = f"{two(median(here[NESTED_LOOP]))} s" if NESTED_LOOP in here else ""
+    others = ", ".join(f"{name} {two(median(here[method]))} s" for method, name in PEERS.items() if method in here)
+    return [[f"{rows} x {sent['dimensions']}", hardware, f"{two(median(count or sent))} s ({two(median(sent))} s)", nested, others]]
+
+
+def paper_lines(results):
+    """Returns a line for each of the paper's sizes."""
+    lines = []
+    for m in timed(largest(measured(results)), method=OURS, output="count", selectivity=S):
+        paper = published("real_world_seconds", paper_set(m["rows"], m["dimensions"]), S)
+        if paper and paper > 1:
+            work = 2 * m["rows"] ** 2 * m["dimensions"]
+            lines.append((work, [f"{m['rows']} x {m['dimensions']}", "NVIDIA H200", f"{two(median(m))} s", "",
+                                 f"FaSTED paper, A100: {two(paper)} s"]))
+    return [line for _, line in sorted(lines)]
+
+
+def how_fast(results):
+    newest = on_cpu.newest(results)
+    lines = compared_line(newest, OURS_ON_CPU, cpu_name(on_cpu.environment(newest))) if newest else []
+    lines += compared_line(results, OURS_ON_CPU, cpu_name(runs(results)[-1]["environment"]))
+    lines += compared_line(results, OURS, "NVIDIA H200") + paper_lines(results)
+    head = ["rows x dimensions", "hardware", "fasted", "pgvector's nested loop", "other programs"]
+    text = ["", "", table(head, lines), ""]
+    if over_rows.methods(results):
+        text += [f"![{over_rows.PICTURE_TEXT}](bench/results/{results.machine}/over_rows.svg)", ""]
+    return "\n".join([*text, first_call(results), ""])
+
+
+def first_call(results):
+    counts = timed(largest(measured(results)), method=OURS, output="count", selectivity=S)
+    later = [statistics.median(m["seconds"]["first"]) - median(m) for m in counts if m["seconds"].get("warm")]
+    rates = throughput.beside_cublas(results["throughput"]["measurements"])
+    return (f"The first GPU join of a session takes {digits(min(later), 1)} to {digits(max(later), 1)} s longer. On the GPU, the join of a million rows, including the "
+            f"exact recheck, runs at {to(rates)} times the rate of cuBLAS's FP16 matrix product of the same rows.")
+
+
+def dbscan(results):
+    m = max((m for m in results["groups"]["measurements"] if m["method"] == "dbscan"), key=lambda m: -m["dimensions"])
+    return f"{two(statistics.median(m['seconds']['warm']))} s for {m['rows']} x {m['dimensions']}"
+
+
+def gpu_work(results):
+    """Returns the seconds of 10^15 operations in the largest join."""
+    counts = timed(largest(measured(results)), method=OURS, output="count", selectivity=S)
+    m = max(counts, key=lambda m: m["rows"] ** 2 * m["dimensions"])
+    return f"{digits(1e15 * median(m) / (2 * m['rows'] ** 2 * m['dimensions']), 1)} s"
+
+
+def two_gpus(results):
+    """Returns the last count over 10000000 x 128 of devices.md, by one GPU and by two."""
+    page = (results.folder.parent / "two-nvidia-h200/devices.md").read_text(encoding="utf-8")
+    line = [line for line in page.splitlines() if line.startswith("|") and "10000000 x 128" in line][-1]
+    alone, both = (float(cell) for cell in line.split("|")[-4:-2])
+    return f"{two(alone)} s with one NVIDIA H200 and {two(both)} s with two"
+
+
+def toast(results):
+    """Returns how much longer one process takes to read vectors that are stored out of line."""
+    found = Results("amd-epyc-2-cores")["rows_in"]
+    rows = {(m["d"], m["storage"]): m for m in found["rows"] if m["workers"] == 0}
+    d = max(d for d, storage in rows if storage == "EXTERNAL")
+    return f"{two(statistics.median(rows[d, 'EXTERNAL']['read']) / statistics.median(rows[d, 'PLAIN']['read']))} times"
+
+
+FIGURES = {"how-fast": how_fast, "dbscan": dbscan, "gpu-work": gpu_work, "two-gpus": two_gpus, "toast": toast}
+
+
+def paths(top=TOP):
+    return [top / "README.md", *sorted(path for path in (top / "doc").glob("*.md") if path.name not in LEFT_OUT)]
+
+
+def pages(results):
+    """Returns {path: text} of the pages that have measured figures, with the figures of the results."""
+    found = {}
+    for path in paths():
+        text = path.read_text(encoding="utf-8")
+        if BLOCK.search(text):
+            found[path] = BLOCK.sub(lambda block: f"<!--measured:{block[1]}-->{FIGURES[block[1]](results)}<!--/measured-->", text)
+    return found
+
+
+def blank(found):
+    """Returns as many lines without text."""
+    return "\n" * found.group().count("\n")
+
+
+def unknown(top):
+    """Returns a line for each figure of the users' pages that neither the results nor NOT_MEASURED contain."""
+    lines = []
+    for path in paths(top):
+        text = CODE.sub(blank, BLOCK.sub(blank, path.read_text(encoding="utf-8")))
+        for figure in FIGURE.finditer(text):
+            if not any(name == path.name and figure.group().endswith(known) for name, known in NOT_MEASURED):
+                number = text[:figure.start()].count("\n") + 1
+                lines.append(f"{path.relative_to(top)}:{number}: {figure.group()!r} does not come from bench/results: see bench/report/figures.py")
+    return lines
