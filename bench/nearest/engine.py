@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compare the CPU engine's search for the k nearest rows with its join at eps, without PostgreSQL.
 
-    bench/nearest/engine.py [--threads 2] [--repeats 3] [--k 10 100] [NAME=ROWS ...]
+    bench/nearest/engine.py [NAME=ROWS ...] [--threads 2] [--repeats 3] [--k 10 100]
 """
 import argparse
 import glob
