@@ -10,7 +10,7 @@ set -uo pipefail
 build=$(realpath "$1")
 shift
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
-at_once=$((4 * (gpus > 0 ? gpus : 1)))
+max_jobs=$((4 * (gpus > 0 ? gpus : 1)))
 failed=0
 started=0
 names=()
@@ -26,7 +26,7 @@ finish() {
 beside() {
 	local name=$1 seconds
 	shift
-	while (($(jobs -rp | wc -l) >= at_once)); do wait -n || true; done
+	while (($(jobs -rp | wc -l) >= max_jobs)); do wait -n || true; done
 	seconds=$SECONDS
 	(
 		CUDA_VISIBLE_DEVICES=${visible-$((started % (gpus > 0 ? gpus : 1)))} "$@" >"$build/$name.tap" 2>&1
@@ -56,10 +56,10 @@ await() {
 	done
 }
 
-# Racecheck slows a join down to about a second.  It therefore skips tests whose kernels another
-# test runs: quantise, two_sets, devices.
+# With racecheck, a join takes about a second.  Therefore tests whose kernels are covered by other
+# tests are skipped: quantise, two_sets, devices.
 if (($# > 0)); then
-	at_once=$((8 * (gpus > 0 ? gpus : 1)))
+	max_jobs=$((8 * (gpus > 0 ? gpus : 1)))
 	for tool in "$@"; do
 		run=(compute-sanitizer --tool "$tool" --error-exitcode 1)
 		tests=(engine groups cosine prune connections keepers)
