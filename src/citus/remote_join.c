@@ -202,7 +202,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 	if (count >= FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("\"%s\" has too many rows to join", rows->source->relation),
+				 errmsg("relation \"%s\" has too many rows to join", rows->source->relation),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 	if (rows->hashes != NULL && count == rows->capacity)
 	{
@@ -361,7 +361,7 @@ CheckCuts(const RemoteJoin *remote)
 				 errdetail("Worker \"%s\": %s. Worker \"%s\": %s.",
 						   Libpq()->name(remote->connections, 0), first,
 						   Libpq()->name(remote->connections, n), cut),
-				 errhint("Use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session; or use \"SET fasted.distribute = off\".")));
+				 errhint("Use \"SET fasted.distribute = off\". Alternatively, use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session.")));
 	}
 }
 

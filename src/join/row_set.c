@@ -79,7 +79,7 @@ SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows)
 		if (FileRead(spill->file, to, n, place, WAIT_EVENT_BUFFILE_READ) != (int) n)
 			ereport(ERROR,
 					(errcode_for_file_access(),
-					 errmsg("could not read vectors from a temporary file")));
+					 errmsg("could not read from file \"%s\": %m", FilePathName(spill->file))));
 		place += n;
 		to += n;
 		CheckJoinInterrupts();
@@ -135,7 +135,7 @@ ReportDimensions(const RowSet *set, int dimensions)
 					   set->join->run.problem.options.dimensions, OtherSide(set)->first_row_name,
 					   second->vector_column, second->relation,
 					   dimensions, set->first_row_name),
-			 errhint("Join vectors of one kind; a view can select them.")));
+			 errhint("Join a view that selects vectors with the same number of dimensions.")));
 }
 
 /* Returns true if the rows are so few that the join needs no engine. */
@@ -272,7 +272,7 @@ ReportManyRows(const VectorSource *source)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 source != NULL && source->relation != NULL ?
-			 errmsg("\"%s\" has too many rows to join", source->relation) :
+			 errmsg("relation \"%s\" has too many rows to join", source->relation) :
 			 errmsg("too many rows to join"),
 			 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 }

@@ -204,7 +204,7 @@ is(sql("SELECT count(*) FROM fasted_self_join('loose', 'v', 1, id_column => 'id'
 sql('INSERT INTO loose VALUES (7, 1001, ARRAY[7])');
 like(failure("SELECT count(*) FROM fasted_self_join('loose', 'v', 1, id_column => 'id')"), qr/ERROR:.*unique|ERROR:.*more than one row|ERROR:.*twice/si, 'a duplicate key');
 sql('DELETE FROM loose WHERE tenant = 1001; INSERT INTO loose VALUES (NULL, 1001, ARRAY[7])');
-like(failure("SELECT count(*) FROM fasted_self_join('loose', 'v', 1, id_column => 'id')"), qr/23502: key column "id" of "loose" is null/, 'a null key');
+like(failure("SELECT count(*) FROM fasted_self_join('loose', 'v', 1, id_column => 'id')"), qr/23502: key column "id" of relation "loose" is null/, 'a null key');
 
 # --- privileges are checked on the worker, too, before a shard is read
 

@@ -338,8 +338,8 @@ SQL
 fails_alike('too many dimensions', 'too_long',
 	qr/ERROR:  (?:54000: vector has too many dimensions: 70000.*The vector is in the row with id = 777,|22000: vectors have different numbers.*70000 in the row with id = 777)/s);
 fails_alike('null key', 'no_key',
-	qr/ERROR:  23502: key column "id" of "no_key" is null.*DETAIL:  A row with a vector has a null key\./s);
-fails_alike('key twice', 'twice', qr/ERROR:  23505: key column "id" of "twice" is not unique.*has id = 777\./s);
+	qr/ERROR:  23502: key column "id" of relation "no_key" is null.*DETAIL:  A row with a vector has a null key\./s);
+fails_alike('key twice', 'twice', qr/ERROR:  23505: key column "id" of relation "twice" is not unique.*has id = 777\./s);
 
 # --- cancelled: nothing remains
 
