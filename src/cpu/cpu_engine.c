@@ -503,18 +503,10 @@ check_options(FastedContext *context)
 
 	context->kernel = fasted_cpu_choose_kernel(options->kernel);
 	if (context->kernel == NULL)
-	{
-		for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
-		{
-			if (strcmp(options->kernel, fasted_cpu_kernel(k)->name) == 0)
-				return cpu_fail(context, FASTED_UNSUPPORTED,
-								"This CPU does not support the CPU kernel \"%s\".\n"
-								"Use \"SET fasted.cpu_kernel = auto\".",
-								options->kernel);
-		}
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"The CPU kernel \"%.32s\" is unknown.", options->kernel);
-	}
+						"This CPU does not support the CPU kernel \"%.32s\".\n"
+						"Use \"SET fasted.cpu_kernel = auto\".",
+						options->kernel);
 	return FASTED_OK;
 }
 

@@ -59,7 +59,7 @@ is($node->safe_psql('postgres', "SET fasted.engine = auto; $info"),
 	'fasted_info lists the devices');
 is($node->safe_psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '7'; $info"),
 	"engine|none (fasted.engine = cuda)|SET fasted.engine = auto\nGPU 0|model 0|\nGPU 1|model 1|\nGPU 2|model 2|\n"
-	  . 'GPU|none is used: No GPU is "7".|Check fasted.gpu_devices.',
+	  . 'GPU|none is used: No GPU matches "7".|Check fasted.gpu_devices.',
 	'fasted_info says if none of them is used');
 
 sub device_of
