@@ -119,14 +119,18 @@ Context::choose_kernel()
 			break;
 	}
 	if (settings_.criterion == Criterion::kInt8 && options.dimensions > kMostDimensionsInt8)
-		fail(FASTED_UNSUPPORTED, "the INT8 filter takes at most %u dimensions",
+		fail(FASTED_UNSUPPORTED, "The INT8 filter supports at most %u dimensions.\n"
+			 "Use \"SET fasted.filter = auto\".",
 			 kMostDimensionsInt8);
 	if (settings_.criterion == Criterion::kInt8 && options.approximate)
-		fail(FASTED_UNSUPPORTED, "the INT8 filter needs the exact recheck");
+		fail(FASTED_UNSUPPORTED, "The INT8 filter requires the exact recheck.\n"
+			 "Use \"SET fasted.refine = on\".");
 	if (options.approximate && settings_.cosine)
-		fail(FASTED_UNSUPPORTED, "cosine distances need the exact recheck");
+		fail(FASTED_UNSUPPORTED, "Cosine distances require the exact recheck.\n"
+			 "Use \"SET fasted.refine = on\".");
 	if (options.approximate && settings_.doubles)
-		fail(FASTED_UNSUPPORTED, "double precision needs the exact recheck");
+		fail(FASTED_UNSUPPORTED, "Double precision requires the exact recheck.\n"
+			 "Use \"SET fasted.refine = on\".");
 	if (options.approximate && options.filter != FASTED_FILTER_FP64)
 		settings_.criterion = Criterion::kPaper;
 
@@ -213,11 +217,11 @@ Context::divide_memory(size_t whole)
 	least_ = kLeastSets * shape_for(1).bytes(1);
 	if (least_ > room_)
 		fail(FASTED_OUT_OF_DEVICE_MEMORY,
-			 "%.1f MiB of device memory are not sufficient for rows of %u dimensions, "
-			 "which need at least %.1f MiB\nRaise the limit on GPU memory, or "
-			 "let other users of the GPU finish.",
-			 budget.limit / 1048576.0, options.dimensions,
-			 (fixed_ + round_bytes() + least_) / 1048576.0);
+			 "Rows of %u dimensions require at least %.1f MiB of GPU memory, but only "
+			 "%.1f MiB can be used.\nIncrease fasted.gpu_memory_limit, or try again when "
+			 "other processes use less GPU memory.",
+			 options.dimensions, (fixed_ + round_bytes() + least_) / 1048576.0,
+			 budget.limit / 1048576.0);
 	chooser_.reset(new FormChooser(budget, settings_, may_sample));
 }
 

@@ -461,8 +461,8 @@ Rounds::end_round(int slot)
 	ended_++;
 	if (report.overflow)
 		fail(FASTED_UNSUPPORTED,
-			 "a coordinate exceeds 65504, the largest FP16 value supported without "
-			 "the exact recheck\nUse the exact recheck.");
+			 "The magnitude of a vector element exceeds 65504, the largest value of FP16.\n"
+			 "Use \"SET fasted.refine = on\".");
 	if (report.again > candidates_.list_size)
 		fail(FASTED_INTERNAL, "%u work items must be repeated, but the list has space for %u",
 			 report.again, candidates_.list_size);

@@ -25,12 +25,13 @@ check_nearest(const Context &context, const FastedProblem &problem, bool self)
 {
 	if (problem.k < 1 || problem.k > FASTED_MAX_NEIGHBORS)
 		fail(FASTED_UNSUPPORTED,
-			 "the number of nearest neighbors must be between 1 and %u, not %u",
+			 "The number of nearest neighbors must be between 1 and %u, not %u.",
 			 FASTED_MAX_NEIGHBORS, problem.k);
 	if (problem.continues && self && problem.slices <= 1)
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
 	if (context.options.approximate)
-		fail(FASTED_UNSUPPORTED, "nearest neighbors need the exact recheck");
+		fail(FASTED_UNSUPPORTED, "Nearest neighbors require the exact recheck.\n"
+			 "Use \"SET fasted.refine = on\".");
 }
 
 }								/* namespace */

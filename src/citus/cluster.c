@@ -634,5 +634,5 @@ RefuseCitusExplain(const EState *estate, int eflags, Oid relid)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("EXPLAIN (ANALYZE) does not support fasted functions in a subplan of Citus"),
-					 errhint("Use \"SET fasted.scan_node = off\", or EXPLAIN the function call in a query of its own.")));
+					 errhint("Use \"SET fasted.scan_node = off\", or run EXPLAIN for the function call in a query of its own.")));
 }

@@ -447,7 +447,7 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 	if (context->workers == NULL)
 		context->workers = fasted_cpu_map_lazily(context->thread_limit * sizeof(Worker), &context->memory);
 	if (context->workers == NULL)
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while starting threads");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for threads.");
 	while (context->nthreads < nworkers)
 	{
 		Worker	   *worker = &context->workers[context->nthreads];
@@ -459,16 +459,16 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 			if (ready)
 				break;			/* use as many as the system allows */
 			return cpu_fail(context, FASTED_OUT_OF_MEMORY,
-							"out of memory while starting %d threads", nworkers);
+							"Could not allocate memory for %d threads.", nworkers);
 		}
 		context->nthreads++;
 	}
 	if (context->nthreads == 0)
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "could not create a thread");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not create a thread.");
 	for (int i = 0; i < context->nthreads && sums; i++)
 	{
 		if (!reserve_sums(context, &context->workers[i]))
-			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
+			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	}
 	return FASTED_OK;
 }

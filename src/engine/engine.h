@@ -78,8 +78,9 @@ typedef enum FastedStatus
 	FASTED_FULL,				/* stage, put: the set has no memory for another row */
 
 	/*
-	 * All following values are failures.  last_error returns the message.  If the message
-	 * has a second line, that line is a hint for the user.
+	 * All following values are failures.  last_error returns the message, a complete sentence
+	 * unless the status is FASTED_INTERNAL.  If the message has a second line, that line is a
+	 * hint for the user.
 	 */
 	FASTED_OUT_OF_MEMORY,		/* host memory is exhausted */
 	FASTED_OUT_OF_DEVICE_MEMORY,

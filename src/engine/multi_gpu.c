@@ -25,7 +25,7 @@
 #include "multi_gpu.h"
 
 static const FastedEngine *base_engine;
-static const char open_error[] = "out of memory";
+static const char open_error[] = "Could not allocate memory for a context.";
 
 FastedStatus
 multi_gpu_fail(MultiGpu *gpus, FastedStatus status, const char *format,...)
@@ -129,7 +129,7 @@ multi_gpu_open(const FastedOptions *options, FastedContext **result)
 	gpus->row_floats = fasted_row_floats(options);
 	gpus->ndevices = gpus->base->devices(options->devices, names, FASTED_MOST_GPUS);
 	if (gpus->ndevices == 0)
-		return multi_gpu_fail(gpus, FASTED_NO_DEVICE, "no GPU was found");
+		return multi_gpu_fail(gpus, FASTED_NO_DEVICE, "No GPU was found.");
 	for (int m = 0; m < gpus->ndevices; m++)
 		memcpy(gpus->devices[m].name, names[m], sizeof(names[m]));
 	(void) call_in_parallel(gpus, open_device, &own);
@@ -325,7 +325,7 @@ multi_gpu_set_open(FastedContext *context, const FastedSetOptions *options, Fast
 
 	*result = NULL;
 	if (set == NULL)
-		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory");
+		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a set of rows.");
 	set->gpus = gpus;
 	set->first_row = options->first_row;
 	set->distributed = options->distributed;
@@ -402,7 +402,7 @@ check_same_rows(MultiGpu *gpus, int m, FastedStatus status)
 		(void) multi_gpu_check(gpus, m, status);
 	else if (gpus->bound)
 		multi_gpu_fail(gpus, FASTED_OUT_OF_DEVICE_MEMORY,
-					   "GPU \"%s\" has less free memory than another GPU",
+					   "GPU \"%s\" has less free memory than another GPU.",
 					   device->name);
 	else
 	{

@@ -263,7 +263,7 @@ task_sides(MultiGpuJoin *join, int m, FastedProblem *problem, FastedSet **sides)
 	if (work->partitions == NULL)
 		work->partitions = malloc(((size_t) problem->npartitions + 1) * sizeof(FastedPartition));
 	if (work->partitions == NULL)
-		return multi_gpu_fail(join->gpus, FASTED_OUT_OF_MEMORY, "out of memory for partitions of rows");
+		return multi_gpu_fail(join->gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions.");
 	fasted_clip_partitions(problem->partitions, problem->npartitions, first, rows, work->partitions);
 	problem->partitions = work->partitions;
 	return FASTED_OK;
@@ -294,7 +294,7 @@ multi_gpu_join_open(FastedContext *context, const FastedProblem *problem, Fasted
 
 	*result = (FastedJoin *) join;
 	if (join == NULL)
-		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory");
+		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	join->gpus = gpus;
 	join->problem = *problem;
 	join->a = (MultiGpuSet *) a;
@@ -319,7 +319,7 @@ multi_gpu_join_open(FastedContext *context, const FastedProblem *problem, Fasted
 			continue;
 		*result = NULL;
 		multi_gpu_join_close((FastedJoin *) join);
-		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
+		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the counts of rows.");
 	}
 	return FASTED_OK;
 }
@@ -708,7 +708,7 @@ merge_on_host(const MultiGpuJoin *join, uint64_t first_row, size_t nrows, uint32
 	int			first = next_device(gpus, 0);
 
 	if (other_lengths == NULL || others == NULL)
-		multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
+		multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the neighbors of rows.");
 	else
 		(void) read_lists(join, first, first_row, nrows, lengths, neighbors);
 	for (int m = next_device(gpus, first + 1); m < gpus->ndevices && gpus->failed == FASTED_OK;

@@ -151,10 +151,10 @@ static FastedStatus
 check_neighbors(PanelJoin *join, uint32_t k)
 {
 	if (join->engine->nearest == NULL)
-		return panels_fail(join, FASTED_UNSUPPORTED, "this engine does not find nearest neighbors");
+		return panels_fail(join, FASTED_UNSUPPORTED, "The engine does not find nearest neighbors.");
 	if (k < 1)
 		return panels_fail(join, FASTED_UNSUPPORTED,
-						   "the number of nearest neighbors must be at least 1");
+						   "The number of nearest neighbors must be at least 1.");
 	return FASTED_OK;
 }
 
@@ -221,9 +221,9 @@ begin(PanelJoin *join)
 	join->compared = 0.0;
 	join->done = no_pair(join);
 	if (!clear_counts(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the counts of rows.");
 	if (!begin_lists(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the neighbors of rows.");
 	if (join->done || join->resident)
 		return FASTED_OK;
 	return panels_load_outer(join, 0);
@@ -359,7 +359,7 @@ begin_join(PanelJoin *join)
 		problem.output = FASTED_OUTPUT_PAIRS;
 	join->has_lists = true;
 	if (!clip_partitions(join, &problem))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for partitions of rows");
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions.");
 	join->engine->stats(join->context, &stats);
 	join->units_done = stats.units_done;
 	join->units_total = stats.units_total;

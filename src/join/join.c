@@ -319,8 +319,8 @@ SetOptions(EngineRun *run, const JoinRequest *request)
 	if (options->approximate && options->metric != FASTED_METRIC_L2)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("approximate results are for Euclidean distances only"),
-				 errdetail("The metric is cosine, and fasted.refine is off."),
+				 errmsg("approximate results are not supported for metric \"cosine\""),
+				 errdetail("The results are approximate because fasted.refine is off."),
 				 errhint("Use \"SET fasted.refine = on\".")));
 }
 

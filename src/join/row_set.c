@@ -75,7 +75,6 @@ SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows)
 	while (to < end)
 	{
 		size_t		n = Min(end - to, SPILL_CHUNK);
-
 		int			nread = FileRead(spill->file, to, n, place, WAIT_EVENT_BUFFILE_READ);
 
 		if (nread < 0)
@@ -142,7 +141,7 @@ ReportDimensions(const RowSet *set, int dimensions)
 					   set->join->run.problem.options.dimensions, OtherSide(set)->first_row_name,
 					   second->vector_column, second->relation,
 					   dimensions, set->first_row_name),
-			 errhint("Join vectors of one kind; a view can select them.")));
+			 errhint("Join a view that selects vectors with the same number of dimensions.")));
 }
 
 /* Returns true if the rows are so few that the join needs no engine. */
@@ -279,7 +278,7 @@ ReportManyRows(const VectorSource *source)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 source != NULL && source->relation != NULL ?
-			 errmsg("\"%s\" has too many rows to join", source->relation) :
+			 errmsg("relation \"%s\" has too many rows to join", source->relation) :
 			 errmsg("too many rows to join"),
 			 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 }

@@ -484,8 +484,8 @@ CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 						   taker->dimensions, taker->first_row_name,
 						   dimensions, KeyName(source, key)),
 				 source->relation == NULL ?
-				 errhint("Add a column that distinguishes kinds of vectors to PARTITION BY.") :
-				 errhint("Join vectors of one kind; a view can select them.")));
+				 errhint("Add a column to PARTITION BY that separates vectors with different numbers of dimensions.") :
+				 errhint("Join a view that selects vectors with the same number of dimensions.")));
 }
 
 /* Passes one vector to the sink; leaves garbage in the current memory context. */
@@ -528,7 +528,7 @@ TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as
 	if (key_isnull)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION),
-				 errmsg("key column \"%s\" of \"%s\" is null",
+				 errmsg("key column \"%s\" of relation \"%s\" is null",
 						taker->source->key_column, taker->source->relation),
 				 errdetail("A row with a vector has a null key."),
 				 errhint("Specify a column without nulls with %s => '...', or exclude such rows by a view.",

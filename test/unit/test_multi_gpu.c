@@ -216,7 +216,7 @@ play_close(FastedContext *context)
 static const char *
 play_last_error(const FastedContext *context)
 {
-	return context != NULL && play.failed[device_of(context)] ? "it was told to fail"
+	return context != NULL && play.failed[device_of(context)] ? "The device was told to fail."
 		: fasted_cpu_engine()->last_error(context);
 }
 
@@ -871,7 +871,7 @@ ends_rightly(const Case *made, const CallerHabits *habits, FastedOutput output)
 		int			device = -1;
 
 		right = status == FASTED_DEVICE_FAILED && pairs_among(&list, &made->expected) &&
-			sscanf(panel_join_last_error(join_engine, join), "device %d: it was told to fail", &device) == 1 &&
+			sscanf(panel_join_last_error(join_engine, join), "device %d: The device was told to fail.", &device) == 1 &&
 			device >= 0 && device < 3 && play.failed[device];
 	}
 	else
@@ -926,7 +926,7 @@ check_open_failures(void)
 	for (int device = 0; device < 3; device++)
 		play.fail_calls[device] = 1;
 	ok(panel_join_open(join_engine, &made.problem, &join) == FASTED_DEVICE_FAILED &&
-	   strcmp(panel_join_last_error(join_engine, join), "it was told to fail") == 0,
+	   strcmp(panel_join_last_error(join_engine, join), "The device was told to fail.") == 0,
 	   "no device can be opened");
 	panel_join_close(join);
 	ok(play.closed == play.opened && play.opened == 3, "all devices are closed");

@@ -73,7 +73,7 @@ static int	open_contexts = 0;
 static FastedStatus
 fail(FastedContext *context, const char *where)
 {
-	snprintf(context->error, sizeof(context->error), "It was told to fail in %s.", where);
+	snprintf(context->error, sizeof(context->error), "The engine was told to fail in %s.", where);
 	return FASTED_DEVICE_FAILED;
 }
 
@@ -96,7 +96,7 @@ engine_probe(const char *devices, char *reason, size_t size)
 			return FASTED_NO_DEVICE;
 		if (!fasted_is_device(&name, 0, UUID))
 		{
-			snprintf(reason, size, "There is no such GPU.\nThere are: 0 (" UUID ").");
+			snprintf(reason, size, "No GPU matches the list.\nAvailable GPUs: 0 (" UUID ").");
 			return FASTED_UNKNOWN_DEVICE;
 		}
 	}
@@ -118,7 +118,7 @@ engine_open(const FastedOptions *options, FastedContext **result)
 	if (context->place == PLACE_UNSUPPORTED)
 	{
 		snprintf(context->error, sizeof(context->error),
-				 "rows are too long for it\nTake shorter ones.");
+				 "The rows are too long.\nUse shorter rows.");
 		return FASTED_UNSUPPORTED;
 	}
 	return context->place == PLACE_OPEN ? fail(context, "open") : FASTED_OK;

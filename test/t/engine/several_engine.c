@@ -57,7 +57,7 @@ engine_probe(const char *devices, char *reason, size_t size)
 
 	if (engine_devices(devices, names, 1) > 0)
 		return FASTED_OK;
-	snprintf(reason, size, "No GPU is \"%s\".", devices);
+	snprintf(reason, size, "No GPU matches \"%s\".", devices);
 	return FASTED_UNKNOWN_DEVICE;
 }
 
