@@ -1,9 +1,9 @@
-# PostgreSQL's own image with the extension:
+# The official PostgreSQL image with the extension.  Build and run it:
 #
 #	docker build --tag fasted [--build-arg PG_MAJOR=17] .
 #	docker run --env POSTGRES_PASSWORD=secret fasted
 #
-# Dockerfile.cuda adds the engine for GPUs.
+# Dockerfile.cuda adds the CUDA engine.
 ARG PG_MAJOR=18
 FROM postgres:${PG_MAJOR}-trixie AS build
 ARG PG_MAJOR

@@ -7,8 +7,8 @@
 # Without a server, on Debian or Ubuntu (see doc/development.md):
 #
 #	make demo			starts a private server with a sample, and shows its closest pairs
-#	make demo DATA=debian-wordllama		the same with sentences; also DATA=debian-minilm
-#	make check			builds, then runs all tests in a private server
+#	make demo DATA=debian-wordllama		uses embeddings of sentences; also DATA=debian-minilm
+#	make check			builds the extension, and runs all tests in a private server
 
 EXTENSION = fasted
 
@@ -25,8 +25,8 @@ export VARIANT DATA
 $(SETUP_GOALS):
 	@test/setup/$(subst check-pg,check-pg ,$@)
 
-# bench/README.md describes what each measures.  "bench" and "bench-cpu" are the complete
-# evaluation, on a machine with a GPU and on one without.
+# bench/README.md describes the benchmarks.  "bench" and "bench-cpu" run the complete evaluation
+# on a machine with a GPU and on a machine without a GPU.
 .PHONY: $(BENCH_GOALS)
 PYTHON ?= python3
 BENCH_DEVICE ?= cuda
@@ -84,20 +84,20 @@ SHLIB_LINK = -pthread -lm -Wl,--version-script=$(srcdir)/src/exports.map
 
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(filter-out sql/fasted--%,$(wildcard sql/*.sql))))
 
-# The TAP tests start servers, which root may not.
+# The TAP tests start servers, which root must not do.
 ifneq ($(wildcard test/t/*.pl),)
 ifeq ($(shell perl -MIPC::Run -e 1 2>/dev/null && test "$$(id -u)" != 0 && echo yes),yes)
 TAP_TESTS = 1
 PROVE_TESTS ?= test/t/*.pl
 else
-installcheck: tap-left-out
+installcheck: tap-skipped
 endif
 endif
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 ifeq ($(PGXS),)
-$(error $(PG_CONFIG) was not found: install the development files of PostgreSQL or set PG_CONFIG; "make demo" does it for you)
+$(error $(PG_CONFIG) was not found: install the development files of PostgreSQL or set PG_CONFIG ("make demo" installs them))
 endif
 
 include $(PGXS)
@@ -117,8 +117,8 @@ include src/citus/libpq/libpq.mk
 # PostgreSQL is often configured without automatic dependencies.
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)
 
-.PHONY: tap-left-out
-tap-left-out:
-	@echo "TAP tests are left out: they need Perl's IPC::Run and a user other than root"
+.PHONY: tap-skipped
+tap-skipped:
+	@echo "TAP tests are skipped: they need Perl's IPC::Run and a user other than root"
 
 endif

@@ -1,11 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_engine.h
- *	  Normal random rows, and one join of them by an engine alone.
+ *	  Normally distributed random rows, and a timed self-join of them without
+ *	  PostgreSQL.
  *
- * It is the CPU engine, or that of the library that FASTED_ENGINE_LIBRARY names.  Its time
- * has everything in it from the last row to the last pair: packing, filter, recheck, and
- * the drain.
+ * The join uses the CPU engine, or the engine of the shared library that the
+ * environment variable FASTED_ENGINE_LIBRARY names.  The time runs from the
+ * last staged row to the last pair.  It includes packing, filter, recheck, and
+ * fetching the pairs.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,6 +24,7 @@
 #include "../src/engine/panel_join.h"
 #include "../test/unit/engine_library.h"
 
+/* Reads the monotonic clock, in seconds. */
 static double
 seconds(void)
 {
@@ -31,6 +34,7 @@ seconds(void)
 	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
 }
 
+/* Returns a random number of the standard normal distribution. */
 static double
 normal(void)
 {
@@ -48,7 +52,10 @@ compare_doubles(const void *left, const void *right)
 	return p < q ? -1 : p > q;
 }
 
-/* The eps that gives about so many neighbours a row, from random pairs. */
+/*
+ * Estimates the eps at which a row has "neighbours" neighbours on average, from
+ * the distances of 200000 random pairs.
+ */
 static inline double
 guess_eps(const float *rows, uint32_t n, uint32_t d, double neighbours)
 {
@@ -71,7 +78,7 @@ guess_eps(const float *rows, uint32_t n, uint32_t d, double neighbours)
 	return eps;
 }
 
-/* n x d numbers, the same in every run. */
+/* Allocates n rows of d normal random numbers, which are the same in every run. */
 static inline float *
 make_rows(uint32_t n, uint32_t d)
 {
@@ -82,7 +89,7 @@ make_rows(uint32_t n, uint32_t d)
 	return rows;
 }
 
-/* Copies the rows in. */
+/* Stages n rows of d dimensions on side 0 of the join. */
 static FastedStatus
 stage_rows(PanelJoin *join, const float *rows, uint32_t n, uint32_t d)
 {
@@ -90,24 +97,24 @@ stage_rows(PanelJoin *join, const float *rows, uint32_t n, uint32_t d)
 
 	for (uint32_t done = 0; done < n && status == FASTED_OK;)
 	{
-		float	   *room;
+		float	   *buffer;
 		size_t		capacity;
 
-		status = panel_join_stage(join, 0, &room, &capacity);
+		status = panel_join_stage(join, 0, &buffer, &capacity);
 		if (status != FASTED_OK)
 			break;
 		if (capacity > n - done)
 			capacity = n - done;
-		memcpy(room, rows + (size_t) done * d, capacity * d * sizeof(float));
+		memcpy(buffer, rows + (size_t) done * d, capacity * d * sizeof(float));
 		status = panel_join_commit(join, 0, capacity);
 		done += (uint32_t) capacity;
 	}
 	return status;
 }
 
-/* Of all threads. */
+/* Returns the CPU time of all threads of this process, in seconds. */
 static double
-processor_seconds(void)
+cpu_seconds(void)
 {
 	struct timespec now;
 
@@ -118,10 +125,11 @@ processor_seconds(void)
 typedef struct EngineTimes
 {
 	double		seconds;
-	double		cpu_seconds;	/* of all threads */
-	uint64_t	digest;			/* the sum of a hash of each pair: of its rows and its distance */
+	double		cpu_seconds;	/* CPU time of all threads */
+	uint64_t	digest;			/* sum of the hashes of all pairs */
 } EngineTimes;
 
+/* Hashes the row numbers and the distance of a pair. */
 static uint64_t
 hash_pair(const FastedPair *pair)
 {
@@ -132,6 +140,7 @@ hash_pair(const FastedPair *pair)
 	return (bits ^ bits >> 31) * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
+/* Returns the engine to measure: see the top of this file. */
 static inline const FastedEngine *
 measured_engine(void)
 {
@@ -140,6 +149,7 @@ measured_engine(void)
 	return path == NULL ? fasted_cpu_engine() : engine_of_library(path, stderr, "");
 }
 
+/* Describes a self-join of n rows; a NULL kernel lets the engine choose one. */
 static inline PanelProblem
 problem_of(uint32_t n, uint32_t d, double eps, int threads, const char *kernel)
 {
@@ -151,7 +161,10 @@ problem_of(uint32_t n, uint32_t d, double eps, int threads, const char *kernel)
 	};
 }
 
-/* From the last row to the last pair. */
+/*
+ * Runs one self-join of n rows and returns its times, from the last row to the
+ * last pair.  *stats receives the engine's statistics.  Exits on an error.
+ */
 static inline EngineTimes
 run_problem(const PanelProblem *problem, const float *rows, uint32_t n, FastedStats *stats)
 {
@@ -166,7 +179,7 @@ run_problem(const PanelProblem *problem, const float *rows, uint32_t n, FastedSt
 	if (status == FASTED_OK)
 		status = stage_rows(join, rows, n, d);
 	times.seconds = -seconds();
-	times.cpu_seconds = -processor_seconds();
+	times.cpu_seconds = -cpu_seconds();
 	if (status == FASTED_OK)
 		status = panel_join_start(join, &total);
 	while (status == FASTED_OK || status == FASTED_AGAIN)
@@ -176,7 +189,7 @@ run_problem(const PanelProblem *problem, const float *rows, uint32_t n, FastedSt
 			times.digest += hash_pair(&batch.pairs[i]);
 	}
 	times.seconds += seconds();
-	times.cpu_seconds += processor_seconds();
+	times.cpu_seconds += cpu_seconds();
 	if (status != FASTED_DONE)
 	{
 		fprintf(stderr, "%s\n", status == FASTED_FULL ? "the rows do not fit into memory"

@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_kernel.c
- *	  The CPU engine alone, against OpenBLAS.
+ *	  Compare the CPU engine, without PostgreSQL, with OpenBLAS.
  *
- * The yardstick is the inner products that a self-join needs at the least:
- * sgemm of n x n x d, as one call and in tiles whose result stays in the
- * cache.  Rates are "effective": 2 n n d / seconds, for the engine too, though
- * it computes half of it.  What its time has in it says cpu_engine.h.
+ * A self-join needs at least the inner products of all rows.  The program times
+ * sgemm of n x n x d for them, as one call and in tiles whose result stays in
+ * the cache.  All rates are 2 n n d / seconds, although the engine computes each
+ * pair only once.  cpu_engine.h says what the engine's time includes.
  *
- * Needs libopenblas-dev.  From the top of the source tree:
+ * The program needs libopenblas-dev.  Build and run it in the top directory:
  *
- *	  gcc -std=gnu11 -O2 -o /tmp/cpu_kernel bench/cpu_kernel.c src/cpu/x.c \
- *		  src/engine/x.c -lopenblas -lpthread -lm	(x.c: all that are there)
+ *	  gcc -std=gnu11 -O2 -o /tmp/cpu_kernel bench/cpu_kernel.c SOURCES \
+ *		  -lopenblas -lpthread -lm
  *	  /tmp/cpu_kernel [n [threads [neighbours [kernel [repeats [d ...]]]]]]
  *
- * OPENBLAS_CORETYPE chooses OpenBLAS's kernels (Zen, Haswell, SkylakeX).
+ * SOURCES stands for all C files in src/cpu and src/engine.  The environment
+ * variable OPENBLAS_CORETYPE selects OpenBLAS's kernels (Zen, Haswell, SkylakeX).
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +28,7 @@
 extern void openblas_set_num_threads(int threads);
 extern char *openblas_get_corename(void);
 
-/* One product of everything; c has n x n floats. */
+/* Computes the whole product in one call into c, which has n x n floats. */
 static double
 run_sgemm(const float *rows, float *c, uint32_t n, uint32_t d)
 {
@@ -38,7 +39,7 @@ run_sgemm(const float *rows, float *c, uint32_t n, uint32_t d)
 	return seconds() - begin;
 }
 
-/* The same product in pieces of TILE rows by all, with one small result. */
+/* Computes the same product in tiles, all into the beginning of c. */
 static double
 run_tiled(const float *rows, float *c, uint32_t n, uint32_t d)
 {
@@ -60,6 +61,7 @@ run_tiled(const float *rows, float *c, uint32_t n, uint32_t d)
 	return seconds() - begin;
 }
 
+/* Measures one shape and prints a line; the best of "repeats" runs counts. */
 static void
 bench(uint32_t n, uint32_t d, int threads, double neighbours,
 	  const char *kernel, int repeats)
@@ -109,7 +111,8 @@ main(int argc, char **argv)
 	int			repeats = argc > 5 ? atoi(argv[5]) : 5;
 
 	openblas_set_num_threads(threads);
-	printf("# OpenBLAS kernels: %s; %d threads; GFLOPS are 2 n n d / s; the ratio is to the better sgemm, then to the tiled one\n",
+	printf("# OpenBLAS kernels: %s; %d threads; rates in GFLOPS (2 n n d / s); \"ratio\" is the engine's rate over the faster sgemm, "
+		   "\"tiled\" over the tiled sgemm\n",
 		   openblas_get_corename(), threads);
 	printf("%6s %6s %8s %9s %9s %9s %7s %7s  %9s %9s %6s %7s %7s %7s\n",
 		   "n", "d", "kernel", "engine", "sgemm", "tiled", "ratio", "tiled",

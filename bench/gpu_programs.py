@@ -1,4 +1,4 @@
-"""The GPU programs of bench/kernel, built and run, with what they measured."""
+"""Build and run the GPU programs of bench/kernel, and read their measurements."""
 import json
 import os
 import subprocess
@@ -16,14 +16,17 @@ def architecture():
 
 
 def build(program):
-    """Path of a program of bench/kernel, made up to date."""
+    """Builds a program of bench/kernel if it is out of date; returns its path."""
     subprocess.run(["make", "-s", "-C", KERNEL, f"-j{os.cpu_count()}", f"CUDA_ARCH={architecture()}", f"build/{program}"],
                    check=True)
     return KERNEL / "build" / program
 
 
 def run(command):
-    """Runs a program whose last argument is to be a file for JSON: ({...}, clocks and power meanwhile)."""
+    """Runs a command, to which the path of a file for JSON output is appended.
+
+    Returns the parsed JSON, and the GPU's clocks and power during the run.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
         with GpuMonitor() as monitor:
@@ -34,18 +37,25 @@ def run(command):
 
 
 def join_rows(sizes, d, filters, runs, gemm="fp16", data="clustered", selectivity=64):
-    """Rows of d dimensions, so many, joined by join_bench, which compares the pairs of all
-    filters: (list of measurements, clocks and power).  gemm: cuBLAS's precisions, at the last size."""
+    """Joins rows of d dimensions with join_bench, for each number of rows in sizes and with each filter.
+
+    join_bench also checks that all filters give the same pairs.  gemm lists the precisions of
+    cuBLAS's matrix product, which is measured with the last size.  Returns (list of
+    measurements, clocks and power).
+    """
     result, clocks = run([build("join_bench"), "--n", ",".join(map(str, sizes)), "--d", d, "--filters", ",".join(filters), "--runs", runs,
                           "--gemm", gemm, "--data", data, "--selectivity", selectivity, "--json"])
     return [measurement(row) for row in result["rows"]], {"d": d, "sizes": sizes, **clocks}
 
 
 def measurement(row):
-    """What join_bench says of a filter at one shape; cuBLAS's rates where it ran."""
+    """Converts a result of join_bench, for one filter and one shape, to a measurement.
+
+    The measurement includes cuBLAS's rates if they were measured.
+    """
     device = [a + b for a, b in zip(row["quantise_s"], row["device_s"])]
-    kept = ("n", "d", "eps", "filter", "pairs", "candidates", "redone_units", "same_pairs")
+    copied = ("n", "d", "eps", "filter", "pairs", "candidates", "redone_units", "same_pairs")
     rates = {"cublas_fp16_tflops": row["cublas_tflops"], "cublas_fp64_tflops": row["cublas_fp64_tflops"]}
-    return {**{name: row[name] for name in kept}, "seconds": device, "filter_seconds": row["filter_s"],
+    return {**{name: row[name] for name in copied}, "seconds": device, "filter_seconds": row["filter_s"],
             "refine_seconds": row["refine_s"], "quantise_seconds": row["quantise_s"],
             **{name: rate for name, rate in rates.items() if rate}}

@@ -1,17 +1,17 @@
-"""What every benchmark of the evaluation records, and how: environment, clocks, JSON.
+"""Record the results of the benchmarks: environment, GPU clocks, and JSON files.
 
-A result file, bench/results/<machine>/<name>.json, has
+A results file, bench/results/<machine>/<name>.json, contains:
 
-    benchmark      its name
-    environment    device, driver, clocks it can reach, versions, revision, date
+    benchmark      the name of the benchmark
+    environment    hardware, driver, maximum clocks, software versions, revision, date
     settings       the arguments of the run
-    clocks         where one program measures much: its clocks and power, from GpuMonitor
-    measurements   a list of objects, one per point or bar, each on a line of its own
+    clocks         clocks and power of the GPU during each program, from GpuMonitor (optional)
+    measurements   a list of objects, each on a line of its own
 
-A time is the list of all its runs, in seconds, in the order in which they ran.  What
-follows from the runs, medians, rates and ratios, is left to whoever reads them.
+A measured time is recorded as the list of all runs, in seconds and in order.  The files do
+not contain medians, rates or ratios, which the reader computes.
 
-bench/report/ makes bench/evaluation.md of these files and of nothing else.
+bench/report/ creates bench/evaluation.md from these files alone.
 """
 import contextlib
 import csv
@@ -34,7 +34,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "faiss-cpu", "opencv-pyth
 
 
 def output(*command):
-    """What a command prints; None where it is missing or fails."""
+    """Returns the output of a command, or None if the command is missing or fails."""
     try:
         return subprocess.run(command, check=True, text=True, capture_output=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
@@ -42,7 +42,7 @@ def output(*command):
 
 
 def gpu():
-    """{gpu, driver, ...} of the first GPU, or {}."""
+    """Describes the first GPU: {gpu, driver, ...}, or {} if there is none."""
     names = ("name", "driver_version", "memory.total", "power.limit", "clocks.max.sm", "clocks.max.mem")
     line = output("nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader")
     if not line:
@@ -65,13 +65,13 @@ def packages():
 
 
 def revision():
-    """The revision measured; FASTED_REVISION where there is no repository."""
+    """Returns the measured revision: FASTED_REVISION if it is set, otherwise that of the repository."""
     return os.environ.get("FASTED_REVISION") or output("git", "-C", str(TOP), "describe", "--always", "--dirty")
 
 
 @functools.cache
 def machine():
-    """What does not change while a benchmark runs; asking for it takes a while."""
+    """Describes the machine and its software.  The result is cached because it is slow to determine."""
     nvcc = output("nvcc", "--version")
     pages, page = (os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_PAGE_SIZE"))
     return {
@@ -93,17 +93,20 @@ def environment(**more):
 
 
 def folder_name(name):
+    """Converts a name to one that is suitable for a folder: lower case, with hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def machine_name(env):
-    """The folder of a machine's results: its GPU, or its processor and their number."""
+    """Returns the folder of a machine's results, named after its GPU, or after its CPU and number of cores."""
     return folder_name(env.get("gpu") or f"{env['processor']} {env['processors']} cores")
 
 
 def text(result):
-    """JSON of an object, a line for each of its entries, and for each entry of these: so a
-    line has one measurement, and two runs can be compared line by line."""
+    """Returns an object as JSON text, with one line for each element of its entries.
+
+    Therefore each measurement has a line of its own, and files can be compared line by line.
+    """
     def entries(value):
         if isinstance(value, dict) and value:
             return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(one)}" for key, one in value.items()) + "\n }"
@@ -114,7 +117,7 @@ def text(result):
 
 
 def save(machine, name, result):
-    """Writes a result file of a machine, whose name is that of its folder, and returns its path."""
+    """Writes a results file to the folder of a machine; returns its path."""
     path = RESULTS / machine / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text(result))
@@ -122,7 +125,7 @@ def save(machine, name, result):
 
 
 def write(benchmark, settings, measurements, clocks=None, **more):
-    """Writes what a benchmark of the evaluation measured; more: of the environment."""
+    """Writes the results of a benchmark of the evaluation; "more" is added to the environment."""
     env = environment(**more)
     path = save(machine_name(env), benchmark,
                 {"benchmark": benchmark, "environment": env, "settings": settings,
@@ -131,7 +134,7 @@ def write(benchmark, settings, measurements, clocks=None, **more):
 
 
 class GpuMonitor:
-    """SM clock (MHz) and power (W) of the GPU while a benchmark runs, ten times a second."""
+    """Samples the GPU's SM clock (MHz) and power (W) ten times per second while a benchmark runs."""
 
     def __enter__(self):
         self.samples = []
@@ -155,7 +158,7 @@ class GpuMonitor:
             self.thread.join()
 
     def summary(self):
-        """{what: [least, median, most]} of the moments at which the GPU was busy; {} without any."""
+        """Returns {quantity: [minimum, median, maximum]} of the samples with a busy GPU, or {} if there are none."""
         busy = [sample for sample in self.samples if sample[2] > 50]
         if not busy:
             return {}

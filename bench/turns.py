@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Statements by this tree and by another revision, in turns on one machine: is anything slower?
+"""Compare the speed of this source tree with that of another revision on one machine.
 
-Builds both, each with a private PostgreSQL and the same rows, and runs every statement by
-one and by the other in turn, so that a slow phase of the machine hits both. Prints for each
-statement the median of either, and their ratio; above 1 this tree is slower.
+The benchmark builds both.  Each one has a private PostgreSQL server with the same rows.  The
+servers run every statement in turn, so that a slow phase of the machine affects both.  For
+each statement, the benchmark prints both medians and their ratio.  A ratio above 1 means
+that this source tree is slower.
 
-  joins      count(*) of fasted_self_join and of the join on fasted_within; two columns of
+  joins      count(*) over fasted_self_join and over a join on fasted_within; two columns of
              every pair; two tables; rows that have no near row in another table
-  functions  neighbours, clusters, the row to keep, nearest rows, nearest rows by partition
-  rows in    until a key that is there twice ends the statement: reading, and little else
-  rows out   all pairs of one-dimensional vectors: sum, GROUP BY by workers, CREATE TABLE
+  functions  neighbours, clusters, deduplication, nearest rows, nearest rows by partition
+  rows in    reading; a duplicate key ends the statement after the last row is read
+  rows out   all pairs of one-dimensional vectors: sum, parallel GROUP BY, CREATE TABLE
 
-Writes nothing.  The engine is the CPU's with all processors, or --engine cuda.
+The benchmark writes no files.
 """
 import argparse
 import os
@@ -28,7 +29,11 @@ PAIR_ROWS = 4500
 
 
 def make_rows(server, n, d):
-    """Tables items and others with partitions of 500 rows, twice with one key twice, line; eps."""
+    """Creates the tables and returns eps.
+
+    "parts" has the rows of "items" in partitions of 500 rows, "twice" has a duplicate key, and
+    "line" has one-dimensional vectors.
+    """
     eps = make_tables(server, n, d, NEIGHBOURS)
     server.psql(f"""
         DROP TABLE IF EXISTS parts, twice, line;
@@ -43,6 +48,7 @@ def make_rows(server, n, d):
 
 
 def statements(server, eps):
+    """Returns {title: statement} for one server; the argument for partitions depends on its revision."""
     partition = server.psql("SELECT 'partition_by' = ANY (proargnames) FROM pg_proc WHERE proname = 'fasted_knn_join'")
     partition = "partition_by" if partition == "t" else "within"
     near = f"a.id < b.id AND fasted_within(a.v, b.v, {eps!r})"
@@ -75,7 +81,7 @@ def statements(server, eps):
 
 
 def timed(server, settings, query):
-    """The query's answer, which may be an error, and its seconds, in a session that has joined before."""
+    """Runs a query in a new session; returns its answer, or its error message, and its seconds."""
     result = subprocess.run(["psql", "-XqAt"], text=True, capture_output=True, env=server.env,
                             input=f"{settings}\n\\timing on\n{query};\n")
     lines = result.stdout.splitlines()
@@ -85,35 +91,36 @@ def timed(server, settings, query):
 
 
 def compare(servers, args, d):
+    """Measures and prints all statements for one number of dimensions."""
     eps = {name: make_rows(server, args.rows, d) for name, server in servers.items()}
     settings = f"""SET client_min_messages = error; SET fasted.engine = {args.engine}; SET work_mem = '256MB'; SET jit = off;
         SET enable_nestloop = off; SET max_parallel_workers_per_gather = 0;
         LOAD 'fasted'; SELECT count(*) AS warm FROM fasted_self_join('sample', 'v', 0, id_column => 'id') \\gset"""
-    asked = {name: statements(server, eps[name]) for name, server in servers.items()}
+    queries = {name: statements(server, eps[name]) for name, server in servers.items()}
     print(f"\nn = {args.rows}, d = {d}, medians of {args.repeats}\n\n| statement | {' | '.join(servers)} | ratio |\n|---|---|---|---|")
-    for title in asked["this"]:
+    for title in queries["this"]:
         times = {name: [] for name in servers}
         answers = {}
         for turn in range(args.repeats):
             for name in list(servers) if turn % 2 == 0 else list(servers)[::-1]:
-                answers[name], seconds = timed(servers[name], settings, asked[name][title])
+                answers[name], seconds = timed(servers[name], settings, queries[name][title])
                 times[name].append(seconds)
         old, new = (statistics.median(times[name]) for name in servers)
-        note = "" if answers["base"] == answers["this"] else f" answers differ: {answers}"
+        note = "" if answers["base"] == answers["this"] else f" different answers: {answers}"
         print(f"| {title} | {old:.4f} s | {new:.4f} s | {new / old:.2f} |{note}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("base", help="a revision, or a folder that has one")
-    parser.add_argument("--rows", type=int, default=20000)
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960])
-    parser.add_argument("--engine", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("base", help="the other revision, or a folder that contains its source tree")
+    parser.add_argument("--rows", type=int, default=20000, help="number of rows")
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960], help="numbers of dimensions")
+    parser.add_argument("--engine", choices=["cpu", "cuda"], default="cpu", help="fasted.engine")
+    parser.add_argument("--repeats", type=int, default=7, help="runs of each statement")
     args = parser.parse_args()
 
     scratch = Path(tempfile.mkdtemp(prefix="fasted-turns-"))
-    scratch.chmod(0o1777)   # the servers' user makes their directories in it
+    scratch.chmod(0o1777)   # the servers' user creates their directories in it
     tree = Path(args.base)
     if not tree.is_dir():
         tree = scratch / "base"

@@ -1,6 +1,5 @@
-# The CUDA engine: cuda/*/*.cu become fasted_cuda.so, a library of its own that
-# the extension loads on first use.  Optional: without nvcc the CPU engine alone
-# is built.
+# Builds the CUDA engine from cuda/*/*.cu as fasted_cuda.so, a separate library that the
+# extension loads on first use.  Without nvcc, only the CPU engine is built.
 #
 #	make NVCC=/path/to/nvcc			another compiler
 #	make NVCC=						no CUDA engine
@@ -8,8 +7,8 @@
 
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 
-# Compute capabilities with machine code.  The first one comes as PTX too, which
-# the driver compiles for any later GPU.
+# Compute capabilities for which machine code is generated.  PTX code is also generated for the
+# first one; the driver compiles it for newer GPUs.
 CUDA_ARCHS ?= 80 86 89 90a
 CUDA_PTX_ARCH ?= $(firstword $(CUDA_ARCHS))
 
@@ -42,7 +41,7 @@ cuda-note:
 %.cu.o: %.cu $(CUDA_HEADERS)
 	$(NVCC) $(NVCC_FLAGS) $(CUDA_GENCODE) -c -o $@ $<
 
-# or make's built-in rules would link the sources from these
+# without this, make's built-in rules would link the sources
 $(CUDA_SOURCES): ;
 
 $(CUDA_LIBRARY): $(CUDA_OBJS)

@@ -10,65 +10,63 @@ CREATE TABLE documents (
     id uuid PRIMARY KEY,
     tenant text,
     collection text,
+    source text,
     content text,
     metadata jsonb,
     created timestamptz,
     embedding real[]
 );
 
-CREATE TEMP TABLE scans (number int, digit int, pixels real[]);
-\copy scans FROM 'test/demo/digits.tsv'
+CREATE TEMP TABLE incoming (LIKE documents);
+\copy incoming FROM 'test/demo/documents.tsv'
 
-CREATE TEMP VIEW incoming (id, tenant, collection, content, metadata, created, embedding) AS
-SELECT md5(number::text)::uuid, CASE number % 2 WHEN 0 THEN 'acme' ELSE 'globex' END, 'scans',
-    format('digit-%s/scan-%s', digit, number), jsonb_build_object('digit', digit),
-    timestamptz '2026-01-01 UTC' + number * interval '1 hour', pixels
-FROM scans;
-
-INSERT INTO documents SELECT * FROM incoming WHERE created < '2026-03-12 UTC';
+INSERT INTO documents SELECT * FROM incoming WHERE source <> 'vacuumdb';
 ANALYZE documents;
-SELECT count(*) FROM documents;
 
-SELECT round(eps::numeric, 3) AS eps FROM fasted_epsilon('documents', 'embedding', 0.1, metric => 'cosine');
+SELECT round(eps::numeric, 3) AS eps
+FROM fasted_epsilon('documents', 'embedding', 0.1, metric => 'cosine', ignore_copies => true);
 
-SELECT a.content, b.content, round(fasted_cosine_distance(a.embedding, b.embedding)::numeric, 3) AS dist
+SELECT left(a.content, 50) AS a, left(b.content, 50) AS b, round(fasted_cosine_distance(a.embedding, b.embedding)::numeric, 3) AS dist
 FROM documents a JOIN documents b
-    ON a.tenant = b.tenant AND a.created < b.created AND fasted_within(a.embedding, b.embedding, 0.016, 'cosine')
-ORDER BY dist, a.created LIMIT 3;
+    ON a.tenant = b.tenant AND a.created < b.created AND fasted_within(a.embedding, b.embedding, 0.05, 'cosine')
+ORDER BY dist DESC, a.created LIMIT 2;
 
 BEGIN;
 
-DELETE FROM documents d
-USING (SELECT id, fasted_keep(id, embedding, 0.016, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC) AS kept
-       FROM documents) k
-WHERE d.id = k.id AND k.kept <> k.id;
-
-SELECT count(*) FROM documents;
+WITH deleted AS (
+    DELETE FROM documents d
+    USING (SELECT id, fasted_keep(id, embedding, 0.02, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC) AS kept
+           FROM documents) k
+    WHERE d.id = k.id AND k.kept <> k.id
+    RETURNING d.*, kept)
+SELECT count(*) OVER () AS deleted, left(d.content, 30) AS content, left(k.content, 30) AS kept
+FROM deleted d JOIN documents k ON k.id = kept
+ORDER BY fasted_cosine_distance(d.embedding, k.embedding) DESC LIMIT 2;
 
 COMMIT;                      -- or ROLLBACK
 
-SELECT tenant, cluster, count(*), mode() WITHIN GROUP (ORDER BY metadata->'digit') AS digit
-FROM (SELECT *, fasted_dbscan(embedding, 0.057, 10, 'cosine') OVER (PARTITION BY tenant ORDER BY created) AS cluster
+SELECT tenant, cluster, count(*), left((array_agg(content ORDER BY created))[1], 30) AS content
+FROM (SELECT *, fasted_dbscan(embedding, 0.2, 5, 'cosine') OVER (PARTITION BY tenant ORDER BY created) AS cluster
       FROM documents) c
 WHERE cluster IS NOT NULL
 GROUP BY tenant, cluster ORDER BY count DESC, tenant, cluster LIMIT 3;
 
-SELECT a.content, rank, b.content AS nearest, round(dist::numeric, 3) AS dist
+SELECT rank, b.source, b.metadata->>'section' AS section, round(dist::numeric, 3) AS dist
 FROM fasted_knn_join_typed(NULL::uuid, 'documents', 'embedding', 'documents', 'embedding', 2,
                            metric => 'cosine', partition_by => 'tenant')
     JOIN documents a ON a.id = id_a JOIN documents b ON b.id = id_b
-ORDER BY a.created, rank LIMIT 2;
+WHERE a.metadata->>'section' = 'default_tablespace (string)' ORDER BY rank;
 
 INSERT INTO documents
-SELECT id, tenant, collection, content, metadata, created, embedding
-FROM (SELECT *, fasted_keep(id, embedding, 0.016, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC) AS kept
+SELECT id, tenant, collection, source, content, metadata, created, embedding
+FROM (SELECT *, fasted_keep(id, embedding, 0.02, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC) AS kept
       FROM incoming n
-      WHERE created >= '2026-03-12 UTC' AND NOT EXISTS (
+      WHERE source = 'vacuumdb' AND NOT EXISTS (
           SELECT FROM documents d
-          WHERE d.tenant = n.tenant AND d.collection = n.collection AND fasted_within(d.embedding, n.embedding, 0.016, 'cosine'))) n
+          WHERE d.tenant = n.tenant AND d.collection = n.collection AND fasted_within(d.embedding, n.embedding, 0.02, 'cosine'))) n
 WHERE kept = id;
 
-SELECT count(*) FROM documents;
+SELECT count(*) FROM documents WHERE source = 'vacuumdb';
 
 SET client_min_messages = warning;
 DROP TABLE documents CASCADE;

@@ -31,4 +31,7 @@ RESET fasted.engine;
 UPDATE parts SET v = '{1,2}' WHERE id = 1;
 SELECT count(*) FROM fasted_self_join('parts', 'v', 2, partition_by => 'g');
 SELECT count(*) FROM fasted_self_join('parts', 'v', 2, partition_by => 'nothing');
+ALTER TABLE parts ADD j json;
+SELECT count(*) FROM fasted_self_join('parts', 'v', 2, partition_by => 'j');
+\echo :SQLSTATE
 DROP TABLE parts CASCADE;

@@ -363,9 +363,9 @@ SELECT fasted_components(v, CASE WHEN g < 6 THEN 1 ELSE -1 END) OVER (PARTITION 
 -- no vectors
 \set VERBOSITY default
 SELECT fasted_components(id, 1) OVER () FROM letters;
+SELECT fasted_components('{1,2}', 1) OVER () FROM letters;
 \set VERBOSITY terse
 \echo :SQLSTATE
-SELECT fasted_components('{1,2}', 1) OVER () FROM letters;
 SELECT fasted_components(NULL, 1) OVER () FROM letters;
 SELECT fasted_components(ARRAY[id], 1) OVER () FROM letters;
 SELECT fasted_dbscan(true, 1, 1) OVER () FROM letters;

@@ -20,7 +20,7 @@
  *	  join/		from rows to the engine, with staging and spilling; from the engine to pairs of
  *				row numbers; the keys of rows and their order
  *	  rows/		from heap tuples to rows of floats or doubles: the query that reads a source, with
- *				parallel workers too (intake.c), checks and conversions; column statistics
+ *				parallel workers too (input_queue.c), checks and conversions; column statistics
  *	  cpu/		the multithreaded CPU engine: from candidates to exact pairs; the CUDA engine is
  *				a separate library, in the folder cuda next to this one
  *	  base/		settings, interrupts, cleanup, progress, arrays of row numbers, ring of blocks
@@ -51,7 +51,7 @@ _PG_init(void)
 {
 	DefineSettings();
 	InstallPlannerHook();
-	InstallIntakeNode();
+	InstallInputNode();
 	InstallFunctionNode();
 	InstallJoinNode();
 }

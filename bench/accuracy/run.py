@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Accuracy of FP16-32 and of the exact mode (the paper's section 4.6, Tables 8 and 9 and the histogram).
+"""Measure the accuracy of FP16-32 and of the exact mode (the paper's section 4.6, Tables 8 and 9, and the histogram).
 
     bench/accuracy/run.py [--data embedding-512 debian-text ...] [--rows 60000] [--selectivity 64 128 256]
 
-Truth is the extension's join in FP64 (fasted.filter = fp64), which
-the tests compare with independent brute forces.  Beside it stand the paper's FP16-32
-(fasted.refine = off) and the exact mode with each filter, which must show an overlap
-of 1 and errors of 0.  Overlap is the paper's Equation 3; the error of a distance is
-that of the method less the true one, over pairs that both have.
+The ground truth is the extension's join in FP64 (fasted.filter = fp64).  The regression
+tests compare that join with independent brute-force programs.  Three methods are compared
+with the ground truth: the paper's FP16-32 (fasted.refine = off), and the exact mode with
+the FP16 and the INT8 filter.  The exact mode must reach an overlap of 1 and errors of 0.
+Overlap is Equation 3 of the paper.  The error of a distance is the method's distance minus
+the true distance; it is computed for the pairs that both results contain.
 """
 import argparse
 import sys
@@ -34,7 +35,7 @@ METHODS = {
 
 
 def measure(server, data, rows, selectivity, eps, settings):
-    """One object for each method."""
+    """Yields one measurement (a dictionary) for each method."""
     n, d = rows.shape
     join = ours.join_of(TABLE, eps)
     truth = ours.pairs(server, settings + TRUTH, join)
@@ -51,9 +52,9 @@ def measure(server, data, rows, selectivity, eps, settings):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", default=DATA)
-    parser.add_argument("--rows", type=int, default=60000)
-    parser.add_argument("--selectivity", type=int, nargs="+", default=[64, 128, 256])
+    parser.add_argument("--data", nargs="+", default=DATA, help="names of data sets in bench/datasets")
+    parser.add_argument("--rows", type=int, default=60000, help="number of rows taken from each data set")
+    parser.add_argument("--selectivity", type=int, nargs="+", default=[64, 128, 256], help="mean numbers of neighbours per row")
     args = parser.parse_args()
 
     measurements = []

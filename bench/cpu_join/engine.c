@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * engine.c
- *	  The CPU engine alone, by several kernels in turn.  kernels.py runs it.
+ *	  Time the CPU engine without PostgreSQL, with several kernels in turn.
  *
  *	  engine ROWS DIMENSIONS NEIGHBOURS REPEATS THREADS KERNEL...
  *
- * Prints an object of JSON on a line for each kernel that runs here.
+ * For each kernel that this CPU supports, the program prints one JSON object on
+ * a line of its own.  kernels.py runs the program.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,10 +20,11 @@ typedef struct Measured
 {
 	const char *kernel;
 	double		seconds[MOST_REPEATS];
-	double		cpu_seconds[MOST_REPEATS];	/* of all threads */
-	FastedStats stats;			/* of the last run */
+	double		cpu_seconds[MOST_REPEATS];	/* CPU time of all threads */
+	FastedStats stats;			/* statistics of the last run */
 } Measured;
 
+/* Runs the join with the kernel of *m and stores its times as repetition r. */
 static void
 measure(Measured *m, int r, const float *rows, uint32_t n, uint32_t d, double eps, int threads)
 {

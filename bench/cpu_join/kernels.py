@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The CPU engine alone, by each kernel that the processor runs.
+"""Time the CPU engine without PostgreSQL, with each kernel that the CPU supports.
 
     bench/cpu_join/kernels.py [--rows 100000] [--dimensions 128 960] [--threads 1 2]
                               [--repeats 5] [--kernels amx avx512vnni ...] [--evex]
 
-Normal random rows, eps such that a row has 64 neighbours on average.  A time is from
-the last row to the last pair: packing, filter, recheck, drain; processor time is of all
-threads, and says more on a machine that does other work too.  Kernels take turns.
---evex: where the processor has AVX-512 with VNNI but no AVX-VNNI, "avxvnni" is the same
-instructions, of 256 bits as well, in AVX-512's encoding.  Needs a C compiler, and no PostgreSQL.  Writes JSON and a table to
+The rows are normally distributed.  Eps is chosen such that a row has 64 neighbours on
+average.  The elapsed time runs from the last staged row to the last pair: packing, filter,
+recheck, and fetching the pairs.  The CPU time is the sum over all threads; it is the better
+measure on a machine that does other work.  The kernels run in turn.
+
+The benchmark needs a C compiler, but no PostgreSQL.  It writes JSON and a table to
 bench/results/<machine>/.
 """
 import argparse
@@ -29,6 +30,7 @@ NEIGHBOURS = 64
 
 
 def build(directory, evex):
+    """Compiles engine.c in a directory; returns the program's path."""
     program = Path(directory) / "engine"
     sources = sorted([*(TOP / "src/cpu").glob("*.c"), *(TOP / "src/engine").glob("*.c")])
     subprocess.run(["cc", "-std=gnu11", "-O2", "-ffp-contract=off", "-pthread",
@@ -38,6 +40,7 @@ def build(directory, evex):
 
 
 def measure(program, args, d, threads):
+    """Runs the program for one shape; returns one measurement for each kernel."""
     command = [program, args.rows, d, NEIGHBOURS, args.repeats, threads, *args.kernels]
     done = subprocess.run([str(word) for word in command], check=True, text=True, stdout=subprocess.PIPE)
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -45,9 +48,10 @@ def measure(program, args, d, threads):
 
 def table(machine, rows):
     lines = ["# The CPU engine by kernel", "",
-             "Written by `bench/cpu_join/kernels.py`; medians; G pairs x dimensions a second, each pair once.", ""]
+             "Written by `bench/cpu_join/kernels.py`. Times are medians (minimum to maximum). The rate counts each pair once.", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
-    lines += ["", "| n | d | neighbours | threads | kernel | filter | s | processor time, s | G/s | candidates a pair |",
+    lines += ["", "| n | d | mean neighbours | threads | kernel | filter | time, s | CPU time, s "
+              "| 10^9 pairs x dimensions per s | candidates per pair |",
               "|---|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         seconds = statistics.median(row["seconds"])
@@ -64,12 +68,14 @@ def table(machine, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100000)
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--kernels", nargs="+", default=KERNELS)
-    parser.add_argument("--evex", action="store_true")
+    parser.add_argument("--rows", type=int, default=100000, help="number of rows")
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960], help="numbers of dimensions")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each kernel")
+    parser.add_argument("--kernels", nargs="+", default=KERNELS, help="kernels to measure; unsupported ones are skipped")
+    parser.add_argument("--evex", action="store_true",
+                        help="build the avxvnni kernel with the EVEX encoding of its 256-bit instructions, "
+                             "for a CPU that has AVX-512 VNNI but not AVX-VNNI")
     args = parser.parse_args()
 
     known = record.environment()

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * l2_distance.c
- *	  What people write today, where pgvector is not at hand: a plain distance
- *	  function over real[] for a nested-loop join.
+ *	  A Euclidean distance function over real[], for a nested-loop join without
+ *	  pgvector.
  *
- * As fast as such a function gets: no copy of its arguments (the benchmark's
- * table stores them PLAIN), FP32, vectorised by the compiler (-O3 -march=native
- * -ffast-math).
+ * The function is as fast as possible.  It computes in FP32 and is vectorized by
+ * the compiler (-O3 -march=native -ffast-math).  It does not copy its arguments,
+ * because the benchmark's table stores them PLAIN.
  *
  *-------------------------------------------------------------------------
  */

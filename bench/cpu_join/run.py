@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
-"""The CPU engine inside PostgreSQL, beside sgemm and beside the nested loop.
+"""Compare the CPU engine inside PostgreSQL with sgemm and with a nested-loop join.
 
     bench/cpu_join/run.py [--rows 20000] [--dimensions 128 960] [--threads 2]
                           [--repeats 5] [--no-nested-loop]
 
-Starts a private PostgreSQL with the extension, makes tables of normal random
-vectors, and measures in turn, interleaved so that a slow phase of the machine
-hits all of them:
+The benchmark starts a private PostgreSQL server with the extension and creates tables
+of normal random vectors.  It measures in turn, so that a slow phase of the machine
+affects all of them:
 
-  join      SELECT count(*) FROM fasted_self_join(...), table read included, eps
-            such that a row has 64 neighbours on average (S = 64)
-  sgemm     OpenBLAS's product of the same n x n x d, with every core type that
-            runs here; the whole product in one call, and in tiles
-  nested    a.id < b.id AND distance(a.v, b.v) < eps by two parallel workers, with
-            pgvector where it is there, else with l2_distance.c; measured once
+  join      SELECT count(*) FROM fasted_self_join(...), including the table scan; eps
+            is chosen such that a row has 64 neighbours on average (S = 64)
+  sgemm     OpenBLAS's matrix product of the same n x n x d, with the two fastest core
+            types; the whole product in one call, and in tiles
+  nested    a nested loop on a.id < b.id AND distance(a.v, b.v) < eps by two parallel
+            workers, with pgvector if it is available, otherwise with l2_distance.c;
+            measured once
 
-All tables store vectors PLAIN, in line, as doc/limits.md advises, and work_mem
-is 256 MB, so that no result goes to disk.  Rates are
-2 n n d / seconds.  Writes JSON and a table to bench/results/<machine>/.
-Needs libopenblas-dev and a C compiler; see doc/development.md for the rest.
+All tables store vectors PLAIN, as doc/limits.md advises.  work_mem is 256 MB, so that
+no result is written to disk.  Rates are 2 n n d / seconds.  The benchmark writes JSON
+and a table to bench/results/<machine>/.  It needs libopenblas-dev and a C compiler, and
+the packages that doc/development.md lists.
 """
 import argparse
 import os
@@ -36,7 +37,7 @@ NEIGHBOURS = 64
 
 
 def install_distance(server, scratch):
-    """The nested loop's distance: (name, column type, expression)."""
+    """Installs the distance function of the nested loop; returns (name, column type, SQL expression)."""
     if server.psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") == "1":
         server.psql("CREATE EXTENSION IF NOT EXISTS vector")
         version = server.psql("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
@@ -52,16 +53,17 @@ def install_distance(server, scratch):
 
 
 def build_sgemm(directory):
+    """Compiles sgemm.c in a directory; returns the program's path."""
     program = Path(directory) / "sgemm"
     try:
         subprocess.run(["cc", "-O2", "-o", program, HERE / "sgemm.c", "-lopenblas", "-lm"], check=True)
     except subprocess.CalledProcessError:
-        sys.exit("sgemm.c could not be built: install libopenblas-dev")
+        sys.exit("could not build sgemm.c: install libopenblas-dev")
     return program
 
 
 def run_sgemm(program, core_type, n, d, threads, repeats):
-    """{core, full: [s], tiled: [s]}, or None where the core type can't run."""
+    """Returns {core, full: [s], tiled: [s]}, or None if the CPU does not support the core type."""
     env = dict(os.environ, OPENBLAS_NUM_THREADS=str(threads))
     if core_type:
         env["OPENBLAS_CORETYPE"] = core_type
@@ -75,13 +77,14 @@ def run_sgemm(program, core_type, n, d, threads, repeats):
 
 
 def best_core_types(program, n, d, threads):
-    """The core types that run here, fastest first, by a short trial."""
+    """Returns the core types that the CPU supports, ordered by the time of a short trial."""
     trial = {c: run_sgemm(program, c, min(n, 8000), d, threads, 2) for c in CORE_TYPES}
-    alive = {c: min(t["full"]) for c, t in trial.items() if t}
-    return sorted(alive, key=alive.get)
+    supported = {c: min(t["full"]) for c, t in trial.items() if t}
+    return sorted(supported, key=supported.get)
 
 
 def measure(server, program, n, d, threads, repeats):
+    """Measures the join and sgemm in turn for one shape; returns a measurement (a dictionary)."""
     eps = make_tables(server, n, d, NEIGHBOURS)
     settings = f"SET fasted.engine = cpu; SET fasted.threads = {threads}; SET work_mem = '256MB';"
     query = f"SELECT count(*) FROM fasted_self_join('items', 'v', {eps!r})"
@@ -103,6 +106,7 @@ def measure(server, program, n, d, threads, repeats):
 
 
 def measure_nested_loop(server, row, distance):
+    """Adds the nested loop's time to the measurement "row"."""
     name, column_type, expression = distance
     server.psql(f"""
         DROP TABLE IF EXISTS nested;
@@ -116,14 +120,14 @@ def measure_nested_loop(server, row, distance):
     query = f"SELECT count(*) FROM nested a JOIN nested b ON a.id < b.id AND {expression} < {row['eps']!r}"
     plan = server.psql(f"{settings}\nEXPLAIN {query};")
     if "Workers Planned: 2" not in plan:
-        sys.exit(f"the nested loop is not parallel:\n{plan}")
+        sys.exit(f"the plan of the nested loop is not parallel:\n{plan}")
     pairs, (seconds,) = server.timed(settings, query)
     row["nested_loop"] = {"distance": name, "seconds": seconds, "pairs": int(pairs)}
     print(f"  d = {row['d']}: nested loop {seconds:.1f} s", flush=True)
 
 
 def summary(row):
-    """Medians and ratios."""
+    """Returns the medians, rates and ratios of a measurement."""
     flop = 2.0 * row["n"] ** 2 * row["d"]
     join = statistics.median(row["join"])
     full = {g["core"]: statistics.median(g["full"]) for g in row["sgemm"]}
@@ -143,7 +147,7 @@ def summary(row):
 
 def table(machine, rows):
     lines = ["# The join on the CPU", "",
-             "Written by `bench/cpu_join/run.py`; rates are 2 n n d / t, medians.", ""]
+             "Written by `bench/cpu_join/run.py`. Times are medians (minimum to maximum). Rates are 2 n n d / t.", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
     lines += ["", "| n | d | pairs | join, s | join, GFLOPS | sgemm, GFLOPS (whole, tiled) | join / sgemm (whole, tiled) "
               "| nested loop, s | join / nested loop |", "|---|---|---|---|---|---|---|---|---|"]
@@ -162,11 +166,11 @@ def table(machine, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=20000)
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--no-nested-loop", action="store_true")
+    parser.add_argument("--rows", type=int, default=20000, help="number of rows")
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960], help="numbers of dimensions")
+    parser.add_argument("--threads", type=int, default=2, help="number of threads of the join and of sgemm")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of the join and of sgemm")
+    parser.add_argument("--no-nested-loop", action="store_true", help="do not measure the nested loop")
     args = parser.parse_args()
 
     with private_server("NVCC=") as (server, scratch):

@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * sgemm.c
- *	  The yardstick: OpenBLAS's sgemm of X X^T, X of n x d normal random numbers.
+ *	  Time OpenBLAS's sgemm for X X^T, where X has n x d normal random numbers.
  *
  *	  sgemm n d threads repeats
  *
- * Prints OpenBLAS's core type, then for each repetition the seconds of one call
- * for the whole n x n product ("full") and of calls for 480 x 480 tiles of it
- * into one buffer that stays in the cache ("tiled").
+ * The program prints OpenBLAS's core type.  Then it prints two times in seconds
+ * for each repetition.  "Full" is one call that computes the whole n x n
+ * product.  "Tiled" is a sequence of calls that compute 480 x 480 tiles into one
+ * buffer, which stays in the cache.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,6 +23,7 @@
 extern void openblas_set_num_threads(int threads);
 extern char *openblas_get_corename(void);
 
+/* Reads the monotonic clock, in seconds. */
 static double
 now(void)
 {
@@ -31,6 +33,7 @@ now(void)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+/* Returns a random number of the standard normal distribution. */
 static float
 normal(void)
 {
@@ -39,6 +42,7 @@ normal(void)
 	return (float) (sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * drand48()));
 }
 
+/* Computes the product in one call into c (n x n floats); returns the seconds. */
 static double
 full(const float *x, float *c, int n, int d)
 {
@@ -48,6 +52,7 @@ full(const float *x, float *c, int n, int d)
 	return now() - begin;
 }
 
+/* Computes the product in tiles, all into the beginning of c; returns the seconds. */
 static double
 tiled(const float *x, float *c, int n, int d)
 {

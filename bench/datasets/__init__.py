@@ -3,8 +3,9 @@
     import datasets
     x = datasets.load("sift-like", 100000)      float32 (100000, 128), C-contiguous
 
-Generated sets need nothing; real ones are files in the folder FASTED_DATA (by default
-files/ beside this), which bench/datasets/make.py makes or fetches.  README.md has the list.
+Generated data sets are computed when they are loaded.  Real data sets are files in the data
+folder, which the environment variable FASTED_DATA names (by default bench/datasets/files).
+bench/datasets/make.py makes or downloads these files.  README.md lists all data sets.
 """
 import numpy
 
@@ -13,7 +14,7 @@ from .files import MissingFile, folder
 
 SEED = 1
 
-# sets that a script makes of Debian's packages, shuffled: file, d, source, licence
+# Data sets that a script makes from Debian packages, in shuffled order: (file, d, source, licence).
 MADE = {
     "wallpaper-sift": ("wallpaper-sift.bvecs", 128, "photographs in Debian's wallpaper packages",
                        "each photograph under its package's licence"),
@@ -27,36 +28,37 @@ MADE = {
 
 
 def names():
-    """All sets; <d> stands for any dimension."""
+    """Returns the names of all data sets; <d> stands for any number of dimensions."""
     return [*MADE, *catalogue.SETS, *generators.LISTED]
 
 
 def path_of(name):
-    """The path of a real set's file, there or not; None for a generated set."""
+    """Returns the path of a real data set's file, which need not exist; None for a generated data set."""
     if name in MADE:
         return folder() / MADE[name][0]
     if name in catalogue.SETS:
         return folder() / catalogue.SETS[name].file
     if generators.find(name):
         return None
-    raise ValueError(f'no data set "{name}"; there are {", ".join(names())}')
+    raise ValueError(f'unknown data set "{name}"; known data sets are {", ".join(names())}')
 
 
-def _existing(name):
+def _require(name):
     path = path_of(name)
-    return None if path is None else files.existing(path, name)
+    return None if path is None else files.require(path, name)
 
 
 def load(name, rows=None):
-    """The set, or a part of it of that many rows: float32 (n, d), C-contiguous.
+    """Returns a data set, or a part of it that has the given number of rows: float32 (n, d), C-contiguous.
 
-    A generated set of fewer rows is one of its own, with fewer clusters, so that a row
-    keeps its neighbours; a real one gives the rows that a seeded shuffle puts first, so
-    that smaller parts are in larger ones.  Without rows, a real set is in its file's order.
+    A generated data set is generated for this number of rows.  It has fewer clusters if it has
+    fewer rows, so that the number of neighbours of a row stays about the same.  A part of a real
+    data set consists of the first rows after a shuffle with a fixed seed, so that a larger part
+    contains every smaller one.  The whole of a real data set has the order of its file.
     """
     if rows is not None and rows < 1:
-        raise ValueError(f"{rows} rows")
-    path = _existing(name)
+        raise ValueError(f"invalid number of rows: {rows}")
+    path = _require(name)
     if path is None:
         return generators.make(name, rows).all()
     n, _ = files.shape(path)
@@ -64,13 +66,13 @@ def load(name, rows=None):
         return files.read(path)
     if rows > n:
         raise ValueError(f"{name} has {n} rows, not {rows}")
-    if name in MADE:            # shuffled when made
+    if name in MADE:            # the file is already shuffled
         return files.read(path, rows)
-    return files.read_some(path, numpy.random.default_rng(SEED).permutation(n)[:rows])
+    return files.read_rows(path, numpy.random.default_rng(SEED).permutation(n)[:rows])
 
 
 def describe(name):
-    """{name, n, d, kind, source, licence, sha256}; of a file that is missing, what is published."""
+    """Returns {name, n, d, kind, source, licence, sha256}; n and d as published if the file is missing."""
     path = path_of(name)
     if path is None:
         made = generators.make(name)
@@ -90,14 +92,14 @@ def describe(name):
 
 
 def verify(name):
-    """Every record of a real set's file and its checksum against the manifest; (n, d)."""
-    path = _existing(name)
+    """Checks every record of a real data set's file and its checksum in the manifest; returns (n, d)."""
+    path = _require(name)
     if path is None:
-        raise ValueError(f"{name} is generated and has no file")
+        raise ValueError(f"{name} is a generated data set, which has no file")
     shape = files.check(path)
     known = manifest.read(folder(), name)
     if known is None:
-        raise MissingFile(f"{folder() / name}.json is missing: make it with\n    bench/datasets/make.py {name}")
+        raise MissingFile(f"{folder() / name}.json is missing; make it with\n    bench/datasets/make.py {name}")
     if (found := manifest.checksum(path)) != known["sha256"]:
-        raise files.FormatError(f"{path}: sha256 {found}, where its manifest has {known['sha256']}")
+        raise files.FormatError(f"{path}: the sha256 checksum is {found}, but its manifest has {known['sha256']}")
     return shape

@@ -1,10 +1,11 @@
-"""Published sets of vectors: where they are, what must come, how they are fetched.
+"""Published data sets: their addresses, their expected contents, and how to download them.
 
-The texmex sets (Jegou, Douze, Schmid) are archives with an MD5 sum that their authors
-publish in the file MD5SUM beside them; the archive is checked against it.  MD5 is no
-proof against malice, so the unpacked file is checked by its size, shape and every
-record's dimension as well.  Of the other archives no checksum is published: there, and
-for the first rows of ANN_SIFT1B, whose sum is of the whole, size and shape are the check.
+The authors of the texmex data sets (Jegou, Douze, Schmid) publish MD5 checksums of their
+archives, and each archive is checked against its checksum.  MD5 does not protect from a
+forged file.  Therefore the size, the shape and the dimension of every record of the
+unpacked file are checked, too.  No checksum is published for the other archives.  For
+ANN_SIFT1B only the first rows are downloaded, and its checksum covers the whole file.
+These files are checked by size, shape and record dimensions alone.
 """
 import contextlib
 import gzip
@@ -25,20 +26,20 @@ PIECE = 1 << 20
 
 
 class FetchError(RuntimeError):
-    """A file that did not come, or came wrong."""
+    """A download failed, or the downloaded file is not the expected one."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A set to fetch: member of an archive, or the head of one compressed file."""
+    """A published data set: a member of a tar archive, or the first bytes of a compressed file."""
     name: str
     url: str
-    member: str             # in the tar archive; the file's own name where it is no archive
+    member: str             # path in the tar archive, or the name of the uncompressed file
     n: int
     d: int
     licence: str
-    md5: str = None         # of the file at url
-    exact: bool = True      # False: n is what is said of it, and only d is certain
+    md5: str = None         # checksum of the file at url
+    exact: bool = True      # False: n is approximate, and only d is checked
 
     @property
     def file(self):
@@ -64,73 +65,78 @@ SETS = {found.name: found for found in (
 
 
 @contextlib.contextmanager
-def connected(url):
-    """The open connection; every failure of it as a FetchError that says what to do."""
+def open_url(url):
+    """Opens a URL for reading; turns every connection error into a FetchError with a hint."""
     try:
         with urllib.request.urlopen(url, timeout=60) as source:
             yield source
     except (OSError, EOFError, http.client.HTTPException) as error:
-        raise FetchError(f"{url} did not come ({error}); is there a network? The file may also be fetched "
-                         "elsewhere and laid into the data folder") from error
+        raise FetchError(f"could not download {url}: {error}; check the network connection, or copy the file "
+                         "into the data folder") from error
 
 
 def copy(source, path, size=None):
-    """Copies a stream, or its first size bytes, into a file; returns how many bytes came."""
-    came = 0
+    """Copies a stream, or its first size bytes, into a file; returns the number of bytes copied."""
+    copied = 0
     with open(path, "wb") as file:
-        while piece := source.read(PIECE if size is None else min(PIECE, size - came)):
+        while piece := source.read(PIECE if size is None else min(PIECE, size - copied)):
             file.write(piece)
-            came += len(piece)
-    return came
+            copied += len(piece)
+    return copied
 
 
 def part_of(path):
-    """Where a file is until it is complete."""
+    """Returns the path under which an incomplete file is written."""
     return path.with_name(path.name + ".part")
 
 
 def download(url, path):
-    """A file from url, complete or not there at all."""
-    with connected(url) as source:
-        came, said = copy(source, part_of(path)), source.headers.get("Content-Length")
-    if said and came != int(said):
-        raise FetchError(f"{url}: {came} of {said} bytes came")
+    """Downloads a file.  The file appears at path only when it is complete."""
+    with open_url(url) as source:
+        received, expected = copy(source, part_of(path)), source.headers.get("Content-Length")
+    if expected and received != int(expected):
+        raise FetchError(f"{url}: received only {received} of {expected} bytes")
     part_of(path).rename(path)
 
 
 def head(url, path, size):
-    """The first size bytes of the gzip file at url, without fetching the rest."""
-    with connected(url) as source, gzip.open(source) as unpacked:
-        came = copy(unpacked, part_of(path), size)
-    if came < size:
-        raise FetchError(f"{url}: has {came} bytes unpacked, where {size} are wanted")
+    """Downloads the first size uncompressed bytes of the gzip file at url, and not the rest."""
+    with open_url(url) as source, gzip.open(source) as unpacked:
+        received = copy(unpacked, part_of(path), size)
+    if received < size:
+        raise FetchError(f"{url}: the uncompressed file has {received} bytes, but {size} are needed")
     part_of(path).rename(path)
 
 
 def unpack(archive, member, path):
-    """One member of a tar archive, found by its full name or its last part."""
+    """Extracts one member of a tar archive, found by its file name, to path."""
     try:
         with tarfile.open(archive) as tar:
             found = next((m for m in tar if m.isfile() and Path(m.name).name == Path(member).name), None)
             if found is None:
-                raise FetchError(f"{archive}: has no {member}")
+                raise FetchError(f"{archive}: the archive has no member {member}")
             copy(tar.extractfile(found), part_of(path))
     except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise FetchError(f"{archive}: {error}; remove it and fetch again") from error
+        raise FetchError(f"{archive}: {error}; remove the file and download it again") from error
     part_of(path).rename(path)
 
 
 def check_sum(published, archive):
+    """Compares an archive with the published MD5 checksum, if one is published."""
     if published.md5 and (found := manifest.checksum(archive, "md5")) != published.md5:
-        raise FetchError(f"{archive}: MD5 {found}, where {published.md5} is published; remove it and fetch again")
+        raise FetchError(f"{archive}: the MD5 checksum is {found}, but the published one is {published.md5}; "
+                         "remove the file and download it again")
 
 
 def check_shape(published, path):
-    """Every record of the file, and their number; a wrong file is left, renamed, for whoever looks into it."""
+    """Checks the number and the dimension of a file's records; returns (n, d).
+
+    A file that fails the check is renamed to <file>.wrong, so that it can be examined.
+    """
     try:
         n, d = files.check(path)
         if (published.exact and n != published.n) or d != published.d:
-            raise FetchError(f"{path}: {n} x {d}, where {published.n} x {published.d} is published")
+            raise FetchError(f"{path}: the shape is {n} x {d}, but the published one is {published.n} x {published.d}")
     except (FetchError, files.FormatError):
         path.rename(path.with_name(path.name + ".wrong"))
         raise
@@ -138,16 +144,16 @@ def check_shape(published, path):
 
 
 def fetch(data, published):
-    """Fetches, checks and unpacks a set into the folder data; returns its manifest."""
+    """Downloads, checks and unpacks a data set in the folder data; returns its manifest."""
     path, archive = data / published.file, data / Path(published.url).name
     if published.url.endswith(".tar.gz"):
         if not archive.exists():
-            print(f"fetching {published.url}", flush=True)
+            print(f"downloading {published.url}", flush=True)
             download(published.url, archive)
         check_sum(published, archive)
         unpack(archive, published.member, path)
     else:
-        print(f"fetching the first {published.n} rows of {published.url}", flush=True)
+        print(f"downloading the first {published.n} rows of {published.url}", flush=True)
         head(published.url, path, published.bytes)
     shape = check_shape(published, path)
     return manifest.write(data, published.name, path, shape, url=published.url, md5=published.md5,

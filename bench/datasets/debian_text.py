@@ -2,19 +2,21 @@
 
     bench/datasets/make.py debian-text
 
-A text is a package's name, its one-line and its long description, as in the file
-Translation-en that apt fetches (into lists of its own in the data folder, so that
-neither root nor a change to the system is needed).  Where suites repeat a package,
-the description of the first one stays.  Texts become TF-IDF weights (logarithmic
-counts, words in at least LEAST packages and at most a fifth of them, without
-English stop words), then a truncated SVD reduces those to DIMENSIONS numbers, and
-rows are scaled to norm 1.  Packages of one source often share their text: the near
-neighbours of this set are real.  The rows are shuffled (SEED).
+A text consists of a package's name, its one-line description and its long description.
+The texts come from apt's file Translation-en, which apt downloads to the data folder;
+therefore the script needs no root privileges and does not change the system.  If several
+suites contain a package, the first description is used.
 
-The numbers depend on the day's descriptions and, in their last bits, on the versions
-of scikit-learn and BLAS; the manifest records which.
+The texts are converted to TF-IDF weights with logarithmic counts.  Words count if they
+occur in at least LEAST packages and in at most a fifth of all packages; English stop words
+are removed.  A truncated SVD reduces the weights to DIMENSIONS dimensions, and each row is
+scaled to norm 1.  Near neighbours are usually packages that were built from one source and
+share much of their text.  The rows are shuffled with the seed SEED.
 
-Needs python3-sklearn.  Writes debian-text.npy, float32, and a manifest.
+The result depends on the current descriptions.  Its last bits depend on the versions of
+scikit-learn and BLAS.  The manifest records checksums and versions.
+
+The script needs python3-sklearn.  It writes debian-text.npy (float32) and a manifest.
 """
 import hashlib
 import re
@@ -31,29 +33,29 @@ SEED = 1
 
 
 def apt(lists, *arguments):
-    """What an apt-get command says that keeps its lists, with English descriptions, in the folder lists."""
+    """Runs apt-get with its package lists, with English descriptions, in the folder lists; returns its output."""
     return subprocess.run(["apt-get", "-q", "-o", f"Dir::State::lists={lists}", "-o", "Acquire::Languages=en",
                            "-o", "APT::Sandbox::User=root", "-o", f"Dir::Cache={lists}/cache", *arguments],
                           check=True, text=True, capture_output=True).stdout
 
 
 def fetch(lists):
-    """The Translation-en files of main, as apt stores them, in the order of apt's sources."""
+    """Downloads the Translation-en files of main if necessary; returns their paths, in the order of apt's sources."""
     for folder in ("partial", "cache/archives/partial"):
         (lists / folder).mkdir(parents=True, exist_ok=True)
     targets = ("indextargets", "--format", "$(ORIGIN)|$(COMPONENT)|$(FILENAME)", "Created-By: Translations")
     if not apt(lists, *targets):
-        print("fetching the descriptions", flush=True)
+        print("downloading the package descriptions", flush=True)
         apt(lists, "update")
     found = [line.split("|", 2) for line in apt(lists, *targets).splitlines()]
     paths = [path for origin, component, path in found if (origin, component) == ("Debian", "main")]
     if not paths:
-        raise RuntimeError("apt knows no Debian source with the section main")
+        raise RuntimeError("apt has no Debian source with the section main")
     return paths
 
 
 def descriptions(text):
-    """Yields (package, description) of a Translation-en file."""
+    """Yields (package, description) for each package of a Translation-en file."""
     for stanza in text.split("\n\n"):
         name = re.search(r"^Package: (\S+)", stanza, re.M)
         body = re.search(r"^Description-en: (.*)", stanza, re.M | re.S)
@@ -62,7 +64,7 @@ def descriptions(text):
 
 
 def vectors(documents):
-    """float32 (texts, DIMENSIONS), rows of norm 1; documents without a known word are left out."""
+    """Returns float32 (n, DIMENSIONS) with rows of norm 1; skips documents that contain none of the words."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -75,7 +77,7 @@ def vectors(documents):
 
 
 def texts(data):
-    """({package: description}, {source: SHA-256}), fetched into the folder data if they are not there."""
+    """Returns ({package: description}, {source: SHA-256}); downloads the descriptions to the folder data if necessary."""
     found, sources = {}, {}
     for path in fetch(data / f"{NAME}.sources"):
         text = subprocess.run(["/usr/lib/apt/apt-helper", "cat-file", path], check=True, capture_output=True).stdout
@@ -86,7 +88,7 @@ def texts(data):
 
 
 def make(data):
-    """Makes the set in the folder data; returns its manifest."""
+    """Makes the data set in the folder data; returns its manifest."""
     import sklearn
     found, sources = texts(data)
     rows = vectors([f"{name} {found[name]}" for name in sorted(found)])

@@ -1,9 +1,9 @@
-"""Files of vectors: fvecs, bvecs, ivecs and npy, mapped into memory and read in pieces.
+"""Vector files: fvecs, bvecs, ivecs and npy, mapped into memory and read in pieces.
 
-A vecs file is a row of records, each the dimension d as a 32-bit integer and d values
-(fvecs: float32, bvecs: uint8, ivecs: int32), all little-endian; so it has
-n * (4 + d * size) bytes.  A file of another length, or a record of another dimension,
-is refused with a FormatError that names the file and the record.
+A vecs file is a sequence of records.  A record consists of the dimension d, as a 32-bit
+integer, and of d values (fvecs: float32, bvecs: uint8, ivecs: int32), all little-endian.
+The file has n * (4 + d * size) bytes.  If the length of the file or the dimension of a record
+does not fit, a FormatError that names the file and the record is raised.
 """
 import os
 from pathlib import Path
@@ -12,39 +12,39 @@ import numpy
 
 TYPES = {".fvecs": numpy.dtype("<f4"), ".bvecs": numpy.dtype("u1"), ".ivecs": numpy.dtype("<i4")}
 PIECE = 65536                   # rows read or written at a time
-MOST_DIMENSIONS = 1 << 20       # more is a file of something else
+MOST_DIMENSIONS = 1 << 20       # a larger dimension means that the file is not a vecs file
 
 
 class MissingFile(FileNotFoundError):
-    """A real set that is not in the data folder."""
+    """The file of a real data set is not in the data folder."""
 
 
 def folder():
-    """Where files of sets are: FASTED_DATA, or files/ here."""
+    """Returns the data folder: FASTED_DATA, or files/ in the folder of this module."""
     return Path(os.environ.get("FASTED_DATA") or Path(__file__).resolve().parent / "files")
 
 
-def existing(path, name):
-    """The path of a real set's file, which must be there."""
+def require(path, name):
+    """Returns the path of a real data set's file; raises MissingFile if it does not exist."""
     if not path.exists():
-        raise MissingFile(f"{path} is missing: make it with\n    bench/datasets/make.py {name}")
+        raise MissingFile(f"{path} is missing; make it with\n    bench/datasets/make.py {name}")
     return path
 
 
 class FormatError(ValueError):
-    """A file that is not what its name says."""
+    """The contents of a file do not match its format."""
 
 
 def kind(path):
-    """The suffix of a file that can be read here."""
+    """Returns the suffix of a vector file; raises FormatError if the format is unknown."""
     suffix = Path(path).suffix
     if suffix not in TYPES and suffix != ".npy":
-        raise FormatError(f"{path}: not a file of vectors; known are {', '.join([*TYPES, '.npy'])}")
+        raise FormatError(f"{path}: not a vector file; known formats are {', '.join([*TYPES, '.npy'])}")
     return suffix
 
 
 def _map_vecs(path, element):
-    """A vecs file as records of (d, values), its length checked against its first record."""
+    """Maps a vecs file as an array of records (d, values); checks the file's length against the first record."""
     size = Path(path).stat().st_size
     head = numpy.fromfile(path, "<i4", 1)
     if len(head) == 0:
@@ -54,8 +54,8 @@ def _map_vecs(path, element):
         raise FormatError(f"{path}: record 0: dimension {d}")
     record = numpy.dtype([("d", "<i4"), ("values", element, (d,))])
     if size % record.itemsize:
-        raise FormatError(f"{path}: record {size // record.itemsize}: {size % record.itemsize} bytes of the "
-                          f"{record.itemsize} that a record of {d} dimensions has; cut short, or of differing dimensions")
+        raise FormatError(f"{path}: record {size // record.itemsize}: only {size % record.itemsize} bytes of {record.itemsize}; "
+                          f"the file is truncated, or not all of its records have {d} dimensions")
     return numpy.memmap(path, record, "r")
 
 
@@ -65,12 +65,12 @@ def _map_npy(path):
     except (ValueError, EOFError) as error:
         raise FormatError(f"{path}: {error}") from error
     if array.ndim != 2:
-        raise FormatError(f"{path}: an array of {array.ndim} dimensions, where (n, d) is wanted")
+        raise FormatError(f"{path}: the array has {array.ndim} dimensions instead of 2")
     return array
 
 
 def shape(path):
-    """(n, d) of a file."""
+    """Returns (n, d) of a file."""
     suffix = kind(path)
     if suffix == ".npy":
         return _map_npy(path).shape
@@ -79,7 +79,7 @@ def shape(path):
 
 
 def pieces(path, first=0, rows=None):
-    """Yields (row number, array (up to PIECE, d) of the file's own type), the records' dimensions checked."""
+    """Yields (number of the first row, array) for pieces of at most PIECE rows; checks the records' dimensions."""
     suffix = kind(path)
     whole = _map_npy(path) if suffix == ".npy" else _map_vecs(path, TYPES[suffix])
     end = len(whole) if rows is None else min(len(whole), first + rows)
@@ -93,12 +93,12 @@ def _values(path, begin, records):
     wrong = numpy.flatnonzero(records["d"] != d)
     if len(wrong):
         raise FormatError(f"{path}: record {begin + wrong[0]}: dimension {records['d'][wrong[0]]}, "
-                          f"where record 0 has {d}")
+                          f"but record 0 has {d}")
     return records["values"]
 
 
 def read(path, rows=None, dtype=numpy.float32):
-    """The first rows of a file, or all: array (n, d), C-contiguous, of the type asked for."""
+    """Returns the first rows of a file, or all rows: array (n, d) of the given type, C-contiguous."""
     n, d = shape(path)
     result = numpy.empty((n if rows is None else min(n, rows), d), dtype)
     for begin, piece in pieces(path, 0, len(result)):
@@ -106,15 +106,15 @@ def read(path, rows=None, dtype=numpy.float32):
     return result
 
 
-def read_some(path, numbers, dtype=numpy.float32):
-    """The rows of these numbers, in their order: array (len(numbers), d)."""
+def read_rows(path, numbers, dtype=numpy.float32):
+    """Returns the rows with the given row numbers, in this order: array (len(numbers), d)."""
     n, d = shape(path)
     numbers = numpy.asarray(numbers)
     result = numpy.empty((len(numbers), d), dtype)
     order = numpy.argsort(numbers, kind="stable")
     sorted_numbers = numbers[order]
     if len(numbers) and not 0 <= sorted_numbers[0] <= sorted_numbers[-1] < n:
-        raise IndexError(f"{path}: has rows 0 to {n - 1}")
+        raise IndexError(f"{path}: row number out of range; the file has rows 0 to {n - 1}")
     for begin, piece in pieces(path):
         low, high = numpy.searchsorted(sorted_numbers, (begin, begin + len(piece)))
         result[order[low:high]] = piece[sorted_numbers[low:high] - begin]
@@ -122,14 +122,14 @@ def read_some(path, numbers, dtype=numpy.float32):
 
 
 def check(path):
-    """(n, d) of a file whose every record was looked at."""
+    """Checks the dimension of every record of a file; returns (n, d)."""
     for _ in pieces(path):
         pass
     return shape(path)
 
 
 def write(path, arrays):
-    """Writes arrays (rows, d) one after another as one file, of the type that its name says."""
+    """Writes arrays (rows, d) one after another to one file, in the format that its suffix names."""
     suffix = kind(path)
     if suffix == ".npy":
         numpy.save(path, numpy.ascontiguousarray(numpy.concatenate(list(arrays))))
@@ -139,7 +139,7 @@ def write(path, arrays):
         for array in arrays:
             d = array.shape[1] if d is None else d
             if array.shape[1] != d:
-                raise FormatError(f"{path}: rows of {array.shape[1]} dimensions after rows of {d}")
+                raise FormatError(f"{path}: an array has {array.shape[1]} dimensions, but the first one has {d}")
             for begin in range(0, len(array), PIECE):
                 piece = array[begin:begin + PIECE]
                 records = numpy.empty(len(piece), [("d", "<i4"), ("values", element, (d,))])

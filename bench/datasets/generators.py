@@ -1,47 +1,51 @@
-"""Generated sets: the same rows every time, any piece of them alone.
+"""Generated data sets.  The rows are reproducible, and any range of rows can be generated separately.
 
     rows = generators.make("sift-like", 1000000)
-    rows.chunk(3, 20000)            rows 60000 to 79999: float32 (20000, 128)
+    rows.rows(60000, 20000)         rows 60000 to 79999: float32 (20000, 128)
 
-A set is made of its name and its size n; it is cut into blocks of BLOCK rows, each
-from a seed of its own, so a row depends on (name, n, its number) and not on how it is
-asked for.  numpy computes them, matrix products by one thread, for several would change
-last bits; another version or processor may differ in these.
+A data set is determined by its name and its number of rows n.  It is divided into blocks of
+BLOCK rows, and each block has a seed of its own.  Therefore a row depends only on the name,
+on n and on its row number.  Matrix products run on one thread, because the number of threads
+affects the last bits of the result.  The last bits can differ between numpy versions and CPUs.
 
-  uniform-<d>     independent, uniform in [0, 1)
-  normal-<d>      independent, normal: the worst case, all rows about equally far apart
-  embedding-<d>   unit vectors in n / 200 clusters of equal expected size: a row is its
-                  centre plus 0.3 to 0.9 times normal noise, both with coordinate k of
-                  standard deviation k^-1/4
-  sift-like       imitates SIFT descriptors (128 integers of 0 to 255)
+  uniform-<d>     independent numbers, uniformly distributed in [0, 1)
+  normal-<d>      independent numbers, normally distributed.  This is the worst case, because
+                  all pairs of rows have nearly the same distance.
+  embedding-<d>   unit vectors in n / 200 clusters of equal expected size.  Before it is scaled,
+                  a row is its cluster's centre plus 0.3 to 0.9 times normal noise.
+                  Coordinate k of both has standard deviation k^-1/4.
+  sift-like       imitates SIFT descriptors (128 integers from 0 to 255)
   gist-like       imitates GIST descriptors (960 small non-negative numbers)
-  tiny-like       the same of 384 dimensions, as the Tiny5M set has them
-  minilm-like     rows of debian-minilm, over and over, each a little moved
-  wordllama-like  the same of debian-wordllama
+  tiny-like       imitates the GIST descriptors of the Tiny5M data set (384 numbers)
+  minilm-like     perturbed rows of debian-minilm
+  wordllama-like  perturbed rows of debian-wordllama
 
-A row of the last two is a row of the real set, any one, plus LEAST_MOVED to MOST_MOVED
-times the difference of two others, scaled to norm 1: so what is added varies most where
-the set does.  They are for more rows than there are sentences, and need the real set.
+A row of minilm-like or wordllama-like is a random row of the real data set plus a multiple
+of the difference of two other rows, scaled to norm 1.  The factor lies between LEAST_MOVED
+and MOST_MOVED.  Thus the perturbation is largest in the directions in which the real data set
+varies most.  These data sets can have more rows than the real ones, whose files they need.
 
-The imitations (sift-like to tiny-like) share one model: n / 200 clusters whose sizes spread log-normally, with
-a size-biased mean of 200 * SIZE_BIAS rows; a row lies at s = most * u^(1/GROWTH) from
-its centre, u uniform, in coordinates with a power-law spectrum, so that the number of
-neighbours within r grows like r^(2 GROWTH) as it does in the real sets: from S = 64 to
-128 to 256 their distance grows by 1.11 to 1.12 each time.  "most" is tuned to the
-distance at S = 64 that the FaSTED paper gives for Sift10M, Gist1M and Tiny5M.
+The data sets sift-like, gist-like and tiny-like share one model.  They have n / 200 clusters,
+whose sizes are log-normally distributed with a size-biased mean of 200 * SIZE_BIAS rows.  The
+distance of a row from its cluster's centre is s = most * u^(1/GROWTH), with u uniformly
+distributed, in coordinates with a power-law spectrum.  Therefore the number of neighbours
+within r grows like r^(2 GROWTH).  The same holds for the real data sets: eps grows by a factor
+of 1.11 to 1.12 from S = 64 to 128 and again from 128 to 256.  The parameter "most" is tuned to
+the eps at S = 64 that the FaSTED paper reports for Sift10M, Gist1M and Tiny5M.
 
-What came out, at the size that is each one's default and from 1000 rows:
+Measured eps at the default n, from a sample of 1000 rows:
 
               S = 64, 128, 256            the paper
-  sift-like   122.2, 136.3, 154.3         122.5, 136.5, 152.5            norm 512, 19 % zeros, at most 255
+  sift-like   122.2, 136.3, 154.3         122.5, 136.5, 152.5      norm 512, 19 % zeros, at most 255
   gist-like   0.4782, 0.5392, 0.6087      0.4736, 0.5292, 0.5937   norm 2.0 to 5.8
   tiny-like   0.1829, 0.2043, 0.2295      0.1831, 0.2045, 0.2275   norm 1.2 to 3.2
 
-The largest clusters decide, so another n moves these: gist-like of 100000 rows has
-0.553 at S = 64, sift-like 121.7.  SIFT descriptors of photographs (OpenCV, its usual
-contrast) have 19 % zeros, quartiles 1, 9, 34 and lie 518 apart at random; sift-like
-has 19 %, 2, 15, 44, and 547.  embedding-384 of 100000 rows: 0.672, 0.773, 1.246; its
-clusters end at 200 rows, hence the step.
+The largest clusters contribute most neighbours, so these values depend on n.  With 100000
+rows, eps at S = 64 is 0.553 for gist-like and 121.7 for sift-like.  SIFT descriptors of
+photographs (OpenCV, default contrast threshold) have 19 % zeros, quartiles of 1, 9 and 34,
+and a distance of 518 between random pairs.  The same figures of sift-like are 19 %, 2, 15, 44
+and 547.  The eps of embedding-384 with 100000 rows is 0.672, 0.773 and 1.246; it increases
+steeply because its clusters have only 200 rows.
 """
 import functools
 import os
@@ -52,16 +56,16 @@ import threadpoolctl
 
 from . import files, parallel
 
-BLOCK = 4096                # rows from one seed
-MANY = 1 << 25              # numbers that take one process a second or so
-CLUSTER = 200               # rows in a cluster, on average
-SIZE_BIAS = 8               # mean size of a row's own cluster, in clusters of average size
+BLOCK = 4096                # number of rows that are generated from one seed
+PARALLEL_FROM = 1 << 25     # n d from which several processes generate the rows; one process takes about a second
+CLUSTER = 200               # mean number of rows of a cluster
+SIZE_BIAS = 8               # mean size of the cluster of a random row, divided by the mean cluster size
 GROWTH = 3.15
 LEAST_MOVED, MOST_MOVED = 0.02, 0.2
 
 
 class Rows:
-    """n rows of d float32; a subclass says how a block of them is made."""
+    """A data set of n rows of d float32 numbers; a subclass generates a block of rows."""
 
     default_n = 100000
     kind, licence = "generated", "the project's own"
@@ -70,11 +74,11 @@ class Rows:
         self.name, self.n, self.d = name, n, d
 
     def block(self, random, count):
-        """count rows (count, d) from a random generator that belongs to the block."""
+        """Generates count rows (count, d) with the random number generator of a block."""
         raise NotImplementedError
 
     def rows(self, first, count):
-        """Rows first to first + count - 1, fewer where the set ends: float32 (rows, d), C-contiguous."""
+        """Returns count rows from the row number first on, or fewer at the end: float32 (rows, d), C-contiguous."""
         end = min(self.n, first + count)
         result = numpy.empty((max(0, end - first), self.d), numpy.float32)
         for number in range(first // BLOCK, (end + BLOCK - 1) // BLOCK):
@@ -85,13 +89,9 @@ class Rows:
             result[low - first:high - first] = made[low - number * BLOCK:high - number * BLOCK]
         return result
 
-    def chunk(self, number, size):
-        """Rows number * size and on, size of them."""
-        return self.rows(number * size, size)
-
     def all(self, processes=None):
-        """Every row, where they are many by several processes, by default one for each processor."""
-        processes = processes or (os.cpu_count() if self.n * self.d >= MANY else 1)
+        """Returns all rows; by default a large data set is generated by one process per CPU."""
+        processes = processes or (os.cpu_count() if self.n * self.d >= PARALLEL_FROM else 1)
         if processes == 1:
             return self.rows(0, self.n)
         return parallel.all_rows(self, BLOCK, processes)
@@ -116,23 +116,23 @@ class Embedding(Rows):
         return random.standard_normal((self.n // CLUSTER + 1, self.d), dtype=numpy.float32)
 
     def block(self, random, count):
-        spread = random.uniform(0.3, 0.9, (count, 1)).astype(numpy.float32)
-        v = spread * random.standard_normal((count, self.d), dtype=numpy.float32)
+        radius = random.uniform(0.3, 0.9, (count, 1)).astype(numpy.float32)
+        v = radius * random.standard_normal((count, self.d), dtype=numpy.float32)
         v += self.centres[random.integers(len(self.centres), size=count)]
         v *= numpy.arange(1, self.d + 1, dtype=numpy.float32) ** numpy.float32(-0.25)
         return v / numpy.linalg.norm(v, axis=1, keepdims=True)
 
 
 class Imitation(Rows):
-    """Clusters of many sizes in a latent space of self.latent coordinates; see the module's doc."""
+    """Clusters of different sizes in a latent space; see the documentation of the module."""
 
-    latent = 128            # coordinates, coordinate k of standard deviation k^-decay, total variance 1
-    decay = 0.5
-    most = 0.5              # the largest distance from the centre, in typical distances of centres from 0
+    latent = 128            # number of coordinates of the latent space
+    decay = 0.5             # coordinate k has standard deviation k^-decay; the total variance is 1
+    most = 0.5              # maximum distance from the centre, relative to the typical norm of a centre
 
     @functools.cached_property
     def clusters(self):
-        """(centres (m, latent), upper bounds of their shares of the rows (m))."""
+        """(centres (m, latent), cumulative fractions of the rows (m))."""
         random = numpy.random.default_rng([SEEDS[type(self)], self.d])
         m = self.n // CLUSTER + 1
         shares = numpy.cumsum(numpy.exp(random.normal(0, numpy.sqrt(numpy.log(SIZE_BIAS)), m)))
@@ -144,7 +144,7 @@ class Imitation(Rows):
         return (scale / numpy.linalg.norm(scale)).astype(numpy.float32)
 
     def latents(self, random, count):
-        """Points of the latent space: (count, latent), their expected squared norm 1 + s^2."""
+        """Generates points of the latent space: (count, latent), with expected squared norm 1 + s^2."""
         centres, shares = self.clusters
         z = random.standard_normal((count, self.latent), dtype=numpy.float32)
         z *= (self.most * random.random((count, 1)) ** (1 / GROWTH)).astype(numpy.float32)
@@ -153,15 +153,15 @@ class Imitation(Rows):
 
 
 class SiftLike(Imitation):
-    """Histograms of 4 x 4 cells and 8 directions from smooth latent functions on that grid."""
+    """Histograms of 4 x 4 cells and 8 directions, made from smooth latent functions on this grid."""
 
     default_n = 10000000
     decay, most = 0.6, 0.471
-    offset, power = 1.2, 2.5        # what lies below -offset is 0; the power makes few bins large
+    offset, power = 1.2, 2.5        # values below -offset become 0; the power makes a few bins large
 
     @functools.cached_property
     def basis(self):
-        """Orthonormal cosines over cells and directions, the smoothest first: (128, 128)."""
+        """Orthonormal cosines over cells and directions, ordered from low to high frequency: (128, 128)."""
         def cosines(m):
             k = numpy.arange(m)
             rows = numpy.cos(numpy.pi * k[:, None] * (2 * k + 1) / (2 * m))
@@ -180,11 +180,11 @@ class SiftLike(Imitation):
 
 
 class GistLike(Imitation):
-    """Energies of filters: a profile times the exponential of latent functions."""
+    """Filter energies: a profile times the exponential of latent functions."""
 
     default_n = 1000000
     latent, decay, most = 192, 0.4, 0.585
-    level, depth = 0.05, 0.5        # typical value; standard deviation of its logarithm
+    level, depth = 0.05, 0.5        # typical value, and standard deviation of its logarithm
 
     @functools.cached_property
     def basis(self):
@@ -207,16 +207,16 @@ class TinyLike(GistLike):
 
 
 class Repeated(Rows):
-    """Rows of a real set, of unit vectors, a little moved."""
+    """Perturbed rows of a real data set of unit vectors; see the documentation of the module."""
 
     default_n = 1000000
     kind, licence = "repeated", "as debian-text"
-    real = None             # the set's name
+    real = None             # name of the real data set
 
     @functools.cached_property
     def base(self):
         path = files.folder() / f"{self.real}.npy"
-        return files.read(files.existing(path, self.real))
+        return files.read(files.require(path, self.real))
 
     def block(self, random, count):
         n = len(self.base)
@@ -243,7 +243,7 @@ LISTED = (*FIXED, "embedding-384", "embedding-768", "embedding-960", "embedding-
 
 
 def find(name):
-    """(class, d) of a name, or None."""
+    """Returns (class, d) for the name of a generated data set, or None."""
     if name in FIXED:
         return FIXED[name]
     found = re.fullmatch(r"([a-z]+)-([1-9][0-9]{0,5})", name)
@@ -251,9 +251,9 @@ def find(name):
 
 
 def make(name, n=None):
-    """The set of that name with n rows, or as many as is its default; a Rows object."""
+    """Returns the data set of that name, with n rows or its default number of rows, as a Rows object."""
     found = find(name)
     if found is None:
-        raise ValueError(f'no generator "{name}"; there are {", ".join(LISTED)}')
+        raise ValueError(f'unknown generated data set "{name}"; known ones are {", ".join(LISTED)}')
     made, d = found
     return made(name, made.default_n if n is None else n, d)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes or fetches real data sets into the folder FASTED_DATA (by default bench/datasets/files).
+"""Make or download real data sets.
 
-    bench/datasets/make.py NAME...      wallpaper-sift debian-text debian-minilm sift1m ...
-    bench/datasets/make.py --list       the sets, and which are there
-    bench/datasets/make.py --verify NAME...
+    bench/datasets/make.py NAME...            make or download, e.g. wallpaper-sift or sift1m
+    bench/datasets/make.py --list             list the data sets
+    bench/datasets/make.py --verify NAME...   check the files
 
-A set that is there is left as it is.  README.md says what each is, needs and weighs.
+The files are stored in the folder FASTED_DATA (by default bench/datasets/files).  Existing
+files are not changed.  README.md describes the data sets and their requirements.
 """
 import argparse
 import sys
@@ -21,21 +22,22 @@ SCRIPTS = {"wallpaper-sift": wallpaper_sift.make, "debian-text": debian_text.mak
 
 
 def show():
+    """Prints the list of data sets."""
     for name in [*SCRIPTS, *catalogue.SETS]:
         found = datasets.describe(name)
-        there = "there" if (datasets.folder() / datasets.path_of(name).name).exists() else "not made"
-        print(f"{name:16} {found['n'] or '?':>9} x {found['d']:<5} {there:10} {found['source']}")
+        state = "present" if datasets.path_of(name).exists() else "missing"
+        print(f"{name:16} {found['n'] or '?':>9} x {found['d']:<5} {state:10} {found['source']}")
     print(f"generated when loaded: {', '.join(generators.LISTED)}")
 
 
 def make(name):
-    """Makes one set unless it is there."""
+    """Makes or downloads one data set, unless its file exists."""
     path = datasets.path_of(name)
     if path is None:
-        print(f"{name} is generated when loaded; there is nothing to make")
+        print(f"{name} is generated when it is loaded; no file is needed")
         return
     if path.exists():
-        print(f"{path} is there: {files.shape(path)}")
+        print(f"{path} exists: {files.shape(path)}")
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     begin = time.time()
@@ -48,16 +50,16 @@ def make(name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--verify", action="store_true")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="name of a data set")
+    parser.add_argument("--list", action="store_true", help="list the data sets; the default if no name is given")
+    parser.add_argument("--verify", action="store_true", help="check every record and the checksum of existing files")
     args = parser.parse_args()
     if args.list or not args.names:
         show()
     try:
         for name in args.names:
             if args.verify:
-                print(f"{name}: {datasets.verify(name)}, as its manifest says")
+                print(f"{name}: {datasets.verify(name)}, matches its manifest")
             else:
                 make(name)
     except (catalogue.FetchError, wheels.FetchError, files.FormatError, datasets.MissingFile, ValueError) as error:

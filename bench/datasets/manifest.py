@@ -1,4 +1,4 @@
-"""What was made, beside the file: <name>.json with rows, dimensions, checksum and sources."""
+"""Manifests: <name>.json describes a data set's file by its shape, checksum, sources and versions."""
 import hashlib
 import json
 import time
@@ -8,7 +8,7 @@ import numpy
 
 
 def checksum(path, algorithm="sha256"):
-    """Of a whole file, in hexadecimal digits, read in pieces."""
+    """Returns the checksum of a file in hexadecimal digits."""
     digest = hashlib.new(algorithm)
     with open(path, "rb") as file:
         while piece := file.read(1 << 22):
@@ -17,7 +17,7 @@ def checksum(path, algorithm="sha256"):
 
 
 def write(data, name, path, shape, **more):
-    """Writes data/<name>.json and returns what is in it."""
+    """Writes the manifest data/<name>.json and returns it as a dictionary."""
     found = {"name": name, "file": Path(path).name, "n": int(shape[0]), "d": int(shape[1]),
              "bytes": Path(path).stat().st_size, "sha256": checksum(path), "made": time.strftime("%Y-%m-%d"),
              "numpy": numpy.__version__, **more}
@@ -26,6 +26,6 @@ def write(data, name, path, shape, **more):
 
 
 def read(data, name):
-    """The manifest of a set that was made, or None."""
+    """Returns the manifest of a data set, or None if there is none."""
     path = data / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None

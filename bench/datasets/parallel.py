@@ -1,7 +1,7 @@
-"""All rows of a generated set by several processes, in memory that they share.
+"""Generate all rows of a data set with several processes, in shared memory.
 
-Each process is an interpreter of its own and runs this file; the rows are those that one
-process makes.
+Each process is a separate Python interpreter that runs this file.  The rows do not depend
+on the number of processes.
 """
 import mmap
 import os
@@ -13,12 +13,12 @@ import numpy
 
 
 def shared(file, n, d):
-    """The file's memory as float32 (n, d)."""
+    """Maps the memory of an open file as float32 (n, d)."""
     return numpy.frombuffer(mmap.mmap(file, 4 * n * d), numpy.float32).reshape(n, d)
 
 
 def all_rows(rows, block, processes):
-    """float32 (n, d) of a Rows object, whole blocks by each process."""
+    """Returns all rows of a Rows object: float32 (n, d).  Each process generates whole blocks of the given size."""
     name, n, d = rows.name, rows.n, rows.d
     blocks = -(-n // block)
     ends = [min(n, block * (blocks * part // processes)) for part in range(processes + 1)]
@@ -28,7 +28,7 @@ def all_rows(rows, block, processes):
         makers = [subprocess.Popen([sys.executable, __file__, name, *map(str, (n, d, file, first, end))], pass_fds=[file])
                   for first, end in zip(ends, ends[1:])]
         if any([maker.wait() for maker in makers]):
-            raise RuntimeError(f"{name}: not all of {n} rows were made")
+            raise RuntimeError(f"{name}: a process failed to generate its part of the {n} rows")
         return shared(file, n, d)
     finally:
         os.close(file)

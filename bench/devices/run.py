@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Statements inside PostgreSQL by one GPU and by several of one machine.
+"""Compare SQL statements on one GPU with the same statements on several GPUs of a machine.
 
     bench/devices/run.py [--devices 0 0,1] [--only count=sift-like=10000000 ...] [--repeats 3] [--workers 12]
 
-  count      SELECT count(*) FROM fasted_self_join, at the eps of 64 neighbours a row
-  nearest    SELECT count(*) FROM fasted_knn_join, the 10 nearest rows of each
+  count      SELECT count(*) FROM fasted_self_join, with eps for 64 neighbours per row
+  nearest    SELECT count(*) FROM fasted_knn_join, for the 10 nearest rows of each row
 
-One session asks each statement with one list of GPUs (fasted.gpu_devices) after the other,
-again and again; the first round, which wakes the GPUs, is left out.  Seconds are psql's,
-from the statement to its row; reading is until the last row is there.  The answers must
-be equal.  Writes devices_statements.json and a page to bench/results/.
+One session runs each statement several times in turn with each list of GPUs
+(fasted.gpu_devices).  The first round, which initializes the GPUs, is not counted.  Times
+are measured by psql.  Reading ends when the engine has received the last row.  All runs
+must return the same answer.  The benchmark writes devices_statements.json and a page to
+bench/results/.
 """
 import argparse
 import re
@@ -26,7 +27,7 @@ from peers import postgres  # noqa: E402
 from server import describe_machine, gpu_architectures, private_server, write_results  # noqa: E402
 
 CASES = ["count=sift-like=10000000", "count=sift-like=1000000", "nearest=sift-like=1000000", "nearest=gist-like=1000000"]
-EPS = {"sift-like": 122.5, "gist-like": 0.4736}         # of 64 neighbours, as the paper gives them
+EPS = {"sift-like": 122.5, "gist-like": 0.4736}         # for 64 neighbours per row, from the paper
 SETTINGS = """LOAD 'fasted'; SET fasted.engine = {engine}; SET max_parallel_workers_per_gather = {workers}; SET jit = off;
     SET fasted.memory_limit = '40GB'; SET client_min_messages = debug1;"""
 DONE = re.compile(r"fasted: \d+ rows of \d+ dimensions in ([0-9.]+) s, read in ([0-9.]+) s")
@@ -38,22 +39,22 @@ def query(what, data):
     return "SELECT count(*) FROM fasted_knn_join('items', 'v', 'items', 'v', 10)"
 
 
-def asked(settings, statement, lists, rounds):
-    """One session: each list of GPUs in turn."""
+def session_script(settings, statement, lists, rounds):
+    """Returns the script of a session that runs the statement with each list of GPUs in turn, "rounds" times."""
     turn = "".join(f"\\timing off\nSET fasted.gpu_devices = '{devices}';\n\\timing on\n{statement};\n" for devices in lists)
     return f"{settings}\n" + turn * rounds
 
 
 def measure(server, args, what, data):
-    """One measurement for each list of GPUs."""
-    script = asked(SETTINGS.format(engine=args.engine, workers=args.workers), query(what, data), args.devices, args.repeats + 1)
+    """Yields one measurement for each list of GPUs."""
+    script = session_script(SETTINGS.format(engine=args.engine, workers=args.workers), query(what, data), args.devices, args.repeats + 1)
     done = subprocess.run(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1"], input=script, check=True, text=True, capture_output=True, env=server.env)
     seconds = [float(time) / 1000 for time in re.findall(r"^Time: ([0-9.]+) ms", done.stdout, re.M)]
     answers = re.findall(r"^(\d+)$", done.stdout, re.M)
     inside = [(float(time), float(read)) for time, read in DONE.findall(done.stderr)]
     many = len(args.devices)
     if len(set(answers)) != 1 or not len(seconds) == len(inside) == len(answers) == many * (args.repeats + 1):
-        sys.exit(f"{what} of {data}: {answers}, {len(seconds)} times, {len(inside)} joins\n{done.stderr}")
+        sys.exit(f"unexpected output for {what} of {data}: answers {answers}, {len(seconds)} times, {len(inside)} joins\n{done.stderr}")
     for number, devices in enumerate(args.devices):
         mine = slice(many + number, None, many)
         yield {"what": what, "data": data, "devices": devices, "answer": int(answers[0]), "seconds": seconds[mine],
@@ -61,10 +62,11 @@ def measure(server, args, what, data):
 
 
 def table(machine, measurements):
-    lines = ["# Statements by one GPU and by several", "", "Written by `bench/devices/run.py`; seconds from the statement to its row, "
-             "medians, the lists of GPUs in turn in one session.", ""]
+    lines = ["# Statements on one GPU and on several GPUs", "", "Written by `bench/devices/run.py`. Times are medians, from the "
+             "statement to its result. The lists of GPUs alternate within one session.", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
-    lines += ["", "| what | rows | GPUs | answer | s | range | of it reading | the first beside it |", "|---|---|---|---|---|---|---|---|"]
+    lines += ["", "| statement | rows | GPUs | answer | time, s | range, s | reading, s | speedup over the first list |",
+              "|---|---|---|---|---|---|---|---|"]
     first = {}
     for m in measurements:
         median = statistics.median(m["seconds"])
@@ -76,11 +78,11 @@ def table(machine, measurements):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--devices", nargs="+", default=["0", "0,1"], metavar="LIST")
-    parser.add_argument("--only", nargs="+", default=CASES, metavar="WHAT=DATA=ROWS")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=12)
-    parser.add_argument("--engine", default="cuda")
+    parser.add_argument("--devices", nargs="+", default=["0", "0,1"], metavar="LIST", help="values of fasted.gpu_devices")
+    parser.add_argument("--only", nargs="+", default=CASES, metavar="STATEMENT=DATA=ROWS", help="statements and data sets to measure")
+    parser.add_argument("--repeats", type=int, default=3, help="timed runs of each statement")
+    parser.add_argument("--workers", type=int, default=12, help="number of PostgreSQL's parallel workers")
+    parser.add_argument("--engine", default="cuda", help="fasted.engine")
     args = parser.parse_args()
 
     build = [gpu_architectures()] if args.engine == "cuda" else ["NVCC="]

@@ -1,28 +1,27 @@
 #!/usr/bin/env python3
-"""Clusters, counts of neighbours and the row to keep, inside PostgreSQL, beside count(*) over the same join.
+"""Measure clustering, counts of neighbours and deduplication, compared with count(*) over the same join.
 
     bench/groups/run.py [--engine cpu | cuda] [--data gist-like=20000 embedding-256=20000:cosine ...]
                         [--selectivity 64] [--min-points 10] [--repeats 5] [--threads N] [--no-peers]
 
---data: sets of bench/datasets, NAME=ROWS or NAME=ROWS:cosine.  Eps is such that a row has
---selectivity neighbours on average (fasted_epsilon).  In one session, in turn, the first
-round apart:
+Eps is chosen by fasted_epsilon such that a row has --selectivity neighbours on average.
+One session runs these statements in turn; the first round is recorded separately:
 
-  count       SELECT count(*) FROM fasted_self_join: the engine counts, no pair is made
-  neighbors   fasted_neighbors, all rows
-  components  fasted_cluster with min_points 1: what pairs connect
+  count       SELECT count(*) FROM fasted_self_join; the engine counts and returns no pairs
+  neighbors   fasted_neighbors for all rows
+  components  fasted_cluster with min_points = 1, which gives the connected components
   dbscan      fasted_cluster with --min-points
   keep_one    fasted_keep_one, in order of id
 
-and the window functions over the same table, "neighbors window" and so on.
+It also runs the window functions over the same table, "neighbors window" and so on.
 
-Beside them, where they are there, with the table's way out by COPY in binary form, and
-answers compared row by row:
+Two peers run if they are installed.  Their times include the export of their input by
+binary COPY, and their results are compared row by row:
 
-  scikit-learn DBSCAN     brute force, in FP64, all processors; up to --peer-rows rows
+  scikit-learn DBSCAN     brute force in FP64 on all CPUs; at most --peer-rows rows
   scipy components        connected_components of the pairs of fasted_self_join
 
-Writes JSON and a page to bench/results/<machine>/.
+The benchmark writes JSON and a page to bench/results/<machine>/.
 """
 import argparse
 import json
@@ -46,24 +45,24 @@ from server import gpu_architectures, join_node, private_server  # noqa: E402
 TABLE = "items"
 CASES = {"cpu": ["gist-like=20000", "embedding-256=20000:cosine"],
          "cuda": ["gist-like=1000000", "embedding-256=1000000:cosine"]}
-TIMES = {"Read Time": "read", "Wait Time": "wait", "Group Time": "group", "Filter Time": "filter", "Refine Time": "recheck"}
+TIMES = {"Read Time": "read", "Wait Time": "wait", "Clustering Time": "group", "Filter Time": "filter", "Refine Time": "recheck"}
 CLUSTER = numpy.dtype([("fields", ">i2"), ("id_size", ">i4"), ("id", ">i8"), ("cluster_size", ">i4"), ("cluster", ">i4"),
                        ("core_size", ">i4"), ("core", "i1")])
 
 
 class Case:
-    """One set of rows in a table, with its eps."""
+    """A table with the rows of a data set, and its eps."""
 
     def __init__(self, server, args, named):
         found = re.fullmatch(r"(.+)=(\d+)(?::(\w+))?", named)
         if not found:
-            sys.exit(f"{named}: not NAME=ROWS or NAME=ROWS:METRIC")
+            sys.exit(f"invalid data set {named}: expected NAME=ROWS or NAME=ROWS:METRIC")
         self.server, self.args = server, args
         self.data, self.n, self.metric = found[1], int(found[2]), found[3] or "l2"
         rows = numpy.ascontiguousarray(datasets.load(self.data, self.n), dtype=numpy.float32)
         self.d = rows.shape[1]
         postgres.fill(server, TABLE, rows)
-        # between two distances: what is at eps itself would tell how others round
+        # Move eps away from the distances of pairs, so that rounding in the peers does not change the result.
         self.eps = (1 + 1e-9) * float(self.ask(
             f"SELECT eps FROM fasted_epsilon('{TABLE}', 'v', {args.selectivity}, seed => 1, metric => '{self.metric}')"))
 
@@ -82,7 +81,7 @@ class Case:
         return f"{function}({', '.join(arguments)}, id_column => 'id', metric => '{self.metric}')"
 
     def window(self, result, call, over=""):
-        """An aggregate of a window function; the metric comes last."""
+        """Returns a query that aggregates a window function; call lacks the last argument, the metric."""
         return f"SELECT {result} FROM (SELECT id, {call}, '{self.metric}') OVER ({over}) AS w FROM {TABLE}) s"
 
     def queries(self):
@@ -103,7 +102,7 @@ class Case:
                 "selectivity": self.args.selectivity, "eps": self.eps, "min_points": self.args.min_points}
 
     def times(self):
-        """({what: {"first": [s], "warm": [s, ...]}}, {what: answer}) of one session."""
+        """Runs all queries in one session; returns ({name: {"first": [s], "warm": [s, ...]}}, {name: answer})."""
         queries = self.queries()
         script = [self.settings(), r"\timing on"] + [f"{query};" for query in queries.values()] * (1 + self.args.repeats)
         lines = self.server.psql("\n".join(script)).splitlines()
@@ -114,26 +113,26 @@ class Case:
                 {name: int(answers[place]) for place, name in enumerate(queries)})
 
     def parts(self, query):
-        """Where the time of a warm call goes, by EXPLAIN ANALYZE."""
+        """Returns the parts of the time of a warm call, from EXPLAIN ANALYZE."""
         plans = self.ask(f"{query};\nEXPLAIN (ANALYZE, FORMAT json) {query}")
         found = join_node(json.loads(plans[plans.index("["):])[0]["Plan"])
-        if found is None:           # a window function's join is not in the plan
+        if found is None:           # the plan of a window function has no join node
             return {}
-        facts = {"filter_kind": found["Distance Filter"], "host_kb": found["Host Memory"], "group_kb": found.get("Group Memory", 0)}
+        facts = {"filter_kind": found["Distance Filter"], "host_kb": found["Host Memory"], "group_kb": found.get("Memory Usage", 0)}
         return {"seconds": {name: found[key] / 1000 for key, name in TIMES.items() if key in found}, **facts}
 
     def clusters(self, min_points):
-        """(labels (n,), core (n,)) of fasted_cluster; noise is -1, ids are 0, 1, ..."""
+        """Returns (labels (n,), core (n,)) of fasted_cluster; the label of noise is -1."""
         call = self.call("fasted_cluster", min_points)
         data = postgres.copy_out(self.server, self.settings(), f"SELECT id, coalesce(cluster, -1), core FROM {call} ORDER BY id")
         found = records(data, CLUSTER)
         return found["cluster"].astype(numpy.int64), found["core"].astype(bool)
 
 
-# --- what people use beside it
+# --- peers
 
-def same_partition(ours, theirs):
-    """Rows whose group is not the same one: groups are told by their first row."""
+def differing_rows(ours, theirs):
+    """Returns the number of rows whose clusters differ; a cluster is identified by its first row."""
     def first_rows(labels):
         _, first, inverse = numpy.unique(labels, return_index=True, return_inverse=True)
         return first[inverse]
@@ -141,7 +140,10 @@ def same_partition(ours, theirs):
 
 
 def sklearn_dbscan(case):
-    """(seconds, parts, rows that differ): core rows, and their partition."""
+    """Runs DBSCAN of scikit-learn; returns (seconds, parts, number of rows that differ).
+
+    It compares which rows are core rows, and their clusters.
+    """
     import sklearn
     from sklearn.cluster import DBSCAN
 
@@ -158,10 +160,11 @@ def sklearn_dbscan(case):
     seconds, parts = clock.seconds(), clock.parts
     labels, our_core = case.clusters(case.args.min_points)
     both = core & our_core
-    return seconds, parts, int((core != our_core).sum()) + same_partition(labels[both], found.labels_[both])
+    return seconds, parts, int((core != our_core).sum()) + differing_rows(labels[both], found.labels_[both])
 
 
 def scipy_components(case):
+    """Runs connected_components of scipy; returns (seconds, parts, number of rows that differ)."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -173,7 +176,7 @@ def scipy_components(case):
     _, labels = connected_components(coo_array((numpy.ones(len(a), numpy.int8), (a, b)), shape=(case.n, case.n)), directed=False)
     clock.lap("components")
     seconds, parts = clock.seconds(), clock.parts
-    return seconds, parts, same_partition(case.clusters(1)[0], labels)
+    return seconds, parts, differing_rows(case.clusters(1)[0], labels)
 
 
 PEERS = {"scikit-learn DBSCAN": ("dbscan", sklearn_dbscan), "scipy components": ("components", scipy_components)}
@@ -194,16 +197,16 @@ def measure_peers(case):
         yield {**about, "seconds": {"warm": [seconds]}, "parts": {"seconds": parts}, "rows_that_differ": differ}
 
 
-# --- all of it
+# --- the whole benchmark
 
 def measure(case):
     times, answers = case.times()
     pairs = answers["count"]
     if answers["neighbors"] != 2 * pairs:
-        sys.exit(f"{case.data}: {pairs} pairs, but {answers['neighbors']} neighbours")
+        sys.exit(f"{case.data}: fasted_self_join returns {pairs} pairs, but fasted_neighbors counts {answers['neighbors']} neighbours")
     for name in (name for name in answers if f"{name} window" in answers):
         if answers[name] != answers[f"{name} window"]:
-            sys.exit(f"{case.data}: {name} is {answers[name]}, but {answers[f'{name} window']} by the window function")
+            sys.exit(f"{case.data}: {name} is {answers[name]}, but the window function gives {answers[f'{name} window']}")
     for name, query in case.queries().items():
         print(f"  {name}: {statistics.median(times[name]['warm']):.3f} s", flush=True)
         yield {**case.about(), "method": name, "pairs": pairs, "answer": answers[name], "seconds": times[name],
@@ -211,7 +214,7 @@ def measure(case):
 
 
 def page(env, measurements):
-    lines = ["# Groups", "", "Written by `bench/groups/run.py`; seconds, medians of warm calls.", ""]
+    lines = ["# Clustering and deduplication", "", "Written by `bench/groups/run.py`. Times are medians of warm calls.", ""]
     lines += [f"- {name}: {env[name]}" for name in ("gpu", "processor", "processors", "postgresql", "revision", "date") if env.get(name)]
     counts = {}
     for m in measurements:
@@ -219,7 +222,7 @@ def page(env, measurements):
         if m["method"] == "count":
             counts[case] = statistics.median(m["seconds"]["warm"])
             lines += ["", f"{m['data']}, {m['rows']} x {m['dimensions']}, {m['metric']}, eps {m['eps']:.6g}: {m['pairs']} pairs", "",
-                      "| what | s | range | beside count | group, ns a pair |", "|---|---|---|---|---|"]
+                      "| query | time, s | range, s | time / count | clustering, ns per pair |", "|---|---|---|---|---|"]
         if "reason" in m:
             lines.append(f"| {m['method']} | {m['reason']} | | | |")
             continue
@@ -227,23 +230,23 @@ def page(env, measurements):
         group = m["parts"].get("seconds", {}).get("group")
         each = f"{group / m['pairs'] * 1e9:.1f}" if group is not None else ""
         lines.append(f"| {m['method']} | {statistics.median(runs):.3f} | {min(runs):.3f} to {max(runs):.3f} | "
-                     f"{statistics.median(runs) / counts[case]:.2f} x | {each} |")
+                     f"{statistics.median(runs) / counts[case]:.2f} | {each} |")
     return "\n".join(lines) + "\n"
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=("cpu", "cuda"), default="cpu", help="cpu: a build without CUDA")
-    parser.add_argument("--data", nargs="+")
-    parser.add_argument("--selectivity", type=float, default=64)
-    parser.add_argument("--min-points", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=record.REPEATS)
-    parser.add_argument("--threads", type=int, help="fasted.threads; all by default")
-    parser.add_argument("--workers", type=int, default=min(12, os.cpu_count()), help="parallel workers of PostgreSQL")
-    parser.add_argument("--memory-gib", type=int, default=16, help="fasted.memory_limit")
-    parser.add_argument("--work-mem", default="1GB", help="for the rows of a window's partition, among others")
-    parser.add_argument("--peer-rows", type=int, default=50000, help="most rows for scikit-learn")
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--engine", choices=("cpu", "cuda"), default="cpu", help="cpu: build the extension without CUDA")
+    parser.add_argument("--data", nargs="+", help="data sets of bench/datasets, as NAME=ROWS or NAME=ROWS:cosine")
+    parser.add_argument("--selectivity", type=float, default=64, help="mean number of neighbours per row")
+    parser.add_argument("--min-points", type=int, default=10, help="min_points of the case dbscan")
+    parser.add_argument("--repeats", type=int, default=record.REPEATS, help="number of warm calls")
+    parser.add_argument("--threads", type=int, help="fasted.threads; by default one per CPU")
+    parser.add_argument("--workers", type=int, default=min(12, os.cpu_count()), help="number of PostgreSQL's parallel workers")
+    parser.add_argument("--memory-gib", type=int, default=16, help="fasted.memory_limit in GiB")
+    parser.add_argument("--work-mem", default="1GB", help="work_mem, which also holds the rows of a window partition")
+    parser.add_argument("--peer-rows", type=int, default=50000, help="maximum number of rows for scikit-learn")
+    parser.add_argument("--no-peers", action="store_true", help="do not run the peers")
     return parser.parse_args()
 
 

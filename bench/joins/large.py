@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Joins on a distance of a million rows inside PostgreSQL, on a GPU.
+"""Measure distance joins of a million rows inside PostgreSQL, on a GPU.
 
     bench/joins/large.py [--data sift-like] [--rows 1000000] [--new 20000] [--groups 1000] [--repeats 5]
 
-Makes a table "seen", another one "incoming" of further rows of the same data set, and
-eps such that a row of "seen" has 64 neighbours on average; measures in turn, interleaved,
-from the statement to its answer, warm:
+The benchmark creates a table "seen", and a table "incoming" with other rows of the same
+data set.  Eps is chosen such that a row of "seen" has 64 neighbours on average.  These
+statements run in turn.  Each one runs twice in a new session, and the second run is timed:
 
   self_join   SELECT count(*) FROM fasted_self_join
-  node        the same as seen a JOIN seen b ON a.id < b.id AND distance < eps, which the engine counts
-  rows        SELECT sum(a.id + b.id) of it: two columns of every pair are made
-  groups      the same with AND a.tenant = b.tenant, so many groups
-  new         SELECT count(*) FROM incoming n WHERE NOT EXISTS (a row of seen within eps)
+  node        the same join as seen a JOIN seen b ON a.id < b.id AND distance <= eps, counted by the engine
+  rows        SELECT sum(a.id + b.id) over this join, which returns two columns of every pair
+  groups      the count with the additional condition a.tenant = b.tenant, for --groups tenants
+  new         SELECT count(*) FROM incoming WHERE NOT EXISTS (a row of seen within eps)
 
-and compares what "groups" and "new" find with other statements that say the same: pairs
-filtered by tenant, and the incoming rows that a join of both tables does not name.
+The answers are compared with those of equivalent statements.
 """
 import argparse
 import json
@@ -56,7 +55,7 @@ def queries(eps):
 
 
 def checks(eps, groups):
-    """The same answers by other statements."""
+    """Returns statements that must give the same answers as queries()."""
     near = f"fasted_distance(a.v, b.v) <= {eps!r}"
     return {
         "node": f"SELECT count(*) FROM fasted_self_join('seen', 'v', {eps!r})",
@@ -68,49 +67,49 @@ def checks(eps, groups):
 
 
 def explained(server, settings, query):
-    """The join node of EXPLAIN (ANALYZE), or None."""
+    """Runs EXPLAIN (ANALYZE); returns its times and the join node, which is None if there is none."""
     plan = json.loads(server.psql(f"{settings} EXPLAIN (ANALYZE, FORMAT json) {query};"))[0]
     return {"execution_ms": plan["Execution Time"], "planning_ms": plan["Planning Time"], "node": join_node(plan["Plan"])}
 
 
 def measure(server, settings, eps, args):
-    asked = queries(eps)
-    times = {name: [] for name in asked}
+    statements = queries(eps)
+    times = {name: [] for name in statements}
     answers = {}
     for r in range(args.repeats):
-        for name, query in asked.items():
-            # a session's first call wakes the GPU
+        for name, query in statements.items():
+            # the first call of a session initializes the GPU
             answers[name], seconds = server.timed(settings, query, 2)
             times[name] += seconds[1:]
         print(f"{r + 1} of {args.repeats}: " + ", ".join(f"{name} {t[-1]:.3f} s" for name, t in times.items()), flush=True)
     for name, query in checks(eps, args.groups).items():
         answer = server.psql(f"{settings}\n{query};")
         if answer != answers[name]:
-            sys.exit(f"{name} gives {answers[name]}, where {query} gives {answer}")
-    return {"times": times, "answers": answers, "plans": {name: explained(server, settings, query) for name, query in asked.items()}}
+            sys.exit(f"{name} gives {answers[name]}, but {query} gives {answer}")
+    return {"times": times, "answers": answers, "plans": {name: explained(server, settings, query) for name, query in statements.items()}}
 
 
 def table(machine, found):
     median = {name: statistics.median(times) for name, times in found["times"].items()}
-    lines = ["# Joins on a distance of a million rows", "", "Written by `bench/joins/large.py`; seconds from the statement to its "
-             "answer, warm, medians.", ""]
+    lines = ["# Distance joins of a million rows", "", "Written by `bench/joins/large.py`. Times are medians of warm calls, from the "
+             "statement to its answer.", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
-    lines += ["", f"{found['data']}, {found['rows']} x {found['dimensions']}, eps {found['eps']:.6g}, {found['groups']} groups, "
-              f"{found['new']} new rows:", "", "| what | answer | s | range | beside node |", "|---|---|---|---|---|"]
+    lines += ["", f"{found['data']}, {found['rows']} x {found['dimensions']}, eps {found['eps']:.6g}, {found['groups']} tenants, "
+              f"{found['new']} new rows:", "", "| statement | answer | time, s | range, s | time / node |", "|---|---|---|---|---|"]
     lines += [f"| {name} | {found['answers'][name]} | {median[name]:.3f} | {min(times):.3f} to {max(times):.3f} | "
-              f"{median[name] / median['node']:.3f} x |" for name, times in found["times"].items()]
+              f"{median[name] / median['node']:.3f} |" for name, times in found["times"].items()]
     return "\n".join(lines) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="sift-like")
-    parser.add_argument("--rows", type=int, default=1000000)
-    parser.add_argument("--new", type=int, default=20000)
-    parser.add_argument("--groups", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--engine", default="cuda")
-    parser.add_argument("--workers", type=int, default=12)
+    parser.add_argument("--data", default="sift-like", help="data set of bench/datasets")
+    parser.add_argument("--rows", type=int, default=1000000, help="number of rows of the table seen")
+    parser.add_argument("--new", type=int, default=20000, help="number of rows of the table incoming")
+    parser.add_argument("--groups", type=int, default=1000, help="number of tenants")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each statement")
+    parser.add_argument("--engine", default="cuda", help="fasted.engine")
+    parser.add_argument("--workers", type=int, default=12, help="number of PostgreSQL's parallel workers")
     args = parser.parse_args()
 
     rows = load(args.data, rows=args.rows + args.new)

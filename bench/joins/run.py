@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""A join on a distance inside PostgreSQL: by the join node, by the function, by a nested loop.
+"""Compare distance joins inside PostgreSQL: the join node, the function and a nested loop.
 
     bench/joins/run.py [--rows 20000] [--dimensions 128 960] [--threads 2]
                        [--repeats 5] [--no-nested-loop]
 
-Starts a private PostgreSQL with the extension and tables of normal random vectors,
-eps such that a row has 64 neighbours on average, and measures in turn, interleaved:
+The benchmark starts a private PostgreSQL server with the extension and creates tables of
+normal random vectors.  Eps is chosen such that a row has 64 neighbours on average.  These
+statements run in turn:
 
-  count      SELECT count(*) over items a JOIN items b ON a.id < b.id AND distance < eps: no row
-             is made, and by fasted_distance the engine counts
-  self_join  SELECT count(*) over fasted_self_join of the same
-  rows       SELECT sum(a.id + b.id): two columns of every pair are made
-  texts      the same with two text columns of some 20 bytes
-  function   those two text columns by fasted_self_join, joined back to the table twice
-  two_tables count over two tables of the same rows, so that nothing is shared
-  anti       rows of one table that have no row of another one within eps / 2
-  nested     count by PostgreSQL's nested loop with two parallel workers; once
+  count      SELECT count(*) over a JOIN b ON a.id < b.id AND distance < eps, which returns no pairs
+  self_join  SELECT count(*) over fasted_self_join for the same pairs
+  rows       SELECT sum(a.id + b.id), which returns two columns of every pair
+  texts      the same with two text columns of about 20 bytes
+  function   these two text columns with fasted_self_join, joined twice to the table
+  two_tables count over two tables with the same rows
+  anti       the rows of one table that have no row of another table within eps / 2
+  nested     count with PostgreSQL's nested loop and two parallel workers; run once
 
-With pgvector, where it is there, vectors are its own and the distance is <->; else they
-are real[] and the distance is fasted_distance.  All tables store vectors PLAIN, in line.
-Writes JSON and a table to bench/results/<machine>/.
+If pgvector is available, the vectors have its type and the distance is <->.  Otherwise they
+are real[] and the distance is fasted_distance.  All tables store vectors PLAIN.  The
+benchmark writes JSON and a table to bench/results/<machine>/.
 """
 import argparse
 import statistics
@@ -34,7 +34,7 @@ NEIGHBOURS = 64
 
 
 def vectors(server):
-    """(name, column type, expression for the distance of a and b)"""
+    """Returns the name of the distance, the column type, and the SQL expression for the distance of a and b."""
     if server.psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") == "1":
         server.psql("CREATE EXTENSION IF NOT EXISTS vector")
         version = server.psql("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
@@ -73,20 +73,20 @@ def measure(server, distance, n, d, threads, repeats):
     make_rows(server, column_type)
     settings = f"""LOAD 'fasted'; SET fasted.engine = cpu; SET fasted.threads = {threads}; SET work_mem = '256MB';
         SET jit = off; SET max_parallel_workers_per_gather = 0; SET enable_nestloop = off;"""
-    asked = queries(expression, eps)
-    times = {name: [] for name in asked}
+    statements = queries(expression, eps)
+    times = {name: [] for name in statements}
     answers = {}
-    plan = server.psql(f"{settings}\nEXPLAIN {asked['count']};")
+    plan = server.psql(f"{settings}\nEXPLAIN {statements['count']};")
     if "FastedJoin" not in plan:
-        sys.exit(f"the join is not by the node:\n{plan}")
+        sys.exit(f"the plan does not use the join node:\n{plan}")
     for r in range(repeats):
-        for name, query in asked.items():
+        for name, query in statements.items():
             answers[name], seconds = server.timed(settings, query)
             times[name] += seconds
         print(f"  d = {d}, {r + 1} of {repeats}: count {times['count'][-1]:.3f} s", flush=True)
-    # pgvector's distances are rounded to FP32, and eps is the distance of a pair
+    # The counts may differ slightly, because pgvector rounds distances to FP32 and eps is the distance of a pair.
     if abs(int(answers["count"]) - int(answers["self_join"])) > 1e-5 * int(answers["count"]):
-        sys.exit(f"the node's pairs are not the function's: {answers}")
+        sys.exit(f"the join node and the function return different numbers of pairs: {answers}")
     return {"n": n, "d": d, "eps": eps, "pairs": int(answers["count"]), "threads": threads,
             "distance": distance[0], "times": times}
 
@@ -99,35 +99,35 @@ def measure_nested_loop(server, row, distance):
     query = queries(distance[2], row["eps"])["count"]
     plan = server.psql(f"{settings}\nEXPLAIN {query};")
     if "Workers Planned: 2" not in plan or "Nested Loop" not in plan:
-        sys.exit(f"no parallel nested loop:\n{plan}")
+        sys.exit(f"the plan is not a parallel nested loop:\n{plan}")
     pairs, row["times"]["nested"] = server.timed(settings, query)
     if int(pairs) != row["pairs"]:
-        sys.exit(f"the node finds {row['pairs']} pairs, the nested loop {pairs}")
+        sys.exit(f"the join node finds {row['pairs']} pairs, but the nested loop finds {pairs}")
     print(f"  d = {row['d']}: nested loop {row['times']['nested'][0]:.1f} s", flush=True)
 
 
 def table(machine, rows):
-    lines = ["# Joins on a distance", "", "Written by `bench/joins/run.py`; seconds, medians.", ""]
+    lines = ["# Distance joins", "", "Written by `bench/joins/run.py`. Times are medians.", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
     for row in rows:
         median = {name: statistics.median(times) for name, times in row["times"].items()}
         count = median["count"]
         lines += ["", f"n = {row['n']}, d = {row['d']}, {row['pairs']} pairs, {row['distance']}:", "",
-                  "| what | s | range | beside count |", "|---|---|---|---|"]
+                  "| statement | time, s | range, s | time / count | difference to count, ns per pair |", "|---|---|---|---|---|"]
         for name, times in row["times"].items():
             each = (median[name] - count) / row["pairs"] * 1e9
             lines.append(f"| {name} | {median[name]:.3f} | {min(times):.3f} to {max(times):.3f} | "
-                         f"{median[name] / count:.2f} x, {each:+.0f} ns a pair |")
+                         f"{median[name] / count:.2f} | {each:+.0f} |")
     return "\n".join(lines) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=20000)
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--no-nested-loop", action="store_true")
+    parser.add_argument("--rows", type=int, default=20000, help="number of rows")
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960], help="numbers of dimensions")
+    parser.add_argument("--threads", type=int, default=2, help="fasted.threads")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each statement")
+    parser.add_argument("--no-nested-loop", action="store_true", help="do not measure the nested loop")
     args = parser.parse_args()
 
     with private_server("NVCC=") as (server, _):

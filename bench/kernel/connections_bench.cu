@@ -1,17 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * connections_bench.cu
- *	  What a join takes by what becomes of its pairs, in milliseconds.
+ *	  Compare the time of a join for the different outputs of the engine, in
+ *	  milliseconds.
  *
  *	connections_bench [--n N] [--d D] [--selectivity S] [--core-pairs C] [--runs R]
  *					  [--metric l2|cosine]
  *
- * Rows like embeddings (device_rows.cuh), of which each has S neighbours on average.
- * They go in once; then their pairs are counted, counted for each row, connected
- * (components), connected where both rows have C pairs, left out but for what tells the
- * rows to keep, and handed out, in turn.  Medians
- * of R rounds after a first one, on the caller's clock, and beside them how many pairs
- * came, and what the host takes to unite these.
+ * The rows resemble embeddings (device_rows.cuh) and have S neighbours on average.
+ * They are staged once.  Then the program runs the join in turn with each output:
+ * the number of pairs, the number of pairs of each row, the connections of the
+ * connected components, the connections between rows with at least C pairs, the
+ * pairs that determine the representatives, and all pairs.  It prints medians of R
+ * rounds of elapsed time.  The first round is not counted.  For each output it also
+ * prints the number of pairs returned to the host, and the time in which the host
+ * unites them.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,7 +44,7 @@ struct Output
 	uint32_t	core_pairs;
 	std::vector<double> ms;
 	std::vector<double> device_ms;
-	uint64_t	came = 0;
+	uint64_t	returned = 0;	/* number of pairs returned to the host */
 	double		unite_ms = 0;
 };
 
@@ -52,6 +55,7 @@ now_ms()
 	return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
 }
 
+/* Exits if the status is an error. */
 void
 check(FastedStatus status, const PanelJoin *join)
 {
@@ -61,29 +65,30 @@ check(FastedStatus status, const PanelJoin *join)
 	exit(1);
 }
 
+/* Stages all rows. */
 void
 stage_all(PanelJoin *join, const std::vector<float> &rows, size_t d)
 {
 	for (size_t done = 0, n = rows.size() / d; done < n;)
 	{
-		float	   *room;
-		size_t		some;
-		FastedStatus status = panel_join_stage(join, 0, &room, &some);
+		float	   *buffer;
+		size_t		count;
+		FastedStatus status = panel_join_stage(join, 0, &buffer, &count);
 
 		check(status, join);
 		if (status == FASTED_FULL)
 		{
-			fprintf(stderr, "connections_bench: the rows do not fit\n");
+			fprintf(stderr, "connections_bench: the rows do not fit into the GPU's memory\n");
 			exit(1);
 		}
-		some = std::min(some, n - done);
-		memcpy(room, rows.data() + done * d, some * d * sizeof(float));
-		check(panel_join_commit(join, 0, some), join);
-		done += some;
+		count = std::min(count, n - done);
+		memcpy(buffer, rows.data() + done * d, count * d * sizeof(float));
+		check(panel_join_commit(join, 0, count), join);
+		done += count;
 	}
 }
 
-/* As base/row_numbers.h does it. */
+/* Unites the components of rows a and b, like base/row_numbers.h. */
 void
 unite(std::vector<uint32_t> &parent, uint32_t a, uint32_t b)
 {
@@ -101,6 +106,7 @@ unite(std::vector<uint32_t> &parent, uint32_t a, uint32_t b)
 	parent[std::max(a, b)] = std::min(a, b);
 }
 
+/* Fetches and unites the pairs of one join, and records its times. */
 void
 drain(PanelJoin *join, Output *output, std::vector<uint32_t> &parent, uint64_t *pairs)
 {
@@ -111,17 +117,17 @@ drain(PanelJoin *join, Output *output, std::vector<uint32_t> &parent, uint64_t *
 	double		begin = now_ms();
 
 	panel_join_stats(join, &before);
-	output->came = 0;
+	output->returned = 0;
 	output->unite_ms = 0;
 	while ((status = panel_join_next(join, 100, &batch)) != FASTED_DONE)
 	{
-		double		taken = now_ms();
+		double		unite_begin = now_ms();
 
 		check(status, join);
 		for (size_t i = 0; i < batch.npairs; i++)
 			unite(parent, batch.pairs[i].a, batch.pairs[i].b);
-		output->came += batch.npairs;
-		output->unite_ms += now_ms() - taken;
+		output->returned += batch.npairs;
+		output->unite_ms += now_ms() - unite_begin;
 	}
 	output->ms.push_back(now_ms() - begin);
 	panel_join_stats(join, &after);
@@ -134,7 +140,7 @@ measure(const std::vector<float> &rows, PanelProblem problem, uint32_t core_pair
 {
 	std::vector<Output> outputs = {{"count", FASTED_OUTPUT_COUNT, 0},
 		{"counts", FASTED_OUTPUT_COUNTS, 0}, {"components", FASTED_OUTPUT_CONNECTIONS, 0},
-		{"dbscan", FASTED_OUTPUT_CONNECTIONS, core_pairs}, {"keepers", FASTED_OUTPUT_KEEPERS, 0}, {"pairs", FASTED_OUTPUT_PAIRS, 0}};
+		{"dbscan", FASTED_OUTPUT_CONNECTIONS, core_pairs}, {"representatives", FASTED_OUTPUT_REPRESENTATIVES, 0}, {"pairs", FASTED_OUTPUT_PAIRS, 0}};
 	uint64_t	n = rows.size() / problem.options.dimensions;
 	std::vector<uint32_t> parent(n);
 	PanelJoin  *join = nullptr;
@@ -155,18 +161,19 @@ measure(const std::vector<float> &rows, PanelProblem problem, uint32_t core_pair
 			problem.problem.core_pairs = output.core_pairs;
 			check(panel_join_again(join, &problem.problem), join);
 			drain(join, &output, parent, &pairs);
-			if (run == 0)		/* memory is taken, the filter chosen */
+			if (run == 0)		/* this run allocates memory and chooses the filter */
+			{
 				output.ms.clear();
-			if (run == 0)
 				output.device_ms.clear();
+			}
 		}
 	}
 	for (const Output &output : outputs)
-		printf("%-12s %9.2f ms, device %9.2f, %.3f times count; %llu pairs, %llu came, "
-			   "%.2f ms to unite them\n",
+		printf("%-12s %9.2f ms, device %9.2f ms, %.3f times count; %llu pairs, %llu returned, "
+			   "united in %.2f ms\n",
 			   output.name, median(output.ms), median(output.device_ms),
 			   median(output.ms) / median(outputs[0].ms), (unsigned long long) pairs,
-			   (unsigned long long) output.came, output.unite_ms);
+			   (unsigned long long) output.returned, output.unite_ms);
 	panel_join_close(join);
 }
 
@@ -212,7 +219,7 @@ main(int argc, char **argv)
 		bench::DeviceRows made("clustered", n, problem.options.dimensions);
 		double		eps = made.eps_for(selectivity);
 
-		/* unit vectors: 1 - cosine is half of the distance's square */
+		/* for unit vectors, 1 - cosine is half of the squared distance */
 		problem.problem.eps = problem.options.metric == FASTED_METRIC_COSINE ? eps * eps / 2 : eps;
 		fasted::check_cuda(cudaMemcpy(rows.data(), made.values(), rows.size() * sizeof(float),
 									  cudaMemcpyDeviceToHost), "copying rows");

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * device_rows.cuh
- *	  Random rows made on the device, and the eps that gives them S neighbours.
+ *	  Generate random rows on the device, and find the eps at which a row has S
+ *	  neighbours on average.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +23,7 @@ namespace bench
 
 using fasted::RowTable;
 
-/* A hash of two numbers; uniform in 64 bits. */
+/* Hashes two numbers to 64 uniformly distributed bits. */
 __device__ __forceinline__ uint64_t
 mix(uint64_t a, uint64_t b)
 {
@@ -33,13 +34,14 @@ mix(uint64_t a, uint64_t b)
 	return x ^ x >> 31;
 }
 
+/* Converts random bits to a number that is uniformly distributed in (0, 1). */
 __device__ __forceinline__ float
 uniform(uint64_t bits)
 {
 	return ((bits >> 40) + 0.5f) * 0x1p-24f;
 }
 
-/* A normal number for coordinate k of object "id". */
+/* Returns a normal random number for dimension k of the object "id". */
 __device__ __forceinline__ float
 normal(uint64_t id, uint32_t k)
 {
@@ -51,9 +53,10 @@ normal(uint64_t id, uint32_t k)
 }
 
 /*
- * Rows like embeddings, one warp a row: unit vectors, in clusters of 200 rows on
- * average, coordinate k of standard deviation (k + 1)^-1/4 before all is scaled
- * to norm 1; a row lies 0.3 to 0.9 of the centre's norm from its centre.
+ * Generates rows that resemble embeddings, one warp per row.  The rows are unit
+ * vectors in clusters of 200 rows on average.  Before it is scaled to norm 1, a
+ * row is its cluster's centre plus 0.3 to 0.9 times normal noise.  Dimension k of
+ * both has standard deviation (k + 1)^-1/4.
  */
 static __global__ void
 clustered_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
@@ -65,13 +68,13 @@ clustered_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
 		return;
 
 	uint64_t	cluster = mix(seed, i) % (n / 200 + 1);
-	float		spread = 0.3f + 0.6f * uniform(mix(seed + 1, i));
+	float		radius = 0.3f + 0.6f * uniform(mix(seed + 1, i));
 	float	   *row = values + (size_t) i * d;
 	float		norm2 = 0;
 
 	for (uint32_t k = lane; k < d; k += 32)
 	{
-		float		v = (normal(seed + 2 + cluster, k) + spread * normal(~(seed + i), k))
+		float		v = (normal(seed + 2 + cluster, k) + radius * normal(~(seed + i), k))
 			* powf(k + 1.0f, -0.25f);
 
 		row[k] = v;
@@ -83,7 +86,7 @@ clustered_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
 		row[k] *= rsqrtf(norm2);
 }
 
-/* Makes one row in a hundred 3 to 30 times as long. */
+/* Multiplies one row in a hundred by a factor of 3 to 30. */
 static __global__ void
 lengthen_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
 {
@@ -94,7 +97,10 @@ lengthen_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
 		values[(size_t) i * d + k] *= factor;
 }
 
-/* Independent normal coordinates: distances hardly differ, the worst case. */
+/*
+ * Generates independent normal numbers.  This is the worst case, because all pairs
+ * of rows have nearly the same distance.
+ */
 static __global__ void
 isotropic_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
 {
@@ -103,11 +109,13 @@ isotropic_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
 		values[i] = normal(seed + i / d, (uint32_t) (i % d));
 }
 
+/* Number of histogram bins of the distances. */
 constexpr uint32_t kBins = 1 << 20;
 
-/* gist_kernel's rows are of so many latent numbers. */
+/* Number of latent dimensions of gist_kernel's rows. */
 constexpr uint32_t kLatent = 192;
 
+/* Generates normal random numbers. */
 static __global__ void
 normal_kernel(float *values, size_t count, uint64_t seed)
 {
@@ -117,10 +125,11 @@ normal_kernel(float *values, size_t count, uint64_t seed)
 }
 
 /*
- * Rows like GIST descriptors (bench/datasets/generators.py), one block a row: a profile times
- * the exponential of a linear function of latent numbers, whose variances fall slowly.
- * They are in clusters, whose shares of the rows add up as bounds has it; the largest distance
- * from a centre is "most".
+ * Generates rows that resemble GIST descriptors (bench/datasets/generators.py), one
+ * block per row.  A row is a profile times the exponential of a linear function of
+ * latent numbers, whose variances decrease slowly.  bounds[] has the cumulative
+ * fractions of the rows in each cluster.  "most" is the maximum distance from a
+ * cluster's centre.
  */
 static __global__ void
 gist_kernel(float *values, uint32_t d, const float *basis, const float *bounds, uint32_t clusters,
@@ -129,7 +138,7 @@ gist_kernel(float *values, uint32_t d, const float *basis, const float *bounds, 
 	__shared__ float latent[kLatent];
 	uint32_t	i = blockIdx.x;
 	float		u = uniform(mix(seed, i));
-	float		spread = most * powf(uniform(mix(seed + 1, i)), 1 / 3.15f);
+	float		radius = most * powf(uniform(mix(seed + 1, i)), 1 / 3.15f);
 	uint32_t	low = 0;
 	float		norm2 = 0;
 
@@ -145,7 +154,7 @@ gist_kernel(float *values, uint32_t d, const float *basis, const float *bounds, 
 	for (uint32_t l = 0; l < kLatent; l++)
 		norm2 += powf(l + 1.0f, -0.8f);
 	for (uint32_t l = threadIdx.x; l < kLatent; l += blockDim.x)
-		latent[l] = (normal(seed + 2 + low, l) + spread * normal(~(seed + i), l))
+		latent[l] = (normal(seed + 2 + low, l) + radius * normal(~(seed + i), l))
 			* powf(l + 1.0f, -0.4f) * rsqrtf(norm2);
 	__syncthreads();
 	for (uint32_t k = threadIdx.x; k < d; k += blockDim.x)
@@ -158,7 +167,7 @@ gist_kernel(float *values, uint32_t d, const float *basis, const float *bounds, 
 	}
 }
 
-/* Distances of some query rows to all others, counted in bins up to "most". */
+/* Computes a histogram of the distances below "most" between a sample of rows and all rows. */
 static __global__ void
 distances_kernel(const float *values, uint32_t n, uint32_t d, uint32_t queries,
 				 float most, unsigned int *bins)
@@ -185,6 +194,7 @@ distances_kernel(const float *values, uint32_t n, uint32_t d, uint32_t queries,
 	}
 }
 
+/* n generated rows of d dimensions in device memory. */
 class DeviceRows
 {
 public:
@@ -211,7 +221,7 @@ public:
 			: kind == "clustered" || kind == "outliers" ? 2.0f : 0.25f * sqrtf((float) d);
 	}
 
-	/* The distance within which a row has about this many others. */
+	/* Returns the eps at which a row has about this many neighbours on average. */
 	double eps_for(double neighbours)
 	{
 		uint32_t	queries = n_ < 256 ? n_ : 256;
@@ -234,7 +244,7 @@ public:
 	const float *values() const { return values_.get(); }
 
 private:
-	/* Clusters of 200 rows on average, their sizes spread log-normally. */
+	/* Generates clusters of 200 rows on average, with log-normally distributed sizes. */
 	void make_gist(float most)
 	{
 		std::vector<float> bounds(n_ / 200 + 1);

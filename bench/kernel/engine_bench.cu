@@ -1,27 +1,32 @@
 /*-------------------------------------------------------------------------
  *
  * engine_bench.cu
- *	  What a statement waits for in the engine, step by step, in milliseconds.
+ *	  Time each step of a join in the engine, in milliseconds.
  *
  *	engine_bench [--n N,N,...] [--d D] [--runs R] [--filter auto|int8|fp16]
  *				 [--panels P] [--devices LIST] [--same-panels 1] [--groups G] [--eps E]
  *				 [--output pairs|count]
  *
- * Rows lie in ordinary host memory and go in as the extension hands them over, one
- * staging buffer after the other.  Every row of the first half (of a group) has one of
- * the second half near it.  With --panels there is memory for about an outer panel of n / P rows
- * (a million of 128 dimensions, unless others are named).  With --devices the GPUs of
- * the list, as fasted.gpu_devices has it, do it together; with --same-panels 1 each has all
- * rows of an outer panel, where otherwise they divide it.  With --groups only rows of
- * one of G groups meet.  Medians of R joins of one
- * process after a first one:
+ * The rows are in pageable host memory.  As in the extension, they are copied to one
+ * staging buffer after the other.  Every row of the first half (of a partition) has a
+ * near row in the second half.
  *
- *	open	the engine, and an empty set
- *	room	stage: waiting for a staging buffer, and device memory for rows
- *	copy	rows into staging buffers, and asking for their transfer
- *	start	the rows are complete, or panels are made room for
- *	next	until the last pair; memory for candidates, and the choice of the filter
- *	close	giving all back
+ *	--panels P			limits the memory to an outer panel of about n / P rows; by
+ *						default a million rows of 128 dimensions are joined
+ *	--devices LIST		uses several GPUs, listed as in fasted.gpu_devices
+ *	--same-panels 1		loads all rows of an outer panel to each GPU, instead of
+ *						partitioning them
+ *	--groups G			joins only rows of the same one of G partitions
+ *
+ * The program prints medians of R joins in one process.  The first join is not counted.
+ * The steps are:
+ *
+ *	open	open the engine, and create an empty row set
+ *	room	wait for a staging buffer, and allocate device memory for rows
+ *	copy	copy rows to staging buffers, and start their transfer
+ *	start	complete the rows, or allocate panels
+ *	next	allocate memory for candidates, choose the filter, and return all pairs
+ *	close	release all memory
  *
  *-------------------------------------------------------------------------
  */
@@ -95,7 +100,10 @@ check(FastedStatus status, const PanelJoin *join)
 	exit(1);
 }
 
-/* n rows in [0, 1); of each group the second half is the first one, moved a little. */
+/*
+ * Generates n rows with numbers in [0, 1).  In each partition of "group" rows, the
+ * second half is a perturbed copy of the first half.
+ */
 std::vector<float>
 make_rows(size_t n, size_t d, size_t group)
 {
@@ -115,36 +123,37 @@ make_rows(size_t n, size_t d, size_t group)
 	return rows;
 }
 
-std::vector<FastedRowGroup>
+/* Describes the partitions of "group" rows each. */
+std::vector<FastedPartition>
 groups_of(size_t n, size_t group)
 {
-	std::vector<FastedRowGroup> groups;
+	std::vector<FastedPartition> partitions;
 
 	for (size_t first = 0; first < n; first += group)
 	{
 		uint32_t	rows = (uint32_t) std::min(group, n - first);
 
-		groups.push_back({(uint32_t) first, rows, (uint32_t) first, rows});
+		partitions.push_back({(uint32_t) first, rows, (uint32_t) first, rows});
 	}
-	return groups;
+	return partitions;
 }
 
-/* Stages rows [first, first + count), or as many as there is room for. */
+/* Stages count rows, or as many as fit; returns FASTED_FULL if not all rows fit. */
 FastedStatus
 stage_rows(PanelJoin *join, const float *rows, size_t d, size_t count, Laps &laps)
 {
 	for (size_t done = 0; done < count;)
 	{
-		float	   *room;
+		float	   *buffer;
 		size_t		some;
-		FastedStatus status = panel_join_stage(join, 0, &room, &some);
+		FastedStatus status = panel_join_stage(join, 0, &buffer, &some);
 
 		check(status, join);
 		laps.lap(kRoom);
 		if (status == FASTED_FULL)
 			return status;
 		some = std::min(some, count - done);
-		memcpy(room, rows + done * d, some * d * sizeof(float));
+		memcpy(buffer, rows + done * d, some * d * sizeof(float));
 		check(panel_join_commit(join, 0, some), join);
 		laps.lap(kCopy);
 		done += some;
@@ -152,6 +161,7 @@ stage_rows(PanelJoin *join, const float *rows, size_t d, size_t count, Laps &lap
 	return FASTED_OK;
 }
 
+/* Runs one join and returns the time of each step. */
 Run
 join_once(const PanelProblem &problem, const std::vector<float> &rows)
 {
@@ -182,7 +192,7 @@ join_once(const PanelProblem &problem, const std::vector<float> &rows)
 	return run;
 }
 
-/* Memory for an outer panel of this many rows, and the inner ones. */
+/* Returns the memory, in bytes, for an outer panel of this many rows and its inner panels. */
 uint64_t
 memory_for(const FastedOptions &options, uint64_t rows)
 {
@@ -207,26 +217,26 @@ memory_for(const FastedOptions &options, uint64_t rows)
 }
 
 void
-measure(size_t n, PanelProblem problem, double panels, uint32_t ngroups, int runs)
+measure(size_t n, PanelProblem problem, double panels, uint32_t npartitions, int runs)
 {
 	uint32_t	d = problem.options.dimensions;
-	size_t		group = std::max<size_t>(1, n / std::max(1u, ngroups));
+	size_t		group = std::max<size_t>(1, n / std::max(1u, npartitions));
 	std::vector<float> rows = make_rows(n, d, group);
-	std::vector<FastedRowGroup> groups = groups_of(n, group);
+	std::vector<FastedPartition> partitions = groups_of(n, group);
 	std::vector<Run> done;
 	double		sum = 0;
 
 	problem.expected_rows[0] = n;
-	if (ngroups > 0)
+	if (npartitions > 0)
 	{
-		problem.problem.groups = groups.data();
-		problem.problem.ngroups = (uint32_t) groups.size();
+		problem.problem.partitions = partitions.data();
+		problem.problem.npartitions = (uint32_t) partitions.size();
 	}
 	if (panels > 1)
 		problem.options.device_memory_limit = memory_for(problem.options, (uint64_t) ceil(n / panels));
 	for (int i = 0; i <= runs; i++)
 		done.push_back(join_once(problem, rows));
-	done.erase(done.begin());	/* the first one wakes the GPU */
+	done.erase(done.begin());	/* the first join initializes the GPU */
 	printf("%8zu %5u %5s", n, d, done.back().stats.filter);
 	for (int step = 0; step < kSteps; step++)
 	{
@@ -237,7 +247,7 @@ measure(size_t n, PanelProblem problem, double panels, uint32_t ngroups, int run
 		sum += median(ms);
 		printf(" %8.2f", median(ms));
 	}
-	printf(" %8.2f   %llu pairs, device %.2f, quantising %.2f", sum,
+	printf(" %8.2f   %llu pairs, device %.2f, quantization %.2f", sum,
 		   (unsigned long long) done.back().stats.pairs,
 		   done.back().stats.device_seconds * 1e3, done.back().stats.prepare_seconds * 1e3);
 	if (panels > 1)
@@ -255,7 +265,7 @@ main(int argc, char **argv)
 	PanelProblem problem = {};
 	std::vector<std::string> sizes;
 	double		panels = 0;
-	uint32_t	groups = 0;
+	uint32_t	partitions = 0;
 	int			runs = 5;
 
 	problem.sides = 1;
@@ -273,17 +283,17 @@ main(int argc, char **argv)
 		else if (key == "--panels")
 			panels = atof(argv[i + 1]);
 		else if (key == "--groups")
-			groups = (uint32_t) atoi(argv[i + 1]);
+			partitions = (uint32_t) atoi(argv[i + 1]);
 		else if (key == "--eps")
 			problem.problem.eps = atof(argv[i + 1]);
 		else if (key == "--devices")
 		{
 			problem.options.devices = argv[i + 1];
-			bench_engine = fasted_device_group(fasted_engine());
+			bench_engine = fasted_multi_gpu_engine(fasted_engine());
 		}
 		else if (key == "--same-panels" && atoi(argv[i + 1]) > 0)
 		{
-			static FastedEngine same = *fasted_device_group(fasted_engine());
+			static FastedEngine same = *fasted_multi_gpu_engine(fasted_engine());
 
 			same.width = nullptr;
 			bench_engine = &same;
@@ -311,6 +321,6 @@ main(int argc, char **argv)
 		printf(" %8s", name);
 	printf(" %8s\n", "sum");
 	for (const std::string &n : sizes)
-		measure(strtoul(n.c_str(), nullptr, 10), problem, panels, groups, runs);
+		measure(strtoul(n.c_str(), nullptr, 10), problem, panels, partitions, runs);
 	return 0;
 }

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * folded_bench.cu
- *	  The filter of short INT8 rows alone, on made rows.
+ *	  Time the filter for projected INT8 rows, on generated rows.
  *
  *	folded_bench [--n N] [--runs R] [--bytes B]
  *
- * Rows are of normal numbers, rounded; thresholds give S neighbours a row.  First, with
- * few rows, all candidates are compared with those of plain sums.
+ * The rows consist of rounded normal numbers.  The thresholds give S neighbours per
+ * row.  First, the program checks the candidates of a small number of rows against
+ * a direct computation.
  *
  *-------------------------------------------------------------------------
  */
@@ -151,7 +152,7 @@ struct Bench
 		found.allocate(budget, 2, "benchmarking");
 	}
 
-	/* The square of the distance within which a row has S neighbours. */
+	/* Returns the squared distance within which a row has S neighbours on average. */
 	int32_t reach2_for(double selectivity)
 	{
 		std::vector<int32_t> all((size_t) kSampled * kSampled);
@@ -178,7 +179,7 @@ struct Bench
 		rows_kernel<<<n / 256 + 1, 256>>>((int8_t *) values.get(), n, shape.numbers, stride, 20);
 	}
 
-	/* False: thresholds did not fit. */
+	/* Folds the thresholds into the rows; returns false if a threshold is out of range. */
 	bool fold(const FoldShape &shape, int32_t reach2)
 	{
 		Unfit		no = {};
@@ -192,7 +193,7 @@ struct Bench
 		return no.low == 0 && no.high == 0;
 	}
 
-	/* Seconds of one pass over all pairs. */
+	/* Runs the filter over all pairs once; returns the seconds. */
 	double filter(const FoldShape &shape, CandidateBuffer *buffer)
 	{
 		TileShape	tiles = folded_tiles(shape.bytes, n, n, true, device);
@@ -226,7 +227,7 @@ struct Bench
 		check_cuda(cudaMemcpy(to, found.get(), 16, cudaMemcpyDeviceToHost), "benchmarking");
 	}
 
-	/* Which pairs are wrong, of a few rows. */
+	/* Prints wrong and missing candidates of a small number of rows. */
 	void tell(const CandidateBuffer &buffer)
 	{
 		std::vector<int8_t> v((size_t) n * stride);
@@ -319,7 +320,7 @@ main(int argc, char **argv)
 				continue;
 			bench.make(20011, shape);
 			if (!bench.fold(shape, bench.reach2_for(30)))
-				printf("%u: thresholds do not fit\n", shape.numbers);
+				printf("%u dimensions: thresholds are out of range\n", shape.numbers);
 			bench.filter(shape, &buffer);
 			bench.count(buffer, found);
 			bench.expect(expected);
@@ -327,8 +328,8 @@ main(int argc, char **argv)
 			bool		right = found[0] == expected[0] && found[1] == expected[1];
 
 			wrong += !right;
-			printf("numbers %u in %u: %llu candidates, %s\n", shape.numbers, shape.bytes, found[0],
-				   right ? "right" : "wrong");
+			printf("%u dimensions in %u bytes: %llu candidates, %s\n", shape.numbers, shape.bytes, found[0],
+				   right ? "correct" : "WRONG");
 			if (!right)
 			{
 				bench.make(2000, shape);
@@ -353,9 +354,9 @@ main(int argc, char **argv)
 				for (int run = 0; run < runs; run++)
 					seconds.push_back(bench.filter(shape, &buffer));
 				bench.count(buffer, found);
-				printf("numbers %3u in %3u, S = %2g: %.2f ms, %llu candidates%s\n",
+				printf("%3u dimensions in %3u bytes, S = %2g: %.2f ms, %llu candidates%s\n",
 					   shape.numbers, shape.bytes, selectivity, bench::median(seconds) * 1e3,
-					   found[0], fits ? "" : ", not all thresholds fit");
+					   found[0], fits ? "" : ", some thresholds are out of range");
 				fflush(stdout);
 			}
 		}

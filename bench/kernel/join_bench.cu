@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * join_bench.cu
- *	  The join on the device, recheck included, beside cuBLAS, on a million rows.
+ *	  Compare the join on the device, including the recheck, with cuBLAS, on a
+ *	  million rows.
  *
  *	join_bench [--n N,N,...] [--d D,D,...] [--runs R]
  *			   [--filters int8,fp16,auto,fp64,pruned,short64,short128]
@@ -9,13 +10,18 @@
  *			   [--gemm fp16,fp64|none] [--kernel mma.sync|wgmma] [--cluster 1|2] [--output count]
  *			   [--json FILE]
  *
- * pruned is auto where short forms may be chosen, short64 and short128 are these forms.
+ * The filter "auto" is chosen by the engine.  With "pruned", the engine may also
+ * choose projected rows.  "short64" and "short128" are projected rows of 64 and 128
+ * dimensions.
  *
- * Rows are made on the device.  A time is from the first kernel of the filter to
- * the last of the recheck, while pairs go to the host; quantising the rows is a
- * column of its own and counts too.  TFLOPS are 2 n n d / t.  cuBLAS computes
- * products of blocks of 32768 x 32768 rows in the same run, and nothing else, once
- * for each D, with the last N; the ratio is to its FP16.  The pairs of all filters are compared by a hash.
+ * The rows are generated on the device.  The time of a join runs from the first
+ * kernel of the filter to the last kernel of the recheck.  Pairs are copied to the
+ * host during this time.  The quantization of the rows has a column of its own.
+ * TFLOPS are 2 n n d / t, where t is the sum of both times.
+ *
+ * For each D, with the last N, cuBLAS computes products of blocks of 32768 x 32768
+ * rows.  The ratio compares the join with cuBLAS in FP16.  A hash of the pairs
+ * checks that all filters give the same pairs.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,11 +58,11 @@ struct Options
 	int			runs = 5;
 	double		selectivity = 64;
 	std::string data = "clustered";
-	bool		count = false;	/* pairs stay on the device */
+	bool		count = false;	/* count the pairs on the device */
 	FILE	   *json = nullptr;
 };
 
-/* Seconds of each run. */
+/* The times of each run, in seconds, and facts about the last run. */
 struct Result
 {
 	std::vector<double> choose;
@@ -64,16 +70,16 @@ struct Result
 	std::vector<double> filter;
 	std::vector<double> refine;
 	std::vector<double> device;
-	FastedStats totals;			/* of the last run */
+	FastedStats totals;
 	uint64_t	hash = 0;
 	Choice		choice;			/* without its form */
-	uint32_t	width = 0;		/* of short rows */
+	uint32_t	width = 0;		/* dimensions of projected rows */
 	bool		chose_int8 = false;
 
 	double seconds() const { return median(quantise) + median(device); }
 };
 
-/* In TFLOPS; zero: not measured. */
+/* Rates of cuBLAS in TFLOPS; zero if not measured. */
 struct GemmRates
 {
 	double		fp16 = 0;
@@ -99,16 +105,16 @@ hash_pairs(const FastedBatch &batch)
 
 struct OneRun
 {
-	double		choose = 0;		/* a form, for the first time */
-	double		quantise = 0;	/* seconds */
+	double		choose = 0;		/* seconds of the first choice of a form */
+	double		quantise = 0;	/* seconds of the quantization */
 	FastedStats totals;
 	uint64_t	hash = 0;
 	Choice		choice;
 	bool		chose_int8 = false;
-	uint32_t	width = 0;		/* of short rows */
+	uint32_t	width = 0;		/* dimensions of projected rows */
 };
 
-/* One join, from quantising to the last pair. */
+/* One join, from the quantization to the last pair. */
 class OneJoin
 {
 public:
@@ -129,7 +135,7 @@ public:
 		Event		end;
 		FastedBatch batch;
 
-		/* as in a context that has joined before */
+		/* Choose once before the timed part, as in a context that has joined before. */
 		auto		before = std::chrono::steady_clock::now();
 
 		chooser_.choose(request(), stream_);
@@ -170,11 +176,11 @@ private:
 		settings.criterion = filter == "int8" ? Criterion::kInt8
 			: filter == "fp64" ? Criterion::kFp64 : Criterion::kFp16;
 
-		/* if it is yet to be chosen, FP16's is the larger one */
+		/* If the filter is not chosen yet, use the row size of FP16, which is larger. */
 		settings.row_bytes = row_bytes(rows.dimensions, filter == "fp64" ? Precision::kFp32
 									   : Precision::kFp16);
 		if (filter == "pruned" || filter == "short64" || filter == "short128")
-			settings.short_bytes = (size_t) 32 << 20;
+			settings.projected_bytes = (size_t) 32 << 20;
 		settings.forced_width = filter == "short64" ? 64 : filter == "short128" ? 128 : 0;
 		return settings;
 	}
@@ -206,7 +212,7 @@ private:
 		filter_.set_eps(eps_, stream_);
 		if (folds())
 			filter_.fold(stream_);
-		/* the form goes with this join */
+		/* the form is released with this join */
 		result->choice.form.reset();
 		result->chose_int8 = choose_ && settings_.criterion == Criterion::kInt8;
 	}
@@ -273,8 +279,8 @@ convert(const float *from, T *to, size_t count)
 }
 
 /*
- * Products a second (2 flops each, in TFLOPS) of blocks by cuBLAS, T in and out;
- * scale is what it multiplies and accumulates in.
+ * Returns the rate at which cuBLAS multiplies blocks, in TFLOPS.  T is the type of
+ * the input and of the result, and Scale is that of the scaling factors.
  */
 template <class T, class Scale>
 double
@@ -350,7 +356,7 @@ print_seconds(FILE *file, const char *name, const std::vector<double> &seconds)
 	fprintf(file, "]");
 }
 
-/* What was joined and measured. */
+/* One line of the results. */
 struct Row
 {
 	uint32_t	n;
@@ -358,7 +364,7 @@ struct Row
 	double		eps;
 	std::string filter;
 	GemmRates	gemm;
-	bool		same;			/* pairs, as those of the first filter */
+	bool		same;			/* same pairs as the previous filter */
 };
 
 void
@@ -386,8 +392,8 @@ print_row(const Row &row, const Result &r)
 {
 	double		tflops = 2.0 * row.n * row.n * row.d * 1e-12 / r.seconds();
 
-	printf("%8u %6u %6s %9.2f %9.2f %9.2f %9.2f  %7.1f %7.1f %6.2f  %llu pairs, %.2f candidates each, "
-		   "%llu redone, %.2f to %.2f ms, first choice %.2f, %s%s", row.n, row.d, row.filter.c_str(), median(r.quantise) * 1e3,
+	printf("%8u %6u %6s %9.2f %9.2f %9.2f %9.2f  %7.1f %7.1f %6.2f  %llu pairs, %.2f candidates per pair, "
+		   "%llu repeated units, %.2f to %.2f ms, first choice %.2f ms, %s%s", row.n, row.d, row.filter.c_str(), median(r.quantise) * 1e3,
 		   median(r.device) * 1e3, median(r.filter) * 1e3, median(r.refine) * 1e3, tflops,
 		   row.gemm.fp16, row.gemm.fp16 > 0 ? tflops / row.gemm.fp16 : 0,
 		   (unsigned long long) r.totals.pairs,
@@ -398,14 +404,14 @@ print_row(const Row &row, const Result &r)
 		   row.same ? "same pairs" : "DIFFERENT PAIRS",
 		   r.chose_int8 ? ", chose int8" : "");
 	if (r.width > 0)
-		printf(", rows of %u", r.width);
+		printf(", projected to %u dimensions", r.width);
 	if (r.choice.sampled)
-		printf(" (sample: %llu pairs, candidates %llu int8, %llu fp16, %llu and %llu short)",
+		printf(" (sample: %llu pairs, candidates %llu int8, %llu fp16, %llu and %llu projected)",
 			   (unsigned long long) r.choice.pairs,
 			   (unsigned long long) r.choice.candidates_int8,
 			   (unsigned long long) r.choice.candidates_fp16,
-			   (unsigned long long) r.choice.candidates_short[0],
-			   (unsigned long long) r.choice.candidates_short[1]);
+			   (unsigned long long) r.choice.candidates_projected[0],
+			   (unsigned long long) r.choice.candidates_projected[1]);
 	printf("\n");
 	fflush(stdout);
 }
@@ -451,7 +457,7 @@ read_options(int argc, char **argv)
 	return o;
 }
 
-/* All filters on rows of one shape; answers whether they gave the same pairs. */
+/* Joins rows of one shape with all filters; returns whether all gave the same pairs. */
 bool
 join_shape(const Options &o, uint32_t n, uint32_t d, bool with_gemm, bool *first)
 {
@@ -491,12 +497,12 @@ main(int argc, char **argv)
 
 		printf("%s, %s, S = %g; times in ms, medians of %d\n", device.name, o.data.c_str(),
 			   o.selectivity, o.runs);
-		printf("%8s %6s %6s %9s %9s %9s %9s  %7s %7s %6s\n", "n", "d", "", "quantise", "join", "filter",
+		printf("%8s %6s %6s %9s %9s %9s %9s  %7s %7s %6s\n", "n", "d", "", "quantize", "join", "filter",
 			   "recheck", "TFLOPS", "cuBLAS", "ratio");
 		if (o.json)
 			fprintf(o.json, "{\"device\": \"%s\", \"data\": \"%s\", \"selectivity\": %g, "
 					"\"runs\": %d, \"rows\": [", device.name, o.data.c_str(), o.selectivity, o.runs);
-		/* products take no other time per flop where there are fewer rows */
+		/* The rate of cuBLAS does not depend on the number of rows, so it is measured only with the last one. */
 		for (const std::string &size : o.sizes)
 		{
 			for (const std::string &dimension : o.dims)

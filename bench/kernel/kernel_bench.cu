@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * kernel_bench.cu
- *	  The engine's kernels beside cuBLAS, at n = 100000 random rows.
+ *	  Compare the engine's kernels with cuBLAS, on 100000 random rows.
  *
  *	kernel_bench [--n N] [--runs R] [--d D,D,...] [--kernel mma.sync|wgmma]
  *				 [--selectivity S] [--json FILE]
  *
- * TFLOPS are 2 n n d / t: a join by symmetry counts double, as the paper's
- * derived TFLOPS count a kernel that computes both directions.
+ * TFLOPS are 2 n n d / t, although a self-join computes each pair only once.  The
+ * paper counts in the same way, for a kernel that computes each pair twice.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +43,7 @@ random_rows(uint32_t n, uint32_t d)
 	return rows;
 }
 
-/* The distance within which a row has about S others. */
+/* Estimates the eps at which a row has S neighbours on average. */
 double
 eps_for(const Rows &rows, double selectivity)
 {
@@ -63,13 +63,14 @@ eps_for(const Rows &rows, double selectivity)
 	return distances[rank];
 }
 
+/* Medians, in seconds. */
 struct Timing
 {
 	double		filter;
 	double		refine;
 	double		prepare;
-	double		stage;
-	double		wall;			/* start to the last pair */
+	double		stage;			/* from the start to the first pair */
+	double		wall;			/* from the start to the last pair */
 	Outcome		outcome;
 };
 
@@ -118,7 +119,7 @@ time_join(const Rows &rows, double eps, int runs)
 	return t;
 }
 
-/* All n x n inner products by cuBLAS, in blocks that memory can hold. */
+/* Returns the seconds in which cuBLAS computes all n x n inner products, in blocks. */
 double
 time_cublas(const Rows &rows, int runs)
 {

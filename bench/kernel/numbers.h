@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * numbers.h
- *	  What the programs here do with numbers: medians, and lists of arguments.
+ *	  Medians, and comma-separated lists in command-line arguments.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,6 +15,7 @@
 namespace bench
 {
 
+/* Returns the median; the upper one if the number of values is even. */
 inline double
 median(std::vector<double> values)
 {
@@ -22,7 +23,7 @@ median(std::vector<double> values)
 	return values[values.size() / 2];
 }
 
-/* What stands between commas. */
+/* Splits a comma-separated list. */
 inline std::vector<std::string>
 split(const char *text)
 {

@@ -1,13 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * switches_bench.cu
- *	  The paper's leave-one-out table (Table 6): the mma.sync filter with one
- *	  optimisation of section 3.3 left out at a time, and what is past the paper.
+ *	  Time the mma.sync filter without each of its optimizations (the paper's
+ *	  section 3.3 and Table 6), and with optimizations that the paper does not have.
  *
- *	switches_bench [N [D [FILE]]]	100000 and 4096, as in the paper; FILE gets JSON
+ *	switches_bench [N [D [FILE]]]
  *
- * As in the paper, the whole square of distances is computed, except in the
- * last rows.  Random rows, no hits; TFLOPS are 2 n n d / t.
+ * The default N and D are those of the paper, 100000 and 4096.  Results are written
+ * to FILE as JSON.  As in the paper, all n x n distances are computed, unless the
+ * name of the variant says otherwise.  The rows are random, and no pair is within
+ * eps.  TFLOPS are 2 n n d / t.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +35,7 @@ struct NoBlockTile : AllOn
 {
 	static constexpr int kWarpsM = 1;
 	static constexpr int kWarpsN = 1;
-	static constexpr int kBlocksPerSm = 6;	/* as many as shared memory holds */
+	static constexpr int kBlocksPerSm = 6;	/* the maximum that shared memory permits */
 };
 
 struct NoAsyncCopy : AllOn
@@ -81,7 +83,7 @@ fill(__half *values, size_t count)
 		uint64_t	x = i * 0x9E3779B97F4A7C15ull;
 		float		sum = 0;
 
-		/* roughly normal */
+		/* approximately normal */
 		for (int j = 0; j < 4; j++)
 		{
 			x ^= x >> 29;
@@ -145,6 +147,7 @@ struct Bench
 		params.candidates.list_size = 16384;
 	}
 
+	/* Returns the seconds of a launch that processes the given number of work items. */
 	double time(const std::function<void()> &launch, uint64_t items)
 	{
 		WorkState	first = first_state(0, items, items);
@@ -160,6 +163,7 @@ struct Bench
 		return end.seconds_since(begin);
 	}
 
+	/* Times one variant of the filter, and prints a line. */
 	template <class S>
 	void row(const char *name, bool squares, bool triangle)
 	{

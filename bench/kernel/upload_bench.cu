@@ -1,18 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * upload_bench.cu
- *	  Rows from ordinary host memory onto all GPUs, in several ways.
+ *	  Compare methods of copying rows from host memory to all GPUs.
  *
  *	upload_bench [--mb M] [--runs R]
  *
- *	one			through page-locked buffers, to the first GPU only
- *	each		copied into page-locked buffers once for each GPU
- *	shared		copied once, and each GPU fetches them from there
- *	peer		copied once, to the first GPU; the others take them from the GPU before
- *	locked		from memory that is page-locked already, each GPU by itself
- *	locked peer	to the first GPU, and from GPU to GPU
+ *	one			pageable memory, through pinned buffers, to the first GPU only
+ *	each		pageable memory, through separate pinned buffers for each GPU
+ *	shared		pageable memory, through pinned buffers that all GPUs share
+ *	peer		pageable memory, through pinned buffers to the first GPU, and from
+ *				each GPU to the next one
+ *	locked		pinned memory, directly to each GPU
+ *	locked peer	pinned memory, to the first GPU, and from each GPU to the next one
  *
- * Buffers are of 2 MiB, three of them.  GB/s of the rows, until all GPUs have them; medians.
+ * There are three buffers of 2 MiB.  The program prints the median rate of M MiB of
+ * rows, in GB/s, until all GPUs have all rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,7 +43,7 @@ struct Gpu
 	cudaStream_t stream = nullptr;
 	char	   *buffers[kBuffers] = {};
 	cudaEvent_t read[kBuffers] = {};	/* this GPU has read the buffer */
-	cudaEvent_t there = nullptr;	/* rows that the next GPU may take */
+	cudaEvent_t received = nullptr;	/* the next GPU may copy the rows */
 };
 
 std::vector<Gpu> gpus;
@@ -74,7 +76,7 @@ set_up()
 		use(g);
 		check_cuda(cudaMalloc((void **) &gpu.rows, bytes), "allocating");
 		check_cuda(cudaStreamCreate(&gpu.stream), "creating a stream");
-		check_cuda(cudaEventCreateWithFlags(&gpu.there, cudaEventDisableTiming), "an event");
+		check_cuda(cudaEventCreateWithFlags(&gpu.received, cudaEventDisableTiming), "an event");
 		for (int i = 0; i < kBuffers; i++)
 		{
 			check_cuda(cudaHostAlloc((void **) &gpu.buffers[i], kBuffer, cudaHostAllocPortable), "a buffer");
@@ -102,18 +104,19 @@ send(size_t g, size_t at, const char *from, size_t size)
 			   "copying rows");
 }
 
-/* From the GPU before, what it has got so far. */
+/* Copies rows from the previous GPU after it has received them. */
 void
 pass_on(size_t g, size_t at, size_t size)
 {
 	use(g - 1);
-	check_cuda(cudaEventRecord(gpus[g - 1].there, gpus[g - 1].stream), "recording");
+	check_cuda(cudaEventRecord(gpus[g - 1].received, gpus[g - 1].stream), "recording");
 	use(g);
-	check_cuda(cudaStreamWaitEvent(gpus[g].stream, gpus[g - 1].there, 0), "waiting");
+	check_cuda(cudaStreamWaitEvent(gpus[g].stream, gpus[g - 1].received, 0), "waiting");
 	check_cuda(cudaMemcpyPeerAsync(gpus[g].rows + at, (int) g, gpus[g - 1].rows + at, (int) g - 1, size,
 								   gpus[g].stream), "copying from GPU to GPU");
 }
 
+/* Copies all rows by one of the methods. */
 void
 upload(const std::string &way)
 {
@@ -130,12 +133,12 @@ upload(const std::string &way)
 		{
 			if (way.find("locked") == std::string::npos && (g == 0 || way == "each"))
 			{
-				char	   *room = gpus[g].buffers[slot];
+				char	   *buffer = gpus[g].buffers[slot];
 
 				for (size_t reader = g; reader < (way == "each" ? g + 1 : targets); reader++)
 					check_cuda(cudaEventSynchronize(gpus[reader].read[slot]), "waiting for a buffer");
-				memcpy(room, host + at, size);
-				from = room;
+				memcpy(buffer, host + at, size);
+				from = buffer;
 			}
 			if (peer && g > 0)
 				pass_on(g, at, size);
@@ -148,6 +151,7 @@ upload(const std::string &way)
 		check_cuda(cudaStreamSynchronize(gpus[g].stream), "copying rows");
 }
 
+/* Returns whether the first "targets" GPUs have the correct rows, and clears them. */
 bool
 arrived(size_t targets)
 {

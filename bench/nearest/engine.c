@@ -1,53 +1,27 @@
 /*-------------------------------------------------------------------------
  *
  * engine.c
- *	  The CPU engine's nearest rows, beside its join at eps of as many pairs.
+ *	  Compare the CPU engine's search for the k nearest rows with its join at eps.
  *
- * Rows are a file of floats.  Processor seconds of all threads, from the last row to
- * the last neighbour or pair, are what is compared.  From the top of the source tree:
+ * FILE contains the rows as consecutive FP32 numbers.  The program compares the
+ * CPU time of all threads, from the last staged row to the last neighbour or
+ * pair.  engine.py builds and runs it:
  *
- *	  gcc -std=gnu11 -O2 -o /tmp/engine bench/nearest/engine.c src/cpu/x.c \
- *		  src/engine/x.c -lpthread -lm	(x.c: all that are there)
- *	  /tmp/engine FILE ROWS DIMENSIONS THREADS REPEATS K ...
+ *	  engine FILE ROWS DIMENSIONS THREADS REPEATS K ...
  *
  *-------------------------------------------------------------------------
  */
 #include "../cpu_engine.h"
 
-/* What one run took and found. */
+/* The times and statistics of one run. */
 typedef struct Run
 {
-	double		cpu;
-	double		wall;
-	double		sum;			/* of distances */
-	double		radius;			/* mean of the last neighbours' distances */
+	double		cpu;			/* CPU time of all threads, in seconds */
+	double		wall;			/* elapsed time, in seconds */
 	FastedStats stats;
 } Run;
 
-static double
-cpu_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
-}
-
-static void
-add_lists(const PanelJoin *join, const FastedBatch *batch, Run *run)
-{
-	for (uint64_t row = batch->first_row; row < batch->first_row + batch->row_count; row++)
-	{
-		uint32_t	length;
-		const FastedNeighbor *list = panel_join_nearest(join, row, &length);
-
-		for (uint32_t i = 0; i < length; i++)
-			run->sum += list[i].dist;
-		if (length > 0)
-			run->radius += list[length - 1].dist;
-	}
-}
-
+/* Runs one join or one search for nearest rows.  Exits on an error. */
 static Run
 run_nearest(const float *rows, uint32_t n, uint32_t d, int threads, FastedProblem wanted)
 {
@@ -68,16 +42,9 @@ run_nearest(const float *rows, uint32_t n, uint32_t d, int threads, FastedProble
 	if (status == FASTED_OK)
 		status = panel_join_start(join, &total);
 	while (status == FASTED_OK || status == FASTED_AGAIN)
-	{
 		status = panel_join_next(join, 100, &batch);
-		for (size_t i = 0; status == FASTED_OK && i < batch.npairs; i++)
-			run.sum += batch.pairs[i].dist;
-		if (status == FASTED_OK)
-			add_lists(join, &batch, &run);
-	}
 	run.cpu = cpu_seconds() - run.cpu;
 	run.wall = seconds() - run.wall;
-	run.radius /= n;
 	if (status != FASTED_DONE)
 	{
 		fprintf(stderr, "%s\n", panel_join_last_error(fasted_cpu_engine(), join));
@@ -93,7 +60,7 @@ print_run(const char *what, uint32_t n, const Run *run, double base)
 {
 	uint64_t	tiles = run->stats.pruned_tiles[0];
 
-	printf("%-16s %7.3f s of processors, %5.2f times; %7.3f s; %9.1f candidates a row, "
+	printf("%-16s CPU time %7.3f s, %5.2f times that of the join; elapsed %7.3f s; per row %9.1f candidates and "
 		   "%8.1f pairs; %s %s; prepare %.3f filter %.3f recheck %.3f%s\n", what, run->cpu,
 		   run->cpu / base, run->wall, (double) run->stats.candidates / n,
 		   (double) run->stats.pairs / n, run->stats.kernel, run->stats.filter,
@@ -102,7 +69,7 @@ print_run(const char *what, uint32_t n, const Run *run, double base)
 	fflush(stdout);
 }
 
-/* The run of the least processor seconds. */
+/* Returns the run with the least CPU time. */
 static Run
 best_of(const float *rows, uint32_t n, uint32_t d, int threads, FastedProblem wanted, int repeats)
 {
@@ -126,7 +93,7 @@ read_rows(const char *name, size_t count)
 
 	if (rows == NULL || file == NULL || fread(rows, sizeof(float), count, file) != count)
 	{
-		fprintf(stderr, "%s does not have so many rows\n", name);
+		fprintf(stderr, "could not read %zu numbers from \"%s\"\n", count, name);
 		exit(EXIT_FAILURE);
 	}
 	fclose(file);

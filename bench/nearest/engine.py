@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The k nearest rows of every row, by the CPU engine alone, beside its join at eps.
+"""Compare the CPU engine's search for the k nearest rows with its join at eps, without PostgreSQL.
 
-    bench/nearest/engine.py [--threads 2] [--repeats 3] [--k 10 100] [name=rows ...]
+    bench/nearest/engine.py [NAME=ROWS ...] [--threads 2] [--repeats 3] [--k 10 100]
 """
 import argparse
 import glob
@@ -18,6 +18,7 @@ from datasets import generators  # noqa: E402
 
 
 def build(folder):
+    """Compiles engine.c in a folder; returns the program's path."""
     program = os.path.join(folder, "engine")
     sources = [file for folder in ("cpu", "engine") for file in glob.glob(os.path.join(TOP, "src", folder, "*.c"))]
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-o", program,
@@ -27,10 +28,11 @@ def build(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--k", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("sets", nargs="*", default=["gist-like=20000", "sift-like=20000", "sift-like=60000"])
+    parser.add_argument("--threads", type=int, default=2, help="number of threads")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each case, of which the fastest counts")
+    parser.add_argument("--k", type=int, nargs="+", default=[10, 100], help="numbers of neighbours per row")
+    parser.add_argument("sets", nargs="*", default=["gist-like=20000", "sift-like=20000", "sift-like=60000"],
+                        metavar="NAME=ROWS", help="generated data sets")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         program = build(folder)

@@ -1,21 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * gpu.c
- *	  A GPU's nearest rows, beside its join at eps of as many pairs, without PostgreSQL.
+ *	  Compare a GPU's search for the k nearest rows with its join at an eps that
+ *	  gives as many pairs, without PostgreSQL.
  *
- * Rows are made: "sift-like" ones are bytes, "gist-like" ones have few dimensions that
- * matter much and many that matter little, "normal" ones have no structure.  They are brought
- * in once; the time is from
- * there to the last neighbour or pair in the host's memory.  Some lists are held against
- * brute force.  From the top of the source tree:
+ * The rows are generated.  "sift-like" rows consist of small integers, and
+ * "gist-like" rows of real numbers; both lie near a space of few dimensions.
+ * "normal" rows have no structure.  The rows are staged once.  The time runs
+ * from there to the last neighbour or pair in host memory.  A sample of the
+ * lists is compared with brute force.  Build and run the program in the top
+ * directory:
  *
  *	  make fasted_cuda.so
  *	  gcc -std=gnu11 -O3 -march=native -ffp-contract=off -fopenmp -o /tmp/gpu \
- *		  bench/nearest/gpu.c src/cpu/x.c src/engine/y.c -ldl -lpthread -lm
+ *		  bench/nearest/gpu.c SOURCES -ldl -lpthread -lm
  *	  /tmp/gpu [--devices] [--two] fasted_cuda.so sift-like|gist-like|normal ROWS DIMENSIONS K ...
  *
- * (x.c, y.c: all of src/cpu and of src/engine.)  The largest K comes first.  With --devices
- * all GPUs that are alike share the work; with --two the rows are two sets, the same ones.
+ * SOURCES stands for all C files in src/cpu and src/engine.  The largest K must
+ * come first.  With --devices, the work is partitioned over all identical GPUs.
+ * With --two, the same rows are staged on both sides.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,16 +27,17 @@
 #include "../../src/engine/engine.h"
 #include "../cpu_engine.h"
 
-/* Dimensions that matter, and clusters. */
+/* Number of latent dimensions, and of clusters. */
 #define LATENT 20
 #define CLUSTERS 500
 
-/* Lists that brute force checks. */
+/* Number of lists that are compared with brute force. */
 #define CHECKED 16
 
 static const FastedEngine *engine;
 static bool two_sets;
 
+/* Returns 32 random bits (xorshift64*). */
 static uint64_t
 next_random(uint64_t *state)
 {
@@ -43,7 +47,7 @@ next_random(uint64_t *state)
 	return *state * UINT64_C(0x2545f4914f6cdd1d) >> 32;
 }
 
-/* Of variance 1, about normal. */
+/* Returns an approximately normal random number of variance 1. */
 static float
 about_normal(uint64_t *state)
 {
@@ -55,7 +59,7 @@ about_normal(uint64_t *state)
 	return (sum / 65535.0f - 2.0f) * 1.7320508f;
 }
 
-/* A row: a point of a cluster of few dimensions, brought into many, and noise. */
+/* Generates a row: a point of a latent cluster, mapped to d dimensions, plus noise. */
 static void
 make_row(float *row, uint32_t number, uint32_t d, const float *axes, const float *centres, bool bytes)
 {
@@ -83,8 +87,9 @@ make_row(float *row, uint32_t number, uint32_t d, const float *axes, const float
 	}
 }
 
+/* Generates n rows of d dimensions. */
 static float *
-made_rows(const char *kind, uint32_t n, uint32_t d)
+generate_rows(const char *kind, uint32_t n, uint32_t d)
 {
 	float	   *rows = malloc((size_t) n * d * sizeof(float));
 	float	   *axes = make_rows(LATENT, d);
@@ -104,15 +109,15 @@ made_rows(const char *kind, uint32_t n, uint32_t d)
 
 typedef struct Found
 {
-	double		radius;			/* the mean of the last neighbours' distances */
-	double		first;			/* when the first list came */
-	uint64_t	hash;			/* of all lists */
-	uint64_t	wrong;			/* of the lists that were checked */
-	uint64_t	checked;
-	uint64_t	pairs;
+	double		radius;			/* mean distance of the k-th neighbours */
+	double		first;			/* clock time of the first list, in seconds */
+	uint64_t	hash;			/* hash of all lists */
+	uint64_t	wrong;			/* number of checked lists that are wrong */
+	uint64_t	checked;		/* number of checked lists */
+	uint64_t	pairs;			/* number of pairs and neighbours */
 } Found;
 
-/* Are there k rows as near as the list has them, and no nearer one that it lacks? */
+/* Returns whether the list contains exactly the nearest rows, in order and with their exact distances. */
 static bool
 list_is_right(const float *rows, uint32_t n, uint32_t d, uint32_t row, const FastedNeighbor *list,
 			  uint32_t length)
@@ -136,11 +141,12 @@ list_is_right(const float *rows, uint32_t n, uint32_t d, uint32_t row, const Fas
 						  (list[i - 1].dist == list[i].dist && list[i - 1].row < list[i].row));
 	}
 	if (within != length)
-		fprintf(stderr, "row %u: %u rows come no later than the last one of %u at %.17g\n", row,
-				within, length, last.dist);
+		fprintf(stderr, "row %u: %u rows are within %.17g, but the list has %u rows\n", row,
+				within, last.dist, length);
 	return right && within == length;
 }
 
+/* Fetches all lists and pairs, and checks a sample of the lists if "check" is set. */
 static FastedStatus
 drain(PanelJoin *join, const float *rows, uint32_t n, uint32_t d, bool check, Found *found)
 {
@@ -175,8 +181,8 @@ static void
 print_run(const char *what, uint32_t n, double wall, double first, const FastedStats *before,
 		  const FastedStats *after, const Found *found)
 {
-	printf("%-12s %7.3f s, first list after %.3f; device %.3f filter %.3f recheck and lists %.3f prepare %.3f; %s; "
-		   "%.1f candidates and %.1f of lists a row; redone %llu; result %.1f a row, mean radius %.6g; "
+	printf("%-12s %7.3f s, first list after %.3f s; device %.3f filter %.3f recheck and lists %.3f prepare %.3f; %s; "
+		   "per row %.1f candidates and %.1f pairs; %llu repeated units; per row %.1f results, mean radius %.6g; "
 		   "%llu of %llu checked lists wrong, hash %016llx; %s\n",
 		   what, wall, first, after->device_seconds - before->device_seconds,
 		   after->filter_seconds - before->filter_seconds,
@@ -190,6 +196,7 @@ print_run(const char *what, uint32_t n, double wall, double first, const FastedS
 	fflush(stdout);
 }
 
+/* Exits if the status is an error. */
 static void
 must(FastedStatus status, const PanelJoin *join)
 {
@@ -199,7 +206,7 @@ must(FastedStatus status, const PanelJoin *join)
 	exit(EXIT_FAILURE);
 }
 
-/* One run of a join whose rows are there; the first one only starts it. */
+/* Runs a join whose rows are staged.  The first run starts the join, and later ones repeat it with another problem. */
 static Found
 run(PanelJoin *join, const float *rows, uint32_t n, uint32_t d, const FastedProblem *problem,
 	bool first, const char *what, bool check)
@@ -218,29 +225,29 @@ run(PanelJoin *join, const float *rows, uint32_t n, uint32_t d, const FastedProb
 	return found;
 }
 
-/* The rows, on one side or on both. */
+/* Stages the rows on one side or on both. */
 static void
-bring_in(PanelJoin *join, const float *rows, uint32_t n, uint32_t d)
+stage_sides(PanelJoin *join, const float *rows, uint32_t n, uint32_t d)
 {
 	double		begun = seconds();
 
 	for (int side = 0; side < (two_sets ? 2 : 1); side++)
 	{
-		uint64_t	there = 0;
+		uint64_t	done = 0;
 
-		while (there < n)
+		while (done < n)
 		{
-			float	   *room;
+			float	   *buffer;
 			size_t		count;
 
-			must(panel_join_stage(join, side, &room, &count), join);
-			count = count < n - there ? count : n - there;
-			memcpy(room, rows + there * d, count * d * sizeof(float));
+			must(panel_join_stage(join, side, &buffer, &count), join);
+			count = count < n - done ? count : n - done;
+			memcpy(buffer, rows + done * d, count * d * sizeof(float));
 			must(panel_join_commit(join, side, count), join);
-			there += count;
+			done += count;
 		}
 	}
-	printf("brought in in %.1f s\n", seconds() - begun);
+	printf("staged in %.1f s\n", seconds() - begun);
 }
 
 int
@@ -275,15 +282,15 @@ main(int argc, char **argv)
 	}
 	engine = ((FastedEngineEntry) (uintptr_t) entry) ();
 	if (devices)
-		engine = fasted_device_group(engine);
-	rows = made_rows(argv[2], n, d);
-	printf("%s, %u x %u: made in %.1f s\n", argv[2], n, d, seconds() - begun);
+		engine = fasted_multi_gpu_engine(engine);
+	rows = generate_rows(argv[2], n, d);
+	printf("%s, %u x %u: generated in %.1f s\n", argv[2], n, d, seconds() - begun);
 	problem.options.dimensions = d;
 	problem.sides = two_sets ? 2 : 1;
 	problem.expected_rows[0] = problem.expected_rows[1] = n;
 	problem.problem.k = (uint32_t) atoi(argv[5]);
 	must(panel_join_open(engine, &problem, &join), join);
-	bring_in(join, rows, n, d);
+	stage_sides(join, rows, n, d);
 	for (int i = 5; i < argc; i++)
 	{
 		char		what[32];
@@ -293,7 +300,7 @@ main(int argc, char **argv)
 		run(join, rows, n, d, &problem.problem, i == 5, what, true);
 		pairs.eps = run(join, rows, n, d, &problem.problem, false, what, false).radius;
 	}
-	/* as many pairs as the last k has neighbours, about */
+	/* about as many pairs as there are neighbours for the last K */
 	run(join, rows, n, d, &pairs, false, "join at eps", false);
 	run(join, rows, n, d, &pairs, false, "join at eps", false);
 	panel_join_close(join);

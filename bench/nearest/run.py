@@ -1,26 +1,25 @@
 #!/usr/bin/env python3
-"""The k nearest rows of every row, inside PostgreSQL and beside it.
+"""Measure the search for the k nearest rows of every row, inside PostgreSQL and with its peers.
 
     bench/nearest/run.py [--engine cpu | cuda] [--data sift-like=20000 gist-like=20000 embedding-256=20000:cosine ...] [--k 10]
                          [--repeats 5] [--threads N] [--ef-search 40 200] [--limit 900] [--no-peers]
 
-With --engine cuda the sets are of a million rows, and the only one beside it is PyTorch.
+With --engine cuda, the default data sets have a million rows, and PyTorch is the only peer.
+These methods are measured with each data set:
 
---data: sets of bench/datasets, NAME=ROWS or NAME=ROWS:cosine.  Of each:
+  fasted_knn_join         counts all rows of the result, in one session; the first call is recorded separately
+  pgvector lateral        CROSS JOIN LATERAL (... ORDER BY a.v <-> b.v LIMIT k), without an index, with parallel workers
+  pgvector hnsw           the same with an HNSW index, for each --ef-search; the index build is recorded separately
+  scikit-learn            kneighbors, brute force, all CPUs
+  faiss flat              IndexFlatL2 or IndexFlatIP, all CPUs
+  torch                   on the GPU: products in FP16 of a tile of rows with all rows, and topk
 
-  fasted_knn_join         all rows of the result counted, in one session, the first call apart
-  pgvector lateral        CROSS JOIN LATERAL (... ORDER BY a.v <-> b.v LIMIT k), no index, parallel workers
-  pgvector hnsw           the same by an HNSW index, for each --ef-search; the index's time apart
-  scikit-learn            kneighbors, brute force, all processors
-  faiss flat              IndexFlatL2 or IndexFlatIP, all processors
-  torch                   on the GPU: products in FP16, a tile of rows with all others, and topk
+The times of the last three include the export of the table by binary COPY.  A peer that is
+not available is skipped, and the reason is recorded.  Recall is the number of returned
+neighbours that are not farther away than the true k-th neighbour, by FP64 distances, divided
+by the number of true neighbours.  For many rows, it is computed from a random sample of rows.
 
-The last three get the table by COPY in binary form, which is in their time.  What is not
-there is left out, with its reason.  Recall is the share of the neighbours that a method
-gives which are no farther than the farthest of the k nearest, by FP64 distances; of many rows, of some
-drawn at random.
-
-Writes JSON and a page to bench/results/<machine>/.
+The benchmark writes JSON and a page to bench/results/<machine>/.
 """
 import argparse
 import os
@@ -42,28 +41,28 @@ from server import gpu_architectures, private_server  # noqa: E402
 
 TABLE = "items"
 CASES = {"cpu": ["sift-like=20000", "gist-like=20000"], "cuda": ["sift-like=1000000", "gist-like=1000000"]}
-JUDGED = 20000                          # rows whose neighbours are judged, where there are more
-TORCH_ROWS = 2048                       # of a tile
+SAMPLED = 20000                         # maximum number of rows from which the recall is computed
+TORCH_ROWS = 2048                       # number of rows of a tile
 OPERATORS = {"l2": ("<->", "vector_l2_ops"), "cosine": ("<=>", "vector_cosine_ops")}
 
 
 class Case:
-    """One set of rows in a table."""
+    """A table with the rows of a data set."""
 
     def __init__(self, server, args, named):
         found = re.fullmatch(r"(.+)=(\d+)(?::(\w+))?", named)
         if not found:
-            sys.exit(f"{named}: not NAME=ROWS or NAME=ROWS:METRIC")
+            sys.exit(f"invalid data set {named}: expected NAME=ROWS or NAME=ROWS:METRIC")
         self.server, self.args = server, args
         self.data, self.n, self.metric = found[1], int(found[2]), found[3] or "l2"
         self.rows = numpy.ascontiguousarray(datasets.load(self.data, self.n), dtype=numpy.float32)
         self.d = self.rows.shape[1]
         postgres.fill(server, TABLE, self.rows)
         self.farthest = None            # distance of the k-th neighbour of each row
-        self.judged = numpy.ones(self.n, dtype=bool)
-        if self.n > JUDGED:
-            self.judged[:] = False
-            self.judged[numpy.random.default_rng(1).choice(self.n, JUDGED, replace=False)] = True
+        self.sampled = numpy.ones(self.n, dtype=bool)
+        if self.n > SAMPLED:
+            self.sampled[:] = False
+            self.sampled[numpy.random.default_rng(1).choice(self.n, SAMPLED, replace=False)] = True
 
     def settings(self):
         threads = f"SET fasted.threads = {self.args.threads};" if self.args.threads else ""
@@ -78,7 +77,7 @@ class Case:
         return {"data": self.data, "rows": self.n, "dimensions": self.d, "metric": self.metric, "k": self.args.k}
 
     def distances(self, a, b):
-        """FP64 distances of pairs of rows, in blocks."""
+        """Returns the distances of pairs of rows in FP64."""
         out = numpy.empty(len(a))
         for first in range(0, len(a), 1 << 14):
             x, y = (self.rows[side[first:first + (1 << 14)]].astype(numpy.float64) for side in (a, b))
@@ -90,36 +89,42 @@ class Case:
         return out
 
     def recall(self, a, b):
-        counted = (a != b) & self.judged[a]
+        """Returns the recall of the neighbours b of the rows a."""
+        counted = (a != b) & self.sampled[a]
         a, b = a[counted], b[counted]
         near = self.distances(a, b) <= self.farthest[a] * (1 + 1e-9) + 1e-12
-        return float(near.sum() / (self.judged.sum() * self.args.k))
+        return float(near.sum() / (self.sampled.sum() * self.args.k))
 
-    def table(self):
+    def export(self):
+        """Exports the table; returns (a clock that includes the export, the rows)."""
         clock = Clock()
         _, rows = rows_in(postgres.copy_out(self.server, "", f"SELECT id, v FROM {TABLE} ORDER BY id"), self.d)
         clock.lap("export")
         return clock, rows
 
 
-# --- ours
+# --- the extension
 
 def measure_ours(case):
+    """Measures fasted_knn_join, whose result also gives the true distances of the k-th neighbours."""
     query = f"SELECT count(*), sum(dist) FROM {case.call()}"
     answer, times = case.server.timed(case.settings(), query, 1 + case.args.repeats)
     a, b, dist = pairs_in(postgres.copy_out(case.server, case.settings(), f"SELECT id_a, id_b, dist FROM {case.call()}"))
     if len(a) != case.n * case.args.k:
-        sys.exit(f"{case.data}: {len(a)} neighbours, not {case.n * case.args.k}")
+        sys.exit(f"{case.data}: fasted_knn_join returned {len(a)} neighbours instead of {case.n * case.args.k}")
     case.farthest = numpy.zeros(case.n)
     numpy.maximum.at(case.farthest, a, dist)
     return {**case.about(), "method": "fasted_knn_join", "answer": answer, "recall": case.recall(a, b),
             "seconds": {"first": times[:1], "warm": times[1:]}}
 
 
-# --- peers: each gives (a, b) of the pairs, and a clock
+# --- peers: each returns the arrays a and b of the pairs, a clock, and facts to record
 
 def lateral(case):
-    """The function is there since PostgreSQL plans no parallel query over LATERAL with LIMIT."""
+    """Returns the query of pgvector.
+
+    It calls a function, because PostgreSQL does not use parallel workers for LATERAL with LIMIT.
+    """
     operator = OPERATORS[case.metric][0]
     case.server.psql(pgvector.NEAREST.replace("<->", operator))
     return f"""SELECT a.id, b.id, b.dist FROM {pgvector.TABLE} AS a
@@ -157,7 +162,7 @@ def hnsw(case, ef_search):
 
 
 def without_self(found):
-    """(a, b) of an array of neighbours, itself among them or not: the first k others."""
+    """Converts an array (n, k + 1) of neighbours to (a, b), with k neighbours of each row other than the row itself."""
     n, k = found.shape
     a = numpy.repeat(numpy.arange(n), k)
     b = found.ravel().astype(numpy.int64)
@@ -170,7 +175,7 @@ def sklearn_neighbors(case):
     import sklearn
     from sklearn.neighbors import NearestNeighbors
 
-    clock, rows = case.table()
+    clock, rows = case.export()
     with sklearn.config_context(assume_finite=True):
         search = NearestNeighbors(n_neighbors=case.args.k + 1, algorithm="brute", n_jobs=-1,
                                   metric="euclidean" if case.metric == "l2" else "cosine").fit(rows)
@@ -182,7 +187,7 @@ def sklearn_neighbors(case):
 def faiss_flat(case):
     import faiss
 
-    clock, rows = case.table()
+    clock, rows = case.export()
     if case.metric == "cosine":
         faiss.normalize_L2(rows)
     index = faiss.IndexFlatL2(case.d) if case.metric == "l2" else faiss.IndexFlatIP(case.d)
@@ -193,10 +198,13 @@ def faiss_flat(case):
 
 
 def torch_topk(case):
-    """|y|^2 / 2 - x.y orders by distance; scaled, for FP16 ends at 65504."""
+    """Orders rows by x.y - |y|^2 / 2, which decreases with the distance.
+
+    The rows are scaled, because the largest FP16 number is 65504.
+    """
     import torch
 
-    clock, rows = case.table()
+    clock, rows = case.export()
     found = numpy.empty((case.n, case.args.k + 1), dtype=numpy.int64)
     rows = torch.from_numpy(rows).cuda()
     if case.metric == "l2":
@@ -236,7 +244,7 @@ def measure_peers(case):
         yield {**about, **more, "seconds": {"warm": [seconds]}, "parts": {"seconds": clock.parts}, "recall": recall}
 
 
-# --- all of it
+# --- the whole benchmark
 
 def measure(case):
     ours = measure_ours(case)
@@ -247,35 +255,35 @@ def measure(case):
 
 
 def page(env, measurements):
-    lines = ["# Nearest neighbours", "", "Written by `bench/nearest/run.py`; seconds, of ours the median of warm calls.", ""]
+    lines = ["# Nearest neighbours", "", "Written by `bench/nearest/run.py`. The time of fasted_knn_join is the median of warm calls.", ""]
     lines += [f"- {name}: {env[name]}" for name in ("gpu", "processor", "processors", "postgresql", "revision", "date") if env.get(name)]
     ours = None
     for m in measurements:
         if m["method"] == "fasted_knn_join":
             ours = statistics.median(m["seconds"]["warm"])
-            lines += ["", f"{m['data']}, {m['rows']} x {m['dimensions']}, {m['metric']}, {m['k']} neighbours of each row", "",
-                      "| what | s | beside ours | recall | index, s |", "|---|---|---|---|---|"]
+            lines += ["", f"{m['data']}, {m['rows']} x {m['dimensions']}, {m['metric']}, {m['k']} neighbours per row", "",
+                      "| method | time, s | time / fasted_knn_join | recall | index build, s |", "|---|---|---|---|---|"]
         if "reason" in m:
             lines.append(f"| {m['method']} | {m['reason']} | | | |")
             continue
         seconds = statistics.median(m["seconds"]["warm"])
         index = f"{m['index_seconds']:.1f}" if m.get("index_seconds") else ""
-        lines.append(f"| {m['method']} | {seconds:.3f} | {seconds / ours:.1f} x | {m['recall']:.5f} | {index} |")
+        lines.append(f"| {m['method']} | {seconds:.3f} | {seconds / ours:.1f} | {m['recall']:.5f} | {index} |")
     return "\n".join(lines) + "\n"
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=("cpu", "cuda"), default="cpu", help="cpu: a build without CUDA")
-    parser.add_argument("--data", nargs="+")
-    parser.add_argument("--k", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=record.REPEATS)
-    parser.add_argument("--threads", type=int, help="fasted.threads; all by default")
-    parser.add_argument("--workers", type=int, default=min(12, os.cpu_count()), help="parallel workers of PostgreSQL")
-    parser.add_argument("--memory-gib", type=int, default=16, help="fasted.memory_limit")
-    parser.add_argument("--ef-search", type=int, nargs="*", default=[40, 200])
-    parser.add_argument("--limit", type=float, default=900, help="seconds for a statement of pgvector")
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--engine", choices=("cpu", "cuda"), default="cpu", help="cpu: build the extension without CUDA")
+    parser.add_argument("--data", nargs="+", help="data sets of bench/datasets, as NAME=ROWS or NAME=ROWS:cosine")
+    parser.add_argument("--k", type=int, default=10, help="number of neighbours per row")
+    parser.add_argument("--repeats", type=int, default=record.REPEATS, help="number of warm calls of fasted_knn_join")
+    parser.add_argument("--threads", type=int, help="fasted.threads; by default one per CPU")
+    parser.add_argument("--workers", type=int, default=min(12, os.cpu_count()), help="number of PostgreSQL's parallel workers")
+    parser.add_argument("--memory-gib", type=int, default=16, help="fasted.memory_limit in GiB")
+    parser.add_argument("--ef-search", type=int, nargs="*", default=[40, 200], help="values of hnsw.ef_search")
+    parser.add_argument("--limit", type=float, default=900, help="time limit of a statement of pgvector, in seconds")
+    parser.add_argument("--no-peers", action="store_true", help="do not run the peers")
     return parser.parse_args()
 
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The leave-one-out study of the optimisations (the paper's Table 6, section 4.3).
+"""Measure the filter without each of its optimizations (the paper's section 4.3, Table 6).
 
     bench/optimizations/run.py [--n 100000] [--dimensions 4096 65]
 
-The mma.sync filter in the paper's FP16-32, the whole square of distances, with one
-optimisation of section 3.3 left out at a time; then what is past the paper.  d = 65
-shows what padding to a multiple of 64 costs.  Five runs of each.
+The mma.sync filter computes all n x n distances in the paper's FP16-32.  Each variant omits
+one optimization of section 3.3.  Further variants have optimizations that the paper does not
+describe.  d = 65 shows the cost of padding to a multiple of 64 dimensions.  Each variant runs
+five times.
 """
 import argparse
 import sys
@@ -18,17 +19,17 @@ from record import write  # noqa: E402
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=100000)
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[4096, 65])
+    parser.add_argument("--n", type=int, default=100000, help="number of rows")
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[4096, 65], help="numbers of dimensions")
     args = parser.parse_args()
 
     program = gpu_programs.build("switches_bench")
     measurements, clocks = [], []
     for d in args.dimensions:
-        result, meanwhile = gpu_programs.run([program, args.n, d])
+        result, gpu_state = gpu_programs.run([program, args.n, d])
         measurements += [{"variant": row["variant"], "n": row["n"], "d": row["d"], "seconds": row["filter_s"]}
                          for row in result["rows"]]
-        clocks.append({"d": d, "sizes": [args.n], **meanwhile})
+        clocks.append({"d": d, "sizes": [args.n], **gpu_state})
     write("optimizations", vars(args), measurements, clocks)
 
 

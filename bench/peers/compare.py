@@ -1,13 +1,13 @@
-"""An answer beside the exact one, pair by pair.
+"""Compare a result with the exact result, pair by pair.
 
-Pairs are unordered: (a, b) and (b, a) are the same, and each is counted once.  Both
-answers are sorted by one key a n + b, so that 30 million pairs take seconds.
+Pairs are unordered: (a, b) and (b, a) are the same pair.  Both results are sorted by the
+key a n + b with a < b, so that 30 million pairs take a few seconds.
 """
 import numpy
 
 
 def sorted_pairs(a, b, n, values=None):
-    """(keys, values): keys (pairs,) int64, a n + b with a < b, ascending; values in the same order."""
+    """Returns (keys, values): the ascending keys (pairs,) int64, and the values in the same order."""
     a, b = (numpy.asarray(x, dtype=numpy.int64) for x in (a, b))
     keys = numpy.minimum(a, b) * n + numpy.maximum(a, b)
     if values is None:
@@ -18,12 +18,16 @@ def sorted_pairs(a, b, n, values=None):
 
 
 def ends(keys, n):
-    """(a, b) of keys."""
+    """Returns the arrays (a, b) of the keys."""
     return keys // n, keys % n
 
 
 def places_in(others, keys):
-    """(place, found): of the keys that are among others, where; and which these are.  Both ascending."""
+    """Looks the keys up in others; both arrays are ascending.
+
+    Returns (place, found): found is a mask of the keys that others contains, and place has
+    the positions of these keys in others.
+    """
     place = numpy.searchsorted(others, keys)
     found = place < len(others)
     found[found] = others[place[found]] == keys[found]
@@ -31,33 +35,39 @@ def places_in(others, keys):
 
 
 def without_repeats(keys, values):
+    """Removes repeated keys and their values; keys are ascending."""
     first = numpy.ones(len(keys), dtype=bool)
     first[1:] = keys[1:] != keys[:-1]
     return keys[first], None if values is None else values[first]
 
 
 def degrees(keys, n):
-    """(n,) the number of neighbours of each point."""
+    """Returns the number of neighbours of each row: (n,)."""
     a, b = ends(keys, n)
     return numpy.bincount(a, minlength=n) + numpy.bincount(b, minlength=n)
 
 
 def overlap(exact, other, common, n):
-    """Equation 3 of the FaSTED paper: the mean over all points of |N1 and N2| / |N1 or N2|,
-    1 for a point without neighbours in either; keys ascending."""
+    """Returns the overlap of two results with ascending keys, by Equation 3 of the FaSTED paper.
+
+    The overlap is the mean, over all rows, of |N1 and N2| / |N1 or N2|, where N1 and N2 are the
+    row's neighbours in the two results.  The quotient is 1 if a row has no neighbours in either.
+    """
     both = degrees(common, n)
     either = degrees(exact, n) + degrees(other, n) - both
     return float(numpy.where(either == 0, 1.0, both / numpy.maximum(either, 1)).mean())
 
 
 def edges(most, bins):
-    """Of a histogram of errors up to most: even, as wide to the left of 0 as to the right."""
+    """Returns the edges of equally wide histogram bins from -most to most."""
     return numpy.linspace(-(most or 1.0), most or 1.0, bins + 1)
 
 
 def error_statistics(errors, bins=None):
-    """Mean, standard deviation (of all pairs: no sample) and largest of errors, which are other minus
-    exact; with bins, their histogram between edges(most, bins)."""
+    """Returns statistics of errors: mean, population standard deviation, and largest absolute value ("most").
+
+    With bins, the result contains a histogram with edges(most, bins), too.
+    """
     if len(errors) == 0:
         return None
     most = float(numpy.abs(errors).max())
@@ -66,12 +76,12 @@ def error_statistics(errors, bins=None):
 
 
 def each_once(pairs, n):
-    """(keys, dist) of (a, b, dist or None), ascending and without repeats, as compare_with() wants the exact answer."""
+    """Converts (a, b, dist or None) to ascending, distinct keys and their distances, for compare_with()."""
     return without_repeats(*sorted_pairs(*pairs[:2], n, pairs[2]))
 
 
 def compare_with(exact, other, n, bins=None):
-    """compare() of an exact answer that each_once() has sorted, for many others."""
+    """Does the same as compare(), for an exact result that each_once() has converted."""
     exact_keys, exact_dist = exact
     keys, dist = sorted_pairs(*other[:2], n, other[2])
     total = len(keys)
@@ -85,14 +95,15 @@ def compare_with(exact, other, n, bins=None):
 
 
 def compare(exact, other, n, bins=None):
-    """{pairs, missed, spurious, repeated, overlap, errors}: other's pairs beside exact's.
+    """Compares two results (a, b, dist or None) with row numbers below n.
 
-    exact, other: (a, b, dist or None), numbers of n rows.  repeated: pairs that other has more
-    than once, each surplus one.  errors: of the distances of pairs that both have, or None.
+    Returns {pairs, missed, spurious, repeated, overlap, errors}.  "repeated" counts the surplus
+    copies of pairs in other.  "errors" has statistics of other's distance minus the exact
+    distance, for the pairs that both results contain; it is None without distances.
     """
     return compare_with(each_once(exact, n), other, n, bins)
 
 
 def compare_answers(exact, other, n, bins=None):
-    """compare() of two Answers (answer.py)."""
+    """Does the same as compare(), for two objects of class Answer."""
     return compare((exact.a, exact.b, exact.dist), (other.a, other.b, other.dist), n, bins)

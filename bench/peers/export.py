@@ -1,7 +1,7 @@
-"""The round trip: the table out of PostgreSQL, the join in Python, the pairs back into a table.
+"""Export the table from PostgreSQL, join it in Python, and import the pairs into a table.
 
-One COPY in binary form each way, numpy between the forms.  The result is an unlogged
-table "exported_pairs" (id_a, id_b, dist).
+The table and the pairs are transferred by one binary COPY each.  numpy converts the data.
+The result is the unlogged table "exported_pairs" (id_a, id_b, dist).
 """
 from . import postgres
 from .answer import Clock
@@ -11,8 +11,10 @@ RESULT = "exported_pairs"
 
 
 def join(rows, eps, limit_seconds=float("inf"), server=None, table="items", inner=None):
-    """rows (n, d) float32 give the dimensions only: the vectors come out of table (id, v real[]).
-    inner(rows, eps, limit_seconds) -> Answer is the join between."""
+    """Joins the vectors of a table (id, v real[]); rows (n, d) is used only for its number of dimensions.
+
+    inner(rows, eps, limit_seconds) -> Answer joins the exported rows.
+    """
     d = rows.shape[1]
     server.psql(f"DROP TABLE IF EXISTS {RESULT}")
     clock = Clock(limit_seconds)
@@ -25,7 +27,7 @@ def join(rows, eps, limit_seconds=float("inf"), server=None, table="items", inne
     found = inner(values, eps, limit_seconds=limit_seconds - clock.seconds())
     clock.lap("join")
     a, b = ids[found.a], ids[found.b]
-    # rows come in no order that is promised
+    # COPY does not guarantee the order of the rows
     a, b = (a, b) if (a < b).all() else (a.clip(max=b), b.clip(min=a))
     data = pairs_out(a, b, found.dist)
     clock.lap("form")

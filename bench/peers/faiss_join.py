@@ -1,21 +1,21 @@
-"""The join by FAISS on the CPU: an exact flat index and range_search, all threads.
+"""Join with FAISS on the CPU: an exact flat index and range_search, with all threads.
 
-The index grows block by block and each block is searched in what is there, so
-that half of the distances are computed.  FAISS compares squared distances in
-FP32, with "less than".
+Blocks of rows are added to the index one after the other.  Each block is searched in the
+index as soon as it is added, so that only half of the distances are computed.  FAISS
+compares squared distances in FP32, with "less than".
 """
 import os
 
 import faiss
 import numpy
 
-from .answer import Clock, joined, squared_radius
+from .answer import Clock, concatenate, squared_radius
 
 COLUMNS = ("int32", "int32", "float32")
 
 
 def join(rows, eps, limit_seconds=float("inf"), block=4096, threads=None):
-    """rows (n, d) float32, C-contiguous; block in queries."""
+    """Joins rows (n, d) float32, C-contiguous; block is the number of queries per search."""
     faiss.omp_set_num_threads(threads or os.cpu_count())
     clock = Clock(limit_seconds)
     n, d = rows.shape
@@ -33,6 +33,6 @@ def join(rows, eps, limit_seconds=float("inf"), block=4096, threads=None):
                        numpy.sqrt(numpy.maximum(squares[keep], 0))))
         clock.lap("pairs")
         clock.check(((first + len(queries)) / n) ** 2)
-    a, b, dist = joined(pieces, COLUMNS)
+    a, b, dist = concatenate(pieces, COLUMNS)
     clock.lap("pairs")
     return clock.answer(a, b, dist, version=faiss.__version__, block=block)

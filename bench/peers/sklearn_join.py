@@ -1,19 +1,19 @@
-"""The join by scikit-learn: brute-force radius neighbours, all processors.
+"""Join with scikit-learn: brute-force radius neighbours, with all CPUs.
 
-Blocks of queries, each among the rows from its first one on, so that half of the
-distances are computed and the answer never holds both directions.
+Each block of queries is searched among the rows from the block's first row on, so that only
+half of the distances are computed.
 """
 import numpy
 import sklearn
 from sklearn.neighbors import NearestNeighbors
 
-from .answer import Clock, joined
+from .answer import Clock, concatenate
 
 COLUMNS = ("int32", "int32", "float32")
 
 
 def join(rows, eps, limit_seconds=float("inf"), block=4096, jobs=-1):
-    """rows (n, d) float32; block in queries."""
+    """Joins rows (n, d) float32; block is the number of queries per search."""
     clock = Clock(limit_seconds)
     n = len(rows)
     pieces = []
@@ -26,13 +26,13 @@ def join(rows, eps, limit_seconds=float("inf"), block=4096, jobs=-1):
             pieces.append(pairs_of_block(first, distances, found))
             clock.lap("pairs")
             clock.check(1 - (1 - (first + len(queries)) / n) ** 2)
-    a, b, dist = joined(pieces, COLUMNS)
+    a, b, dist = concatenate(pieces, COLUMNS)
     clock.lap("pairs")
     return clock.answer(a, b, dist, version=sklearn.__version__, block=block)
 
 
 def pairs_of_block(first, distances, found):
-    """(a, b, dist) with a < b from one array of neighbours for each query."""
+    """Converts one array of neighbours per query to (a, b, dist) with a < b."""
     a = numpy.repeat(numpy.arange(len(found)), [len(one) for one in found])
     b, dist = numpy.concatenate(found), numpy.concatenate(distances)
     keep = a < b

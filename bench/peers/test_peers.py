@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the peers that run without a GPU and without a server, and of compare.py.
+"""Tests of compare.py and of the peers that need neither a GPU nor a server.
 
     bench/peers/test_peers.py [-v]
 
@@ -26,19 +26,22 @@ def rows_of(n=N, d=D, seed=7):
 
 
 def all_distances(rows):
-    """(n, n) FP64, by differences, one row at a time."""
+    """Returns the distances of all pairs in FP64: (n, n)."""
     wide = rows.astype(numpy.float64)
     return numpy.stack([numpy.sqrt(((wide - row) ** 2).sum(1)) for row in wide])
 
 
 def brute_force(rows, pairs):
-    """({(a, b): dist}, eps): the nearest pairs, and an eps in a gap between two distances near there."""
+    """Returns ({(a, b): dist}, eps) with about the given number of nearest pairs.
+
+    Eps is in the middle of a gap between two distances.
+    """
     distances = all_distances(rows)
     a, b = numpy.triu_indices(len(rows), 1)
     order = numpy.argsort(distances[a, b])
     a, b = a[order], b[order]
     dist = distances[a, b]
-    # the widest gap, which FP32 does not blur
+    # the widest gap, so that rounding in FP32 does not change the result
     last = pairs - 50 + int(numpy.argmax(numpy.diff(dist[pairs - 50:pairs + 50])))
     eps = float(dist[last] + dist[last + 1]) / 2
     return dict(zip(zip(a[:last + 1].tolist(), b[:last + 1].tolist()), dist[:last + 1].tolist())), eps
@@ -46,11 +49,11 @@ def brute_force(rows, pairs):
 
 def as_dict(answer):
     found = dict(zip(zip(answer.a.tolist(), answer.b.tolist()), answer.dist.tolist()))
-    assert len(found) == len(answer.a), "a pair came twice"
+    assert len(found) == len(answer.a), "a pair was returned twice"
     return found
 
 
-def library(name):
+def import_peer(name):
     try:
         return importlib.import_module(f"peers.{name}")
     except ImportError as error:
@@ -58,7 +61,7 @@ def library(name):
 
 
 class Joins(unittest.TestCase):
-    """Blocks and tiles are smaller than the rows, and do not divide them."""
+    """Blocks and tiles are smaller than the number of rows and do not divide it."""
 
     def check(self, join, rows=None, digits=5):
         rows = rows_of() if rows is None else rows
@@ -92,10 +95,10 @@ class Joins(unittest.TestCase):
         self.check_equal_rows(join)
 
     def test_faiss(self):
-        self.check_cases(partial(library("faiss_join").join, block=100))
+        self.check_cases(partial(import_peer("faiss_join").join, block=100))
 
     def test_sklearn(self):
-        self.check_cases(partial(library("sklearn_join").join, block=100))
+        self.check_cases(partial(import_peer("sklearn_join").join, block=100))
 
     def test_reference(self):
         join = partial(reference.join, block=100)
@@ -105,21 +108,21 @@ class Joins(unittest.TestCase):
         self.check_all(join)
 
     def test_torch_fp32(self):
-        self.check_cases(partial(library("torch_join").join, device="cpu", precision="fp32", tile=100))
+        self.check_cases(partial(import_peer("torch_join").join, device="cpu", precision="fp32", tile=100))
 
     def test_torch_fp16_overflow(self):
         with self.assertRaisesRegex(Unsuitable, "overflow FP16"):
-            library("torch_join").join(rows_of() + 60, 1.0, device="cpu", precision="fp16")
+            import_peer("torch_join").join(rows_of() + 60, 1.0, device="cpu", precision="fp16")
 
     def test_torch_flushed_in_pieces(self):
-        self.check(partial(library("torch_join").join, device="cpu", precision="fp32", tile=100, flush_pairs=50))
+        self.check(partial(import_peer("torch_join").join, device="cpu", precision="fp32", tile=100, flush_pairs=50))
 
     def test_torch_fp16_of_small_integers(self):
-        """Integers up to 4: products and norms are exact in FP16."""
-        torch_join = library("torch_join")
+        """Products and norms of small integers are exact in FP16."""
+        torch_join = import_peer("torch_join")
         rows = numpy.random.default_rng(3).integers(0, 5, (300, 12)).astype(numpy.float32)
         distances = all_distances(rows)
-        # between the squares 9 and 10
+        # eps^2 lies between the squared distances 9 and 10
         expected = {(a, b) for a, b in zip(*numpy.nonzero(numpy.triu(distances <= 3.1, 1)))}
         self.assertGreater(len(expected), 20)
         for precision in ("fp16", "fp16-32"):
@@ -127,8 +130,8 @@ class Joins(unittest.TestCase):
             self.assertEqual(found.keys(), expected)
 
     def test_torch_fp16_is_approximate(self):
-        """That FP16 blurs is seen: else the precision is not what it says."""
-        torch_join = library("torch_join")
+        """Rounding in FP16 changes the result, which shows that FP16 is used."""
+        torch_join = import_peer("torch_join")
         rows = rows_of()
         exact = reference.join(rows, 4.0)
         for precision in ("fp16", "fp16-32"):
@@ -139,11 +142,11 @@ class Joins(unittest.TestCase):
             self.assertGreater(result["overlap"], 0.9)
 
     def test_gemm_floor(self):
-        seconds = library("torch_join").gemm_floor(rows_of(), device="cpu", tile=300, repeats=2)
+        seconds = import_peer("torch_join").gemm_floor(rows_of(), device="cpu", tile=300, repeats=2)
         self.assertEqual({form: len(times) for form, times in seconds.items()}, {"whole": 2, "tiles": 2, "triangle": 2})
-        times = library("torch_join").gemm_floor(rows_of(), device="cpu", repeats=2, limit_seconds=0)
+        times = import_peer("torch_join").gemm_floor(rows_of(), device="cpu", repeats=2, limit_seconds=0)
         self.assertEqual({len(seconds) for seconds in times.values()}, {1})
-        self.assertNotIn("whole", library("torch_join").gemm_floor(rows_of(), device="cpu", whole_bytes=100, repeats=1))
+        self.assertNotIn("whole", import_peer("torch_join").gemm_floor(rows_of(), device="cpu", whole_bytes=100, repeats=1))
 
 
 class Reference(unittest.TestCase):
@@ -158,7 +161,7 @@ class Reference(unittest.TestCase):
 
 
     def test_far_from_the_origin(self):
-        """Norms are large beside eps, so that FP32 decides little."""
+        """The norms are much larger than eps, so that FP32 cannot decide most pairs."""
         rows = rows_of() + 100
         a, b = numpy.nonzero(numpy.triu(all_distances(rows) <= 4.5, 1))
         answer = reference.join(rows, 4.5)
@@ -179,7 +182,7 @@ class Compare(unittest.TestCase):
     def test_missed(self):
         result = compare.compare(self.pairs((0, 1), (1, 2)), self.pairs((0, 1)), 4)
         self.assertEqual((result["missed"], result["spurious"]), (1, 0))
-        # point 1 has one of two neighbours, point 2 none of one; points 0 and 3 are right
+        # one of two neighbours of row 1 is found, and none of one of row 2; rows 0 and 3 are complete
         self.assertAlmostEqual(result["overlap"], (1 + 0.5 + 0 + 1) / 4)
 
     def test_spurious(self):
@@ -211,7 +214,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(result["overlap"], 1.0)
 
     def test_errors_are_of_the_same_pair(self):
-        """Other minus exact; the order of pairs differs, and one pair on each side has no partner."""
+        """Errors are other minus exact.  The order of the pairs differs, and each side has a pair that the other lacks."""
         exact = self.pairs((0, 1), (1, 2), (0, 3), dist=[1.0, 2.0, 9.0])
         other = self.pairs((2, 1), (2, 3), (1, 0), dist=[2.5, 7.0, 0.9])
         errors = compare.compare(exact, other, 4, bins=5)["errors"]
@@ -224,12 +227,12 @@ class Compare(unittest.TestCase):
         self.assertNotIn("histogram", compare.compare(exact, other, 4)["errors"])
 
     def test_large_numbers_of_rows(self):
-        """a n + b beyond 32 bits, from 32-bit arrays."""
+        """Keys a n + b exceed 32 bits although the arrays have 32-bit elements."""
         n = 10_000_000
         a, b = array([n - 3, n - 2], dtype=numpy.int32), array([n - 2, n - 1], dtype=numpy.int32)
         result = compare.compare((a, b, None), (a[1:], b[1:], None), n)
         self.assertEqual((result["missed"], result["spurious"]), (1, 0))
-        # equal in the lower 32 bits of a n + b
+        # keys that are equal in their lower 32 bits
         result = compare.compare(self.pairs((1, 9000)), self.pairs((4097, 9000)), 1 << 20)
         self.assertEqual((result["missed"], result["spurious"]), (1, 1))
 
@@ -251,7 +254,7 @@ class BinaryCopy(unittest.TestCase):
             binary_copy.rows_in(data, 4)
 
     def test_pieces(self):
-        """One buffer, used again; the last piece is shorter."""
+        """All pieces share one buffer, and the last piece is shorter."""
         rows = rows_of(50, 3)
         for kind in ("real[]", "vector"):
             whole = self.rows_out(7, rows, kind)

@@ -1,31 +1,32 @@
-"""The join in PyTorch, as a competent user would write it.
+"""Join with PyTorch, as an experienced user would write it.
 
-Tiles of the upper triangle: one matrix product, |q|^2 - 2 p.q <= eps^2 - |p|^2 in
-FP32, nonzero, distances of the hits.  Norms are FP32, of the rows as multiplied.
-Precisions:
+The upper triangle of all pairs is processed in tiles.  A tile needs one matrix product, the
+comparison |q|^2 - 2 p.q <= eps^2 - |p|^2 in FP32, nonzero, and the distances of the pairs
+found.  The norms are computed in FP32, from the rows in the precision of the product.  The
+precisions are:
 
-  fp16      rows in FP16, products returned in FP16: torch.matmul of half tensors
-  fp16-32   rows in FP16, products returned in FP32 (out_dtype), norms added by the
-            product itself (addmm) where the version does that
-  fp32      rows in FP32, TF32 off, addmm
+  fp16      rows in FP16, products returned in FP16 (torch.matmul of half tensors)
+  fp16-32   rows in FP16, products returned in FP32 (out_dtype); addmm adds the norms, if
+            this version of PyTorch supports that
+  fp32      rows in FP32, TF32 disabled, addmm
 
-Hits stay on the device, 12 bytes each, and come to the host in one copy for each
-flush_pairs of them.  Host memory is pageable: pinning it costs more than it saves
-where it is used once.  Runs on device "cpu" too.
+The pairs are collected on the device, with 12 bytes each, and copied to the host when there
+are more than flush_pairs.  Host memory is pageable, because pinning memory that is used once
+costs more time than it saves.  The device "cpu" is supported, too.
 """
 import functools
 
 import torch
 
-from .answer import Clock, Unsuitable, joined
+from .answer import Clock, Unsuitable, concatenate
 
 PRECISIONS = ("fp16", "fp16-32", "fp32")
 COLUMNS = ("int32", "int32", "float32")
 FP16_MOST = 65504.0
 
 
-def precise():
-    """No TF32, and no FP16 sums of partial products."""
+def disable_reduced_precision():
+    """Disables TF32 and FP16 reductions in matrix products."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
@@ -36,13 +37,13 @@ def synchronise(device):
 
 
 def shifted_fp16(p, q, q2):
-    """(m, k) FP32: |q|^2 - 2 p.q by products in FP16."""
+    """Returns |q|^2 - 2 p.q, computed from products in FP16: (m, k) FP32."""
     return torch.add(q2, p @ q.T, alpha=-2)
 
 
 @functools.cache
 def addmm_returns_fp32():
-    """Whether addmm takes FP16 matrices with an FP32 vector, which depends on the version."""
+    """Returns whether addmm of this version accepts FP16 matrices with an FP32 vector."""
     ones = torch.ones((16, 16), dtype=torch.float16, device="cuda")
     try:
         return bool((torch.addmm(ones[0].float(), ones, ones, alpha=-2, out_dtype=torch.float32) == -31).all())
@@ -67,7 +68,7 @@ SHIFTED = {"fp16": shifted_fp16, "fp16-32": shifted_fp16_32, "fp32": shifted_fp3
 
 
 def hits_of_tile(shifted, p2, eps2, first_row, first_column):
-    """(a, b, dist) of a tile's pairs, on the device; of a diagonal tile, those with a < b."""
+    """Returns (a, b, dist) of a tile's pairs with a < b, on the device."""
     near = shifted <= (eps2 - p2)[:, None]
     if first_row == first_column:
         near = near.triu_(1)
@@ -81,12 +82,12 @@ def to_host(pieces):
 
 
 def tiles(n, tile):
-    """First row and first column of the upper triangle's tiles."""
+    """Returns (first row, first column) of each tile of the upper triangle."""
     return [(i, j) for i in range(0, n, tile) for j in range(i, n, tile)]
 
 
 def upload(rows, precision, device):
-    """(x, |x|^2) on the device."""
+    """Copies the rows to the device; returns (x, |x|^2)."""
     x = torch.from_numpy(rows).to(device)
     if precision != "fp32":
         x = x.half()
@@ -96,50 +97,50 @@ def upload(rows, precision, device):
 
 def join(rows, eps, limit_seconds=float("inf"), precision="fp16-32", device="cuda", tile=8192,
          flush_pairs=1 << 28):
-    """rows (n, d) float32; tile in rows."""
-    precise()
+    """Joins rows (n, d) float32; tile is the number of rows and of columns of a tile."""
+    disable_reduced_precision()
     clock = Clock(limit_seconds)
     x, norms = upload(rows, precision, device)
     if precision == "fp16" and (most := float(norms.max())) > FP16_MOST:
-        raise Unsuitable(f"products of up to {most:.0f} overflow FP16, and every such pair would seem near")
+        raise Unsuitable(f"products of up to {most:.0f} overflow FP16, so that these pairs would be reported as near")
     synchronise(device)
     clock.lap("upload")
 
     shifted_products = SHIFTED[precision]
-    host, pieces, held = [], [], 0
+    host, pieces, pairs = [], [], 0
     todo = tiles(len(rows), tile)
     for number, (i, j) in enumerate(todo):
         shifted = shifted_products(x[i:i + tile], x[j:j + tile], norms[j:j + tile])
         piece = hits_of_tile(shifted, norms[i:i + tile], float(eps) ** 2, i, j)
         if len(piece[0]) > 0:
             pieces.append(piece)
-            held += len(piece[0])
-        if held > flush_pairs:
+            pairs += len(piece[0])
+        if pairs > flush_pairs:
             synchronise(device)
             clock.lap("tiles")
             host.append(to_host(pieces))
-            pieces, held = [], 0
+            pieces, pairs = [], 0
             clock.lap("download")
         clock.check((number + 1) / len(todo))
     synchronise(device)
     clock.lap("tiles")
     if pieces:
         host.append(to_host(pieces))
-    a, b, dist = joined(host, COLUMNS)
+    a, b, dist = concatenate(host, COLUMNS)
     clock.lap("download")
     return clock.answer(a, b, dist, precision=precision, device=device, tile=tile)
 
 
 def release():
-    """Gives the GPU memory that PyTorch keeps back, for whoever comes next."""
+    """Releases the GPU memory that PyTorch caches."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
-# --- cuBLAS GEMM alone
+# --- cuBLAS matrix products without the join
 
 def timed(device, work):
-    """Seconds of work(), by events on a GPU."""
+    """Returns the seconds that work() takes; CUDA events measure them on a GPU."""
     clock = Clock()
     if not device.startswith("cuda"):
         work()
@@ -153,11 +154,13 @@ def timed(device, work):
 
 
 def gemm_floor(rows, precision="fp16", device="cuda", tile=8192, whole_bytes=64 << 30, repeats=5, limit_seconds=float("inf")):
-    """{form: [seconds, ...]} of the products alone, from rows on the device to products in
-    preallocated memory: "whole", one n x n product, where that takes at most whole_bytes;
-    "tiles", all n x n in tiles; "triangle", the tiles of the upper triangle.  Of a form that
-    takes long, as many repetitions as fit the limit, or one."""
-    precise()
+    """Times the matrix products alone, from rows on the device to preallocated device memory.
+
+    Returns {form: [seconds, ...]}.  The forms are "whole" (one n x n product, skipped if it needs
+    more than whole_bytes), "tiles" (n x n in tiles) and "triangle" (the tiles of the upper
+    triangle).  A slow form is repeated only as often as limit_seconds permits, but at least once.
+    """
+    disable_reduced_precision()
     x, _ = upload(rows, precision, device)
     n, size = len(rows), x.element_size()
 
@@ -167,8 +170,8 @@ def gemm_floor(rows, precision="fp16", device="cuda", tile=8192, whole_bytes=64 
         def work():
             for i, j in corners:
                 p, q = x[i:i + side], x[j:j + side]
-                room = out if (len(p), len(q)) == tuple(out.shape) else out.view(-1)[:len(p) * len(q)].view(len(p), -1)
-                torch.matmul(p, q.T, out=room)
+                part = out if (len(p), len(q)) == tuple(out.shape) else out.view(-1)[:len(p) * len(q)].view(len(p), -1)
+                torch.matmul(p, q.T, out=part)
         return work
 
     forms = {"tiles": products([(i, j) for i in range(0, n, tile) for j in range(0, n, tile)], tile),
@@ -177,7 +180,7 @@ def gemm_floor(rows, precision="fp16", device="cuda", tile=8192, whole_bytes=64 
         forms["whole"] = products([(0, 0)], n)
     seconds = {}
     for form, work in forms.items():
-        # the first wakes cuBLAS
+        # the first run initializes cuBLAS and is not reported
         first = timed(device, work)
         count = repeats if first * repeats <= limit_seconds else max(1, int(limit_seconds / first))
         seconds[form] = [timed(device, work) for _ in range(count)]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The filters under Nsight Compute (the paper's profiler table, section 4.4).
+"""Profile the filters with Nsight Compute (the paper's section 4.4, profiler table).
 
     bench/profile/run.py [--n 100000] [--dimensions 128 256 4096]
 
-INT8 and FP16 through wgmma, FP16 (the paper's design) and FP64 through mma.sync.  Of each the longest launch is recorded.
-Clocks are left alone.
+The filters are INT8 and FP16 with wgmma, and FP16 (the paper's design) and FP64 with
+mma.sync.  The longest kernel launch of each filter is recorded.  The GPU's clocks are not
+changed.
 """
 import argparse
 import csv
@@ -17,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import gpu_programs  # noqa: E402
 from record import output, write  # noqa: E402
 
-# {what: names of it, of which GPUs have one or the other}
+# {quantity: alternative names of the metric, which depend on the GPU}
 METRICS = {
     "duration": ["gpu__time_duration.sum"],
     "dram_percent": ["dram__throughput.avg.pct_of_peak_sustained_elapsed"],
@@ -36,10 +37,10 @@ KERNELS = "regex:^(wgmma_kernel|filter_kernel)"
 
 
 def known_metrics():
-    """METRICS, each with the first of its names that this GPU has."""
+    """Returns {quantity: name of the metric on this GPU}."""
     listed = output("ncu", "--query-metrics")
     if not listed:
-        sys.exit("Nsight Compute (ncu) is not available, or does not know this GPU")
+        sys.exit("Nsight Compute (ncu) is not available, or does not support this GPU")
     names = {line.split()[0] for line in listed.splitlines() if line.strip()}
     found = {}
     for what, choices in METRICS.items():
@@ -66,7 +67,7 @@ def in_seconds_and_hertz(value, unit):
 
 
 def launches(log, metrics):
-    """One object for each launch in ncu's CSV."""
+    """Yields a dictionary for each kernel launch in ncu's CSV output."""
     lines = [line for line in Path(log).read_text().splitlines() if line.startswith('"')]
     header, units, *rows = list(csv.reader(lines))
     for row in rows:
@@ -79,7 +80,7 @@ def launches(log, metrics):
 
 
 def profile(metrics, n, d, filters, *options):
-    """The longest launch of each kernel."""
+    """Profiles join_bench with one filter; returns the longest launch of each kernel."""
     program = gpu_programs.build("join_bench")
     with tempfile.TemporaryDirectory() as folder:
         log = f"{folder}/ncu.csv"
@@ -101,8 +102,8 @@ def profile(metrics, n, d, filters, *options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=100000)
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 256, 4096])
+    parser.add_argument("--n", type=int, default=100000, help="number of rows")
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 256, 4096], help="numbers of dimensions")
     args = parser.parse_args()
 
     metrics = known_metrics()
@@ -112,7 +113,7 @@ def main():
         for name, n, *options in cases:
             found = profile(metrics, n, d, name, *options)
             if not found:
-                sys.exit(f"Nsight Compute saw no launch of {name} at d = {d}")
+                sys.exit(f"Nsight Compute reported no launch of {name} at d = {d}")
             longest = max(found, key=lambda launch: launch["duration"] or 0)
             measurements.append({"filter": options[-1] if options else name, "n": n, "d": d, **longest})
             write("profile", vars(args), measurements)

@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * engine.c
- *	  An engine alone, with pruning and without it in turn.  run.py runs it.
+ *	  Time an engine without PostgreSQL, with and without pruning in turn.
  *
  *	  engine FILE ROWS DIMENSIONS l2|cosine pairs|count THREADS REPEATS EPS...
  *
- * FILE has the rows, FP32 numbers one after the other.  Prints an object of JSON on a
- * line for each eps.  Pairs that are handed out are compared, with their distances to the
- * last bit; of counted ones their number.
+ * FILE contains the rows as consecutive FP32 numbers.  The program prints one line
+ * with a JSON object for each eps.  With "pairs", it checks that all runs return
+ * the same pairs and bitwise identical distances.  With "count", it compares only
+ * the number of pairs.  run.py runs the program.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +21,7 @@ typedef struct Measured
 	const char *name;
 	FastedPrune prune;
 	EngineTimes times[MOST_REPEATS];
-	FastedStats stats;			/* of the last run */
+	FastedStats stats;			/* statistics of the last run */
 } Measured;
 
 static float *
@@ -65,7 +66,7 @@ print_measured(const Measured *m, int repeats)
 	printf("}");
 }
 
-/* Whether all runs had the same pairs, and distances to the last bit. */
+/* Returns whether all runs returned the same pairs and bitwise identical distances. */
 static bool
 same_pairs(const Measured *measured, int repeats)
 {

@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""An engine with pruning and without it, in one program in turn.
+"""Compare an engine with pruning and the same engine without pruning.
 
     bench/pruning/run.py [--parts sets rows eps] [--only gist-like ...] [--add] [--threads 2] [--repeats 3]
                          [--rows 12500 25000 50000 100000] [--engine fasted_cuda.so]
 
-A time is from the last row to the last pair: form, projection, order, packing, filter,
-recheck, drain.  Processor time is of all threads, and is what to compare on a machine that
-does other work too; the load at the time is in the results.  All runs of a join must give
-the same pairs with the same distances to the last bit.  A GPU counts the pairs, so that
-all of its time is the GPU's, and all runs must count as many.
+Both modes run in turn in one program.  The elapsed time runs from the last staged row to the
+last pair: encoding, projection, ordering, packing, filter, recheck, and fetching the pairs.
+The CPU time is the sum over all threads; it is the better measure on a machine that does
+other work.  The results record the load of the machine.  All runs of a join must return the
+same pairs and bitwise identical distances.  On a GPU the engine only counts the pairs, so that
+the time does not include work of the CPU, and all counts must be equal.
 
-  sets   sets of bench/datasets at several eps; sets that are not at hand are left out
-  rows   how the time grows with the rows, to --rows 1000000 where the set has them
-  eps    how the time grows with eps
+  sets   data sets of bench/datasets with several eps; missing data sets are skipped
+  rows   growth of the time with the number of rows
+  eps    growth of the time with eps
 
-A set may be changed: NAME+long has one row in a hundred 3 to 30 times as long, NAME+heavy
-has lengths that spread log-normally, NAME+sphere lengths of 1.  Needs a C compiler and numpy,
-and no PostgreSQL.  Writes JSON and a page to bench/results/<machine>/; --add keeps there
-what is not measured again.
+A suffix modifies the norms of a data set.  NAME+long multiplies one row in a hundred by 3 to
+30, NAME+heavy multiplies rows by log-normally distributed factors, and NAME+sphere scales
+rows to norm 1.  The benchmark needs a C compiler and numpy, but no PostgreSQL.  It writes JSON
+and a page to bench/results/<machine>/.
 """
 import argparse
 import json
@@ -37,10 +38,10 @@ import pruning  # noqa: E402
 import record  # noqa: E402
 from datasets import eps as neighbours  # noqa: E402
 
-COSINE = 0.05                   # near-duplicates: cosine 0.95
-SAME = 0.31623                  # as a distance of unit vectors, a little more
+COSINE = 0.05                   # cosine distance of near-duplicates: cosine 0.95
+SAME = 0.31623                  # Euclidean distance of unit vectors with this cosine, rounded up
 
-# data, rows at most, metric, [eps, or a text: the neighbours that a row has on average]
+# (data set, maximum number of rows, metric, [eps, or the mean number of neighbours as a string])
 SETS = (
     ("gist-like", 100000, "l2", [0.28, 0.40, 0.568]),
     ("tiny-like", 100000, "l2", [0.10, 0.20]),
@@ -65,8 +66,7 @@ ROWS = (("tiny-like", "l2", 0.10), ("debian-wordllama", "cosine", COSINE))
 EPS = (("tiny-like", 50000, "l2", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3]),
        ("debian-wordllama", 50000, "cosine", [0.01, 0.02, 0.05, 0.1, 0.15, 0.2]))
 
-
-# The same of a GPU.
+# the same for a GPU
 GPU_SETS = (
     ("gist-like", 1000000, "l2", ["64", "1"]),
     ("minilm-like", 1000000, "cosine", [COSINE]),
@@ -81,7 +81,7 @@ GPU_SETS = (
 GPU_ROWS = (("tiny-like", "l2", 0.10), ("minilm-like", "cosine", COSINE))
 GPU_EPS = (("tiny-like", 1000000, "l2", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3]),
            ("minilm-like", 1000000, "cosine", [0.01, 0.02, 0.05, 0.1, 0.15, 0.2]))
-ONCE = {True: 5e15, False: 2e13}  # squares of rows times dimensions, from which a GPU's join is measured once, a CPU's
+ONCE = {True: 5e15, False: 2e13}  # n n d above which a join is measured only once, on a GPU (True) and on a CPU (False)
 
 
 def build(directory):
@@ -92,7 +92,8 @@ def build(directory):
     return program
 
 
-def changed(x, how):
+def change_norms(x, how):
+    """Multiplies the rows by factors that the suffix "how" of the data set selects."""
     random = numpy.random.default_rng(1)
     lengths = numpy.ones(len(x))
     if how == "long":
@@ -102,24 +103,24 @@ def changed(x, how):
     elif how == "sphere":
         lengths = 1 / numpy.linalg.norm(x, axis=1)
     else:
-        sys.exit(f"a set can be changed by long, heavy or sphere, not {how}")
+        sys.exit(f'unknown suffix "{how}" of a data set: expected long, heavy or sphere')
     return (x * lengths[:, None]).astype(numpy.float32)
 
 
 def load(name, rows):
-    """At most so many rows of a set, or None where it is not at hand."""
+    """Returns at most the given number of rows of a data set, or None if its file is missing."""
     data, _, how = name.partition("+")
     try:
         real = datasets.path_of(data) is not None
         x = datasets.load(data)[:rows] if real else datasets.load(data, rows)
     except (datasets.MissingFile, RuntimeError) as missing:
-        print(f"{name} is left out: {str(missing).splitlines()[0]}", flush=True)
+        print(f"skipping {name}: {str(missing).splitlines()[0]}", flush=True)
         return None
-    return numpy.ascontiguousarray(changed(x, how) if how else x, dtype=numpy.float32)
+    return numpy.ascontiguousarray(change_norms(x, how) if how else x, dtype=numpy.float32)
 
 
 def measure(program, args, part, name, x, metric, eps):
-    """One measurement for each eps."""
+    """Yields one measurement for each eps."""
     wanted = [int(one) for one in eps if isinstance(one, str)]
     found = dict(zip(map(str, wanted), neighbours.distances(x, wanted, max(200, min(1000, 10**9 // len(x)))) if wanted else ()))
     values = [one if one not in found else found[one] if metric == "l2" else found[one] ** 2 / 2 for one in eps]
@@ -142,7 +143,7 @@ def measure(program, args, part, name, x, metric, eps):
 
 
 def jobs(args):
-    """(part, data, rows, metric, [eps])."""
+    """Yields (part, data set, rows, metric, [eps])."""
     for data, rows, metric, eps in (GPU_SETS if args.engine else SETS) if "sets" in args.parts else ():
         yield "sets", data, rows, metric, eps
     for data, metric, eps in (GPU_ROWS if args.engine else ROWS) if "rows" in args.parts else ():
@@ -158,13 +159,13 @@ def same_job(a, b):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", default=["sets", "rows", "eps"])
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these sets")
-    parser.add_argument("--add", action="store_true", help="keep earlier measurements of other joins")
-    parser.add_argument("--engine", type=Path, metavar="LIBRARY", help="a GPU's engine, in place of the CPU's")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--rows", type=int, nargs="+", default=[])
+    parser.add_argument("--parts", nargs="+", default=["sets", "rows", "eps"], help="parts to measure")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="measure only these data sets")
+    parser.add_argument("--add", action="store_true", help="retain earlier measurements that are not repeated")
+    parser.add_argument("--engine", type=Path, metavar="LIBRARY", help="library of the GPU engine; by default the CPU engine is measured")
+    parser.add_argument("--threads", type=int, default=2, help="number of threads of the CPU engine")
+    parser.add_argument("--repeats", type=int, default=3, help="timed runs of each mode")
+    parser.add_argument("--rows", type=int, nargs="+", default=[], help='numbers of rows of the part "rows"')
     args = parser.parse_args()
     args.rows = args.rows or ([10000, 31250, 100000, 312500, 1000000] if args.engine else [12500, 25000, 50000, 100000])
     args.threads = 0 if args.engine else args.threads

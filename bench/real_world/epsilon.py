@@ -1,7 +1,7 @@
-"""The eps at which a row has S neighbours on average: the server's fasted_epsilon."""
+"""Determine the eps at which a row has S neighbours on average, with the function fasted_epsilon."""
 import numpy
 
-SEED = 1                        # so that a run can be repeated
+SEED = 1                        # fixed, so that a run is reproducible
 
 
 def by_server(server, table, selectivity):
@@ -9,12 +9,15 @@ def by_server(server, table, selectivity):
 
 
 def between(rows, eps):
-    """Of rows of integers, whose squared distances are integers, an eps between two of these: a pair
-    at eps itself would tell nothing but how a peer rounds eps.  Of other rows, eps."""
-    some = rows[:1000]
-    return float(numpy.sqrt(round(eps ** 2) + 0.5)) if (some == numpy.round(some)).all() else eps
+    """Moves eps between two possible distances if all rows consist of integers; otherwise returns eps.
+
+    Many pairs of such rows can have exactly the distance eps, and whether a peer reports them
+    depends only on how it rounds eps.
+    """
+    sample = rows[:1000]
+    return float(numpy.sqrt(round(eps ** 2) + 0.5)) if (sample == numpy.round(sample)).all() else eps
 
 
 def choose(server, table, rows, selectivities):
-    """{S: eps}; table has the rows (n, d)."""
+    """Returns {S: eps} for the rows (n, d), which the table contains."""
     return {selectivity: between(rows, by_server(server, table, selectivity)) for selectivity in sorted(selectivities)}

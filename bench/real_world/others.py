@@ -1,4 +1,4 @@
-"""The peers (bench/peers/) by name, as run.py calls them."""
+"""The peers (bench/peers/) by the names that run.py uses."""
 import importlib
 from functools import partial
 
@@ -11,11 +11,12 @@ CPU = {"FAISS flat, CPU": "faiss_join", "scikit-learn brute force": "sklearn_joi
 PGVECTOR = {"pgvector nested loop": "join_nested", "pgvector HNSW": "join_hnsw"}
 METHODS = [*TORCH, *EXPORT, "export, FAISS flat", *CPU, *PGVECTOR]
 
-# with PyTorch
+# methods that use PyTorch on a GPU
 ON_GPU = {*TORCH, *EXPORT}
 
 
-def library(name):
+def import_peer(name):
+    """Imports a module of bench/peers; raises Unavailable if its library is missing."""
     try:
         return importlib.import_module(f"peers.{name}")
     except ImportError as error:
@@ -23,21 +24,21 @@ def library(name):
 
 
 def torch_join(options, device):
-    module = library("torch_join")
+    module = import_peer("torch_join")
     if device == "cuda" and not module.torch.cuda.is_available():
-        raise Unavailable("PyTorch sees no GPU")
+        raise Unavailable("PyTorch cannot use a GPU")
     return partial(module.join, device=device, **options)
 
 
 def join_by(method, server, table, selectivity, workers, device):
-    """join(rows, eps, limit_seconds=...) of a method; table holds the same rows."""
+    """Returns the function join(rows, eps, limit_seconds=...) of a method; the table contains the same rows."""
     if method in TORCH:
         return torch_join(TORCH[method], device)
     if method in EXPORT:
-        return partial(library("export").join, server=server, table=table, inner=torch_join(EXPORT[method], device))
+        return partial(import_peer("export").join, server=server, table=table, inner=torch_join(EXPORT[method], device))
     if method == "export, FAISS flat":
-        return partial(library("export").join, server=server, table=table, inner=library("faiss_join").join)
+        return partial(import_peer("export").join, server=server, table=table, inner=import_peer("faiss_join").join)
     if method in CPU:
-        return library(CPU[method]).join
+        return import_peer(CPU[method]).join
     options = {"k": 2 * selectivity + 1} if method == "pgvector HNSW" else {}
-    return partial(getattr(library("pgvector"), PGVECTOR[method]), server=server, workers=workers, **options)
+    return partial(getattr(import_peer("pgvector"), PGVECTOR[method]), server=server, workers=workers, **options)

@@ -1,12 +1,13 @@
-"""The join inside PostgreSQL, from the SQL statement to the last row.
+"""Measure the join inside PostgreSQL, from the start of the SQL statement to its last row.
 
-Outputs
+The outputs are:
 
-  count     SELECT count(*), which makes no rows
-  rows      all rows, streamed to the client in binary form and thrown away there
-  table     CREATE UNLOGGED TABLE AS: the pairs stored in the database
+  count     SELECT count(*), which creates no rows
+  rows      all pairs are sent to the client in binary format, and the client discards them
+  table     CREATE UNLOGGED TABLE AS stores the pairs in the database
 
-Calls: "first" of a new session, which wakes the GPU, and "warm", later in the session.
+The first call of a session ("first") initializes the GPU.  The next call of the same session
+is "warm".
 """
 import json
 import os
@@ -14,7 +15,7 @@ import os
 from peers import postgres
 from peers.answer import Clock
 from peers.binary_copy import pairs_in
-from plan import again
+from plan import may_repeat
 from server import join_node
 
 JOIN = "fasted_self_join('{table}', 'v', {eps!r}, id_column => 'id')"
@@ -34,9 +35,9 @@ METHODS = {
     "fasted cpu": ("SET fasted.engine = cpu;", ("count", "rows", "table")),
 }
 
-# the session does these one after the other
+# consecutive steps of the session
 SESSION = {"Read Time": "read", "Wait Time": "wait", "Output Time": "output"}
-# the engine does these meanwhile; on a CPU they are summed over its threads
+# steps of the engine, concurrent with those of the session; the CPU engine adds up the times of its threads
 ENGINE = {"Prepare Time": "prepare", "Filter Time": "filter", "Refine Time": "recheck", "Device Time": "device"}
 FACTS = ("Distance Filter", "Kernel", "Candidates", "Panels", "Threads", "Host Memory", "Device Memory")
 
@@ -51,15 +52,18 @@ def join_of(table, eps):
 
 
 def explain(server, settings, query, repeats):
-    """What EXPLAIN (ANALYZE) says of a warm call, in seconds: of so many of a session after its first, the
-    one with the median total; of the first, where repeats is 0.
+    """Returns the times in seconds, and other facts, that EXPLAIN (ANALYZE) reports for a warm call.
 
-    session_seconds: read, wait and output follow one another; what is left of the total is
-    starting, aggregates and the executor.  read includes converting rows and handing
-    them to the engine, whose copies to the GPU run meanwhile.  engine_seconds overlap
-    these: on a GPU, device is from the first kernel of the filter to the last of the
-    recheck, filter and recheck are sums over kernels, and prepare is quantising; on a
-    CPU, they are sums over threads.
+    The session runs the query once, and then "repeats" times.  The call with the median total
+    of the latter is reported, or the first call if repeats is 0.
+
+    session_seconds has the consecutive steps read, wait and output.  The rest of the total is
+    start, aggregation and other work of the executor.  Reading includes the conversion of
+    rows and their transfer to the engine, which copies them to the GPU at the same time.
+
+    engine_seconds overlap with session_seconds.  On a GPU, device is the time from the first
+    kernel of the filter to the last kernel of the recheck, filter and recheck are sums over
+    kernels, and prepare is the quantization.  On a CPU, all are sums over threads.
     """
     analyze = f"EXPLAIN (ANALYZE, FORMAT json) {query};"
     answers = server.psql(f"{settings}\n" + f"\\echo ---\n{analyze}\n" * (1 + repeats))
@@ -74,7 +78,11 @@ def explain(server, settings, query, repeats):
 
 
 def calls(server, settings, output, join, limit_seconds, repeats):
-    """({call: [seconds, ...]}, answer) of first and warm calls, as often as limit_seconds allow."""
+    """Times first and warm calls, at most "repeats" sessions, as long as limit_seconds permit.
+
+    Returns ({"first": [seconds, ...], "warm": [seconds, ...]}, count), where count is None for
+    an output other than "count".
+    """
     query = QUERIES[output].format(join=join)
     if output == "table":
         settings += "\nDROP TABLE IF EXISTS fasted_pairs;"
@@ -82,9 +90,9 @@ def calls(server, settings, output, join, limit_seconds, repeats):
     clock = Clock()
     times = {"first": [], "warm": []}
     answer = None
-    while again(len(times["first"]), repeats, clock.seconds(), limit_seconds):
+    while may_repeat(len(times["first"]), repeats, clock.seconds(), limit_seconds):
         answer, seconds = server.timed(settings, query, 2)
-        # every other statement drops the table again
+        # every other statement drops the table
         seconds = seconds[::2] if output == "table" else seconds
         times["first"].append(seconds[0])
         times["warm"] += seconds[1:]
@@ -92,20 +100,20 @@ def calls(server, settings, output, join, limit_seconds, repeats):
 
 
 def pairs(server, settings, join):
-    """(a, b, dist) of the join."""
+    """Returns the pairs of the join: (a, b, dist)."""
     return pairs_in(postgres.copy_out(server, settings, f"SELECT id_a, id_b, dist FROM {join}"))
 
 
 def pairs_of(server, settings, join, ids):
-    """(a, b, dist) of the join's pairs that have one of these ids in them."""
-    some = "'{" + ",".join(map(str, ids)) + "}'"
-    query = f"SELECT id_a, id_b, dist FROM {join} WHERE id_a = ANY ({some}) OR id_b = ANY ({some})"
-    # the planner takes nearly all pairs for such, and would not send them through other processes
+    """Returns the pairs of the join that contain one of these ids: (a, b, dist)."""
+    array = "'{" + ",".join(map(str, ids)) + "}'"
+    query = f"SELECT id_a, id_b, dist FROM {join} WHERE id_a = ANY ({array}) OR id_b = ANY ({array})"
+    # The planner overestimates the number of these pairs and would avoid a parallel plan.
     return pairs_in(postgres.copy_out(server, f"{settings} SET parallel_tuple_cost = 0;", query))
 
 
 def digest(server, settings, join, n):
-    """A number for all pairs and the bits of their distances, whatever their order."""
+    """Returns the number of pairs and a hash of all pairs and distances, which does not depend on their order."""
     return server.psql(f"""{settings} SELECT count(*),
         bit_xor(hashfloat8extended(dist, hashint8extended(id_a * {n} + id_b, 0))) FROM {join}""")
 

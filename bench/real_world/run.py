@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
-"""End to end on real and generated data: the join inside PostgreSQL, and what people use today.
+"""Measure the join inside PostgreSQL and its peers, end to end, on real and generated data.
 
     bench/real_world/run.py --data NAME [NAME ...] [--selectivity 64 128 256] [--rows 100000]
                             [--only "fasted cuda" torch] [--repeats 5] [--limit-seconds 30] [--add]
     bench/real_world/run.py --large ...
 
-For each data set and each S (mean number of neighbours), at all rows: every method in
-turn, checked pair by pair against the exact answer.  A method that is predicted to
-take longer than --limit-seconds at all rows (plan.py) runs at fewer, the first ones,
-and the join inside PostgreSQL runs at that number too, with the eps for S there.
+For each data set and each S (mean number of neighbours), every method joins all rows.  Its
+result is compared with the exact result, pair by pair.  If a method is predicted to take
+longer than --limit-seconds (plan.py), it joins only the first rows of the data set.  Then
+the join inside PostgreSQL also runs with this number of rows and the eps for S there.
 
-The exact answer is the extension's own; of --checked-rows rows, all pairs are found
-by numpy in FP64 as well and compared.  Of more than --compared-pairs pairs, those of
-these rows are all that leaves the server.  What is predicted to take longer than the
-limit even so is left out, and the results say why.
+The exact result is computed by the extension.  It is checked with numpy, which finds all
+pairs of --checked-rows rows in FP64.  If the result has more than --compared-pairs pairs,
+only the pairs of these rows are fetched from the server.  A measurement that is still
+predicted to exceed the limit is skipped, and the results give the reason.
 
-Writes bench/results/<machine>/real_world.json again after every method, with --large,
-which is for sets of the paper's sizes, real_world_large.json.  --add keeps what an
-earlier part of the run, of the same revision, has written there.
-Needs numpy; each peer its library, see bench/peers/README.md.
+After every method, the results are written to bench/results/<machine>/real_world.json.
+With --large, which uses data sets of the paper's sizes, they are written to
+real_world_large.json.  With --add, the measurements in an existing file of the same
+revision are retained.  The benchmark needs numpy, and each peer needs its library (see
+bench/peers/README.md).
 """
 import argparse
 import json
@@ -48,7 +49,7 @@ LARGE_DATA = ["wallpaper-sift", "minilm-like", "gist-like", "sift-like=1000000",
 
 
 class Results:
-    """The measurements so far, written after each."""
+    """All measurements, which are written to the results file after each new one."""
 
     def __init__(self, args, about):
         self.name = args.results or ("real_world_large" if args.large else "real_world")
@@ -62,11 +63,11 @@ class Results:
             return []
         found = json.loads(path.read_text())
         if found["environment"]["revision"] != env["revision"]:
-            sys.exit(f"{path} is of revision {found['environment']['revision']}: --add would mix two")
+            sys.exit(f"{path} contains results of revision {found['environment']['revision']}: --add cannot mix two revisions")
         return found["measurements"]
 
     def add(self, measurement):
-        """In place of an earlier one of the same; what is empty is left out."""
+        """Adds a measurement, or replaces an earlier one with the same key; empty fields are omitted."""
         def key(m):
             return tuple(m.get(name) for name in KEY)
         self.measurements = [m for m in self.measurements if key(m) != key(measurement)]
@@ -75,12 +76,12 @@ class Results:
 
 
 def first_and_warm(runs):
-    """{call: runs} of a peer: the first call of the process apart from the others, where there are any."""
+    """Separates the first run of a peer from the warm ones: {"first": runs[:1], "warm": runs[1:]}."""
     return {"first": runs[:1], "warm": runs[1:]} if len(runs) > 1 else {"first": runs}
 
 
 class Case:
-    """One data set at one number of rows and one S; table holds the rows."""
+    """One data set with one number of rows and one S; the table contains the rows."""
 
     def __init__(self, run, data, rows, selectivity, eps):
         self.run, self.rows, self.selectivity, self.eps = run, rows, selectivity, eps
@@ -97,32 +98,32 @@ class Case:
         return self.run.session + ours.METHODS[method][0]
 
     def find_exact(self, engine, check):
-        """The exact pairs, or None where they are more than can be compared; checked."""
+        """Computes and checks the exact result; self.exact stays None if there are too many pairs to compare."""
         call = (self.run.server, self.settings(engine), self.join())
         if self.pairs_expected <= self.run.args.compared_pairs:
             pairs = ours.pairs(*call)
             self.exact = compare.each_once(pairs, len(self.rows))
             self.digest = self.digest_by(engine)
-            some = check.pairs_of_chosen(*pairs)
+            sample = check.pairs_of_chosen(*pairs)
         else:
-            self.keep_limit("some")
-            some = ours.pairs_of(*call, check.chosen)
-        found = check.compare(some, self.eps)
-        print(f"  {'WRONG' if found['missed'] or found['spurious'] else 'right'}: {found['checked_pairs']} pairs of "
+            self.check_limit("sample")
+            sample = ours.pairs_of(*call, check.chosen)
+        found = check.compare(sample, self.eps)
+        print(f"  check in FP64 {'FAILED' if found['missed'] or found['spurious'] else 'passed'}: {found['checked_pairs']} pairs of "
               f"{found['checked_rows']} rows, missed {found['missed']}, spurious {found['spurious']}", flush=True)
         self.run.results.add({**self.about, "method": "check in FP64", **found})
 
-    def keep_limit(self, output, count_seconds=0):
-        """Refuses an output of more pairs than come out within the limit."""
+    def check_limit(self, output, count_seconds=0):
+        """Raises TimeLimit if the output is predicted to take longer than the limit."""
         seconds = plan.predict_output(output, self.pairs_expected, count_seconds)
         if seconds > self.run.args.limit_seconds:
-            raise TimeLimit(f"{seconds:.0f} s predicted for about {self.pairs_expected} pairs")
+            raise TimeLimit(f"predicted to take {seconds:.0f} s for about {self.pairs_expected} pairs")
 
     def digest_by(self, method):
         return ours.digest(self.run.server, self.settings(method), self.join(), len(self.rows))
 
     def compared(self, found):
-        """Missed, spurious, ... of (a, b, dist)."""
+        """Compares the pairs (a, b, dist) with the exact result, if that is known and there are not too many pairs."""
         if self.exact is None or len(found[0]) > 2 * self.run.args.compared_pairs:
             return {"pairs": len(found[0])}
         return compare.compare_with(self.exact, found, len(self.rows))
@@ -131,7 +132,7 @@ class Case:
         (self.measure_ours if method in ours.METHODS else self.measure_peer)(method)
 
     def answer_of_ours(self, method):
-        """Missed, spurious, ...: none where the digests are equal."""
+        """Compares a method of the extension with the exact result; equal digests mean equal results."""
         if self.exact is None:
             return {}
         if "refine = off" not in ours.METHODS[method][0] and self.digest_by(method) == self.digest:
@@ -139,7 +140,7 @@ class Case:
         return self.compared(ours.pairs(self.run.server, self.settings(method), self.join()))
 
     def explain(self, method, output, warm_seconds):
-        """The parts of a call that counts or that makes rows."""
+        """Returns the parts of the time of a call, or None for the output "table"."""
         if output == "table":
             return None
         query = f"SELECT {'count(*)' if output == 'count' else 'sum(dist)'} FROM {self.join()}"
@@ -157,14 +158,14 @@ class Case:
                 count_seconds = min(times["warm"])
 
     def outputs(self):
-        """Those asked for; a count alone where no peer runs, beside which rows would be of interest."""
+        """Returns the selected outputs; only "count" if no peer runs with this S."""
         wanted = self.run.args.output or list(ours.QUERIES)
         return [output for output in wanted if output == "count" or self.selectivity in self.run.args.peer_selectivity]
 
     def measure_output(self, method, output, answer, count_seconds):
-        """{call: [seconds, ...]}; a count is added to the answer."""
+        """Measures one output and returns {call: [seconds, ...]}; adds the number of pairs to the answer."""
         args, server, settings = self.run.args, self.run.server, self.settings(method)
-        self.keep_limit(output, count_seconds)
+        self.check_limit(output, count_seconds)
         with record.GpuMonitor() as gpu:
             times, count = ours.calls(server, settings, output, self.join(), args.limit_seconds, args.repeats)
         if count is not None:
@@ -180,7 +181,7 @@ class Case:
         join = self.run.join_by(method, self.selectivity)
         clock, seconds, parts = Clock(), [], []
         with record.GpuMonitor() as gpu:
-            while plan.again(len(seconds), args.repeats + 1, clock.seconds(), args.limit_seconds):
+            while plan.may_repeat(len(seconds), args.repeats + 1, clock.seconds(), args.limit_seconds):
                 answer = join(self.rows, self.eps, limit_seconds=3 * args.limit_seconds)
                 seconds.append(answer.seconds)
                 parts.append(answer.parts)
@@ -194,11 +195,13 @@ class Case:
 
 
 class Run:
+    """The benchmark: its arguments, server, methods and results."""
+
     def __init__(self, args, server, about):
         self.args, self.server = args, server
         self.session = ours.session_settings(args.workers, args.memory_gib)
         self.results = Results(args, about)
-        self.methods = plan.matching([*ours.METHODS, *others.METHODS], args.only)
+        self.methods = plan.select_methods([*ours.METHODS, *others.METHODS], args.only)
         self.engine = "fasted cuda" if args.device == "cuda" else "fasted cpu"
         self.unavailable = set()
         if args.device == "cpu":
@@ -208,25 +211,25 @@ class Run:
         return others.join_by(method, self.server, TABLE, selectivity, self.args.workers, self.args.device)
 
     def after(self, method):
-        """Gives back what a peer holds of the GPU."""
+        """Releases the GPU memory of a peer."""
         if method in others.ON_GPU:
-            others.library("torch_join").release()
+            others.import_peer("torch_join").release()
 
     def known_rows(self, method, n, d):
-        """The number of rows for a method that needs no pilot, None for others."""
+        """Returns the number of rows for a method that needs no pilot, or None if it needs one."""
         if self.args.device != "cuda" or method == "fasted cpu":
             return None
         if method in ours.METHODS:
             return n
         if method in others.ON_GPU:
             most = max(self.args.peer_selectivity)
-            return plan.largest(n, lambda count: plan.predict_gpu(method, count, d, most), self.args.limit_seconds)
+            return plan.largest_count(n, lambda count: plan.predict_gpu(method, count, d, most), self.args.limit_seconds)
         return None
 
     def attempt(self, key, method, work):
-        """Runs work(); a method that fails or is missing is noted, and the others go on.
+        """Runs work() and returns its result, or None if it fails.
 
-        key: what is measured, {data, ...}.
+        A failure does not stop the benchmark.  Its reason is recorded with the key {data, ...}.
         """
         try:
             return work()
@@ -236,7 +239,7 @@ class Run:
         except Unsuitable as error:
             key, reason = {"data": key["data"]}, str(error)
         except TimeLimit as error:
-            reason = f"beyond the limit: {error}"
+            reason = f"time limit exceeded: {error}"
         except Exception as error:
             traceback.print_exc()
             reason = f"failed: {getattr(error, 'stderr', None) or error}"
@@ -245,7 +248,7 @@ class Run:
         return None
 
     def pilot(self, case, method):
-        """Seconds of a second call at few rows."""
+        """Returns the seconds of the second call with the few rows of the pilot."""
         if method in ours.METHODS:
             query = ours.QUERIES["rows"].format(join=case.join())
             return self.server.timed(case.settings(method), query, 2)[1][-1]
@@ -253,7 +256,7 @@ class Run:
         return [join(case.rows, case.eps, limit_seconds=self.args.limit_seconds).seconds for _ in range(2)][-1]
 
     def row_counts(self, data, rows):
-        """{method: number of rows it runs at}, from pilots at few rows and the middle S."""
+        """Returns {method: number of rows}, from pilots with few rows and the middle S."""
         n = len(rows)
         known = {method: self.known_rows(method, *rows.shape) for method in self.methods}
         counts = {method: count for method, count in known.items() if count}
@@ -270,20 +273,23 @@ class Run:
                 continue
             count = plan.rows_within(method, n, len(small), seconds, self.args.limit_seconds)
             predicted = plan.predict(method, n, len(small), seconds)
-            print(f"  {method}: {seconds:.3f} s at {len(small)} rows, {predicted:.1f} s predicted at {n}: "
-                  f"runs at {count}", flush=True)
+            print(f"  {method}: {seconds:.3f} s for {len(small)} rows, predicted {predicted:.1f} s for {n} rows; "
+                  f"runs with {count} rows", flush=True)
             if count:
                 counts[method] = count
         return counts
 
     def methods_at(self, counts, n, selectivity):
-        """Those that run at n rows and this S; the join inside PostgreSQL is among them, since each ratio is of
-        two times at the same rows."""
+        """Returns the methods that run with n rows and this S.
+
+        They always include the join inside PostgreSQL, because ratios compare times for the same rows.
+        """
         here = [method for method in self.methods if counts.get(method) == n and method not in self.unavailable
                 and (method in ours.METHODS or selectivity in self.args.peer_selectivity)]
         return [self.engine, *here] if here and self.engine not in here else here
 
     def data_set(self, data, rows):
+        """Measures all methods on one data set."""
         rows = numpy.ascontiguousarray(rows, dtype=numpy.float32)
         counts = self.row_counts(data, rows)
         for n in sorted(set(counts.values()), reverse=True):
@@ -292,7 +298,7 @@ class Run:
                 self.part(data, rows[:n], selectivities, counts)
 
     def part(self, data, rows, selectivities, counts):
-        """All that runs at so many rows."""
+        """Measures all methods that run with this number of rows."""
         n = len(rows)
         clock = Clock()
         postgres.fill(self.server, TABLE, rows)
@@ -311,36 +317,37 @@ class Run:
             self.attempt({"data": data, "rows": n}, "cuBLAS GEMM alone", lambda: self.gemm(data, rows))
 
     def gemm(self, data, rows):
+        """Measures cuBLAS's matrix products of the rows."""
         limit = self.args.limit_seconds
         if (seconds := plan.predict_gemm(*rows.shape)) > limit:
-            raise TimeLimit(f"{seconds:.0f} s predicted")
-        for form, seconds in others.library("torch_join").gemm_floor(rows, limit_seconds=limit).items():
+            raise TimeLimit(f"predicted to take {seconds:.0f} s")
+        for form, seconds in others.import_peer("torch_join").gemm_floor(rows, limit_seconds=limit).items():
             self.results.add({"data": data, "rows": len(rows), "dimensions": rows.shape[1], "method": "cuBLAS GEMM alone",
                               "output": form, "seconds": {"warm": list(seconds)}})
-        others.library("torch_join").release()
+        others.import_peer("torch_join").release()
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", help="names that bench/datasets knows, NAME or NAME=ROWS")
-    parser.add_argument("--large", action="store_true", help="sets of the paper's sizes, with results of their own")
-    parser.add_argument("--results", help="name of the results file, without .json")
-    parser.add_argument("--rows", type=int, help="so many rows of those without a number")
-    parser.add_argument("--selectivity", nargs="+", type=int, default=[64, 128, 256])
-    parser.add_argument("--peer-selectivity", nargs="+", type=int, help="those of --selectivity at which others run, "
-                        "and more than a count is measured; all by default")
-    parser.add_argument("--only", nargs="+", help="methods of these names, or with one of these words in their name")
-    parser.add_argument("--output", nargs="+", choices=sorted(ours.QUERIES), help="of the join inside PostgreSQL")
-    parser.add_argument("--repeats", type=int, default=record.REPEATS)
-    parser.add_argument("--limit-seconds", type=float, default=30, help="of one call, and of a method's repetitions")
-    parser.add_argument("--pilot-rows", type=int, default=10000)
-    parser.add_argument("--compared-pairs", type=int, default=35_000_000, help="most pairs that are compared")
-    parser.add_argument("--checked-rows", type=int, default=300, help="rows whose pairs numpy finds in FP64")
-    parser.add_argument("--workers", type=int, default=ours.default_workers(), help="parallel workers of PostgreSQL")
-    parser.add_argument("--memory-gib", type=int, default=16, help="fasted.memory_limit")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: a build without CUDA")
-    parser.add_argument("--gemm", action="store_true", help="cuBLAS GEMM alone, too")
-    parser.add_argument("--add", action="store_true", help="keep what an earlier part of the run has written")
+    parser.add_argument("--data", nargs="+", help="data sets of bench/datasets, as NAME or NAME=ROWS")
+    parser.add_argument("--large", action="store_true", help="use data sets of the paper's sizes, and write real_world_large.json")
+    parser.add_argument("--results", help="name of the results file, without .json; by default real_world")
+    parser.add_argument("--rows", type=int, help="number of rows of data sets that are given without ROWS; by default all")
+    parser.add_argument("--selectivity", nargs="+", type=int, default=[64, 128, 256], help="mean numbers of neighbours per row")
+    parser.add_argument("--peer-selectivity", nargs="+", type=int, help="values of --selectivity for which the peers, and outputs "
+                        "other than the count, are measured; by default all")
+    parser.add_argument("--only", nargs="+", help="measure only the methods with these names, or whose name contains one of these words")
+    parser.add_argument("--output", nargs="+", choices=sorted(ours.QUERIES), help="outputs of the join inside PostgreSQL; by default all")
+    parser.add_argument("--repeats", type=int, default=record.REPEATS, help="maximum number of repetitions")
+    parser.add_argument("--limit-seconds", type=float, default=30, help="time limit of one call, and of all repetitions of a method")
+    parser.add_argument("--pilot-rows", type=int, default=10000, help="number of rows of a pilot")
+    parser.add_argument("--compared-pairs", type=int, default=35_000_000, help="maximum number of pairs that are compared")
+    parser.add_argument("--checked-rows", type=int, default=300, help="number of rows whose pairs numpy finds in FP64")
+    parser.add_argument("--workers", type=int, default=ours.default_workers(), help="number of PostgreSQL's parallel workers")
+    parser.add_argument("--memory-gib", type=int, default=16, help="fasted.memory_limit in GiB")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: build the extension without CUDA")
+    parser.add_argument("--gemm", action="store_true", help="also measure cuBLAS's matrix products")
+    parser.add_argument("--add", action="store_true", help="retain the measurements in an existing results file of the same revision")
     args = parser.parse_args()
     args.data = args.data or (LARGE_DATA if args.large else DATA)
     args.peer_selectivity = args.peer_selectivity or args.selectivity

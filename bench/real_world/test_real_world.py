@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of what plans and reads the benchmark; no server, no GPU.
+"""Tests of the benchmark's predictions, checks and report.  They need neither a server nor a GPU.
 
     bench/real_world/test_real_world.py [-v]
 """
@@ -25,7 +25,7 @@ from peers import reference  # noqa: E402
 
 class Plan(unittest.TestCase):
     def test_all_rows_where_they_fit(self):
-        # 100 times the rows, 10000 times the time
+        # 100 times as many rows take 10000 times as long
         self.assertEqual(plan.rows_within("FAISS", 123456, 1234.56, 0.001, 10.0), 123456)
 
     def test_fewer_rows(self):
@@ -41,41 +41,41 @@ class Plan(unittest.TestCase):
         self.assertLess(plan.predict("pgvector HNSW", 20000, 10000, 1.0), 2.5)
 
     def test_pytorch(self):
-        """Every PyTorch method has a prediction, and the way out of the table counts."""
+        """Every PyTorch method has a prediction, which includes export and import."""
         for method in others.ON_GPU:
             self.assertGreater(plan.predict_gpu(method, 10 ** 6, 960, 64), 5)
             self.assertLess(plan.predict_gpu(method, 10 ** 6, 128, 64), plan.predict_gpu(method, 10 ** 6, 960, 64))
         self.assertGreater(plan.predict_gpu("export, PyTorch FP32", 10 ** 6, 960, 64),
                            plan.predict_gpu("PyTorch FP32", 10 ** 6, 960, 64) + 20)
-        # and so does the answer's way back
+        # the import depends on the number of pairs
         self.assertGreater(plan.predict_gpu("export, PyTorch FP32", 10 ** 6, 128, 256),
                            plan.predict_gpu("export, PyTorch FP32", 10 ** 6, 128, 64) + 20)
 
     def test_outputs(self):
         self.assertEqual(plan.predict_output("count", 10 ** 9, 13.0), 13.0)
         self.assertGreater(plan.predict_output("rows", 10 ** 9, 13.0), 200)
-        self.assertLess(plan.predict_output("some", 3 * 10 ** 8), 30)
+        self.assertLess(plan.predict_output("sample", 3 * 10 ** 8), 30)
 
     def test_repetitions(self):
-        self.assertTrue(plan.again(0, 5, 0.0, 1.0))
-        self.assertTrue(plan.again(2, 5, 20.0, 30.0))
-        self.assertFalse(plan.again(2, 5, 20.1, 30.0))
-        self.assertFalse(plan.again(5, 5, 0.1, 30.0))
+        self.assertTrue(plan.may_repeat(0, 5, 0.0, 1.0))
+        self.assertTrue(plan.may_repeat(2, 5, 20.0, 30.0))
+        self.assertFalse(plan.may_repeat(2, 5, 20.1, 30.0))
+        self.assertFalse(plan.may_repeat(5, 5, 0.1, 30.0))
 
     def test_names(self):
         self.assertIn("pgvector HNSW", others.METHODS)
         methods = ["fasted cuda", "PyTorch FP16", "export, PyTorch FP32"]
-        self.assertEqual(plan.matching(methods, ["torch"]), methods[1:])
-        self.assertEqual(plan.matching(methods, ["cuda", "FP32"]), ["fasted cuda", "export, PyTorch FP32"])
-        self.assertEqual(plan.matching(methods, None), methods)
-        # a whole name is that method alone
+        self.assertEqual(plan.select_methods(methods, ["torch"]), methods[1:])
+        self.assertEqual(plan.select_methods(methods, ["cuda", "FP32"]), ["fasted cuda", "export, PyTorch FP32"])
+        self.assertEqual(plan.select_methods(methods, None), methods)
+        # a complete name selects only the method of that name
         methods = ["fasted cuda", "fasted cuda fp16", "PyTorch FP16", "PyTorch FP16-32"]
-        self.assertEqual(plan.matching(methods, ["fasted cuda", "pytorch fp16"]), ["fasted cuda", "PyTorch FP16"])
-        self.assertEqual(plan.matching(methods, ["cuda", "FP16-32"]), [methods[0], methods[1], methods[3]])
+        self.assertEqual(plan.select_methods(methods, ["fasted cuda", "pytorch fp16"]), ["fasted cuda", "PyTorch FP16"])
+        self.assertEqual(plan.select_methods(methods, ["cuda", "FP16-32"]), [methods[0], methods[1], methods[3]])
 
 
 class Server:
-    """Answers psql() from a list."""
+    """A server whose psql() returns the answers of a list."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -98,12 +98,12 @@ class Epsilon(unittest.TestCase):
 
 
 class Checked(unittest.TestCase):
-    """The answer's pairs of some rows beside numpy's."""
+    """Compares the pairs of a sample of rows with those that numpy finds."""
 
     ROWS = numpy.random.default_rng(3).standard_normal((500, 6), dtype=numpy.float32)
 
     def check(self, eps, change):
-        """compare() of an answer within eps that was changed, where a larger eps is to come."""
+        """Compares a changed result within eps; the check was created for a larger eps."""
         check = Check(self.ROWS, 20, 2.0)
         answer = reference.join(self.ROWS, eps)
         return check.compare(change(*check.pairs_of_chosen(answer.a, answer.b, answer.dist)), eps)
@@ -123,7 +123,7 @@ class Checked(unittest.TestCase):
 
 class Methods(unittest.TestCase):
     def test_methods_at(self):
-        """Peers at their S only; the join inside PostgreSQL beside each."""
+        """Peers run only with their S, and the join inside PostgreSQL runs with each of them."""
         one = run.Run.__new__(run.Run)
         one.args = SimpleNamespace(peer_selectivity=[64])
         one.methods, one.engine, one.unavailable = ["fasted cuda", "PyTorch FP32", "FAISS flat, CPU"], "fasted cuda", {"FAISS flat, CPU"}
@@ -134,7 +134,7 @@ class Methods(unittest.TestCase):
 
 
 class Page(unittest.TestCase):
-    """What the report makes of both files."""
+    """The report combines the results of both files."""
 
     @staticmethod
     def of(data, rows, seconds):

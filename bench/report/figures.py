@@ -79,11 +79,21 @@ def paper_lines(results):
     return [line for _, line in sorted(lines)]
 
 
+def large_lines(results):
+    """Returns a line for each of our engines: the largest table that the CPU engine joined, if it has a million rows."""
+    counts = [m for m in measured(results) if m["method"] in (OURS_ON_CPU, OURS) and m.get("output") == "count" and m["selectivity"] == S]
+    rows = max((m["rows"] for m in counts if m["method"] == OURS_ON_CPU), default=0)
+    hardware = {OURS_ON_CPU: cpu_name(runs(results)[-1]["environment"]), OURS: "NVIDIA H200"}
+    return [[f"{rows} x {m['dimensions']}", hardware[method], f"{two(median(m))} s", "", ""]
+            for method in hardware for m in counts if rows >= 1000000 and (m["method"], m["rows"]) == (method, rows)
+            and m["data"] in {c["data"] for c in counts if (c["method"], c["rows"]) == (OURS_ON_CPU, rows)}]
+
+
 def how_fast(results):
     newest = on_cpu.newest(results)
     lines = compared_line(newest, OURS_ON_CPU, cpu_name(on_cpu.environment(newest))) if newest else []
     lines += compared_line(results, OURS_ON_CPU, cpu_name(runs(results)[-1]["environment"]))
-    lines += compared_line(results, OURS, "NVIDIA H200") + paper_lines(results)
+    lines += compared_line(results, OURS, "NVIDIA H200") + large_lines(results) + paper_lines(results)
     head = ["rows x dimensions", "hardware", "fasted", "pgvector's nested loop", "other programs"]
     text = ["", "", table(head, lines), ""]
     if over_rows.methods(results):

@@ -1,27 +1,25 @@
 #!/usr/bin/env python3
-"""Reading a table into the join, beside COPY in binary form.
+"""Compare the time in which the join reads a table with that of a binary COPY.
 
     bench/rows_in/run.py [--rows 100000] [--dimensions 128 960]
                          [--storage PLAIN EXTERNAL] [--workers 0 1 2 4 8 16]
                          [--repeats 5] [--without-copy] [--engine cpu]
 
-Starts a private PostgreSQL with the extension and makes tables of random
-vectors, stored in line (PLAIN) and, from 500 dimensions on, out of line too
-(EXTERNAL, which is where PostgreSQL puts such vectors by default, less the
-attempt to compress them).  Two rows of a table have the same key, so that a
-join ends with an error as soon as all is read, and its whole run is reading (and
-handing rows to the engine, which the CPU engine keeps in fresh memory and the GPU
-engine sends to the GPU):
+The benchmark starts a private PostgreSQL server with the extension and creates tables
+of random vectors.  They are stored in line (PLAIN) and, from 500 dimensions on, also out
+of line (EXTERNAL, which is PostgreSQL's default for such vectors, but without the attempt
+to compress them).  Two rows of a table have the same key.  Therefore the join ends with an
+error as soon as it has read all rows.  The CPU engine stores the rows in new memory, and the
+GPU engine copies them to the GPU.
 
-  read    until the engine has all rows, as the extension reports it (DEBUG1)
-  ended   the whole statement until that error: planning, starting workers,
-          reading and ordering the keys
-  COPY    COPY (SELECT id, v FROM ...) TO STDOUT (FORMAT binary) into /dev/null
+  read    the time until the engine has all rows, as the extension reports it at DEBUG1
+  ended   the time of the whole statement: planning, start of the workers, reading,
+          and sorting the keys
+  COPY    COPY (SELECT id, v FROM ...) TO STDOUT (FORMAT binary), written to /dev/null
 
-The tables are in the file system's cache, or in shared buffers as far as they
-fit.  All is measured in turn, in sessions of their own; medians are quoted.
-Workers are those beside the leader, which reads too; numbers of workers beyond
-the machine's processors less one are left out.
+The tables are in the file system's cache and, as far as they fit, in shared buffers.  Each
+run has a session of its own, and all cases run in turn.  The leader process reads rows in
+addition to the workers.  A number of workers is skipped if the machine has too few CPUs.
 """
 import argparse
 import os
@@ -41,7 +39,7 @@ OUT_OF_LINE_FROM = 500
 
 
 def make_table(server, n, d, storage):
-    """Rows 1 to n, the first two with the same key; made by one session for each processor."""
+    """Creates a table of n rows, the first two with the same key.  One session per CPU fills it."""
     server.psql(f"""
         DROP TABLE IF EXISTS items;
         CREATE TABLE items (id bigint, v real[]);
@@ -61,7 +59,7 @@ def make_table(server, n, d, storage):
 
 
 def read(server, engine, workers, n):
-    """(seconds to read, seconds to the end, rows that workers read)"""
+    """Runs the join; returns the seconds of reading, those of the whole statement, and the number of rows that workers read."""
     sql = f"""SET fasted.engine = {engine}; SET client_min_messages = debug1;
         SET max_parallel_workers_per_gather = {workers}; ALTER TABLE items SET (parallel_workers = {workers});
         SELECT count(*) FROM fasted_self_join('items', 'v', 0, id_column => 'id');"""
@@ -70,11 +68,12 @@ def read(server, engine, workers, n):
     ended = time.perf_counter() - begin
     line = re.search(r"fasted: read (\d+) rows in (\S+) s, (\d+) of them by (\d+) workers", result.stderr)
     if not line or int(line.group(1)) != n or "is not unique" not in result.stderr:
-        sys.exit(f"the join did not read and stop:\n{result.stderr}")
+        sys.exit(f"the join did not end with the expected error:\n{result.stderr}")
     return float(line.group(2)), ended, int(line.group(3))
 
 
 def copy(server):
+    """Returns the seconds of a binary COPY."""
     begin = time.perf_counter()
     subprocess.run(["psql", "-Xq", "-o", "/dev/null", "-c", "COPY (SELECT id, v FROM items) TO STDOUT (FORMAT binary)"],
                    check=True, env=server.env, stdout=subprocess.DEVNULL)
@@ -82,7 +81,7 @@ def copy(server):
 
 
 def measure(server, engine, n, d, storage, workers, repeats, with_copy):
-    """A measurement for each number of workers, with the runs of each; COPY, if any, beside the first."""
+    """Returns one measurement for each number of workers; the first one includes the times of COPY, if measured."""
     make_table(server, n, d, storage)
     about = {"engine": engine, "n": n, "d": d, "storage": storage}
     times = {w: {**about, "workers": w, "read": [], "ended": [], "worker_rows": []} for w in workers}
@@ -92,9 +91,9 @@ def measure(server, engine, n, d, storage, workers, repeats, with_copy):
     for r in range(repeats):
         if with_copy:
             copied.append(copy(server))
-        # who comes first, after COPY, should not always be the same
-        turn = r % len(workers)
-        for w in workers[turn:] + workers[:turn]:
+        # rotate the order, so that each case is the first one after COPY in some repetition
+        first = r % len(workers)
+        for w in workers[first:] + workers[:first]:
             seconds, ended, worker_rows = read(server, engine, w, n)
             for name, value in (("read", seconds), ("ended", ended), ("worker_rows", worker_rows)):
                 times[w][name].append(value)
@@ -107,9 +106,10 @@ def measure(server, engine, n, d, storage, workers, repeats, with_copy):
 
 def table(machine, rows):
     lines = ["# Reading a table", "",
-             "Written by `bench/rows_in/run.py`, which says what is measured; medians (least to largest).", ""]
+             "Written by `bench/rows_in/run.py`, which describes the measurements. Times are medians (minimum to maximum).", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
-    lines += ["", "| n | d | storage | workers | read, s | us a row | rows read by workers | statement, s | COPY, s | COPY / read | one process / read |",
+    lines += ["", "| n | d | storage | workers | read, s | us per row | rows read by workers | statement, s | COPY, s | COPY / read "
+              "| read without workers / read |",
               "|---|---|---|---|---|---|---|---|---|---|---|"]
     for m in rows:
         same = [other for other in rows if all(other[key] == m[key] for key in ("n", "d", "storage"))]
@@ -127,13 +127,13 @@ def table(machine, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100000)
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960])
-    parser.add_argument("--storage", nargs="+", default=["PLAIN", "EXTERNAL"])
-    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2, 4, 8, 16])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--engine", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--without-copy", action="store_true")
+    parser.add_argument("--rows", type=int, default=100000, help="number of rows")
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960], help="numbers of dimensions")
+    parser.add_argument("--storage", nargs="+", default=["PLAIN", "EXTERNAL"], help="storage of the vectors")
+    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2, 4, 8, 16], help="numbers of parallel workers")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each case")
+    parser.add_argument("--engine", choices=["cpu", "cuda"], default="cpu", help="fasted.engine")
+    parser.add_argument("--without-copy", action="store_true", help="do not measure COPY")
     args = parser.parse_args()
     workers = [w for w in args.workers if w < max(3, os.cpu_count())]
 

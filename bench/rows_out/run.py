@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
-"""What a row of the result costs: the scan node beside a stored table, and beside
-the function that materialises.
+"""Compare the cost of a result row from the scan node with that from a table and from a materializing function.
 
     bench/rows_out/run.py [--rows 6325] [--threads 2] [--workers 0 1 2]
                           [--repeats 7] [--only sum ctas group count limit]
 
-Starts a private PostgreSQL with the extension and a table of one-dimensional
-vectors, all pairs of which are the result (20 million with 6325 rows), so that
-the engine has as little to do for a pair as it ever has.  Measures in turn,
-interleaved so that a slow phase of the machine hits all of them:
+The benchmark starts a private PostgreSQL server with the extension and creates a table of
+one-dimensional vectors.  The result consists of all pairs (20 million with 6325 rows), so
+that the engine's work per pair is minimal.  The queries run in turn, so that a slow phase
+of the machine affects all of them:
 
-  sum       SELECT sum(dist): through the node; over a table that holds the rows,
-            by a sequential scan; and materialised (fasted.scan_node = off)
-  ctas      CREATE UNLOGGED TABLE ... AS SELECT *: the same three
-  group     SELECT id_a, count(*) GROUP BY 1: through the node with each number of
-            workers; over the table; and materialised
-  count     SELECT count(*) through the node, which makes no rows
-  limit     SELECT * LIMIT 10 through the node, and materialised
+  sum       SELECT sum(dist): with the scan node; with a sequential scan of a table that
+            contains the result; and with a materialized result (fasted.scan_node = off)
+  ctas      CREATE UNLOGGED TABLE ... AS SELECT *, in the same three ways
+  group     SELECT id_a, count(*) GROUP BY 1: with the scan node and each number of
+            workers; with the table; and with a materialized result
+  count     SELECT count(*) with the scan node, which returns no rows
+  limit     SELECT * LIMIT 10 with the scan node and with a materialized result
 
-No query but "group" is parallel, and jit is off.  The table is in shared buffers.
-Writes JSON and a table to bench/results/<machine>/.
+Only "group" uses parallel workers.  JIT is off.  The table is in shared buffers.  The
+benchmark writes JSON and a table to bench/results/<machine>/.
 """
 import argparse
 import statistics
@@ -45,7 +44,7 @@ def make_tables(server, n):
 
 
 def cases(workers):
-    """{name: (settings, query)}"""
+    """Returns {name: (settings, query)}."""
     node, stored, materialised = "", "", "SET fasted.scan_node = off;"
     ctas = "DROP TABLE IF EXISTS copy;\nCREATE UNLOGGED TABLE copy AS SELECT * FROM {}"
     group = "SELECT count(*), sum(n) FROM (SELECT id_a, count(*) AS n FROM {} GROUP BY 1) AS g"
@@ -77,20 +76,21 @@ def measure(server, pairs, threads, chosen, repeats):
             drop, _, statement = query.rpartition("\n")
             answer, seconds = server.timed(f"{common}\n{settings}\n{drop}", statement)
             if name.startswith("group") and not answer.endswith(f"|{pairs}"):
-                sys.exit(f"{name} counts {answer}, not {pairs} pairs")
+                sys.exit(f"{name} returned {answer} instead of {pairs} pairs")
             times[name] += seconds
         print(f"  {r + 1} of {repeats}", flush=True)
     return times
 
 
 def summary(times, pairs):
+    """Returns the medians, their ratios, and the nanoseconds per pair."""
     median = {name: statistics.median(t) for name, t in times.items()}
     workers = sorted(int(name.split()[2]) for name in times if name.endswith("workers"))
     serial = f"group node, {workers[0]} workers" if workers else None
     compared = [(f"{kind}: node / {other}", f"{kind} node", f"{kind} {other}")
                 for kind in ("sum", "ctas") for other in ("table", "materialised")]
     compared += [(f"group: node / {other}", serial, f"group {other}") for other in ("table", "materialised")]
-    compared += [(f"group: {n} workers, times faster", serial, f"group node, {n} workers") for n in workers[1:]]
+    compared += [(f"group: speedup with {n} workers", serial, f"group node, {n} workers") for n in workers[1:]]
     ratios = {name: median[over] / median[under] for name, over, under in compared
               if over in median and under in median}
     return {"seconds": median, "ratios": ratios,
@@ -99,10 +99,10 @@ def summary(times, pairs):
 
 def table(machine, pairs, times):
     result = summary(times, pairs)
-    lines = ["# What a row of the result costs", "",
-             f"Written by `bench/rows_out/run.py`: {pairs} pairs; medians (least to most).", ""]
+    lines = ["# Cost of a result row", "",
+             f"Written by `bench/rows_out/run.py`, with {pairs} pairs. Times are medians (minimum to maximum).", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
-    lines += ["", "| query | seconds | ns per pair |", "|---|---|---|"]
+    lines += ["", "| query | time, s | ns per pair |", "|---|---|---|"]
     for name, t in result["seconds"].items():
         each = f"{result['ns_per_pair'][name]:.0f}" if name in result["ns_per_pair"] else ""
         lines.append(f"| {name} | {t:.3f} ({min(times[name]):.3f} to {max(times[name]):.3f}) | {each} |")
@@ -113,11 +113,11 @@ def table(machine, pairs, times):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=6325)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--only", nargs="+", default=["sum", "ctas", "group", "count", "limit"])
+    parser.add_argument("--rows", type=int, default=6325, help="number of rows; the result has n (n - 1) / 2 pairs")
+    parser.add_argument("--threads", type=int, default=2, help="fasted.threads")
+    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2], help="numbers of parallel workers for group")
+    parser.add_argument("--repeats", type=int, default=7, help="runs of each query")
+    parser.add_argument("--only", nargs="+", default=["sum", "ctas", "group", "count", "limit"], help="kinds of queries to measure")
     args = parser.parse_args()
 
     with private_server("NVCC=") as (server, _):

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Processor time of a divided join: what each worker of a Citus cluster takes, and the coordinator.
+"""Measure the CPU time of a distributed join on the workers and the coordinator of a Citus cluster.
 
     bench/scale/measure.py --coordinator "host=127.0.0.1 port=9700" --workers "..." "..." "..."
                            [--rows 100000] [--dimensions 128] [--most 3] [--pruned] [--out FILE]
 
-Needs psql and a running cluster with the extension, like the one of make check-citus; makes
-a table there and drops it.  Seconds are of user and system time, as log_statement_stats has
-them of the backend with all its threads, so that they mean something on a loaded machine;
-backends that read shards for it are not in them.  Pruning is off, but with --pruned, as by
-workers that have the same kernel.
-For m = 1, 2, ... each slice of m is
-called by itself, on a worker of its own, and once more as one of a million, which leaves the
-reading.  Prints a table and writes JSON.
+The benchmark needs psql and a running cluster with the extension, like the one of make
+check-citus.  It creates a table there and drops it at the end.
+
+Times are user and system time of the backend with all its threads, from log_statement_stats.
+They are meaningful on a loaded machine, too.  They do not include backends that read shards
+for this backend.  Pruning is disabled unless --pruned is given.
+
+For m = 1, 2, ..., each of the m slices of the join runs separately, on a worker of its own.
+One slice of a million measures the time of reading alone.  The benchmark prints a table and
+writes JSON.
 """
 import argparse
 import os
@@ -27,6 +29,7 @@ TABLE = "scale_items"
 
 
 def run(connection, sql):
+    """Runs a statement on a server; returns its standard output and error output."""
     done = subprocess.run(["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", connection, "-c", sql],
                           text=True, capture_output=True)
     if done.returncode != 0:
@@ -35,7 +38,7 @@ def run(connection, sql):
 
 
 def seconds(connection, sql, prune):
-    """The statement's result, and its user and system time in seconds."""
+    """Runs a statement; returns its result and its CPU time (user and system) in seconds."""
     command = ["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", connection,
                "-c", f"SET fasted.prune = {prune}", "-c", "SET log_statement_stats = on", "-c", "SET client_min_messages = log", "-c", sql]
     done = subprocess.run(command, text=True, capture_output=True)
@@ -46,8 +49,9 @@ def seconds(connection, sql, prune):
 
 
 def slice_seconds(connection, eps, number, slices, prune):
-    alike = "false" if prune == "off" else "true"
-    call = f"fasted_citus.join_slice('{TABLE}', 'v', {eps}, 'id', 'bigint', 'l2', false, 'count', {number}, {slices}, {alike})"
+    """Returns the CPU time of slice "number" of "slices" slices of the join, in seconds."""
+    identical_kernel = "false" if prune == "off" else "true"
+    call = f"fasted_citus.join_slice('{TABLE}', 'v', {eps}, 'id', 'bigint', 'l2', false, 'count', {number}, {slices}, {identical_kernel})"
     return seconds(connection, f"SELECT count(*) FROM (SELECT {call}) x", prune)[1]
 
 
@@ -80,7 +84,7 @@ def measure(args):
 
 
 def page(result):
-    lines = ["| workers | processor time of each, s | beside reading | of one's |", "|---|---|---|---|"]
+    lines = ["| workers | CPU time of each, s | without reading, s | relative to one worker |", "|---|---|---|---|"]
     read = result["read"]
     one = result["points"][0]["each"][0] - read
     for point in result["points"]:
@@ -92,20 +96,20 @@ def page(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--coordinator", required=True)
-    parser.add_argument("--workers", nargs="+", required=True)
-    parser.add_argument("--rows", type=int, default=100000)
-    parser.add_argument("--dimensions", type=int, default=128)
-    parser.add_argument("--most", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--pruned", action="store_true")
-    parser.add_argument("--out")
+    parser.add_argument("--coordinator", required=True, help="connection string of the coordinator")
+    parser.add_argument("--workers", nargs="+", required=True, help="connection strings of the workers")
+    parser.add_argument("--rows", type=int, default=100000, help="number of rows")
+    parser.add_argument("--dimensions", type=int, default=128, help="number of dimensions")
+    parser.add_argument("--most", type=int, default=3, help="maximum number of slices m")
+    parser.add_argument("--repeats", type=int, default=2, help="runs of each slice, of which the fastest counts")
+    parser.add_argument("--pruned", action="store_true", help="enable pruning, as for workers with an identical kernel")
+    parser.add_argument("--out", help="file for the JSON results")
     args = parser.parse_args()
     make_table(args)
     result = measure(args)
     run(args.coordinator, f"DROP TABLE {TABLE}")
     print(page(result))
-    print(f"reading alone {result['read']:.2f} s; the coordinator of three {result['coordinator']:.2f} s; {result['pairs']} pairs")
+    print(f"CPU time of reading alone: {result['read']:.2f} s; of the coordinator: {result['coordinator']:.2f} s; {result['pairs']} pairs")
     if args.out:
         with open(args.out, "w", encoding="utf-8") as file:
             file.write(record.text(result))

@@ -1,62 +1,64 @@
 #!/usr/bin/env python3
-"""What a join divided over m machines with g GPUs each takes, by a model of its parts.
+"""Predict the time of a join that is distributed over m machines with g GPUs each.
 
     bench/scale/model.py [--network 1.25e9] [--runs 2000]
 
-Prints the tables of doc/internals/scaling.md.  Rates are measured ones, each with its source, but for the
-network's, which is an assumption (10 Gbit/s).  A simulation adds chance: workers do not read
-and compute equally fast (log-normal, 5%), and the join ends with the last one.
+The script prints the tables of doc/internals/scaling.md.  The rates were measured; a comment
+gives the source of each.  The rates of the network (10 Gbit/s) and of temporary files are
+assumptions.  A simulation varies the speed of reading and computing of each worker randomly
+(log-normal, 5 %).  The join ends when the slowest worker is done.
 """
 import argparse
 import math
 import random
 
-# Seconds that a worker takes a row, and a byte of its vector, to read the streams of all nodes, to
-# merge, to hash and to store them: 240000 x 128 and 60000 x 768
-# (bench/results/amd-epyc-2-cores/scale.md).  Nodes take as long for the rows that they send.
+# Seconds per row and per byte of its vector in which a worker reads the streams of all nodes and
+# merges, hashes and stores the rows.  Measured with 240000 x 128 and 60000 x 768
+# (bench/results/amd-epyc-2-cores/scale.md).  The nodes need the same time to send their rows.
 READ_ROW = 0.1e-6
 READ_BYTE = 1.6e-9
-# The same of a join that is not divided, which reads through Citus: the same page.
+# The same for a join that is not distributed and reads through Citus; same source.
 CITUS_ROW = 0.2e-6
 CITUS_BYTE = 4.5e-9
-# The coordinator's, for a key and a hash: the same page.
+# Seconds per row in which the coordinator processes a key and a hash; same source.
 KEY_ROW = 0.8e-6
-# n n d a second of one processor with AVX-512 and VNNI: the same page, 150000 x 128.
+# n n d per second of one core with AVX-512 and VNNI; same source, 150000 x 128.
 CPU_RATE = 150e3 * 150e3 * 128 / 8.2
-# n n d a second of one NVIDIA H200, recheck included: 1000000 x 960 in 643 ms
+# n n d per second of one NVIDIA H200, including the recheck: 1000000 x 960 in 643 ms
 # (bench/results/two-nvidia-h200/devices.md).
 GPU_RATE = 1e6 * 1e6 * 960 / 0.643
-# Bytes a second into one GPU: the same page.
+# Bytes per second that are copied to one GPU; same source.
 UPLOAD = 55e9
-# Of a GPU's 141 GB what rows may take, with 6 bytes a dimension and 24 a row.
+# Bytes of a GPU's 141 GB that are available for rows, with 6 bytes per dimension and 24 per row.
 GPU_BYTES = 120e9
-# Bytes a second of a temporary file, read and written: an assumption, one NVMe drive.
+# Bytes per second of a temporary file, read or written: an assumption, for one NVMe drive.
 FILE = 3e9
-# Connections, their prologue, planning on each worker.
+# Seconds for connections, their setup, and planning on each worker.
 START = 0.05
-# A worker's session begins to use a GPU.
+# Seconds in which a worker's session initializes a GPU.
 CONTEXT = 0.7
+# Standard deviation of the logarithm of a worker's speed.
 CHANCE = 0.05
 
 MACHINES = (1, 2, 4, 8, 16, 32)
 SETS = ((10**6, 128), (10**6, 960), (10**7, 128), (10**7, 768), (10**8, 768))
-ENGINES = ({"name": "16 processors", "rate": 16 * CPU_RATE, "gpus": 0},
+ENGINES = ({"name": "16 cores", "rate": 16 * CPU_RATE, "gpus": 0},
            {"name": "1 GPU", "rate": GPU_RATE, "gpus": 1},
            {"name": "8 GPUs", "rate": 8 * GPU_RATE, "gpus": 8})
 
 
 def panels(n, d):
-    """How often a GPU loads the rows: once, or (T + 1) / 2 times."""
+    """Returns how often a GPU loads the rows: once, or (T + 1) / 2 times for T panels."""
     outer = math.ceil(n * (6 * d + 24) / (0.8 * GPU_BYTES))
     return 1.0 if n * (6 * d + 24) <= GPU_BYTES else (outer + 1) / 2
 
 
 def parts(n, d, m, engine, network):
-    """Seconds: reading beside the network, loading in panels, computing; keys beside all of it."""
+    """Returns the seconds of each part.  The network is concurrent with reading, and the keys with everything."""
     vectors = 4.0 * n * d
     p = {"read": n * READ_ROW + vectors * READ_BYTE if m > 1 else n * CITUS_ROW + vectors * CITUS_BYTE,
          "keys": n * KEY_ROW, "start": 0.0 if m == 1 else START + (CONTEXT if engine["gpus"] else 0.0),
-         # each node sends its n / m rows to the others, and takes theirs
+         # each node sends its n / m rows to the other nodes, and receives theirs
          "network": vectors * (m - 1) / m / network,
          "compute": n * n * d / engine["rate"] / m, "load": 0.0}
     if engine["gpus"]:
@@ -66,7 +68,7 @@ def parts(n, d, m, engine, network):
 
 
 def whole(p, m, rng):
-    """The slowest worker; a table that fits is loaded while it is read."""
+    """Simulates a join; returns its seconds.  A table that fits into a GPU's memory is loaded while it is read."""
     last = 0.0
     for _ in range(m):
         read = max(p["read"] * rng.lognormvariate(0, CHANCE), p["network"], p["load"] if p["load"] < p["read"] / 10 else 0.0)
@@ -96,8 +98,8 @@ def row(n, d, engine, args, rng):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", type=float, default=1.25e9, help="bytes a second of a node, each way")
-    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--network", type=float, default=1.25e9, help="bytes per second of a node in each direction")
+    parser.add_argument("--runs", type=int, default=1000, help="number of simulated runs, of which the median is printed")
     args = parser.parse_args()
     rng = random.Random(1)
     print("| n x d | each machine | " + " | ".join(f"{m}" for m in MACHINES)

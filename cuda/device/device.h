@@ -95,7 +95,7 @@ inline const char *
 hint_for(cudaError_t error)
 {
 	if (error == cudaErrorMemoryAllocation)
-		return "Lower the limit on GPU memory, or let other users of the GPU finish.";
+		return "Reduce fasted.gpu_memory_limit, or try again when other processes use less GPU memory.";
 	if (error == cudaErrorInsufficientDriver)
 		return "Install a newer NVIDIA driver.";
 	if (error == cudaErrorNoKernelImageForDevice)
@@ -133,7 +133,7 @@ check_cuda(cudaError_t error, const char *doing, size_t bytes = 0)
 		? FASTED_NO_DEVICE : FASTED_DEVICE_FAILED;
 	if (bytes > 0)
 		snprintf(amount, sizeof(amount), " (%.1f MiB)", bytes / 1048576.0);
-	snprintf(failure.text, sizeof(failure.text), "%s (%s) while %s%s%s%s",
+	snprintf(failure.text, sizeof(failure.text), "CUDA reported %s (%s) while %s%s.%s%s",
 			 cudaGetErrorName(error), cudaGetErrorString(error), doing, amount,
 			 hint[0] ? "\n" : "", hint);
 	throw failure;
@@ -388,7 +388,7 @@ public:
 		{
 			(void) cudaGetLastError();
 			fail(FASTED_OUT_OF_MEMORY,
-				 "out of page-locked host memory (%zu bytes) while %s",
+				 "Could not allocate %zu bytes of page-locked host memory while %s.",
 				 count * sizeof(T), doing);
 		}
 		check_cuda(error, doing);

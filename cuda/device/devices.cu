@@ -123,7 +123,7 @@ all_devices()
 		&& cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
 	{
 		(void) cudaGetLastError();
-		fail(FASTED_NO_DEVICE, "no NVIDIA driver was found");
+		fail(FASTED_NO_DEVICE, "No NVIDIA driver was found.");
 	}
 	check_cuda(error, "looking for a GPU");
 	if (count == 0)
@@ -151,8 +151,8 @@ fail_name(const FastedDeviceName &name, const std::vector<DeviceInfo> &devices, 
 			break;				/* the list is long enough for a hint */
 	}
 	snprintf(ordinal, sizeof(ordinal), "%d", name.ordinal);
-	fail(FASTED_UNKNOWN_DEVICE, "%s matches \"%s\"\n%s%s.",
-		 several ? "more than one GPU" : "no GPU", name.ordinal >= 0 ? ordinal : name.uuid,
+	fail(FASTED_UNKNOWN_DEVICE, "%s matches \"%s\".\n%s%s.",
+		 several ? "More than one GPU" : "No GPU", name.ordinal >= 0 ? ordinal : name.uuid,
 		 devices.empty() ? "This server has no GPU" : "Available GPUs: ", list);
 }
 
@@ -190,7 +190,7 @@ named_devices(const char *names, const std::vector<DeviceInfo> &devices)
 		FastedDeviceName name;
 
 		if (!fasted_next_device(&names, &name))
-			fail(FASTED_UNSUPPORTED, "invalid list of GPUs at \"%s\"", names);
+			fail(FASTED_UNSUPPORTED, "The list of GPUs is invalid at \"%s\".", names);
 		chosen.push_back(named_device(name, devices));
 	}
 	return chosen;
@@ -281,11 +281,11 @@ find_device(const char *names)
 	}
 	check_cuda(unanswered, "asking for a GPU's properties");
 	if (unusable)
-		fail(FASTED_NO_DEVICE, "this process cannot use GPUs after an earlier GPU error\n"
+		fail(FASTED_NO_DEVICE, "This process cannot use GPUs after an earlier GPU error.\n"
 			 "Start a new session.");
-	fail(FASTED_NO_DEVICE, devices.empty() ? "no GPU was found"
-		 : fasted_any_device(names) ? "no GPU has compute capability 8.0 or later"
-		 : "no GPU in the list has compute capability 8.0 or later");
+	fail(FASTED_NO_DEVICE, devices.empty() ? "No GPU was found."
+		 : fasted_any_device(names) ? "No GPU has compute capability 8.0 or later."
+		 : "No GPU in fasted.gpu_devices has compute capability 8.0 or later.");
 }
 
 /* Returns whether two devices are identical, so that they divide a join into the same slices. */

@@ -89,7 +89,7 @@ struct TileOrder
 	bool		down = false;	/* visit the squares of a rectangle column by column */
 
 	/* If set, compares only rows of the same partition; items follow stripes, not squares. */
-	FastedGroupTiles groups = {};
+	FastedPartitionTiles partitions = {};
 
 	FASTED_HD uint32_t tiles_m() const { return (rows_a + tile_m - 1) / tile_m; }
 	FASTED_HD uint32_t tiles_n() const { return (rows_b + tile_n - 1) / tile_n; }
@@ -97,8 +97,8 @@ struct TileOrder
 	/* Number of work items; some have no tile, see locate(). */
 	FASTED_HD uint64_t items() const
 	{
-		if (groups.spans != nullptr)
-			return groups.count;
+		if (partitions.spans != nullptr)
+			return partitions.count;
 		if (!squares)
 			return (uint64_t) tiles_m() * tiles_n();
 
@@ -134,7 +134,7 @@ struct TileOrder
 	/* The same; *square must be the square of the previous item, as a cache. */
 	FASTED_HD bool locate(uint64_t item, uint32_t *m, uint32_t *n, Square *square) const
 	{
-		if (groups.spans != nullptr)
+		if (partitions.spans != nullptr)
 			return locate_in_stripe(item, m, n, square);
 		if (!squares)
 		{
@@ -182,14 +182,14 @@ struct TileOrder
 	/* Columns of tile (m, n) that share a partition with a row of tile row m. */
 	FASTED_HD FastedSpan columns_of(uint32_t m, uint32_t n) const
 	{
-		return fasted_span_within(&groups, m, (uint64_t) n * tile_n, tile_n);
+		return fasted_span_within(&partitions, m, (uint64_t) n * tile_n, tile_n);
 	}
 
 	/* Number of tiles with requested pairs; approximate with partitions. */
 	uint64_t tiles() const
 	{
-		if (groups.spans != nullptr)
-			return groups.count;
+		if (partitions.spans != nullptr)
+			return partitions.count;
 		if (!triangle)
 			return (uint64_t) tiles_m() * tiles_n();
 
@@ -214,11 +214,11 @@ struct TileOrder
 	FASTED_HD bool locate_in_stripe(uint64_t item, uint32_t *m, uint32_t *n,
 									Square *square) const
 	{
-		uint32_t	stripe = fasted_stripe_of(&groups, item, (uint32_t) square->number);
+		uint32_t	stripe = fasted_stripe_of(&partitions, item, (uint32_t) square->number);
 		FastedSpan	columns;
 
 		square->number = stripe;
-		*m = groups.stripes[stripe].row + (uint32_t) (item - groups.stripes[stripe].first);
+		*m = partitions.stripes[stripe].row + (uint32_t) (item - partitions.stripes[stripe].first);
 		*n = stripe;
 		columns = columns_of(*m, *n);
 		return columns.first < columns.end;
@@ -397,7 +397,7 @@ locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
 	run->row = m * order.tile_m;
 	run->column = n * order.tile_n;
 
-	if (order.groups.spans != nullptr)
+	if (order.partitions.spans != nullptr)
 	{
 		FastedSpan	columns = order.columns_of(m, n);
 

@@ -270,14 +270,14 @@ static auto
 exact_kernel(uint32_t dimensions, bool doubles)
 {
 	bool		aligned = dimensions % 4 == 0;
-	bool		short_rows = dimensions < kLongRows;
+	bool		projected_rows = dimensions < kLongRows;
 
 	if (doubles)
-		return short_rows ? refine_kernel<kMetric, Recheck::kDoubles, kShortRowsTake, kConnect>
+		return projected_rows ? refine_kernel<kMetric, Recheck::kDoubles, kShortRowsTake, kConnect>
 			: refine_kernel<kMetric, Recheck::kDoubles, kLongRowsTake, kConnect>;
-	return aligned ? (short_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake, kConnect>
+	return aligned ? (projected_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake, kConnect>
 					  : refine_kernel<kMetric, Recheck::kByEights, kLongRowsTake, kConnect>)
-		: short_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake, kConnect>
+		: projected_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake, kConnect>
 		: refine_kernel<kMetric, Recheck::kByWarp, kLongRowsTake, kConnect>;
 }
 

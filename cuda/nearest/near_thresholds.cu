@@ -45,7 +45,7 @@ usual_rho_kernel(const RowNorm *norms, uint32_t rows, NearScalars *scalars)
 
 	if (threadIdx.x < sampled)
 	{
-		RowNorm		norm = norms[fasted_spread_row(threadIdx.x, sampled, rows)];
+		RowNorm		norm = norms[fasted_sample_row(threadIdx.x, sampled, rows)];
 
 		if (norm.norm2 >= 0 && is_finite(norm.rho))
 			rho[0] = norm.rho;
@@ -184,7 +184,7 @@ bucket_kernel(const NearTask task)
 
 	if (threadIdx.x < sampled)
 		square[0] = (float) square_of_reach(
-			task, fasted_spread_row(threadIdx.x, sampled, task.a.table.rows), &reach);
+			task, fasted_sample_row(threadIdx.x, sampled, task.a.table.rows), &reach);
 	Sort(room).Sort(square);
 	sorted[threadIdx.x] = square[0];
 	__syncthreads();
@@ -294,13 +294,13 @@ radius_kernel(const RowTable a, const RowTable b, bool self, uint2 ranks, uint32
 {
 	using Sort = cub::BlockRadixSort<float, kBlock, kEach>;
 	__shared__ typename Sort::TempStorage room;
-	uint32_t	row = fasted_spread_row(blockIdx.x, rows, a.rows);
+	uint32_t	row = fasted_sample_row(blockIdx.x, rows, a.rows);
 	float		dist[kEach];
 
 	for (int i = 0; i < kEach; i++)
 	{
 		uint32_t	number = i * kBlock + threadIdx.x;
-		uint32_t	other = number < others ? fasted_spread_row(number, others, b.rows) : 0;
+		uint32_t	other = number < others ? fasted_sample_row(number, others, b.rows) : 0;
 
 		dist[i] = INFINITY;
 		if (number < others && !(self && other == row))

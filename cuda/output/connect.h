@@ -2,7 +2,7 @@
  *
  * connect.h
  *	  Connected components (FASTED_OUTPUT_CONNECTIONS) and representatives
- *	  (FASTED_OUTPUT_KEEPERS), computed on the device.
+ *	  (FASTED_OUTPUT_REPRESENTATIVES), computed on the device.
  *
  * Connected components are a union-find forest.  The root of a component is its lowest row, and
  * parent[row] <= row.  A pair is returned only if it merges two components.  The returned pairs
@@ -45,7 +45,7 @@ struct Connecting
 	FastedPair *open = nullptr;
 	unsigned long long open_room = 0;	/* capacity of open */
 	unsigned long long *open_count = nullptr;	/* includes pairs that did not fit */
-	bool		all_open = false;	/* store every pair as an open pair: Keepers */
+	bool		all_open = false;	/* store every pair as an open pair: Representatives */
 
 	/* Returns whether only selected pairs are returned. */
 	__host__ __device__ bool selects() const { return parent != nullptr || all_open; }
@@ -56,13 +56,13 @@ class Connections
 public:
 	/*
 	 * Prepares a join of sets with rows_a and rows_b rows; rows_b is 0 in a self-join.  Each row
-	 * is a component of its own, unless the join continues the previous one (problem.further).
+	 * is a component of its own, unless the join continues the previous one (problem.continues).
 	 * open_pairs limits the capacity for open pairs.
 	 */
 	Connecting	begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a,
 					  uint64_t rows_b, uint64_t open_pairs, cudaStream_t stream);
 
-	/* Prepares a join that stores all of its pairs as open pairs, for Keepers. */
+	/* Prepares a join that stores all of its pairs as open pairs, for Representatives. */
 	Connecting	keep_all(Budget &budget, uint64_t pairs, uint64_t open_pairs);
 
 private:
@@ -80,7 +80,7 @@ void launch_connect_open(const Connecting &connect, unsigned long long first, ui
 						 cudaStream_t stream);
 
 /*
- * Representatives (FASTED_OUTPUT_KEEPERS), and the nearest representative of each other row.
+ * Representatives (FASTED_OUTPUT_REPRESENTATIVES), and the nearest representative of each other row.
  *
  * In order of rank, a row becomes a representative unless an earlier representative is within eps.
  * All pairs of the join are stored on the device until it is done.  Then rounds are run.  In each
@@ -101,11 +101,11 @@ struct Keeping
 	uint8_t    *fate = nullptr;
 	uint8_t    *blocked = nullptr;	/* an earlier neighbour is undecided */
 	unsigned long long *dist = nullptr; /* distance of the nearest representative, as bits */
-	uint32_t   *keeper = nullptr;	/* rank of the nearest representative */
+	uint32_t   *representative = nullptr;	/* rank of the nearest representative */
 	uint32_t   *undecided = nullptr;	/* by round: not zero if rows are still undecided */
 };
 
-class Keepers
+class Representatives
 {
 public:
 	/*
@@ -122,7 +122,7 @@ private:
 	DeviceArray<uint8_t> fate_;
 	DeviceArray<uint8_t> blocked_;
 	DeviceArray<unsigned long long> dist_;
-	DeviceArray<uint32_t> keeper_;
+	DeviceArray<uint32_t> representative_;
 	DeviceArray<uint32_t> undecided_;
 };
 
@@ -212,14 +212,14 @@ count_pair(const Connecting &c, uint2 rows)
 
 /* Adds pairs to the returned pairs.  Must be called by a full warp; lanes may have no pair. */
 static __device__ __forceinline__ void
-hand_out_pairs(const Connecting &c, bool hand_out, FastedPair pair)
+return_pairs(const Connecting &c, bool emit, FastedPair pair)
 {
-	if (!__any_sync(0xffffffff, hand_out))
+	if (!__any_sync(0xffffffff, emit))
 		return;
 
-	unsigned long long at = place_for(hand_out, c.handed_out);
+	unsigned long long at = place_for(emit, c.handed_out);
 
-	if (hand_out)
+	if (emit)
 		c.pairs[at] = pair;
 }
 
@@ -228,7 +228,7 @@ static __device__ __forceinline__ void
 connect_pairs(const Connecting &c, bool keep, uint2 rows, FastedPair pair)
 {
 	bool		open = keep && (c.all_open || !count_pair(c, rows));
-	bool		hand_out = keep && !open && unite_sets(c.parent, rows.x, c.first_b + rows.y);
+	bool		emit = keep && !open && unite_sets(c.parent, rows.x, c.first_b + rows.y);
 
 	if (__any_sync(0xffffffff, open))
 	{
@@ -236,9 +236,9 @@ connect_pairs(const Connecting &c, bool keep, uint2 rows, FastedPair pair)
 
 		if (open && at < c.open_room)
 			c.open[at] = pair;
-		hand_out |= open && at >= c.open_room;
+		emit |= open && at >= c.open_room;
 	}
-	hand_out_pairs(c, hand_out, pair);
+	return_pairs(c, emit, pair);
 }
 
 }								/* namespace fasted */

@@ -35,10 +35,10 @@ connect_open_kernel(const __grid_constant__ Connecting c, unsigned long long fir
 					uint32_t count)
 {
 	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
-	bool		hand_out = i < count;
+	bool		emit = i < count;
 	FastedPair	pair = {};
 
-	if (hand_out)
+	if (emit)
 	{
 		pair = c.open[first + i];
 
@@ -46,9 +46,9 @@ connect_open_kernel(const __grid_constant__ Connecting c, unsigned long long fir
 		uint32_t	b = (uint32_t) (pair.b - c.first_row_b);
 
 		if (c.counts_a[a] >= c.core_pairs && c.counts_b[b] >= c.core_pairs)
-			hand_out = unite_sets(c.parent, a, c.first_b + b);
+			emit = unite_sets(c.parent, a, c.first_b + b);
 	}
-	hand_out_pairs(c, hand_out, pair);
+	return_pairs(c, emit, pair);
 }
 
 /* Number of rounds that decide which rows are kept. */
@@ -144,7 +144,7 @@ nearest_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connec
 		if (!by_rank)
 			atomicMin(&k.dist[pair.later], bits_of(open.dist));
 		else if (bits_of(open.dist) == k.dist[pair.later])
-			atomicMin(&k.keeper[pair.later], pair.rank);
+			atomicMin(&k.representative[pair.later], pair.rank);
 	}
 }
 
@@ -156,12 +156,12 @@ is_needed(const Keeping &k, const Connecting &c, const FastedPair &open)
 	if (k.undecided[kRounds] != 0)
 		return k.fate[pair.earlier] != kDropped;
 	return k.fate[pair.earlier] == kKept && bits_of(open.dist) == k.dist[pair.later]
-		&& pair.rank == k.keeper[pair.later];
+		&& pair.rank == k.representative[pair.later];
 }
 
 __global__ void
 __launch_bounds__(kBlock)
-hand_out_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
+emit_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
 				unsigned long long first, uint32_t count)
 {
 	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
@@ -173,7 +173,7 @@ hand_out_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Conne
 		pair = c.open[first + i];
 		needed = is_needed(k, c, pair);
 	}
-	hand_out_pairs(c, needed, pair);
+	return_pairs(c, needed, pair);
 }
 
 }								/* namespace */
@@ -204,7 +204,7 @@ Connections::begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a
 	/* the bound on the number of open pairs, see connect.h */
 	if (wanted > 1)
 		allocate_open(budget, rows * std::min<uint64_t>(wanted - 1, rows));
-	if (!problem.further)
+	if (!problem.continues)
 	{
 		separate_kernel<<<(uint32_t) ((rows + kBlock - 1) / kBlock), kBlock, 0, stream>>>
 			(parent_.get(), (uint32_t) rows);
@@ -239,11 +239,11 @@ launch_connect_open(const Connecting &connect, unsigned long long first, uint32_
 }
 
 bool
-Keepers::allocate(Budget &budget, uint32_t rows)
+Representatives::allocate(Budget &budget, uint32_t rows)
 {
 	uint64_t	bytes = (uint64_t) rows * (2 * sizeof(uint32_t) + 2 + sizeof(unsigned long long));
 
-	if (keeper_.size() >= rows)
+	if (representative_.size() >= rows)
 		return true;
 	if (bytes > budget.left() / 2)
 		return false;
@@ -252,11 +252,11 @@ Keepers::allocate(Budget &budget, uint32_t rows)
 		&& blocked_.try_allocate(budget, rows) == cudaSuccess
 		&& dist_.try_allocate(budget, rows) == cudaSuccess
 		&& undecided_.try_allocate(budget, kRounds + 1) == cudaSuccess
-		&& keeper_.try_allocate(budget, rows) == cudaSuccess;
+		&& representative_.try_allocate(budget, rows) == cudaSuccess;
 }
 
 bool
-Keepers::begin(Budget &budget, const FastedProblem &problem, uint32_t rows, Keeping *keeping,
+Representatives::begin(Budget &budget, const FastedProblem &problem, uint32_t rows, Keeping *keeping,
 			   cudaStream_t stream)
 {
 	const char *doing = "beginning to choose rows";
@@ -269,12 +269,12 @@ Keepers::begin(Budget &budget, const FastedProblem &problem, uint32_t rows, Keep
 	check_cuda(cudaMemsetAsync(fate_.get(), kOpenFate, rows, stream), doing);
 	check_cuda(cudaMemsetAsync(blocked_.get(), 0, rows, stream), doing);
 	check_cuda(cudaMemsetAsync(dist_.get(), 0xff, rows * sizeof(unsigned long long), stream), doing);
-	check_cuda(cudaMemsetAsync(keeper_.get(), 0xff, rows * sizeof(uint32_t), stream), doing);
+	check_cuda(cudaMemsetAsync(representative_.get(), 0xff, rows * sizeof(uint32_t), stream), doing);
 	/* rows are undecided until a round has decided all of them */
 	check_cuda(cudaMemsetAsync(undecided_.get(), 0xff, (kRounds + 1) * sizeof(uint32_t), stream),
 			   doing);
 	*keeping = {rows, problem.ranks != nullptr ? rank_.get() : nullptr, fate_.get(),
-		blocked_.get(), dist_.get(), keeper_.get(), undecided_.get()};
+		blocked_.get(), dist_.get(), representative_.get(), undecided_.get()};
 	return true;
 }
 
@@ -301,7 +301,7 @@ void
 launch_keep_open(const Keeping &keeping, const Connecting &connect, unsigned long long first,
 				 uint32_t count, cudaStream_t stream)
 {
-	hand_out_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(keeping, connect, first,
+	emit_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(keeping, connect, first,
 																			count);
 	check_launch("handing out pairs of chosen rows");
 }

@@ -127,7 +127,7 @@ rounding_error_kernel(const RowPiece rows, const FormBound form, RowNorm *norms)
 	if (threadIdx.x % 32 == 0)
 	{
 		double		rho = (norms[i].rho + fasted_narrowed(error2, rows.dimensions())
-						   * form.scale() * form.short_reach(1.0, 0)) * (1.0 + 8 * FASTED_U64);
+						   * form.scale() * form.projected_reach(1.0, 0)) * (1.0 + 8 * FASTED_U64);
 
 		norms[i].rho = rho <= DBL_MAX ? rho : INFINITY;
 	}
@@ -155,7 +155,7 @@ constexpr size_t kMostBytes = 32u << 20;
 
 /* Copies the sampled rows to a contiguous array; one block per row. */
 __global__ void
-gather_kernel(const SpreadRows rows, float *values, const float **chunks, double *squares)
+gather_kernel(const SampledRows rows, float *values, const float **chunks, double *squares)
 {
 	uint32_t	floats = (rows.doubles() ? 2 : 1) * rows.dimensions();
 	const float *from = rows.doubles() ? (const float *) rows.row<double>(blockIdx.x)
@@ -204,17 +204,17 @@ Directions::Directions(Budget &budget, uint32_t dimensions, size_t most_bytes, b
 	chunks_.allocate(budget, 2, doing);
 }
 
-SpreadRows
-Directions::sample(const SpreadRows &all, cudaStream_t stream)
+SampledRows
+Directions::sample(const SampledRows &all, cudaStream_t stream)
 {
-	SpreadRows	rows = all.at_most(std::min(room_, kMostSampled));
+	SampledRows	rows = all.at_most(std::min(room_, kMostSampled));
 	RowTable	a = {chunks_.get(), kShift, dimensions_, rows.from_a};
 	RowTable	b = {chunks_.get() + 1, kShift, dimensions_, rows.from_b};
 
 	directions_kernel<<<blocks_for(rows.count()), kThreads, 0, stream>>>(
 		rows, cosine_, rows.from_a, values_.get(), chunks_.get());
 	check_launch("sampling directions of rows");
-	return rows.from_b > 0 ? SpreadRows(a, b) : SpreadRows(a);
+	return rows.from_b > 0 ? SampledRows(a, b) : SampledRows(a);
 }
 
 RowTable
@@ -257,9 +257,9 @@ RowSample::allocate(Budget &budget, uint32_t dimensions, bool doubles)
 }
 
 void
-RowSample::take(const SpreadRows &all, cudaStream_t stream)
+RowSample::take(const SampledRows &all, cudaStream_t stream)
 {
-	SpreadRows	rows = all.at_most(most_rows(dimensions_));
+	SampledRows	rows = all.at_most(most_rows(dimensions_));
 
 	rows_[0] = rows.from_a;
 	rows_[1] = rows.from_b;

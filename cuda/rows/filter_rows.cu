@@ -228,8 +228,8 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 		order_.sort(thresholds_.get(), rows.rows, form->precision(), stream);
 		if (labels != nullptr && labels->get() != nullptr)
 			order_.sort_by_label(labels->get(), labels->bits(), rows.rows, stream);
-		if (spread_)
-			order_.spread(rows.rows, stream);
+		if (interleaved_)
+			order_.interleave(rows.rows, stream);
 		rows_.order = order_.get();
 		orders_++;
 	}
@@ -242,11 +242,11 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 }
 
 void
-FilterRows::set_spread(bool spread)
+FilterRows::set_interleaved(bool spread)
 {
-	if (spread != spread_ || by_keys_)
+	if (spread != interleaved_ || by_keys_)
 		forget();
-	spread_ = spread;
+	interleaved_ = spread;
 }
 
 void

@@ -123,7 +123,7 @@ public:
 	static uint32_t most_rows(uint32_t dimensions);
 	void		allocate(Budget &budget, uint32_t dimensions, bool doubles = false);
 
-	void		take(const SpreadRows &rows, cudaStream_t stream);
+	void		take(const SampledRows &rows, cudaStream_t stream);
 
 	/* The sample of side 0 or 1, valid on the device after the work enqueued by take(). */
 	RowTable	table(int side) const;
@@ -139,8 +139,7 @@ private:
 };
 
 /*
- * The partition of each row, in a join where only rows of the same partition are compared.  The
- * engine's interface calls a partition a group (FastedRowGroup).
+ * The partition of each row, in a join where only rows of the same partition are compared.
  *
  * Labels ascend with the row number.  Rows of partition g have label 2 g + 1; rows between
  * partition g - 1 and g have label 2 g.  Rows are quantized in the order of their labels and,
@@ -161,10 +160,10 @@ public:
 	static size_t bytes(uint64_t rows) { return Budget::rounded(rows * sizeof(uint32_t)); }
 
 	/*
-	 * Sets the labels of `rows` rows from side 0 or 1 of the partitions; groups null: no labels.
+	 * Sets the labels of `rows` rows from side 0 or 1 of the partitions; partitions null: no labels.
 	 * Returns true if any label changed.
 	 */
-	bool		set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, int side,
+	bool		set(Budget &budget, const FastedPartition *partitions, uint32_t npartitions, int side,
 					uint32_t rows, cudaStream_t stream);
 
 	/* Must be called before the rows change. */
@@ -211,7 +210,7 @@ public:
 	 * After sort: interleaves stretches of kStretch rows, so that the rows in any prefix of the
 	 * order are representative of all rows.
 	 */
-	void		spread(uint32_t rows, cudaStream_t stream);
+	void		interleave(uint32_t rows, cudaStream_t stream);
 
 	/*
 	 * After sort: the caller writes a key below 2^31 for each place to keys(); sort_again() then
@@ -304,7 +303,7 @@ public:
 	void		quantise_paper(const RowTable &rows, cudaStream_t stream);
 
 	/* Sets whether the next quantise() with `order` interleaves the order. */
-	void		set_spread(bool spread);
+	void		set_interleaved(bool spread);
 
 	/* Sorts the rows by keys(), which the caller has written, and quantizes them again. */
 	uint32_t   *keys() { return order_.keys(); }
@@ -347,7 +346,7 @@ private:
 	std::shared_ptr<Form> form_;
 	bool		paper_ = false;
 	bool		ordered_ = false;
-	bool		spread_ = false;
+	bool		interleaved_ = false;
 	bool		by_keys_ = false;	/* order_by_keys() made the order */
 	uint64_t	orders_ = 0;	/* number of orders made so far */
 	double		eps_ = -1;		/* eps of thresholds_; negative: no eps */

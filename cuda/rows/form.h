@@ -46,7 +46,7 @@ class Transform
 {
 public:
 	void		allocate(Budget &budget, uint32_t dimensions);
-	void		find(const SpreadRows &rows, cudaStream_t stream);
+	void		find(const SampledRows &rows, cudaStream_t stream);
 
 	const float *centre() const { return centre_.get(); }
 	const int  *exponent() const { return exponent_.get(); }
@@ -108,13 +108,13 @@ public:
 	void		allocate(Budget &budget, uint32_t dimensions);
 
 	/* Asynchronous: no result is copied to the host. */
-	void		find(const SpreadRows &rows, cudaStream_t stream);
+	void		find(const SampledRows &rows, cudaStream_t stream);
 
 	const float *centre() const { return centre_.get(); }
 	const Int8Scale *scale() const { return scale_.get(); }
 
 private:
-	void		find_scale(const SpreadRows &rows, cudaStream_t stream);
+	void		find_scale(const SampledRows &rows, cudaStream_t stream);
 
 	Transform	mean_;			/* mean and typical size of the rows */
 	DeviceArray<float> centre_;
@@ -143,7 +143,7 @@ struct FormBound
 	const int  *exponent;		/* exponent of the scale; unused for INT8 */
 	const Int8Scale *int8;
 	double		gamma;			/* relative error of a product */
-	double		short_scale = 0;	/* scale of the projection; 0: rows are not projected */
+	double		projected_scale = 0;	/* scale of the projection; 0: rows are not projected */
 	double		short_stretch = 1;	/* maximum factor by which projection increases a distance */
 
 	__device__ __forceinline__ double
@@ -154,9 +154,9 @@ struct FormBound
 
 	/* Maximum distance of two rows within eps before quantization, and after any projection. */
 	__device__ __forceinline__ double
-	short_reach(double eps, uint32_t rounded_dimensions) const
+	projected_reach(double eps, uint32_t rounded_dimensions) const
 	{
-		return short_scale > 0 ? fasted_eps_upper(eps, short_scale, rounded_dimensions)
+		return projected_scale > 0 ? fasted_eps_upper(eps, projected_scale, rounded_dimensions)
 			* short_stretch * (1.0 + 4 * FASTED_U64) : eps;
 	}
 
@@ -166,7 +166,7 @@ struct FormBound
 	{
 		double		eps = cosine ? fasted_direction_reach(dist, dimensions) : dist;
 
-		return fasted_eps_upper(short_reach(eps, dimensions), scale(), dimensions);
+		return fasted_eps_upper(projected_reach(eps, dimensions), scale(), dimensions);
 	}
 
 	/* alpha: absolute error of a product; slack: relative error of a computed norm. */
@@ -246,7 +246,7 @@ public:
 	bool is_cosine() const { return cosine_; }
 
 	/* Converts a sample of rows; valid until the next call. */
-	SpreadRows	sample(const SpreadRows &rows, cudaStream_t stream);
+	SampledRows	sample(const SampledRows &rows, cudaStream_t stream);
 
 	/*
 	 * Converts the rows piece by piece and calls quantise(piece, first) for each, where `first` is
@@ -324,7 +324,7 @@ private:
 };
 
 /*
- * Projects the rows of a RowPiece or SpreadRows to `width` components: `to` has count x width
+ * Projects the rows of a RowPiece or SampledRows to `width` components: `to` has count x width
  * values.  moved[i] receives a bound of the distance between computed projected row i and the
  * projected row of the exact image.  It is infinity if the row is not finite or too long; its
  * projected row is then zero.
@@ -336,14 +336,14 @@ void launch_project(const Source &rows, const ProjectionView &projection, uint32
 /*
  * Buffer for projected rows, which are quantized piece by piece.  Must be used in one stream only.
  */
-class ShortRows
+class ProjectedRows
 {
 public:
 	/* Allocates a buffer of most_bytes, or of 64 rows if that is more. */
-	ShortRows(Budget &budget, size_t most_bytes, cudaStream_t stream);
+	ProjectedRows(Budget &budget, size_t most_bytes, cudaStream_t stream);
 
 	/* Projects a sample, which is reduced to the buffer's capacity; valid until the next call. */
-	SpreadRows	sample(const SpreadRows &rows, const Projection &projection, uint32_t width,
+	SampledRows	sample(const SampledRows &rows, const Projection &projection, uint32_t width,
 					   cudaStream_t stream);
 
 	/*
@@ -427,10 +427,10 @@ struct FormKind
 class Form
 {
 public:
-	/* directions: for cosine or rows of doubles, else null; short_rows: if projected. */
+	/* directions: for cosine or rows of doubles, else null; projected_rows: if projected. */
 	Form(Budget &budget, FormKind kind, uint32_t dimensions, Directions *directions,
-		 ShortRows *short_rows = nullptr)
-		: kind_(kind), directions_(directions), short_rows_(short_rows)
+		 ProjectedRows *projected_rows = nullptr)
+		: kind_(kind), directions_(directions), projected_rows_(projected_rows)
 	{
 		if (kind.precision == Precision::kInt8)
 			int8_.allocate(budget, kind.width > 0 ? kind.width : dimensions);
@@ -438,13 +438,13 @@ public:
 			float_.allocate(budget, dimensions);
 	}
 
-	/* Device memory of a form; may_be_short: including a projection. */
-	static size_t bytes(uint32_t dimensions, bool may_be_short = false)
+	/* Device memory of a form; may_be_projected: including a projection. */
+	static size_t bytes(uint32_t dimensions, bool may_be_projected = false)
 	{
 		return std::max(bytes_of<Transform>(dimensions),
-						bytes_of<Int8Transform>(may_be_short ? std::max(dimensions, kMostWidth)
+						bytes_of<Int8Transform>(may_be_projected ? std::max(dimensions, kMostWidth)
 												: dimensions))
-			+ (may_be_short ? bytes_of<Projection>(dimensions) : 0);
+			+ (may_be_projected ? bytes_of<Projection>(dimensions) : 0);
 	}
 
 	/* Sets the projection of a projected form; must be called before find(). */
@@ -454,12 +454,12 @@ public:
 	 * Finds the form from a sample.  from_a and from_b identify the content of both sets
 	 * (Set::content); 0 means unknown.
 	 */
-	void find(const SpreadRows &all, uint64_t from_a, uint64_t from_b, cudaStream_t stream)
+	void find(const SampledRows &all, uint64_t from_a, uint64_t from_b, cudaStream_t stream)
 	{
-		SpreadRows	rows = directions_ != nullptr ? directions_->sample(all, stream) : all;
+		SampledRows	rows = directions_ != nullptr ? directions_->sample(all, stream) : all;
 
 		if (kind_.width > 0)
-			int8_.find(short_rows_->sample(rows, *projection_, kind_.width, stream), stream);
+			int8_.find(projected_rows_->sample(rows, *projection_, kind_.width, stream), stream);
 		else if (kind_.precision == Precision::kInt8)
 			int8_.find(rows, stream);
 		else
@@ -498,7 +498,7 @@ public:
 
 		if (kind_.width > 0)
 		{
-			bound.short_scale = projection_->scale;
+			bound.projected_scale = projection_->scale;
 			bound.short_stretch = fasted_prune_stretch(projection_->eta);
 		}
 		return bound;
@@ -511,17 +511,17 @@ private:
 				cudaStream_t stream) const
 	{
 		if (kind_.width > 0)
-			launch_short(rows, bytes, values, norms, stream);
+			launch_projected(rows, bytes, values, norms, stream);
 		else if (kind_.precision == Precision::kInt8)
 			launch_quantise_int8(rows, int8_, bytes, (int8_t *) values, norms, stream);
 		else
 			launch_quantise(rows, float_, kind_.precision, values, norms, stream);
 	}
 
-	void launch_short(const RowTable &rows, uint32_t bytes, uint8_t *values, RowNorm *norms,
+	void launch_projected(const RowTable &rows, uint32_t bytes, uint8_t *values, RowNorm *norms,
 					  cudaStream_t stream) const
 	{
-		short_rows_->for_pieces(rows, *projection_, kind_.width, stream,
+		projected_rows_->for_pieces(rows, *projection_, kind_.width, stream,
 								[&](const RowTable &piece, uint32_t first, const float *moved)
 		{
 			launch_quantise_int8(piece, int8_, bytes, (int8_t *) values + (size_t) first * bytes,
@@ -532,7 +532,7 @@ private:
 
 	FormKind	kind_;
 	Directions *directions_;
-	ShortRows  *short_rows_;
+	ProjectedRows  *projected_rows_;
 	std::shared_ptr<const Projection> projection_;	/* only of a projected form */
 	uint64_t	from_a_ = 0;
 	uint64_t	from_b_ = 0;
@@ -560,10 +560,10 @@ public:
 	 * Returns false if there are no usable directions, for example because all rows are equal.
 	 * Waits for the device for some milliseconds.
 	 */
-	bool		find(const SpreadRows &rows, Projection *to, cudaStream_t stream);
+	bool		find(const SampledRows &rows, Projection *to, cudaStream_t stream);
 
 private:
-	void		find_centre(const SpreadRows &rows, Projection *to, cudaStream_t stream);
+	void		find_centre(const SampledRows &rows, Projection *to, cudaStream_t stream);
 	void		gram(cudaStream_t stream);
 	void		orthonormalise(cudaStream_t stream);
 	double		measure_eta(cudaStream_t stream);

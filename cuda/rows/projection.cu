@@ -346,10 +346,10 @@ launch_project(const Source &rows, const ProjectionView &projection, uint32_t wi
 
 template void launch_project(const RowPiece &, const ProjectionView &, uint32_t, float *, float *,
 							 cudaStream_t);
-template void launch_project(const SpreadRows &, const ProjectionView &, uint32_t, float *,
+template void launch_project(const SampledRows &, const ProjectionView &, uint32_t, float *,
 							 float *, cudaStream_t);
 
-ShortRows::ShortRows(Budget &budget, size_t most_bytes, cudaStream_t stream)
+ProjectedRows::ProjectedRows(Budget &budget, size_t most_bytes, cudaStream_t stream)
 	: room_(numbers_in(most_bytes))
 {
 	const char *doing = "allocating device memory for projected rows";
@@ -364,14 +364,14 @@ ShortRows::ShortRows(Budget &budget, size_t most_bytes, cudaStream_t stream)
 	check_launch("preparing the buffer for projected rows");
 }
 
-SpreadRows
-ShortRows::sample(const SpreadRows &all, const Projection &projection, uint32_t width,
+SampledRows
+ProjectedRows::sample(const SampledRows &all, const Projection &projection, uint32_t width,
 				  cudaStream_t stream)
 {
-	SpreadRows	rows = all.at_most(std::min(room_ / width, kMostSampled));
+	SampledRows	rows = all.at_most(std::min(room_ / width, kMostSampled));
 
 	launch_project(rows, projection.view(), width, values_.get(), moved_.get(), stream);
-	return SpreadRows(table(rows.count(), width));
+	return SampledRows(table(rows.count(), width));
 }
 
 void

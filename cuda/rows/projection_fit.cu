@@ -139,7 +139,7 @@ multiply(const Matrix<A> &a, const Matrix<B> &b, const Matrix<C> &c, cudaStream_
 
 /* Distance of each sampled row to the centre; one warp per row. */
 __global__ void
-norms_kernel(const SpreadRows rows, const float *centre, double *norms)
+norms_kernel(const SampledRows rows, const float *centre, double *norms)
 {
 	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
 	double		sum = 0;
@@ -162,7 +162,7 @@ norms_kernel(const SpreadRows rows, const float *centre, double *norms)
 
 /* Images of the sampled rows, zeros for rows beyond `farthest`; one block per row. */
 __global__ void
-images_kernel(const SpreadRows rows, const float *centre, const double *norms, double farthest,
+images_kernel(const SampledRows rows, const float *centre, const double *norms, double farthest,
 			  float scale, float *x)
 {
 	uint32_t	i = blockIdx.x;
@@ -271,7 +271,7 @@ ProjectionFit::ProjectionFit(Budget &budget, uint32_t dimensions, size_t most_by
  * projected row already separates them.
  */
 void
-ProjectionFit::find_centre(const SpreadRows &rows, Projection *to, cudaStream_t stream)
+ProjectionFit::find_centre(const SampledRows &rows, Projection *to, cudaStream_t stream)
 {
 	uint32_t	count = rows.count();
 	std::vector<double> norms(count);
@@ -348,9 +348,9 @@ ProjectionFit::measure_eta(cudaStream_t stream)
 }
 
 bool
-ProjectionFit::find(const SpreadRows &all, Projection *to, cudaStream_t stream)
+ProjectionFit::find(const SampledRows &all, Projection *to, cudaStream_t stream)
 {
-	SpreadRows	rows = all.at_most(most_rows_);
+	SampledRows	rows = all.at_most(most_rows_);
 	uint32_t	count = rows.count();
 
 	if (count == 0)

@@ -58,7 +58,7 @@ static_assert(kThresholdPad % kThresholdBlock == 0, "whole blocks of padding");
 
 /* Counts the sampled rows by the exponent of their largest coordinate; one warp per row. */
 __global__ void
-exponents_kernel(const SpreadRows rows, const float *centre, int *row_exponents,
+exponents_kernel(const SampledRows rows, const float *centre, int *row_exponents,
 				 uint32_t *histogram)
 {
 	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
@@ -112,7 +112,7 @@ typical_kernel(uint32_t *histogram, uint32_t sampled, int *exponent, bool scale)
 
 /* Mean of the sampled rows except for outliers; blocks of 32 (dimensions) x 8 threads. */
 __global__ void
-centre_kernel(const SpreadRows rows, const int *row_exponents, const int *exponent,
+centre_kernel(const SampledRows rows, const int *row_exponents, const int *exponent,
 			  float *centre)
 {
 	__shared__ double sums[8][32];
@@ -282,9 +282,9 @@ Transform::allocate(Budget &budget, uint32_t dimensions)
 }
 
 void
-Transform::find(const SpreadRows &all, cudaStream_t stream)
+Transform::find(const SampledRows &all, cudaStream_t stream)
 {
-	SpreadRows	rows = all.at_most(kSample);
+	SampledRows	rows = all.at_most(kSample);
 	uint32_t	sampled = rows.count();
 	uint32_t	blocks = blocks_for(sampled);
 

@@ -45,7 +45,7 @@ constexpr int kBinZero = 256;
  * (dimensions) x 8 threads.
  */
 __global__ void
-range_kernel(const SpreadRows rows, float *centre, Int8Scale *scale)
+range_kernel(const SampledRows rows, float *centre, Int8Scale *scale)
 {
 	__shared__ float lows[8][32];
 	__shared__ float highs[8][32];
@@ -80,7 +80,7 @@ range_kernel(const SpreadRows rows, float *centre, Int8Scale *scale)
 /* Rotates the sampled row of this block, scaled by 2^exponent; for `emit` see rotate_in_shared. */
 template <typename Emit>
 __device__ __forceinline__ void
-rotate_sampled(const SpreadRows &rows, const float *centre, int exponent, float *places,
+rotate_sampled(const SampledRows &rows, const float *centre, int exponent, float *places,
 			   Emit emit)
 {
 	const float *row = rows.row(blockIdx.x);
@@ -99,7 +99,7 @@ rotate_sampled(const SpreadRows &rows, const float *centre, int exponent, float 
 
 /* The largest rotated coordinate of each sampled row; one block per row. */
 __global__ void __launch_bounds__(kThreads)
-largest_kernel(const SpreadRows rows, const float *centre, const int *exponent,
+largest_kernel(const SampledRows rows, const float *centre, const int *exponent,
 			   const Int8Scale *scale, float *largest)
 {
 	using BlockReduce = cub::BlockReduce<float, kThreads>;
@@ -170,7 +170,7 @@ tried_scale(float typical, int number)
  * before this scale.  The error of outliers, which no scale fits, is 0. One block per row.
  */
 __global__ void __launch_bounds__(kThreads)
-errors_kernel(const SpreadRows rows, const float *centre, const int *exponent,
+errors_kernel(const SampledRows rows, const float *centre, const int *exponent,
 			  const Int8Scale *scale, const float *largest,
 			  const float *typical, float *errors)
 {
@@ -635,7 +635,7 @@ Int8Transform::allocate(Budget &budget, uint32_t dimensions)
 }
 
 void
-Int8Transform::find(const SpreadRows &rows, cudaStream_t stream)
+Int8Transform::find(const SampledRows &rows, cudaStream_t stream)
 {
 	uint32_t	d = rows.dimensions();
 
@@ -653,7 +653,7 @@ Int8Transform::find(const SpreadRows &rows, cudaStream_t stream)
 }
 
 void
-Int8Transform::find_scale(const SpreadRows &rows, cudaStream_t stream)
+Int8Transform::find_scale(const SampledRows &rows, cudaStream_t stream)
 {
 	uint32_t	sampled = rows.count();
 	size_t		bytes = Rotation((rows.dimensions() + 31) / 32 * 32).length * sizeof(float);

@@ -19,20 +19,20 @@ namespace
 
 /* Labels of the rows of one side, as RowLabels describes them. */
 std::vector<uint32_t>
-labels_of(const FastedRowGroup *groups, uint32_t ngroups, int side, uint32_t rows)
+labels_of(const FastedPartition *partitions, uint32_t npartitions, int side, uint32_t rows)
 {
 	std::vector<uint32_t> labels(rows);
 	uint32_t	row = 0;
 
-	for (uint32_t g = 0; g < ngroups; g++)
+	for (uint32_t g = 0; g < npartitions; g++)
 	{
-		FastedSpan	span = fasted_group_rows(&groups[g], side);
+		FastedSpan	span = fasted_partition_rows(&partitions[g], side);
 
 		std::fill(labels.begin() + row, labels.begin() + span.first, 2 * g);
 		std::fill(labels.begin() + span.first, labels.begin() + span.end, 2 * g + 1);
 		row = span.end;
 	}
-	std::fill(labels.begin() + row, labels.end(), 2 * ngroups);
+	std::fill(labels.begin() + row, labels.end(), 2 * npartitions);
 	return labels;
 }
 
@@ -97,7 +97,7 @@ room_for(uint64_t rows)
  * thread per row.
  */
 __global__ void
-spread_kernel(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t stretches,
+interleave_kernel(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t stretches,
 			  uint32_t step)
 {
 	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
@@ -145,7 +145,7 @@ order_kernel(const RowTable rows, uint64_t seed, unsigned long long *sum)
 	unsigned long long value = 0;
 
 	if (place < rows.rows)
-		value = fasted_mix_order(seed, (uint64_t) place << 32 | rows.number_at(place));
+		value = fasted_hash_order(seed, (uint64_t) place << 32 | rows.number_at(place));
 	value = warp_sum(value);
 	if (threadIdx.x % 32 == 0)
 		atomicAdd(sum, value);
@@ -154,13 +154,13 @@ order_kernel(const RowTable rows, uint64_t seed, unsigned long long *sum)
 }								/* namespace */
 
 bool
-RowLabels::set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, int side,
+RowLabels::set(Budget &budget, const FastedPartition *partitions, uint32_t npartitions, int side,
 			   uint32_t rows, cudaStream_t stream)
 {
 	std::vector<uint32_t> labels;
 
-	if (groups != nullptr)
-		labels = labels_of(groups, ngroups, side, rows);
+	if (partitions != nullptr)
+		labels = labels_of(partitions, npartitions, side, rows);
 	if (labels == known_)
 		return false;
 	known_.swap(labels);
@@ -240,7 +240,7 @@ RowOrder::sort_again(uint32_t rows, cudaStream_t stream)
 }
 
 void
-RowOrder::spread(uint32_t rows, cudaStream_t stream)
+RowOrder::interleave(uint32_t rows, cudaStream_t stream)
 {
 	uint32_t   *to = rows_[order_ == rows_[0].get() ? 1 : 0].get();
 	uint32_t	stretches = rows / kStretch;
@@ -248,7 +248,7 @@ RowOrder::spread(uint32_t rows, cudaStream_t stream)
 
 	while (stretches > 0 && common_factor(step, stretches) != 1)
 		step++;
-	spread_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(order_, to, rows,
+	interleave_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(order_, to, rows,
 																	   stretches, step);
 	check_launch("interleaving rows");
 	order_ = to;
@@ -279,14 +279,14 @@ OrderHash::of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t 
 	check_cuda(cudaMemsetAsync(sum_.get(), 0, sizeof(sum), stream), "clearing a hash");
 	for (const RowTable *rows : {&a, &b})
 	{
-		seed = fasted_mix_order(seed, rows->rows);
+		seed = fasted_hash_order(seed, rows->rows);
 		if (rows->rows > 0)
 			order_kernel<<<(rows->rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(
 				*rows, seed, sum_.get());
 	}
 	check_launch("hashing the row order");
 	copy_and_wait(&sum, sum_.get(), 1, cudaMemcpyDeviceToHost, stream, "hashing the row order");
-	return fasted_mix_order(seed, sum);
+	return fasted_hash_order(seed, sum);
 }
 
 }								/* namespace fasted */

@@ -83,7 +83,7 @@ struct RowPiece
 };
 
 /* A deterministic sample of evenly distributed rows of one set, or of two. */
-struct SpreadRows
+struct SampledRows
 {
 	RowTable	a;
 	RowTable	b;
@@ -91,8 +91,8 @@ struct SpreadRows
 	uint32_t	from_b;
 
 	/* All rows of one set, or of two. */
-	explicit SpreadRows(const RowTable &rows) : SpreadRows(rows, rows) { from_b = 0; }
-	SpreadRows(const RowTable &a_, const RowTable &b_)
+	explicit SampledRows(const RowTable &rows) : SampledRows(rows, rows) { from_b = 0; }
+	SampledRows(const RowTable &a_, const RowTable &b_)
 		: a(a_), b(b_), from_a(a_.rows), from_b(b_.rows)
 	{
 	}
@@ -101,9 +101,9 @@ struct SpreadRows
 	 * A sample of at most `most` rows, which must be at least 2; with two sets, at most half of
 	 * them from each.
 	 */
-	SpreadRows at_most(uint32_t most) const
+	SampledRows at_most(uint32_t most) const
 	{
-		SpreadRows	fewer = *this;
+		SampledRows	fewer = *this;
 
 		if (from_b > 0)
 			most /= 2;
@@ -122,16 +122,16 @@ struct SpreadRows
 	__device__ __forceinline__ const Number *
 	row(uint32_t i) const
 	{
-		return i < from_a ? a.row<Number>(fasted_spread_row(i, from_a, a.rows))
-			: b.row<Number>(fasted_spread_row(i - from_a, from_b, b.rows));
+		return i < from_a ? a.row<Number>(fasted_sample_row(i, from_a, a.rows))
+			: b.row<Number>(fasted_sample_row(i - from_a, from_b, b.rows));
 	}
 
 	/* x.x of a sampled row; only if the tables have squares. */
 	__device__ __forceinline__ double
 	square(uint32_t i) const
 	{
-		return i < from_a ? a.square(fasted_spread_row(i, from_a, a.rows))
-			: b.square(fasted_spread_row(i - from_a, from_b, b.rows));
+		return i < from_a ? a.square(fasted_sample_row(i, from_a, a.rows))
+			: b.square(fasted_sample_row(i - from_a, from_b, b.rows));
 	}
 #endif
 };

@@ -150,10 +150,10 @@ candidates_once(double most, const CandidateCounts &counts)
 }
 
 /* Returns the rows from which to take a sample. */
-SpreadRows
+SampledRows
 rows_of(const FormRequest &request)
 {
-	return request.self ? SpreadRows(request.a.rows) : SpreadRows(request.a.rows, request.b.rows);
+	return request.self ? SampledRows(request.a.rows) : SampledRows(request.a.rows, request.b.rows);
 }
 
 double
@@ -292,12 +292,12 @@ FormChooser::directions()
 	return directions_.get();
 }
 
-ShortRows *
-FormChooser::short_rows(cudaStream_t stream)
+ProjectedRows *
+FormChooser::projected_rows(cudaStream_t stream)
 {
-	if (short_rows_ == nullptr)
-		short_rows_.reset(new ShortRows(budget_, settings_.short_bytes, stream));
-	return short_rows_.get();
+	if (projected_rows_ == nullptr)
+		projected_rows_.reset(new ProjectedRows(budget_, settings_.projected_bytes, stream));
+	return projected_rows_.get();
 }
 
 /* Returns a projection for these rows, new or from the last call; null if none is found. */
@@ -317,10 +317,10 @@ FormChooser::projection(const FormRequest &request, cudaStream_t stream)
 										 new Projection(budget_, settings_.dimensions)));
 	std::swap(projections_.front(), *unused);
 	if (fit_ == nullptr)
-		fit_.reset(new ProjectionFit(budget_, settings_.dimensions, settings_.short_bytes / 2));
+		fit_.reset(new ProjectionFit(budget_, settings_.dimensions, settings_.projected_bytes / 2));
 
 	/* use other rows than SampleJoin, to avoid overfitting */
-	SpreadRows	rows = rows_of(request).at_most(fit_->most_rows());
+	SampledRows	rows = rows_of(request).at_most(fit_->most_rows());
 	Projection *found = projections_.front().get();
 
 	found->from_a = from_a;
@@ -345,7 +345,7 @@ FormChooser::unused_form(FormKind kind, cudaStream_t stream)
 			return form;
 	}
 	forms_.push_back(std::make_shared<Form>(budget_, kind, settings_.dimensions, directions(),
-											kind.width > 0 ? short_rows(stream) : nullptr));
+											kind.width > 0 ? projected_rows(stream) : nullptr));
 	return forms_.back();
 }
 
@@ -426,7 +426,7 @@ FormChooser::form_at_hand(const FormRequest &request, cudaStream_t stream)
 
 /* Chooses a projected form if it is faster than a full form, which takes `full` ns per pair. */
 void
-FormChooser::try_short(const FormRequest &request, double full, Choice *choice,
+FormChooser::try_projected(const FormRequest &request, double full, Choice *choice,
 					   cudaStream_t stream)
 {
 	double		best = full;
@@ -452,7 +452,7 @@ FormChooser::try_short(const FormRequest &request, double full, Choice *choice,
 		double		each = nanoseconds_a_pair(settings_, kind, request.folds,
 												  found.candidates / found.compared);
 
-		choice->candidates_short[i] = found.candidates;
+		choice->candidates_projected[i] = found.candidates;
 		if (found.candidates > kHopeless * found.compared)
 			return;
 		if (each >= best)
@@ -506,8 +506,8 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 		choice.form = int8;
 		choice.candidates = int8_found.candidates;
 	}
-	if (settings_.short_bytes > 0)
-		try_short(request, std::min(int8_each, fp16_each), &choice, stream);
+	if (settings_.projected_bytes > 0)
+		try_projected(request, std::min(int8_each, fp16_each), &choice, stream);
 	sampled_ = {request.a.content, request.b.content, request.eps, choice};
 	return choice;
 }

@@ -59,7 +59,7 @@ struct Choice
 	bool		sampled = false;	/* false: no sample was needed, or none possible */
 	uint64_t	candidates_fp16 = 0;	/* number of candidates in the sample */
 	uint64_t	candidates_int8 = 0;
-	uint64_t	candidates_short[2] = {0, 0};	/* for each reduced dimension; 0 if not tried */
+	uint64_t	candidates_projected[2] = {0, 0};	/* for each reduced dimension; 0 if not tried */
 	uint64_t	candidates = 0; /* in the chosen form */
 	uint64_t	pairs = 0;
 };
@@ -125,13 +125,13 @@ public:
 		return 2 * Form::bytes(settings.dimensions)
 			+ (directions > 0
 			   ? bytes_of<Directions>(settings.dimensions, directions, settings.cosine) : 0)
-			+ (settings.short_bytes > 0 ? short_bytes(settings) : 0);
+			+ (settings.projected_bytes > 0 ? projected_bytes(settings) : 0);
 	}
-	static size_t short_bytes(const RoundSettings &settings)
+	static size_t projected_bytes(const RoundSettings &settings)
 	{
 		return 3 * Form::bytes(settings.dimensions, true)
-			+ bytes_of<ShortRows>(settings.short_bytes, cudaStream_t())
-			+ bytes_of<ProjectionFit>(settings.dimensions, settings.short_bytes / 2);
+			+ bytes_of<ProjectedRows>(settings.projected_bytes, cudaStream_t())
+			+ bytes_of<ProjectionFit>(settings.dimensions, settings.projected_bytes / 2);
 	}
 
 	/*
@@ -157,11 +157,11 @@ private:
 		}
 	};
 
-	ShortRows  *short_rows(cudaStream_t stream);
+	ProjectedRows  *projected_rows(cudaStream_t stream);
 	std::shared_ptr<const Projection> projection(const FormRequest &request, cudaStream_t stream);
 	std::shared_ptr<Form> unused_form(FormKind kind, cudaStream_t stream);
 	std::shared_ptr<Form> find(FormKind kind, const FormRequest &request, cudaStream_t stream);
-	void		try_short(const FormRequest &request, double full, Choice *choice,
+	void		try_projected(const FormRequest &request, double full, Choice *choice,
 						  cudaStream_t stream);
 	std::shared_ptr<Form> form_at_hand(const FormRequest &request, cudaStream_t stream);
 	bool		suits(const std::shared_ptr<Form> &form, const FormRequest &request,
@@ -172,7 +172,7 @@ private:
 	RoundSettings settings_;
 	bool		may_sample_;
 	std::unique_ptr<Directions> directions_;	/* destroyed after the forms, which read these */
-	std::unique_ptr<ShortRows> short_rows_;
+	std::unique_ptr<ProjectedRows> projected_rows_;
 	std::unique_ptr<ProjectionFit> fit_;
 	std::vector<std::shared_ptr<Projection>> projections_;	/* the most recent one is first */
 	std::vector<std::shared_ptr<Form>> forms_;

@@ -53,11 +53,11 @@ SetShape::bytes(uint64_t rows) const
 		return 0;
 	/* the two 32-bit arrays are counts and connections, or ranks */
 	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
-		+ RowLabels::bytes(rows) + GroupTiles::bytes(rows)
+		+ RowLabels::bytes(rows) + PartitionTiles::bytes(rows)
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
 		+ (neighbors > 0 ? bytes_of<NeighborLists>(rows, neighbors) : 0)
 		+ bytes_of<FilterRows>(rows, row_bytes, fold_bytes_of(rows))
-		+ Form::bytes(chunks.dimensions, may_be_short);
+		+ Form::bytes(chunks.dimensions, may_be_projected);
 }
 
 uint32_t
@@ -119,14 +119,18 @@ Context::choose_kernel()
 			break;
 	}
 	if (settings_.criterion == Criterion::kInt8 && options.dimensions > kMostDimensionsInt8)
-		fail(FASTED_UNSUPPORTED, "the INT8 filter takes at most %u dimensions",
+		fail(FASTED_UNSUPPORTED, "The INT8 filter supports at most %u dimensions.\n"
+			 "Use \"SET fasted.filter = auto\".",
 			 kMostDimensionsInt8);
 	if (settings_.criterion == Criterion::kInt8 && options.approximate)
-		fail(FASTED_UNSUPPORTED, "the INT8 filter needs the exact recheck");
+		fail(FASTED_UNSUPPORTED, "The INT8 filter requires the exact recheck.\n"
+			 "Use \"SET fasted.refine = on\".");
 	if (options.approximate && settings_.cosine)
-		fail(FASTED_UNSUPPORTED, "cosine distances need the exact recheck");
+		fail(FASTED_UNSUPPORTED, "Cosine distances require the exact recheck.\n"
+			 "Use \"SET fasted.refine = on\".");
 	if (options.approximate && settings_.doubles)
-		fail(FASTED_UNSUPPORTED, "double precision needs the exact recheck");
+		fail(FASTED_UNSUPPORTED, "Double precision requires the exact recheck.\n"
+			 "Use \"SET fasted.refine = on\".");
 	if (options.approximate && options.filter != FASTED_FILTER_FP64)
 		settings_.criterion = Criterion::kPaper;
 
@@ -147,23 +151,23 @@ bytes_to_fold(const RoundSettings &settings, bool int8)
 
 	if (settings.kernel != Kernel::kWgmma || !int8)
 		return 0;
-	return bytes <= kMostFolded ? bytes : settings.short_bytes > 0 ? kMostWidth : 0;
+	return bytes <= kMostFolded ? bytes : settings.projected_bytes > 0 ? kMostWidth : 0;
 }
 
 /* Decides whether rows may be projected to reduced dimensions; this needs samples, or is forced. */
 void
-Context::plan_short_forms(size_t whole, bool may_sample)
+Context::plan_projected_forms(size_t whole, bool may_sample)
 {
 	bool		force = options.prune == FASTED_PRUNE_FORCE;
 
 	if (!to_choose_ || options.prune == FASTED_PRUNE_OFF
 		|| (!force && (!may_sample || options.dimensions < 2 * kShortWidths[0])))
 		return;
-	settings_.short_bytes = std::min(kDirectionBytes, whole / 64);
+	settings_.projected_bytes = std::min(kDirectionBytes, whole / 64);
 	if (force)
 		settings_.forced_width = kShortWidths[options.dimensions > kForcedWide ? 1 : 0];
-	if (!force && FormChooser::short_bytes(settings_) > whole / 16)
-		settings_.short_bytes = 0;
+	if (!force && FormChooser::projected_bytes(settings_) > whole / 16)
+		settings_.projected_bytes = 0;
 	else
 		settings_.row_bytes = most_row_bytes_ = std::max(most_row_bytes_, kMostWidth);
 }
@@ -204,7 +208,7 @@ Context::divide_memory(size_t whole)
 	{
 		if (settings_.cosine || settings_.doubles)
 			settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
-		plan_short_forms(whole, may_sample);
+		plan_projected_forms(whole, may_sample);
 		fixed_ += FormChooser::form_bytes(settings_);
 	}
 	fold_bytes_ = bytes_to_fold(settings_, to_choose_ || settings_.criterion == Criterion::kInt8);
@@ -213,11 +217,11 @@ Context::divide_memory(size_t whole)
 	least_ = kLeastSets * shape_for(1).bytes(1);
 	if (least_ > room_)
 		fail(FASTED_OUT_OF_DEVICE_MEMORY,
-			 "%.1f MiB of device memory are not sufficient for rows of %u dimensions, "
-			 "which need at least %.1f MiB\nRaise the limit on GPU memory, or "
-			 "let other users of the GPU finish.",
-			 budget.limit / 1048576.0, options.dimensions,
-			 (fixed_ + round_bytes() + least_) / 1048576.0);
+			 "Rows of %u dimensions require at least %.1f MiB of GPU memory, but only "
+			 "%.1f MiB can be used.\nIncrease fasted.gpu_memory_limit, or try again when "
+			 "other processes use less GPU memory.",
+			 options.dimensions, (fixed_ + round_bytes() + least_) / 1048576.0,
+			 budget.limit / 1048576.0);
 	chooser_.reset(new FormChooser(budget, settings_, may_sample));
 }
 
@@ -226,7 +230,7 @@ SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
 	SetShape	shape = {{options.dimensions, 0, settings_.doubles}, most_row_bytes_,
-		settings_.cosine, settings_.short_bytes > 0, fold_bytes_};
+		settings_.cosine, settings_.projected_bytes > 0, fold_bytes_};
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 
@@ -309,7 +313,7 @@ Context::allocate_rounds(const FastedProblem &problem, const Set &a, const Set &
 		candidates = std::min(candidates, enough);
 	}
 	rounds.allocate(budget, settings_, candidates,
-					nearest || fasted_hands_out_pairs(&problem));
+					nearest || fasted_returns_pairs(&problem));
 }
 
 /* Returns the eps for choosing a filter; for nearest neighbours, a typical distance of theirs. */
@@ -336,8 +340,8 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 
 	if (tuning.always_choose)
 		request.least_pairs = request.least_saved = 0;
-	else if (problem.groups != nullptr
-			 && fasted_group_pairs(problem.groups, problem.ngroups, &a == &b)
+	else if (problem.partitions != nullptr
+			 && fasted_partition_pairs(problem.partitions, problem.npartitions, &a == &b)
 			 < request.least_pairs)
 		request.least_pairs = HUGE_VAL;
 	request.folds = may_fold(problem, a, b);
@@ -356,7 +360,7 @@ bool
 Context::may_fold(const FastedProblem &problem, const Set &a, const Set &b) const
 {
 	if (settings_.kernel != Kernel::kWgmma || fold_bytes_ == 0
-		|| problem.output == FASTED_OUTPUT_NEAREST || problem.groups != nullptr)
+		|| problem.output == FASTED_OUTPUT_NEAREST || problem.partitions != nullptr)
 		return false;
 	return (double) a.rows() * b.rows() / (&a == &b ? 2 : 1) >= kLeastToFold
 		|| always_folds();
@@ -380,9 +384,9 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 		std::shared_ptr<Form> form = choose_form(problem, a, b);
 		bool		nearest = problem.output == FASTED_OUTPUT_NEAREST;
 
-		b.filter.set_spread(nearest && problem.groups == nullptr);
+		b.filter.set_interleaved(nearest && problem.partitions == nullptr);
 		if (&a != &b)
-			a.filter.set_spread(false);
+			a.filter.set_interleaved(false);
 		for (Set *set : {&a, &b})
 		{
 			set->take_form(form, stream);
@@ -405,13 +409,13 @@ Context::take_groups(const FastedProblem &problem, Set &a, Set &b)
 {
 	bool		self = &a == &b;
 
-	if (problem.groups != nullptr
-		&& !fasted_groups_are_valid(problem.groups, problem.ngroups, a.rows(), b.rows(), self))
+	if (problem.partitions != nullptr
+		&& !fasted_partitions_are_valid(problem.partitions, problem.npartitions, a.rows(), b.rows(), self))
 		fail(FASTED_INTERNAL, "partitions are not in ascending order");
 	a.take_groups(problem, 0, rounds.stream());
 	if (!self)
 		b.take_groups(problem, 1, rounds.stream());
-	groups_.set(budget, problem);
+	partitions_.set(budget, problem);
 }
 
 JoinTask
@@ -422,7 +426,7 @@ Context::task_for(const FastedProblem &problem, const Set &a, const Set &b)
 	task.a = a.side();
 	task.b = b.side();
 	task.eps = problem.eps;
-	task.groups = problem.groups != nullptr ? &groups_ : nullptr;
+	task.partitions = problem.partitions != nullptr ? &partitions_ : nullptr;
 	task.slice = problem.slice;
 	task.end_slice = problem.slice + problem.more_slices + 1;
 	task.slices = std::max(1u, problem.slices);
@@ -436,17 +440,17 @@ Context::begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *ta
 	cudaStream_t stream = rounds.stream();
 	bool		whole = task->self && task->slices == 1;
 
-	task->keep_pairs = fasted_hands_out_pairs(&problem);
+	task->keep_pairs = fasted_returns_pairs(&problem);
 	if (fasted_counts_rows(&problem))
 	{
-		task->a.counts = a.begin_counts(problem.further, stream);
-		task->b.counts = task->self ? task->a.counts : b.begin_counts(problem.further, stream);
+		task->a.counts = a.begin_counts(problem.continues, stream);
+		task->b.counts = task->self ? task->a.counts : b.begin_counts(problem.continues, stream);
 	}
 	if (problem.output == FASTED_OUTPUT_CONNECTIONS)
 		task->connect = connections.begin(budget, problem, a.rows(), task->self ? 0 : b.rows(),
 										  tuning.open_pairs, stream);
-	if (problem.output == FASTED_OUTPUT_KEEPERS && whole
-		&& keepers.begin(budget, problem, a.rows(), &task->keeping, stream))
+	if (problem.output == FASTED_OUTPUT_REPRESENTATIVES && whole
+		&& representatives.begin(budget, problem, a.rows(), &task->keeping, stream))
 		task->connect = connections.keep_all(budget, (uint64_t) a.rows() * (a.rows() - 1) / 2,
 											 tuning.open_pairs);
 }
@@ -455,7 +459,7 @@ Context::begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *ta
 bool
 Context::is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const
 {
-	return problem.further && problem.slices > 1 && look_.number + 1 == joins_
+	return problem.continues && problem.slices > 1 && look_.number + 1 == joins_
 		&& look_.content_a == a.content() && look_.content_b == b.content();
 }
 
@@ -468,7 +472,7 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 		take_near_task();
 		return;
 	}
-	if (problem.further && &a == &b)
+	if (problem.continues && &a == &b)
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
 	look_.form.reset();
 	prepare(problem, a, b);
@@ -481,8 +485,8 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	prepare_timed_ = true;		/* preparation ends when the rows have first radii */
 	look_.timed = true;
 	/* if a has few rows, sorting both sides by keys takes longer than it saves */
-	if (!problem.further && wants_first_radii(a.rows(), b.rows(), problem.k))
-		look_.step = problem.groups == nullptr && a.rows() >= b.rows() / 2
+	if (!problem.continues && wants_first_radii(a.rows(), b.rows(), problem.k))
+		look_.step = problem.partitions == nullptr && a.rows() >= b.rows() / 2
 			? LookStep::kKeysOfA : LookStep::kRadii;
 }
 
@@ -492,14 +496,14 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 {
 	bool		compared = a.rows() > 0 && b.rows() > (&a == &b ? 1 : 0);
 
-	a.begin_lists(problem.k, problem.eps, problem.further, rounds.stream());
+	a.begin_lists(problem.k, problem.eps, problem.continues, rounds.stream());
 	b.take_ranks(problem.ranks, rounds.stream());
 	look_.a = &a;
 	look_.b = &b;
 	look_.further = nullptr;
 	look_.next = look_.good = 0;
 	look_.ordered = false;
-	look_.met = problem.further;
+	look_.met = problem.continues;
 	look_.task = task_for(problem, a, b);
 	look_.step = LookStep::kBegin;
 	if (compared)
@@ -628,9 +632,9 @@ Context::count_candidates()
 void
 Context::order_as_before()
 {
-	look_.b->filter.set_spread(true);
+	look_.b->filter.set_interleaved(true);
 	if (look_.a != look_.b)
-		look_.a->filter.set_spread(false);
+		look_.a->filter.set_interleaved(false);
 	look_.b->take_form(look_.form, rounds.stream());
 	look_.a->take_form(look_.form, rounds.stream());
 	take_near_task();
@@ -641,7 +645,7 @@ uint32_t
 Context::rows_first(const CandidateCounts &candidates)
 {
 	/* in a partitioned join, each row is compared with its whole partition */
-	if (look_.form == nullptr || look_.a != look_.b || look_.task.groups != nullptr)
+	if (look_.form == nullptr || look_.a != look_.b || look_.task.partitions != nullptr)
 		return 0;
 	if (look_.met)
 		return look_.either ? kMeetNone : 0;
@@ -703,7 +707,7 @@ Context::look_further()
 		case LookStep::kRadii:
 			if (launch_piece(a - look_.good))
 				return false;
-			if (look_.a == look_.b && a >= kLeastToCount && look_.task.groups == nullptr)
+			if (look_.a == look_.b && a >= kLeastToCount && look_.task.partitions == nullptr)
 			{
 				count_candidates();
 				look_.step = LookStep::kCount;
@@ -807,7 +811,7 @@ Context::note_order(const JoinTask &task, const Set &a, const Set &b)
 		hash_ = order_hash_.of(task.a.table, task.b.table, more, rounds.stream());
 	hashed_ = these;
 	stats_.join_order = hash_;
-	stats_.order_hash = fasted_mix_order(stats_.order_hash, stats_.join_order);
+	stats_.order_hash = fasted_hash_order(stats_.order_hash, stats_.join_order);
 }
 
 void

@@ -141,7 +141,7 @@ struct Tuning
 	uint32_t	candidates = 0;	/* capacity for candidates; 0: depends on memory */
 	const char *kernel = nullptr;	/* "mma.sync", "wgmma", or "folded" even for few rows */
 	uint64_t	staging_rows = 0;	/* maximum number of rows in a staging buffer */
-	bool		always_lend = false;	/* register memory even for few rows */
+	bool		always_register = false;	/* register memory even for few rows */
 	bool		always_choose = false;	/* choose between INT8 and FP16 even for few rows */
 	uint64_t	open_pairs = UINT64_MAX;	/* maximum number of open pairs (connect.h) */
 };
@@ -154,7 +154,7 @@ struct SetShape
 	ChunkShape	chunks;
 	uint32_t	row_bytes;		/* maximum size of a quantised row */
 	bool		cosine;			/* squared norms are stored */
-	bool		may_be_short;	/* rows may be projected to reduced dimensions */
+	bool		may_be_projected;	/* rows may be projected to reduced dimensions */
 	uint32_t	fold_bytes = 0; /* row size up to which thresholds may be folded in; 0: never */
 	uint32_t	neighbors = 0;	/* length of neighbour lists; 0: none */
 
@@ -215,7 +215,7 @@ public:
 	Staging		staging;
 	std::shared_ptr<Reading> reading = std::make_shared<Reading>();
 	Connections connections;
-	Keepers		keepers;
+	Representatives		representatives;
 	Rounds		rounds;			/* destroyed before the members above, which its kernels read */
 	bool		joining = false;
 
@@ -223,7 +223,7 @@ private:
 	void		choose_kernel();
 	void		divide_memory(size_t whole);
 	bool		may_fold(const FastedProblem &problem, const Set &a, const Set &b) const;
-	void		plan_short_forms(size_t whole, bool may_sample);
+	void		plan_projected_forms(size_t whole, bool may_sample);
 	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
 	JoinTask	task_for(const FastedProblem &problem, const Set &a, const Set &b);
 	void		begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task);
@@ -251,7 +251,7 @@ private:
 	uint64_t	contents_ = 0;
 	uint64_t	joins_ = 0;
 	std::unique_ptr<FormChooser> chooser_;
-	GroupTiles	groups_;		/* partitions of the current join */
+	PartitionTiles	partitions_;		/* partitions of the current join */
 
 	FastedStats stats_ = {};	/* without the statistics of rounds */
 	Event		prepare_begun_;
@@ -328,11 +328,14 @@ public:
 	bool		take_staged(const Set &from, size_t nrows);
 	void		copy_rows(const Set &from, uint64_t first, size_t nrows);
 
-	/* lend returns false if staging is as fast.  put returns the number of rows added; 0: full. */
-	bool		lend(void *memory, size_t bytes);
-	void		withdraw() noexcept;
+	/*
+	 * register_memory returns false if staging is as fast.  put returns the number of rows added;
+	 * 0: full.
+	 */
+	bool		register_memory(void *memory, size_t bytes);
+	void		unregister_memory() noexcept;
 	size_t		put(const float *rows, size_t nrows);
-	void		settle(bool all);
+	void		wait_read(bool all);
 
 	void		read_back(uint64_t first_row, size_t nrows, float *rows);
 	void		seal();
@@ -393,7 +396,7 @@ private:
 	bool		full_ = false;
 	uint64_t	granted_ = 0;	/* number of rows for which there is memory */
 	StagingBuffer *buffer_ = nullptr;	/* buffer that the caller fills, or null */
-	void	   *lent_ = nullptr;	/* registered memory of the caller, or null */
+	void	   *registered_ = nullptr;	/* registered memory of the caller, or null */
 	bool		locked_ = false;	/* this set has locked its pages */
 
 	RowStore	store_;
@@ -402,7 +405,7 @@ private:
 	DeviceArray<uint32_t> ranks_;	/* ranks of the rows as neighbours */
 	bool		ranked_ = false;	/* the current join has ranks */
 	DeviceArray<double> squares_;	/* squared norms, for the cosine metric */
-	Event		settled_;		/* recorded after the rows that were put before the last settle */
+	Event		settled_;		/* recorded after the rows that were put before the last wait_read */
 	Event		uploaded_;
 };
 

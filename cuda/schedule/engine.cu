@@ -86,7 +86,7 @@ enter_cuda()
 
 	if (!cuda_process.compare_exchange_strong(none, here) && none != here)
 		fail(FASTED_DEVICE_FAILED,
-			 "CUDA cannot be used in a process that was forked from a process using CUDA\n"
+			 "CUDA cannot be used in a process that was forked from a process using CUDA.\n"
 			 "Start a new process.");
 }
 
@@ -118,7 +118,7 @@ guarded(Failure *failure, const Body &body) noexcept
 	}
 	catch (const std::bad_alloc &)
 	{
-		*failure = {FASTED_OUT_OF_MEMORY, false, "out of memory"};
+		*failure = {FASTED_OUT_OF_MEMORY, false, "Could not allocate host memory."};
 	}
 	catch (...)
 	{
@@ -263,7 +263,7 @@ engine_open(const FastedOptions *options, FastedContext **result)
 		if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
 			fail(FASTED_INTERNAL, "the options are out of range");
 		if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
-			fail(FASTED_UNSUPPORTED, "there is no metric %d", (int) options->metric);
+			fail(FASTED_UNSUPPORTED, "Metric %d is unknown.", (int) options->metric);
 
 		Device		device = find_device(options->devices);
 
@@ -289,7 +289,7 @@ engine_stats(const FastedContext *context, FastedStats *stats)
 const char *
 engine_last_error(const FastedContext *context)
 {
-	return context != nullptr ? context->failure.text : "out of memory";
+	return context != nullptr ? context->failure.text : "Could not allocate host memory.";
 }
 
 /* In a forked child process, the memory is leaked because CUDA must not be called. */
@@ -351,19 +351,19 @@ engine_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
 }
 
 bool
-engine_lend(FastedSet *set, void *memory, size_t bytes)
+engine_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
-	bool		lent = false;
+	bool		registered = false;
 
-	enter(set->owner, [&] { lent = set->lend(memory, bytes); });
-	return lent;
+	enter(set->owner, [&] { registered = set->register_memory(memory, bytes); });
+	return registered;
 }
 
 /* Also works after a failure, because the caller is going to free the memory. */
 void
-engine_withdraw(FastedSet *set)
+engine_unregister_memory(FastedSet *set)
 {
-	release(set->owner, [&] { set->withdraw(); });
+	release(set->owner, [&] { set->unregister_memory(); });
 }
 
 FastedStatus
@@ -445,10 +445,10 @@ const FastedEngine cuda_engine = {
 	Entry<&Set::stage>::call,
 	Entry<&Set::commit>::call,
 	engine_take_staged,
-	engine_lend,
-	engine_withdraw,
+	engine_register_memory,
+	engine_unregister_memory,
 	engine_put,
-	Entry<&Set::settle>::call,
+	Entry<&Set::wait_read>::call,
 	Entry<&Set::read_back>::call,
 	Entry<&Set::seal>::call,
 	Entry<&Set::reset>::call,
@@ -464,7 +464,7 @@ const FastedEngine cuda_engine = {
 	engine_copy_rows,
 	engine_join_close,
 	true,						/* connects */
-	true,						/* keeps */
+	true,						/* chooses_representatives */
 };
 
 }								/* namespace */

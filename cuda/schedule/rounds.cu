@@ -106,7 +106,7 @@ part_of(uint64_t all, uint32_t i, uint32_t n)
 }								/* namespace */
 
 size_t
-GroupTiles::bytes(uint64_t rows)
+PartitionTiles::bytes(uint64_t rows)
 {
 	uint64_t	tiles = rows / kLeastTile + 2;
 
@@ -115,18 +115,18 @@ GroupTiles::bytes(uint64_t rows)
 }
 
 void
-GroupTiles::find(TileOrder *order, cudaStream_t stream)
+PartitionTiles::find(TileOrder *order, cudaStream_t stream)
 {
 	std::vector<FastedSpan> spans(order->tiles_m());
 	std::vector<FastedStripe> stripes(order->tiles_n() + 1);
 
-	fasted_find_spans(groups_, ngroups_, 0, order->triangle, order->tile_m, spans.data(),
+	fasted_find_spans(partitions_, npartitions_, 0, order->triangle, order->tile_m, spans.data(),
 					  order->tiles_m());
-	order->groups.nstripes = order->tiles_n();
-	order->groups.count = fasted_find_stripes(spans.data(), order->tiles_m(), order->tile_n,
+	order->partitions.nstripes = order->tiles_n();
+	order->partitions.count = fasted_find_stripes(spans.data(), order->tiles_m(), order->tile_n,
 											  stripes.data(), order->tiles_n());
-	order->groups.spans = send(*budget_, spans, spans_, stream);
-	order->groups.stripes = send(*budget_, stripes, stripes_, stream);
+	order->partitions.spans = send(*budget_, spans, spans_, stream);
+	order->partitions.stripes = send(*budget_, stripes, stripes_, stream);
 }
 
 Rounds::~Rounds()
@@ -243,7 +243,7 @@ Rounds::is_folded(const JoinTask &task) const
 {
 	return settings_.kernel == Kernel::kWgmma && settings_.criterion == Criterion::kInt8
 		&& task.a.quantised.folded_a != nullptr && task.b.quantised.folded_b != nullptr
-		&& task.groups == nullptr && task.near.table.lists == nullptr;
+		&& task.partitions == nullptr && task.near.table.lists == nullptr;
 }
 
 TileOrder
@@ -271,8 +271,8 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 
 	task_ = task;
 	order_ = tile_order(task);
-	if (task.groups != nullptr && has_pairs(task))
-		task.groups->find(&order_, compute_);
+	if (task.partitions != nullptr && has_pairs(task))
+		task.partitions->find(&order_, compute_);
 	items = has_pairs(task) ? order_.items() : 0;
 	units = has_pairs(task) ? order_.tiles() : 0;
 	first_item_ = part_of(items, task.slice, task.slices);
@@ -323,7 +323,7 @@ Rounds::plan_items(uint64_t wanted)
 	uint64_t	items = wanted;
 
 	if (task_.near.table.lists != nullptr && !task_.near.either && !task_.near.met
-		&& task_.groups == nullptr)
+		&& task_.partitions == nullptr)
 	{
 		double		columns = std::max(1.0, (double) task_.b.table.rows / task_.slices
 										   * (task_.end_slice - task_.slice));
@@ -399,7 +399,7 @@ Rounds::launch(int slot)
 
 /* Launches the processing of the next open pairs. */
 void
-Rounds::settle_open(const Connecting &connect, uint32_t count)
+Rounds::wait_read_open(const Connecting &connect, uint32_t count)
 {
 	if (!connect.all_open)
 	{
@@ -420,7 +420,7 @@ Rounds::launch_open(int slot)
 
 	s.begun.record(compute_);
 	s.filtered.record(compute_);
-	settle_open(connecting(slot), (uint32_t) count);
+	wait_read_open(connecting(slot), (uint32_t) count);
 	s.refined.record(compute_);
 	finish_launch(slot);
 	open_done_ += count;
@@ -461,8 +461,8 @@ Rounds::end_round(int slot)
 	ended_++;
 	if (report.overflow)
 		fail(FASTED_UNSUPPORTED,
-			 "a coordinate exceeds 65504, the largest FP16 value supported without "
-			 "the exact recheck\nUse the exact recheck.");
+			 "The magnitude of a vector element exceeds 65504, the largest value of FP16.\n"
+			 "Use \"SET fasted.refine = on\".");
 	if (report.again > candidates_.list_size)
 		fail(FASTED_INTERNAL, "%u work items must be repeated, but the list has space for %u",
 			 report.again, candidates_.list_size);

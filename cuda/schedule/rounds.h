@@ -20,7 +20,7 @@ namespace fasted
 {
 
 /* The tiles of a partitioned join (host_device.h), on the device. */
-class GroupTiles
+class PartitionTiles
 {
 public:
 	/* Returns the maximum size for a set of this many rows. */
@@ -30,8 +30,8 @@ public:
 	void set(Budget &budget, const FastedProblem &problem)
 	{
 		budget_ = &budget;
-		groups_ = problem.groups;
-		ngroups_ = problem.ngroups;
+		partitions_ = problem.partitions;
+		npartitions_ = problem.npartitions;
 	}
 
 	/* Computes the tiles and copies them to the device, in the order of the stream. */
@@ -39,8 +39,8 @@ public:
 
 private:
 	Budget	   *budget_ = nullptr;
-	const FastedRowGroup *groups_ = nullptr;
-	uint32_t	ngroups_ = 0;
+	const FastedPartition *partitions_ = nullptr;
+	uint32_t	npartitions_ = 0;
 	DeviceArray<FastedSpan> spans_;
 	DeviceArray<FastedStripe> stripes_;
 };
@@ -62,7 +62,7 @@ struct JoinTask
 	uint32_t	end_slice = 1;
 	uint32_t	slices = 1;
 	bool		keep_pairs = true;	/* false: only count pairs; take returns none */
-	GroupTiles *groups = nullptr;	/* tiles of a partitioned join, or null */
+	PartitionTiles *partitions = nullptr;	/* tiles of a partitioned join, or null */
 	Connecting	connect;		/* if it selects pairs, take returns only these */
 	Keeping		keeping;		/* used if connect.all_open */
 	NearTask	near = {};		/* if it has lists, pairs are added to them; take returns none */
@@ -79,7 +79,7 @@ struct RoundSettings
 	bool		cosine = false;
 	bool		doubles = false;
 	size_t		direction_bytes = 0;	/* buffer size for directions or rounded rows; 0: none */
-	size_t		short_bytes = 0;	/* buffer size for projected rows; 0: rows are not projected */
+	size_t		projected_bytes = 0;	/* buffer size for projected rows; 0: rows are not projected */
 	uint32_t	forced_width = 0;	/* for tests: project to this many dimensions; 0: if faster */
 };
 
@@ -176,7 +176,7 @@ private:
 	void		launch(int slot);
 	bool		may_launch() const;
 	void		launch_open(int slot);
-	void		settle_open(const Connecting &connect, uint32_t count);
+	void		wait_read_open(const Connecting &connect, uint32_t count);
 	void		finish_launch(int slot);
 	void		end_round(int slot);
 	void		drain(int slot);

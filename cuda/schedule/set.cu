@@ -18,19 +18,20 @@ namespace fasted
 namespace
 {
 
-constexpr size_t kLendBytes = (size_t) 256 << 20;	/* page-locking is faster for larger sets */
+constexpr size_t kRegisterBytes = (size_t) 256 << 20;	/* page-locking is faster for larger sets */
 
 void
 check_nearest(const Context &context, const FastedProblem &problem, bool self)
 {
 	if (problem.k < 1 || problem.k > FASTED_MAX_NEIGHBORS)
 		fail(FASTED_UNSUPPORTED,
-			 "the number of nearest neighbors must be between 1 and %u, not %u",
+			 "The number of nearest neighbors must be between 1 and %u, not %u.",
 			 FASTED_MAX_NEIGHBORS, problem.k);
-	if (problem.further && self && problem.slices <= 1)
+	if (problem.continues && self && problem.slices <= 1)
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
 	if (context.options.approximate)
-		fail(FASTED_UNSUPPORTED, "nearest neighbors need the exact recheck");
+		fail(FASTED_UNSUPPORTED, "Nearest neighbors require the exact recheck.\n"
+			 "Use \"SET fasted.refine = on\".");
 }
 
 }								/* namespace */
@@ -61,7 +62,7 @@ Set::~Set()
 	context_.remove(this);
 	/* wait for copies from and to the rows */
 	(void) cudaStreamSynchronize(context_.upload);
-	withdraw();
+	unregister_memory();
 	drop_buffer();
 }
 
@@ -201,14 +202,14 @@ Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
 
 /* Locking pages takes as long as copying 200 MB.  If it fails, rows are staged. */
 bool
-Set::lend(void *memory, size_t bytes)
+Set::register_memory(void *memory, size_t bytes)
 {
 	uint64_t	expected = std::max(options_.expected_rows, options_.most_rows);
 	cudaError_t error;
 
-	if (sealed_ || lent_ != nullptr)
+	if (sealed_ || registered_ != nullptr)
 		fail(FASTED_INTERNAL, "memory cannot be registered twice, or for a sealed set");
-	if (!tuning.always_lend && expected * shape_.chunks.row_bytes() < kLendBytes)
+	if (!tuning.always_register && expected * shape_.chunks.row_bytes() < kRegisterBytes)
 		return false;
 	/* the memory may be locked already by a set of another device, which then unlocks it */
 	error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
@@ -216,26 +217,26 @@ Set::lend(void *memory, size_t bytes)
 	if (error != cudaSuccess && error != cudaErrorHostMemoryAlreadyRegistered)
 		return false;
 	locked_ = error == cudaSuccess;
-	lent_ = memory;
+	registered_ = memory;
 	return true;
 }
 
 void
-Set::withdraw() noexcept
+Set::unregister_memory() noexcept
 {
-	if (lent_ == nullptr)
+	if (registered_ == nullptr)
 		return;
 	(void) cudaStreamSynchronize(context_.upload);
 	if (locked_)
-		(void) cudaHostUnregister(lent_);
+		(void) cudaHostUnregister(registered_);
 	(void) cudaGetLastError();
-	lent_ = nullptr;
+	registered_ = nullptr;
 }
 
 size_t
 Set::put(const float *rows, size_t nrows)
 {
-	if (sealed_ || lent_ == nullptr)
+	if (sealed_ || registered_ == nullptr)
 		fail(FASTED_INTERNAL, "put requires registered memory and an unsealed set");
 	drop_buffer();
 
@@ -246,7 +247,7 @@ Set::put(const float *rows, size_t nrows)
 }
 
 void
-Set::settle(bool all)
+Set::wait_read(bool all)
 {
 	if (!all)
 	{
@@ -270,7 +271,7 @@ Set::read_back(uint64_t first_row, size_t nrows, float *rows)
 		copy_async(rows + done * floats, from, count * floats, cudaMemcpyDeviceToHost,
 				   context_.upload, "reading rows back");
 	});
-	settle(true);
+	wait_read(true);
 }
 
 /* Allocates the memory that kernels need in addition to the rows. */
@@ -353,7 +354,7 @@ Set::side() const
 void
 Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
 {
-	if (labels_.set(context_.budget, problem.groups, problem.ngroups, side, store_.rows, stream))
+	if (labels_.set(context_.budget, problem.partitions, problem.npartitions, side, store_.rows, stream))
 		filter.forget();
 }
 

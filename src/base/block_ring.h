@@ -7,8 +7,8 @@
  * release them.  A process owns the block whose number it has taken.  The size of the
  * memory does not depend on the number of rows.
  *
- * Two plan nodes use a ring: in rows/intake.c workers write blocks that the leader reads, in
- * function_node/outlet.c the leader writes blocks that workers read.
+ * Two plan nodes use a ring: in rows/input_queue.c workers write blocks that the leader reads, in
+ * function_node/output_queue.c the leader writes blocks that workers read.
  *
  *-------------------------------------------------------------------------
  */

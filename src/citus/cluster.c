@@ -255,7 +255,7 @@ WhyNotDivided(const VectorSource *source)
 {
 	Oid			base = BaseTable(source->relid);
 
-	if (source->key_column == NULL || source->group_column != NULL)
+	if (source->key_column == NULL || source->partition_column != NULL)
 		return "the source has no key column, or has partitions";
 	if (!OidIsValid(base) || !IsInCatalog(TABLE_QUERY, base))
 		return "the relation is neither a Citus table nor a simple view of one";
@@ -634,5 +634,5 @@ RefuseCitusExplain(const EState *estate, int eflags, Oid relid)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("EXPLAIN (ANALYZE) does not support fasted functions in a subplan of Citus"),
-					 errhint("Use \"SET fasted.scan_node = off\", or EXPLAIN the function call in a query of its own.")));
+					 errhint("Use \"SET fasted.scan_node = off\", or run EXPLAIN for the function call in a query of its own.")));
 }

@@ -153,7 +153,7 @@ SliceQuery(const RemoteProblem *problem, int slice, int slices)
 					quote_literal_cstr(a->vector_column), eps, quote_literal_cstr(a->key_column),
 					key_type, metric, a->skip_zeros ? "true" : "false",
 					slice_output_names[problem->output], slice, slices,
-					problem->alike ? "true" : "false");
+					problem->identical_kernels ? "true" : "false");
 }
 
 /* --- the rows that this session reads itself */
@@ -202,7 +202,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 	if (count >= FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("\"%s\" has too many rows to join", rows->source->relation),
+				 errmsg("relation \"%s\" has too many rows to join", rows->source->relation),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 	if (rows->hashes != NULL && count == rows->capacity)
 	{
@@ -293,7 +293,7 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	remote->connections = Libpq()->open(nodes);
 	Libpq()->command(remote->connections, SlicePrologue());
 	/* shares of nearest rows do not depend on the kernel */
-	remote->problem.alike = problem->output != SLICE_NEAREST && HaveSameKernel(remote);
+	remote->problem.identical_kernels = problem->output != SLICE_NEAREST && HaveSameKernel(remote);
 	for (int n = 0; n < nslices; n++)
 		Libpq()->send(remote->connections, n, SliceQuery(&remote->problem, n, nslices));
 	for (int side = 0; side < remote->sides; side++)
@@ -361,7 +361,7 @@ CheckCuts(const RemoteJoin *remote)
 				 errdetail("Worker \"%s\": %s. Worker \"%s\": %s.",
 						   Libpq()->name(remote->connections, 0), first,
 						   Libpq()->name(remote->connections, n), cut),
-				 errhint("Use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session; or use \"SET fasted.distribute = off\".")));
+				 errhint("Use \"SET fasted.distribute = off\". Alternatively, use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session.")));
 	}
 }
 
@@ -405,14 +405,13 @@ RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
  * than most of them.
  */
 static size_t
-TakeElements(StringInfo message, void *elements, size_t element_bytes, size_t most)
+TakeElements(RemoteJoin *remote, int n, StringInfo message, void *elements, size_t element_bytes,
+			 size_t most)
 {
 	size_t		left = message->len - message->cursor;
 
 	if (left % element_bytes != 0 || left / element_bytes > most)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("invalid message length %zu from Citus worker", left)));
+		ReportInvalidMessage(remote, n);
 	memcpy(elements, message->data + message->cursor, left);
 	return left / element_bytes;
 }
@@ -423,7 +422,7 @@ AddCounts(RemoteJoin *remote, int n, StringInfo message)
 {
 	RemoteSlice *slice = &remote->slices[n];
 	uint32	   *counts = palloc(MESSAGE_MAX_COUNTS * sizeof(uint32));
-	size_t		nrows = TakeElements(message, counts, sizeof(uint32), MESSAGE_MAX_COUNTS);
+	size_t		nrows = TakeElements(remote, n, message, counts, sizeof(uint32), MESSAGE_MAX_COUNTS);
 
 	if (remote->counts == NULL || nrows > remote->rows[0] - slice->counted)
 		ReportInvalidMessage(remote, n);
@@ -474,7 +473,7 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 			slice->done = tag == MESSAGE_DONE;
 			break;
 		case MESSAGE_PAIRS:
-			npairs = TakeElements(message, remote->pairs, sizeof(FastedPair), MESSAGE_MAX_PAIRS);
+			npairs = TakeElements(remote, n, message, remote->pairs, sizeof(FastedPair), MESSAGE_MAX_PAIRS);
 			if (remote->problem.output == SLICE_NEAREST)
 				RankNeighbors(remote, n, npairs);
 			else

@@ -321,7 +321,7 @@ BeginPairs(FunctionCallInfo fcinfo)
 		.problem = {
 			.eps = PG_GETARG_FLOAT8(SLICE_EPS),.output = outputs[slice->output],
 			.slice = slice->number,.slices = slice->slices,
-			.alike = PG_GETARG_BOOL(SLICE_ALIKE)
+			.identical_kernels = PG_GETARG_BOOL(SLICE_ALIKE)
 		},
 		.print = &slice->report.rows[0]
 	};

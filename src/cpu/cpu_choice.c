@@ -32,15 +32,12 @@
 #define WORTH_CANDIDATES 2.0
 #define WORTH_SHARE 2
 
-/* Rows of tiles that are tested: one in TESTED_PART, within limits. */
+/* Rows of tiles that are tested: one in TESTED_PART, from TESTED_LEAST up to TESTED_MOST. */
 #define TESTED_PART 256
 #define TESTED_LEAST 4
-#define TESTED_MOST 32
 
 /* Pruning must reduce the cost at least to this fraction. */
 #define WORTH 0.9
-
-#define SEQUENCES (1U << FASTED_PRUNE_LEVELS)
 
 /* --- form and filter */
 
@@ -191,7 +188,7 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 
 /* Returns true if a sample of `area` pairs of rows indicates that INT16 rows pay. */
 static bool
-cpu_fine_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, uint64_t area)
+cpu_int16_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, uint64_t area)
 {
 	double		vain = (double) (candidates - pairs);
 	double		rows = (double) cpu_join_rows(join);
@@ -221,10 +218,10 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 	job.to = &samples[1];
 	if (!join->self)
 		pack_sample(worker, join->col_set, &job, int8);
-	cpu_filter_strip(worker, &samples[0], &samples[join->self ? 0 : 1], &strip);
+	cpu_filter_strip(worker, &samples[0], &samples[join->self ? 0 : 1], &strip, false);
 	count_sample(worker, &strip, &candidates, &pairs);
 	if (int8)
-		join->fine_pays = cpu_fine_may_pay(join, candidates, pairs, area);
+		join->int16_pays = cpu_int16_may_pay(join, candidates, pairs, area);
 	if (int8 && context->options.filter == FASTED_FILTER_AUTO)
 	{
 		pthread_mutex_lock(&context->lock);
@@ -234,7 +231,7 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 		pthread_mutex_unlock(&context->lock);
 	}
 	return (candidates - pairs) *
-		pairs_per_recheck(context->options.dimensions, int8 && cpu_has_fine(join, form)) <= area;
+		pairs_per_recheck(context->options.dimensions, int8 && cpu_has_int16(join, form)) <= area;
 }
 
 /* Tests the larger set's form, and chooses it if it is good. */
@@ -337,7 +334,7 @@ known_projection(const FastedJoin *join)
 static bool
 rows_may_move(const FastedJoin *join)
 {
-	return (join->problem.slices == 1 || join->problem.alike) && join->problem.groups == NULL;
+	return (join->problem.slices == 1 || join->problem.identical_kernels) && join->problem.partitions == NULL;
 }
 
 /*
@@ -438,33 +435,6 @@ test_row(Worker *worker, const PruneCosts *costs, size_t row, double *sums)
 	return tiles;
 }
 
-/* Returns the best levels as a bit mask.  Zero: test tiles at all dimensions at once. */
-static uint32_t
-cpu_choose_levels(Worker *worker)
-{
-	FastedJoin *join = worker->join;
-	const CpuKernel *kernel = join->context->kernel;
-	uint32_t	rows = (uint32_t) (join->row_set->rows.rows / kernel->tile_rows);
-	uint32_t	tested = cpu_clamp(rows / TESTED_PART, TESTED_LEAST, TESTED_MOST);
-	PruneCosts	costs = cpu_prune_costs(join);
-	double		sums[SEQUENCES] = {0};
-	uint32_t	best = 0;
-	size_t		tiles = 0;
-
-	if (tested > rows)
-		tested = rows;
-	for (uint32_t i = 0; i < tested && !cpu_stopping(join->context); i++)
-		tiles += test_row(worker, &costs,
-						  (size_t) fasted_spread_row(i, tested, rows) * kernel->tile_rows, sums);
-	sums[0] = WORTH * costs.full * tiles;
-	for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
-	{
-		if (sums[levels] < sums[best])
-			best = levels;
-	}
-	return best;
-}
-
 /* --- the phases; the lock is held when a phase begins */
 
 /* Computes a projection, or disables pruning if it would not help. */
@@ -518,17 +488,68 @@ cpu_begin_levels(FastedJoin *join)
 	return join->pruning;
 }
 
-/* Chooses the levels of the join. */
+/*
+ * Determines which rows of tiles are tested.  Returns false if there is nothing to test, because
+ * the join is not pruned, or at all levels.
+ */
+bool
+cpu_begin_testing(FastedJoin *join)
+{
+	uint32_t	rows = (uint32_t) (join->row_set->rows.rows / join->context->kernel->tile_rows);
+
+	if (!join->pruning)
+		return false;
+	if (join->context->options.prune == FASTED_PRUNE_FORCE)
+	{
+		join->levels = (1U << join->projection->levels) - 1;
+		join->leveled = true;
+		return false;
+	}
+	join->tested_rows = cpu_clamp(rows / TESTED_PART, TESTED_LEAST, TESTED_MOST);
+	if (join->tested_rows > rows)
+		join->tested_rows = rows;
+	return true;
+}
+
+/* Tests rows of tiles; each is one work item. */
 void
 cpu_test_levels(Worker *worker)
 {
 	FastedJoin *join = worker->join;
+	uint32_t	tile_rows = join->context->kernel->tile_rows;
+	uint32_t	rows = (uint32_t) (join->row_set->rows.rows / tile_rows);
+	PruneCosts	costs = cpu_prune_costs(join);
+	uint64_t	i;
 
-	if (join->context->options.prune == FASTED_PRUNE_FORCE)
-		join->levels = (1U << join->projection->levels) - 1;
-	else
-		join->levels = cpu_choose_levels(worker);
-	join->leveled = !cpu_stopping(join->context);
+	while ((i = cpu_next_item(join->context)) < join->tested_rows && !cpu_stopping(join->context))
+	{
+		uint32_t	row = fasted_sample_row((uint32_t) i, join->tested_rows, rows);
+
+		join->tested_tiles[i] = test_row(worker, &costs, (size_t) row * tile_rows, join->tested_costs[i]);
+	}
+}
+
+/* Chooses the levels by the costs of the tested tiles.  0: test tiles at all dimensions at once. */
+void
+cpu_choose_levels(FastedJoin *join)
+{
+	PruneCosts	costs = cpu_prune_costs(join);
+	double		sums[PRUNE_SEQUENCES] = {0};
+
+	if (join->tested_rows == 0)
+		return;
+	for (uint32_t i = 0; i < join->tested_rows; i++)
+	{
+		sums[0] += WORTH * costs.full * join->tested_tiles[i];
+		for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
+			sums[levels] += join->tested_costs[i][levels];
+	}
+	for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
+	{
+		if (sums[levels] < sums[join->levels])
+			join->levels = levels;
+	}
+	join->leveled = true;
 }
 
 /*

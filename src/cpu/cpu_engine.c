@@ -44,7 +44,7 @@ cpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet 
 	*result = set;
 	if (set == NULL)
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY,
-						"out of memory while creating a set of rows");
+						"Could not allocate memory for a set of rows.");
 	set->context = context;
 	set->options = *options;
 	set->eps = set->chosen_eps = set->levels.eps = NAN;
@@ -136,7 +136,7 @@ cpu_stage(FastedSet *set, float **rows, size_t *capacity)
 		return FASTED_FULL;
 	*rows = row_store_offer(&set->rows, left, capacity, &set->context->memory);
 	if (*rows == NULL)
-		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory after storing %zu rows",
+		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for more than %zu rows.",
 						set->rows.rows);
 	return FASTED_OK;
 }
@@ -155,7 +155,7 @@ cpu_commit(FastedSet *set, size_t nrows)
  * allowed nevertheless, so that callers of put also run without a GPU.
  */
 static bool
-cpu_lend(FastedSet *set, void *memory, size_t bytes)
+cpu_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
 	(void) memory;
 	(void) bytes;
@@ -163,7 +163,7 @@ cpu_lend(FastedSet *set, void *memory, size_t bytes)
 }
 
 static void
-cpu_withdraw(FastedSet *set)
+cpu_unregister_memory(FastedSet *set)
 {
 	(void) set;
 }
@@ -186,7 +186,7 @@ cpu_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 }
 
 static FastedStatus
-cpu_settle(FastedSet *set, bool all)
+cpu_wait_read(FastedSet *set, bool all)
 {
 	(void) all;
 	(void) set;
@@ -216,7 +216,7 @@ cpu_seal(FastedSet *set)
 	set->sealed = true;
 	if (!cpu_packed_reserve(set->context, &set->packed, set->rows.rows, FULL_STAGE))
 		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY,
-						"out of memory while preparing a join of %zu rows", set->rows.rows);
+						"Could not allocate memory for a join of %zu rows.", set->rows.rows);
 	return FASTED_OK;
 }
 
@@ -247,29 +247,29 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 {
 	if (!(problem->eps >= 0.0))
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"eps must not be negative or NaN");
+						"The value of eps must not be negative or NaN.");
 	if ((uint64_t) problem->slice + problem->more_slices >= (problem->slices > 0 ? problem->slices : 1))
 		return cpu_fail(context, FASTED_INTERNAL, "invalid slice number %u of %u",
 						problem->slice + problem->more_slices, problem->slices);
-	if (problem->output == FASTED_OUTPUT_CONNECTIONS || problem->output == FASTED_OUTPUT_KEEPERS)
+	if (problem->output == FASTED_OUTPUT_CONNECTIONS || problem->output == FASTED_OUTPUT_REPRESENTATIVES)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"the CPU engine does not return connections or representatives");
+						"The CPU engine does not return connections or representatives.");
 	if (problem->output == FASTED_OUTPUT_NEAREST)
 	{
 		if (problem->k < 1 || problem->k > FASTED_MAX_NEIGHBORS)
 			return cpu_fail(context, FASTED_UNSUPPORTED,
-							"the number of nearest neighbors must be between 1 and %u, not %u",
+							"The number of nearest neighbors must be between 1 and %u, not %u.",
 							FASTED_MAX_NEIGHBORS, problem->k);
 		if (problem->slices > 1)
 			return cpu_fail(context, FASTED_UNSUPPORTED,
-							"a join for nearest neighbors cannot be divided into slices");
-		if (problem->further && (a == b || a->lists.k != problem->k ||
+							"A join for nearest neighbors cannot be divided into slices.");
+		if (problem->continues && (a == b || a->lists.k != problem->k ||
 								 !(a->lists.eps == problem->eps)))
 			return cpu_fail(context, FASTED_INTERNAL,
 							"no matching neighbor lists to continue from");
 	}
-	if (problem->groups != NULL &&
-		!fasted_groups_are_valid(problem->groups, problem->ngroups, a->rows.rows, b->rows.rows,
+	if (problem->partitions != NULL &&
+		!fasted_partitions_are_valid(problem->partitions, problem->npartitions, a->rows.rows, b->rows.rows,
 								 a == b))
 		return cpu_fail(context, FASTED_INTERNAL, "invalid partitions");
 	if (!a->sealed || !b->sealed || context->join != NULL)
@@ -299,7 +299,7 @@ make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, Fa
 	join->row_side = swap;
 	join->row_set = swap ? b : a;
 	join->col_set = swap ? a : b;
-	join->fine_pays = true;
+	join->int16_pays = true;
 	join->phase = PHASE_OVER;
 	return join;
 }
@@ -309,7 +309,7 @@ zero_counts(FastedJoin *join)
 {
 	MemoryCount *memory = &join->context->memory;
 
-	if (join->problem.output != FASTED_OUTPUT_COUNTS || join->problem.further)
+	if (join->problem.output != FASTED_OUTPUT_COUNTS || join->problem.continues)
 		return true;
 	for (int i = 0; i < join->nsets; i++)
 	{
@@ -330,7 +330,7 @@ begin_lists(FastedJoin *join)
 {
 	FastedSet  *set = join->sets[0];
 
-	return !join->nearest || join->problem.further ||
+	return !join->nearest || join->problem.continues ||
 		neighbor_lists_begin(&set->lists, set->rows.rows, join->problem.k, join->problem.eps,
 							 &set->context->memory);
 }
@@ -342,7 +342,7 @@ start_work(FastedJoin *join)
 	FastedStatus status;
 
 	if (!cpu_plan_join(join))
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	status = cpu_reserve_workers(context, join->nworkers, join->nearest);
 	if (status != FASTED_OK)
 		return status;
@@ -352,7 +352,7 @@ start_work(FastedJoin *join)
 		 !pair_pool_reserve(&context->pool, cpu_pool_blocks(join->nworkers), context->block_pairs,
 							&context->memory)) ||
 		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	context->stats.units_total += cpu_count_items(join);
 	cpu_begin_join(join);
 	return FASTED_OK;
@@ -372,7 +372,7 @@ cpu_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a
 	if (join == NULL || !zero_counts(join) || !begin_lists(join))
 	{
 		free(join);
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	}
 	context->join = join;
 	if (cpu_join_area(join) > 0.0)
@@ -491,28 +491,22 @@ check_options(FastedContext *context)
 
 	if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"vectors must have between 1 and %u dimensions, not %u",
+						"Vectors must have between 1 and %u dimensions, not %u.",
 						FASTED_MAX_DIMENSIONS, options->dimensions);
 	if (options->approximate)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"the CPU engine gives exact results only; approximate results need a GPU");
+						"The CPU engine computes only exact results.\n"
+						"Use \"SET fasted.refine = on\".");
 
 	if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
-		return cpu_fail(context, FASTED_UNSUPPORTED, "unknown metric %d", (int) options->metric);
+		return cpu_fail(context, FASTED_UNSUPPORTED, "Metric %d is unknown.", (int) options->metric);
 
 	context->kernel = fasted_cpu_choose_kernel(options->kernel);
 	if (context->kernel == NULL)
-	{
-		for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
-		{
-			if (strcmp(options->kernel, fasted_cpu_kernel(k)->name) == 0)
-				return cpu_fail(context, FASTED_UNSUPPORTED,
-								"this CPU does not support the CPU kernel \"%s\"",
-								options->kernel);
-		}
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"unknown CPU kernel \"%.32s\"", options->kernel);
-	}
+						"This CPU does not support the CPU kernel \"%.32s\".\n"
+						"Use \"SET fasted.cpu_kernel = auto\".",
+						options->kernel);
 	return FASTED_OK;
 }
 
@@ -620,7 +614,7 @@ cpu_stats(const FastedContext *context, FastedStats *stats)
 static const char *
 cpu_last_error(const FastedContext *context)
 {
-	return context == NULL ? "out of memory" : context->error;
+	return context == NULL ? "Could not allocate memory for a context." : context->error;
 }
 
 static void
@@ -656,10 +650,10 @@ static const FastedEngine cpu_engine = {
 	.set_open = cpu_set_open,
 	.stage = cpu_stage,
 	.commit = cpu_commit,
-	.lend = cpu_lend,
-	.withdraw = cpu_withdraw,
+	.register_memory = cpu_register_memory,
+	.unregister_memory = cpu_unregister_memory,
 	.put = cpu_put,
-	.settle = cpu_settle,
+	.wait_read = cpu_wait_read,
 	.read_back = cpu_read_back,
 	.seal = cpu_seal,
 	.set_reset = cpu_set_reset,

@@ -15,10 +15,12 @@
 
 #include "cpu_filter.h"
 
-/* Cost per row of a tile in addition to its bytes. */
+/*
+ * Cost per row of a tile in addition to its bytes, and cost of a recheck: per dimension, and fixed.
+ * A unit is the time in which VNNI multiplies one byte of a pair; other kernels scale it by
+ * Int8Kernel.speed.
+ */
 #define TILE_COST 12.0
-
-/* Cost of a recheck, in bytes of pairs: per dimension, and fixed. */
 #define RECHECK_DIMENSION_COST 48.0
 #define RECHECK_COST 8192.0
 
@@ -28,7 +30,7 @@
  */
 static void
 filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
-			 const Strip *strip, uint32_t number)
+			 const Strip *strip, uint32_t number, bool sparse)
 {
 	bool		nearest = cpu_uses_radii(worker->join);
 	FastedContext *context = worker->context;
@@ -42,6 +44,7 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 	TileSweep	sweep = {
 		.a_threshold = (const uint32_t *) a->as_a.threshold + strip->first_a,
 		.hit_stride = worker->join->hit_stride,
+		.sparse = sparse,
 	};
 
 	for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
@@ -74,23 +77,32 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 	}
 }
 
-/* Filters a strip: fills the worker's hit map. */
+/* Filters a strip: fills the worker's hit map.  `sparse` tells that most tiles have no hit. */
 void
 cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
-				 const Strip *strip)
+				 const Strip *strip, bool sparse)
 {
 	memset(worker->hits, 0, strip->rows_a * worker->join->hit_stride);
 	memset(worker->has_hits, true, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
-		filter_block(worker, a, b, strip, number);
+		filter_block(worker, a, b, strip, number, sparse);
 }
 
 /* --- costs */
 
+/* Returns how many bytes are multiplied in a unit of cost. */
 static double
-cost_at(const CpuKernel *kernel, uint32_t dimensions, bool int8)
+speed(const FastedContext *context)
 {
-	return TILE_COST + sizeof(uint32_t) * (int8 ? cpu_int8_words(kernel, dimensions) : dimensions);
+	return context->may_use_int8 && context->kernel->int8->speed > 1 ? context->kernel->int8->speed : 1;
+}
+
+static double
+cost_at(const FastedContext *context, uint32_t dimensions, bool int8)
+{
+	if (int8)
+		return TILE_COST * speed(context) + sizeof(uint32_t) * cpu_int8_words(context->kernel, dimensions);
+	return (TILE_COST + sizeof(float) * dimensions) * speed(context);
 }
 
 PruneCosts
@@ -100,12 +112,13 @@ cpu_prune_costs(const FastedJoin *join)
 	const CpuKernel *kernel = context->kernel;
 	uint32_t	d = context->options.dimensions;
 	PruneCosts	costs = {
-		.full = cost_at(kernel, d, join->int8),
-		.recheck = (RECHECK_COST + RECHECK_DIMENSION_COST * d) / (kernel->tile_rows * kernel->tile_cols),
+		.full = cost_at(context, d, join->int8),
+		.recheck = speed(context) * (RECHECK_COST + RECHECK_DIMENSION_COST * d) /
+			(kernel->tile_rows * kernel->tile_cols),
 	};
 
 	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		costs.level[level] = cost_at(kernel, LEVEL_WORDS(level), context->may_use_int8);
+		costs.level[level] = cost_at(context, LEVEL_WORDS(level), context->may_use_int8);
 	return costs;
 }
 
@@ -297,7 +310,7 @@ cpu_prune_strip(Worker *worker, const Strip *strip)
 	uint32_t	first = (uint32_t) __builtin_ctz(join->levels);
 
 	cpu_filter_strip(worker, &join->row_set->levels.packed[first],
-					 &join->col_set->levels.packed[first], strip);
+					 &join->col_set->levels.packed[first], strip, true);
 	memset(worker->has_hits, false, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
 	{

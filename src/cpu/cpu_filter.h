@@ -62,7 +62,7 @@ extern uint32_t cpu_count_hits(const CpuKernel *kernel, const Tile *tile);
 extern void cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b,
 						   const Tile *tile);
 extern void cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
-							 const Strip *strip);
+							 const Strip *strip, bool sparse);
 extern void cpu_prune_strip(Worker *worker, const Strip *strip);
 
 /* cpu_nearest.c */

@@ -48,7 +48,7 @@
 #define SCALE_LIMIT 0x1p110
 
 /* Coordinates of a typical row are not clamped up to this multiple of their root mean square. */
-#define FINE_ROOM 4.0
+#define INT16_ROOM 4.0
 
 /* --- filter rows */
 
@@ -448,10 +448,10 @@ cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const Sampl
 /*
  * Returns the factor of INT16 rows; 0 if there is none.  A small sample suffices, because only the
  * typical norm matters.  It is a power of two, so that products with it are exact.  Typical rows
- * have norms below that of FASTED_FINE_NORM2.
+ * have norms below that of FASTED_INT16_ROW_NORM2.
  */
 static float
-find_fine_factor(Worker *worker, const Int8Transform *transform)
+find_int16_factor(Worker *worker, const Int8Transform *transform)
 {
 	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES / 16, SAMPLE_ROWS_LEAST,
 										 FASTED_INT8_SCALE_ROWS);
@@ -461,7 +461,7 @@ find_fine_factor(Worker *worker, const Int8Transform *transform)
 
 	if (!is_usual(typical))
 		return 0.0f;
-	frexp(sqrt((double) FASTED_FINE_NORM2) / FINE_ROOM / (double) typical, &exponent);
+	frexp(sqrt((double) FASTED_INT16_ROW_NORM2) / INT16_ROOM / (double) typical, &exponent);
 	return (float) ldexp(1.0, exponent - 1);
 }
 
@@ -490,8 +490,8 @@ cpu_int8_find_transform(Worker *worker, Form *form)
 		transform->scale = (float) limit_scale((double) transform->scale
 											   * cpu_int8_find_factor(worker, transform, &sample));
 	}
-	form->fine_factor = 0.0f;
-	if (!transform->lossless && context->may_use_fine)
-		form->fine_factor = find_fine_factor(worker, transform);
+	form->int16_factor = 0.0f;
+	if (!transform->lossless && context->may_use_int16)
+		form->int16_factor = find_int16_factor(worker, transform);
 	form->has_int8 = !cpu_stopping(context);
 }

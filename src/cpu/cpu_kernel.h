@@ -65,6 +65,7 @@ typedef struct TileSweep
 	uint32_t	tiles;			/* number of tiles, from the first row on */
 	bool		first;			/* first slice: sums start at zero */
 	bool		last;			/* last slice: test the sums, do not store them */
+	bool		sparse;			/* most tiles have no hit */
 	void	   *partial;		/* tiles x tile_rows x tile_cols */
 	const void *a_threshold;
 	const void *b_threshold;
@@ -126,6 +127,7 @@ typedef struct Int8Kernel
 	uint32_t	b_words;
 	uint32_t	a_flip;			/* 0, or 0x80808080: adds 128 to each byte of a */
 	uint32_t	part;			/* partial sums are stored as squares of this side; 0: by rows */
+	uint32_t	speed;			/* bytes multiplied in the time of one byte by VNNI; 0: 1 */
 
 	/* Called before a thread's first sweep and after its last one; or NULL. */
 	void		(*begin) (void);
@@ -145,9 +147,9 @@ typedef struct Int8Kernel
 	 * INT16 rows: rounding to two bytes, and the inner product of two such rows; or NULL.  The
 	 * factor is a power of two.
 	 */
-	void		(*round_fine) (const float *image, float factor, uint32_t padded,
+	void		(*round_int16) (const float *image, float factor, uint32_t padded,
 							   int16_t *values, Int8Sums *sums);
-	int32_t		(*dot_fine) (const int16_t *x, const int16_t *y, uint32_t padded);
+	int32_t		(*dot_int16) (const int16_t *x, const int16_t *y, uint32_t padded);
 } Int8Kernel;
 
 /* A function of two rows of floats or doubles, such as their distance. */

@@ -379,7 +379,7 @@ order_set(Worker *worker, FastedSet *set)
 	{
 		if (i % ROWS_PER_CHECK == 0 && cpu_stopping(worker->context))
 			return false;
-		levels->order_hash = fasted_mix_order(levels->order_hash, levels->order[i]);
+		levels->order_hash = fasted_hash_order(levels->order_hash, levels->order[i]);
 	}
 	return true;
 }

@@ -73,7 +73,7 @@ radius_by_sample(Worker *worker, uint32_t number)
 	for (uint32_t s = 0; s < others; s++)
 	{
 		const float *other = row_store_row(&join->sets[1]->rows,
-										   span.first + fasted_spread_row(s, others, all));
+										   span.first + fasted_sample_row(s, others, all));
 		double		dist = other == row ? NAN : distance_of(worker->context, row, other);
 
 		if (!isnan(dist))
@@ -98,7 +98,7 @@ cpu_find_choice_eps(Worker *worker)
 
 	for (uint32_t s = 0; s < nrows && !cpu_stopping(worker->context); s++)
 	{
-		double		radius = radius_by_sample(worker, fasted_spread_row(s, nrows,
+		double		radius = radius_by_sample(worker, fasted_sample_row(s, nrows,
 																		(uint32_t) rows->rows));
 
 		if (!isnan(radius))
@@ -128,7 +128,7 @@ find_rho(const FastedSet *set, const PackedRows *packed)
 
 	for (uint32_t s = 0; s < rows; s++)
 	{
-		const RowTerms *terms = &packed->terms[fasted_spread_row(s, rows, (uint32_t) set->rows.rows)];
+		const RowTerms *terms = &packed->terms[fasted_sample_row(s, rows, (uint32_t) set->rows.rows)];
 
 		if (row_has_pairs(terms) && terms->rho <= DBL_MAX)
 			rho[count++] = terms->rho;
@@ -153,9 +153,9 @@ cpu_begin_nearest(FastedJoin *join)
 		for (int i = 0; i < 2 && there; i++)
 			join->rho_most[stage][i] = find_rho(join->sets[i], packed_of(join->sets[i], stage));
 	}
-	return !join->problem.further && join->problem.k <= RADII_MOST &&
+	return !join->problem.continues && join->problem.k <= RADII_MOST &&
 		join->problem.k < join->sets[1]->rows.rows &&
-		(join->problem.groups == NULL || join->partition_columns >= RADII_LEAST);
+		(join->problem.partitions == NULL || join->partition_columns >= RADII_LEAST);
 }
 
 /* --- thresholds of a strip */
@@ -570,7 +570,7 @@ find_block_radii(RadiusSearch *search)
 
 		if (cpu_stopping(search->worker->context))
 			return false;
-		if (join->problem.groups != NULL)
+		if (join->problem.partitions != NULL)
 			search->allowed = cpu_rows_met(join, 0, (uint32_t) (search->first_row + row));
 		if (row_has_pairs(terms) && terms->rho <= DBL_MAX && find_nearest(search, k, row))
 			set_radius(search, k, row);
@@ -586,7 +586,7 @@ columns_met(const RadiusSearch *search)
 	FastedSpan	all = {0, (uint32_t) search->cols->packed.layout.padded_rows};
 	size_t		end = search->first_row + search->nrows;
 
-	if (join->problem.groups == NULL)
+	if (join->problem.partitions == NULL)
 		return all;
 	if (end > search->rows->packed.rows)
 		end = search->rows->packed.rows;
@@ -630,7 +630,7 @@ choose_columns(RadiusSearch *search, uint32_t most)
 		if (search->first_row > first + before)
 			search->first_col = (search->first_row - before) / step * step;
 	}
-	else if (search->worker->join->problem.groups == NULL)
+	else if (search->worker->join->problem.partitions == NULL)
 		search->first_col = (size_t) (part * met.end) / step * step;
 }
 

@@ -100,34 +100,34 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver)
 
 /* Returns true if rows of this form get INT16 rows when their filter is INT8. */
 bool
-cpu_has_fine(const FastedJoin *join, const Form *form)
+cpu_has_int16(const FastedJoin *join, const Form *form)
 {
-	return join->fine_pays && form->fine_factor > 0.0f && !join->nearest;
+	return join->int16_pays && form->int16_factor > 0.0f && !join->nearest;
 }
 
 static void
-set_fine_threshold(const PackJob *job, size_t row)
+set_int16_threshold(const PackJob *job, size_t row)
 {
 	const Int16Rows *fine = &job->to->fine;
 
-	fine->threshold[row] = fasted_threshold_fine(fine->terms[row].norm2, fine->terms[row].rho,
-												 job->eps_upper * (double) job->form->fine_factor);
+	fine->threshold[row] = fasted_threshold_int16(fine->terms[row].norm2, fine->terms[row].rho,
+												 job->eps_upper * (double) job->form->int16_factor);
 }
 
 /* Packs row r of the sliver as an INT16 row. worker->image holds its image. */
 static void
-pack_fine_row(Worker *worker, const PackJob *job, size_t row, uint32_t r)
+pack_int16_row(Worker *worker, const PackJob *job, size_t row, uint32_t r)
 {
 	uint32_t	padded = worker->context->padded;
 	RowTerms   *terms = &job->to->fine.terms[row];
 	Int8Sums	sums;
 
-	worker->context->kernel->int8->round_fine(worker->image, job->form->fine_factor, padded,
+	worker->context->kernel->int8->round_int16(worker->image, job->form->int16_factor, padded,
 											  job->to->fine.values + row * padded, &sums);
 	terms->norm2 = sums.norm2;
 	terms->rho = fasted_rho_clamped(sums.rounding2, sums.error2, sums.norm2, padded)
-		+ cpu_moved(job, r, (double) job->form->transform.scale * job->form->fine_factor);
-	set_fine_threshold(job, row);
+		+ cpu_moved(job, r, (double) job->form->transform.scale * job->form->int16_factor);
+	set_int16_threshold(job, row);
 }
 
 /* --- integers */
@@ -225,7 +225,7 @@ set_int8_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 	{
 		set_threshold(job, row, threshold_b[row] - threshold_a[row]);
 		if (job->to->fine.values != NULL)
-			set_fine_threshold(job, row);
+			set_int16_threshold(job, row);
 	}
 }
 
@@ -257,7 +257,7 @@ pack_int8(Worker *worker, const PackJob *job, size_t sliver)
 			if (!(job->to->terms[row].rho <= DBL_MAX))
 				job->to->terms[row].rho = INFINITY;
 			if (job->to->fine.values != NULL)
-				pack_fine_row(worker, job, row, r);
+				pack_int16_row(worker, job, row, r);
 		}
 		else
 		{
@@ -351,7 +351,7 @@ cpu_begin_packing(FastedJoin *join)
 							   context->options.dimensions, join->int8);
 			/* INT16 rows, if any, are stored behind the packed rows */
 			set->packed.fine.values = NULL;
-			if (join->int8 && cpu_has_fine(join, join->form))
+			if (join->int8 && cpu_has_int16(join, join->form))
 				set->packed.fine.values = (int16_t *)
 					((char *) set->packed.packed + set->packed.layout.padded_rows
 					 * cpu_int8_row_bytes(context->kernel, context->options.dimensions));

@@ -20,7 +20,9 @@ extern bool cpu_prepare_pruning(FastedJoin *join);
 extern void cpu_fit_projection(Worker *worker);
 extern bool cpu_begin_projecting(FastedJoin *join);
 extern bool cpu_begin_levels(FastedJoin *join);
+extern bool cpu_begin_testing(FastedJoin *join);
 extern void cpu_test_levels(Worker *worker);
+extern void cpu_choose_levels(FastedJoin *join);
 extern void cpu_keep_levels(FastedJoin *join);
 
 /* cpu_nearest.c */

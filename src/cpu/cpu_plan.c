@@ -37,7 +37,7 @@
 #define BLOCKS_PER_PARTITION 4
 
 /* Below this dimension the recheck takes hardly longer than a product of INT16 rows. */
-#define FINE_DIMENSIONS 64
+#define INT16_DIMENSIONS 64
 
 /* Limits of a sample, which is at most one block: total coordinates, and least number of rows. */
 #define SAMPLE_COORDINATES (1 << 18)
@@ -165,20 +165,6 @@ plan_memory(FastedContext *context, uint64_t limit)
 								   2 * context->kernel->tile_cols, FASTED_MAX_ROWS);
 }
 
-/*
- * Returns true if the filter multiplies so many bytes at once that rows of the first level are
- * padded.  The cost model of cpu_filter.c does not fit such a kernel: rechecks and comparisons of
- * sums take several times as long as its products.
- */
-static bool
-pads_levels(const FastedContext *context)
-{
-	const CpuKernel *kernel = context->kernel;
-
-	return context->may_use_int8 &&
-		cpu_int8_words(kernel, LEVEL_WORDS(0)) * 4 > LEVEL_WORDS(0) * kernel->int8->bytes;
-}
-
 /* Returns true if joins may be pruned.  The field may_use_int8 must be set. */
 static bool
 cpu_may_prune(const FastedContext *context)
@@ -188,7 +174,7 @@ cpu_may_prune(const FastedContext *context)
 	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS || context->product_kernel == NULL)
 		return false;
 	return options->prune == FASTED_PRUNE_FORCE ||
-		(options->dimensions >= LEAST_DIMENSIONS && !pads_levels(context));
+		options->dimensions >= LEAST_DIMENSIONS;
 }
 
 /* Returns true if pruning can pay for sets that fit into memory. */
@@ -209,8 +195,8 @@ cpu_plan_memory(FastedContext *context)
 	uint64_t	limit = memory_limit(&context->options);
 
 	context->may_use_int8 = may_use_int8(context);
-	context->may_use_fine = context->may_use_int8 && context->kernel->int8->dot_fine != NULL &&
-		context->options.dimensions >= FINE_DIMENSIONS;
+	context->may_use_int16 = context->may_use_int8 && context->kernel->int8->dot_int16 != NULL &&
+		context->options.dimensions >= INT16_DIMENSIONS;
 	context->product_kernel = cpu_product_kernel(context->kernel);
 	context->may_prune = cpu_may_prune(context);
 	if (context->may_prune)
@@ -290,10 +276,10 @@ partition_columns(const FastedJoin *join)
 	double		columns = 0.0;
 	double		rows = 0.0;
 
-	for (uint32_t g = 0; g < join->problem.ngroups; g++)
+	for (uint32_t g = 0; g < join->problem.npartitions; g++)
 	{
-		FastedSpan	a = fasted_group_rows(&join->problem.groups[g], join->row_side);
-		FastedSpan	b = fasted_group_rows(&join->problem.groups[g], !join->row_side);
+		FastedSpan	a = fasted_partition_rows(&join->problem.partitions[g], join->row_side);
+		FastedSpan	b = fasted_partition_rows(&join->problem.partitions[g], !join->row_side);
 
 		if (b.first == b.end)
 			continue;
@@ -331,9 +317,9 @@ plan_strips(FastedJoin *join)
 	join->stripes = malloc(((size_t) nstripes + 1) * sizeof(FastedStripe));
 	if (join->spans == NULL || join->stripes == NULL)
 		return false;
-	fasted_find_spans(join->problem.groups, join->problem.ngroups, join->row_side, join->self,
+	fasted_find_spans(join->problem.partitions, join->problem.npartitions, join->row_side, join->self,
 					  join->block_rows, join->spans, nspans);
-	join->strips = (FastedGroupTiles) {
+	join->strips = (FastedPartitionTiles) {
 		.spans = join->spans,.stripes = join->stripes,.nstripes = nstripes,
 		.count = fasted_find_stripes(join->spans, nspans, width, join->stripes, nstripes)
 	};
@@ -354,21 +340,21 @@ plan_blocks(FastedJoin *join)
 	uint64_t	slices = join->problem.slices;
 	uint32_t	step = slices > 1 ? FASTED_COMMON_COLS : join->context->kernel->tile_cols;
 	uint64_t	wanted = slices == 1 ? (uint64_t) join->nworkers : slices * THREADS_PER_SLICE;
-	bool		grouped = join->problem.groups != NULL;
+	bool		partitioned = join->problem.partitions != NULL;
 	uint64_t	units;
 
 	join->order.triangle = join->self;
-	if (grouped)
+	if (partitioned)
 		join->partition_columns = partition_columns(join);
-	join->block_rows = grouped ? partition_block(join, step) : FASTED_MAX_BLOCK / step * step;
+	join->block_rows = partitioned ? partition_block(join, step) : FASTED_MAX_BLOCK / step * step;
 	for (;;)
 	{
 		join->order.rows = ceil_div(join->row_set->rows.rows, join->block_rows);
 		join->order.cols = ceil_div(join->col_set->rows.rows, join->block_rows);
 		join->order.group = 1;
-		if (grouped && !plan_strips(join))
+		if (partitioned && !plan_strips(join))
 			return false;
-		units = grouped ? join->strips.count : fasted_order_units(&join->order);
+		units = partitioned ? join->strips.count : fasted_order_units(&join->order);
 		if (units >= wanted * UNITS_PER_THREAD || join->block_rows <= step || wanted == 1)
 			break;
 		join->block_rows -= step;
@@ -379,7 +365,7 @@ plan_blocks(FastedJoin *join)
 	while (join->order.group > 1 && units / join->order.group < wanted * STRIPS_PER_THREAD)
 		join->order.group /= 2;
 	join->hit_stride = join->order.group * FASTED_HIT_BYTES;
-	return !grouped || plan_strips(join);
+	return !partitioned || plan_strips(join);
 }
 
 /* Plans the threads, blocks and work items of a join.  Returns false if out of memory. */
@@ -404,11 +390,11 @@ cpu_plan_join(FastedJoin *join)
 	}
 	if (!plan_blocks(join))
 		return false;
-	items = join->problem.groups != NULL ? join->strips.count
+	items = join->problem.partitions != NULL ? join->strips.count
 		: fasted_order_numbers(&join->order) / join->order.group;
 	join->number = ++join->context->joins;
-	join->interleaved = join->problem.slices > 1 && join->problem.alike &&
-		join->problem.groups == NULL;
+	join->interleaved = join->problem.slices > 1 && join->problem.identical_kernels &&
+		join->problem.partitions == NULL;
 	if (join->interleaved)
 	{
 		join->end_item = items;

@@ -21,7 +21,7 @@ typedef struct Sample
 static inline const float *
 cpu_sampled_row(const RowStore *rows, uint32_t s, uint32_t count)
 {
-	return row_store_row(rows, fasted_spread_row(s, count, (uint32_t) rows->rows));
+	return row_store_row(rows, fasted_sample_row(s, count, (uint32_t) rows->rows));
 }
 
 static inline uint32_t
@@ -106,6 +106,6 @@ extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8,
 extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
 extern bool cpu_begin_packing(FastedJoin *join);
 extern void cpu_pack(Worker *worker);
-extern bool cpu_has_fine(const FastedJoin *join, const Form *form);
+extern bool cpu_has_int16(const FastedJoin *join, const Form *form);
 
 #endif							/* FASTED_CPU_PREPARE_H */

@@ -206,7 +206,7 @@ keep_near_int16(Worker *worker, const Strip *strip, uint32_t first)
 {
 	const FastedJoin *join = worker->join;
 	int32_t		(*dot) (const int16_t *x, const int16_t *y, uint32_t padded) =
-		join->context->kernel->int8->dot_fine;
+		join->context->kernel->int8->dot_int16;
 	const Int16Rows *a = &join->row_set->packed.fine;
 	const Int16Rows *b = &join->col_set->packed.fine;
 	uint32_t	padded = join->context->padded;
@@ -394,7 +394,7 @@ list_candidates(Worker *worker, const Strip *strip, uint32_t row, uint32_t numbe
 	uint32_t	listed = worker->listed;
 
 	cpu_list_row(worker, strip, row, number);
-	if (worker->join->problem.groups != NULL)
+	if (worker->join->problem.partitions != NULL)
 		keep_partition(worker, strip, row, listed);
 	worker->work.candidates += worker->listed - listed;
 }

@@ -76,7 +76,7 @@ cpu_packed_row_bytes(const FastedContext *context, uint32_t level)
 	uint32_t	d = level == FULL_STAGE ? context->options.dimensions : LEVEL_WORDS(level);
 	size_t		bytes = context->may_use_int8 ? cpu_int8_row_bytes(context->kernel, d) : 0;
 
-	if (level == FULL_STAGE && context->may_use_fine)
+	if (level == FULL_STAGE && context->may_use_int16)
 		bytes += context->padded * sizeof(int16_t);
 	return bytes == 0 || (level == FULL_STAGE && bytes < d * sizeof(float)) ? d * sizeof(float) : bytes;
 }
@@ -166,7 +166,7 @@ carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, u
 	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
 	if (level == FULL_STAGE && context->cosine)
 		packed->squares = fasted_carve(&next, capacity * sizeof(double));
-	if (level == FULL_STAGE && context->may_use_fine)
+	if (level == FULL_STAGE && context->may_use_int16)
 	{
 		packed->fine.threshold = fasted_carve(&next, capacity * sizeof(double));
 		packed->fine.terms = fasted_carve(&next, capacity * sizeof(RowTerms));

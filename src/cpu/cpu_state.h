@@ -56,7 +56,7 @@ typedef struct Form
 	bool		has_int8;		/* int8_centre and transform are valid */
 	float	   *int8_centre;
 	Int8Transform transform;
-	float		fine_factor;	/* INT16 rows: images are multiplied by this; 0: no INT16 rows */
+	float		int16_factor;	/* INT16 rows: images are multiplied by this; 0: no INT16 rows */
 } Form;
 
 /*
@@ -95,7 +95,7 @@ row_has_pairs(const RowTerms *terms)
 typedef struct Int16Rows
 {
 	int16_t    *values;			/* context->padded values per row; NULL: no INT16 rows */
-	double	   *threshold;		/* fasted_threshold_fine */
+	double	   *threshold;		/* fasted_threshold_int16 */
 	RowTerms   *terms;
 } Int16Rows;
 
@@ -118,6 +118,10 @@ typedef struct PackedRows
 /* Number of components of a level row. */
 #define LEVEL_WORDS(level) (UINT32_C(32) << (level))
 #define LEVEL_MOST_WORDS LEVEL_WORDS(FASTED_PRUNE_LEVELS - 1)
+
+/* Number of sets of levels, and most rows of tiles with which they are tested. */
+#define PRUNE_SEQUENCES (1U << FASTED_PRUNE_LEVELS)
+#define TESTED_MOST 32
 
 /* The parameters that turn rows into level rows: see cpu_levels.h. */
 typedef struct Projection
@@ -296,7 +300,7 @@ struct FastedContext
 	MemoryCount memory;
 	uint32_t	slice;			/* words per slice, for FP32 rows */
 	bool		may_use_int8;
-	bool		may_use_fine;	/* INT16 rows may be used */
+	bool		may_use_int16;	/* INT16 rows may be used */
 	int			thread_limit;
 	size_t		block_pairs;
 	uint64_t	row_limit;		/* limit for the rows of all sets together */
@@ -347,7 +351,7 @@ typedef enum Phase
 	PHASE_PROJECT,				/* project rows that are not yet projected: by slivers */
 	PHASE_ORDER,				/* order rows so that near rows are adjacent: one thread per set */
 	PHASE_LEVELS,				/* pack level rows, or compute their thresholds: by slivers */
-	PHASE_TEST,					/* choose levels by a sample of tiles: one thread */
+	PHASE_TEST,					/* test a sample of tiles, by which levels are chosen: by rows of tiles */
 	PHASE_PACK,					/* pack rows, or compute their thresholds: by slivers */
 	PHASE_RADII,				/* nearest neighbors: compute initial radii, by blocks */
 	PHASE_JOIN,					/* join the strips */
@@ -402,7 +406,7 @@ struct FastedJoin
 	double		choice_eps;		/* eps for which the filter is chosen */
 	double		choice_key;		/* key under which the sets remember the choice */
 	double		eps_upper;		/* upper bound of eps in the form's scale */
-	bool		fine_pays;		/* INT16 rows pay; true if no sample was taken */
+	bool		int16_pays;		/* INT16 rows pay; true if no sample was taken */
 	bool		fine;			/* both sets have INT16 rows */
 	bool		laid_out;		/* packing has started */
 	bool		packed;			/* packing has finished */
@@ -414,8 +418,13 @@ struct FastedJoin
 	Projection *projection;		/* projection of the sets, or the one to be computed; or NULL */
 	bool		fitting;		/* the projection has to be computed */
 	Packing		level_packing[2];	/* of each set */
-	bool		leveled;		/* the sets' level rows are complete */
+	bool		leveled;		/* the sets' level rows are complete, and the levels are chosen */
 	uint32_t	levels;			/* bit mask of the levels at which tiles are tested */
+
+	/* Tested rows of tiles: their tiles, and their cost with each set of levels. */
+	uint32_t	tested_rows;
+	size_t		tested_tiles[TESTED_MOST];
+	double		tested_costs[TESTED_MOST][PRUNE_SEQUENCES];
 
 	/* Nearest neighbors: packing error of most rows of each set, by stage.  See cpu_nearest.c. */
 	double		rho_most[FULL_STAGE + 1][2];
@@ -425,7 +434,7 @@ struct FastedJoin
 	uint32_t	block_rows;		/* rows per block */
 	size_t		hit_stride;		/* bytes per row of a strip's hit map */
 	FastedOrder order;
-	FastedGroupTiles strips;	/* strips, for a join within partitions */
+	FastedPartitionTiles strips;	/* strips, for a join within partitions */
 	double		partition_columns;	/* mean number of columns per row within its partition */
 	FastedSpan *spans;
 	FastedStripe *stripes;
@@ -537,8 +546,8 @@ cpu_next_item(FastedContext *context)
 static inline FastedSpan
 cpu_rows_met(const FastedJoin *join, int side, uint32_t row)
 {
-	if (join->problem.groups != NULL)
-		return fasted_columns_of_row(join->problem.groups, join->problem.ngroups, side, row);
+	if (join->problem.partitions != NULL)
+		return fasted_columns_of_row(join->problem.partitions, join->problem.npartitions, side, row);
 	return (FastedSpan) {.first = 0,.end = (uint32_t) join->sets[1 - side]->rows.rows};
 }
 
@@ -556,8 +565,8 @@ cpu_join_area(const FastedJoin *join)
 	double		a = (double) join->sets[0]->rows.rows;
 	double		b = (double) join->sets[1]->rows.rows;
 
-	if (join->problem.groups != NULL)
-		return fasted_group_pairs(join->problem.groups, join->problem.ngroups, join->self);
+	if (join->problem.partitions != NULL)
+		return fasted_partition_pairs(join->problem.partitions, join->problem.npartitions, join->self);
 	return join->self ? 0.5 * a * (a - 1.0) : a * b;
 }
 

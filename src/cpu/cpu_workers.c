@@ -80,7 +80,7 @@ locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 	uint32_t	block = join->block_rows;
 	size_t		end_a = join->row_set->rows.rows;
 
-	if (join->problem.groups != NULL)
+	if (join->problem.partitions != NULL)
 		return locate_partition_strip(join, item, strip);
 	if (join->self && join->nearest)
 		item = diagonal_first(join, item);
@@ -137,7 +137,7 @@ join_strip(Worker *worker, const Strip *strip)
 	if (join->levels != 0)
 		cpu_prune_strip(worker, strip);
 	else
-		cpu_filter_strip(worker, &join->row_set->packed, &join->col_set->packed, strip);
+		cpu_filter_strip(worker, &join->row_set->packed, &join->col_set->packed, strip, false);
 	filtered = cpu_now();
 	done = !cpu_stopping(context) && cpu_refine_strip(worker, strip);
 	end = cpu_now();
@@ -187,7 +187,7 @@ note_orders(FastedJoin *join)
 		const SetLevels *levels = &join->sets[i]->levels;
 
 		if (levels->ordered)
-			*hash = fasted_mix_order(fasted_mix_order(*hash, 2 * join->number + i), levels->order_hash);
+			*hash = fasted_hash_order(fasted_hash_order(*hash, 2 * join->number + i), levels->order_hash);
 	}
 }
 
@@ -223,6 +223,13 @@ prunes(FastedJoin *join)
 	return join->pruning;
 }
 
+static bool
+begin_packing(FastedJoin *join)
+{
+	cpu_choose_levels(join);
+	return cpu_begin_packing(join);
+}
+
 /* Called when all rows are packed. */
 static bool
 begin_radii(FastedJoin *join)
@@ -250,8 +257,8 @@ static const struct PhaseWork
 	[PHASE_PROJECT] = {cpu_begin_projecting, cpu_project, false},
 	[PHASE_ORDER] = {prunes, cpu_order, false},
 	[PHASE_LEVELS] = {cpu_begin_levels, cpu_pack_levels, false},
-	[PHASE_TEST] = {prunes, cpu_test_levels, true},
-	[PHASE_PACK] = {cpu_begin_packing, cpu_pack, false},
+	[PHASE_TEST] = {cpu_begin_testing, cpu_test_levels, false},
+	[PHASE_PACK] = {begin_packing, cpu_pack, false},
 	[PHASE_RADII] = {begin_radii, cpu_find_radii, false},
 	[PHASE_JOIN] = {NULL, cpu_join_units, false},
 };
@@ -440,7 +447,7 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 	if (context->workers == NULL)
 		context->workers = fasted_cpu_map_lazily(context->thread_limit * sizeof(Worker), &context->memory);
 	if (context->workers == NULL)
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while starting threads");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for threads.");
 	while (context->nthreads < nworkers)
 	{
 		Worker	   *worker = &context->workers[context->nthreads];
@@ -452,16 +459,16 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 			if (ready)
 				break;			/* use as many as the system allows */
 			return cpu_fail(context, FASTED_OUT_OF_MEMORY,
-							"out of memory while starting %d threads", nworkers);
+							"Could not allocate memory for %d threads.", nworkers);
 		}
 		context->nthreads++;
 	}
 	if (context->nthreads == 0)
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "could not create a thread");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not create a thread.");
 	for (int i = 0; i < context->nthreads && sums; i++)
 	{
 		if (!reserve_sums(context, &context->workers[i]))
-			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
+			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	}
 	return FASTED_OK;
 }

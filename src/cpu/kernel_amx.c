@@ -202,6 +202,28 @@ test_part(const int32_t *sums, const TileSweep *test, int row, int column, bool 
 	}
 }
 
+/*
+ * Returns true if a sum of 16 rows and all columns reaches its thresholds.  The largest difference
+ * of each column is compared, because this takes half as many instructions as testing each sum.
+ */
+TARGET static inline __attribute__((always_inline)) bool
+half_has_hits(const int32_t *left, const int32_t *right, const TileSweep *test)
+{
+	const int32_t *a = test->a_threshold;
+	const int32_t *b = test->b_threshold;
+	__m512i		most[2] = {_mm512_set1_epi32(INT32_MIN), _mm512_set1_epi32(INT32_MIN)};
+
+	UNROLL for (int i = 0; i < SIDE; i++)
+	{
+		__m512i		na = _mm512_set1_epi32(a[i]);
+
+		most[0] = _mm512_max_epi32(most[0], _mm512_sub_epi32(_mm512_load_si512(left + i * SIDE), na));
+		most[1] = _mm512_max_epi32(most[1], _mm512_sub_epi32(_mm512_load_si512(right + i * SIDE), na));
+	}
+	return (_mm512_cmpge_epi32_mask(most[0], _mm512_loadu_si512(b)) |
+			_mm512_cmpge_epi32_mask(most[1], _mm512_loadu_si512(b + SIDE))) != 0;
+}
+
 /* Tests the sums of 16 rows and all columns. */
 TARGET static inline __attribute__((always_inline)) void
 test_half(const int32_t *left, const int32_t *right, const TileSweep *test, int row)
@@ -268,41 +290,68 @@ sweep_steps(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 }
 
 /*
- * Like sweep_steps, for rows of two steps.  It handles 16 rows at a time: both slivers of b stay
- * in four registers, so that only rows of a are loaded.
+ * Like sweep_steps, for rows of one or two steps.  It handles 16 rows at a time: both slivers of b
+ * stay in registers, so that only rows of a are loaded.
  */
-TARGET static void
-sweep_two_steps(const TileSweep *sweep, const TileOperands *tile, size_t sliver)
+TARGET static inline __attribute__((always_inline)) void
+sweep_short(const TileSweep *sweep, const TileOperands *tile, size_t sliver, int steps)
 {
 	const int32_t *a = tile->a[0];
 	uint32_t	halves = 2 * sweep->tiles;
 	int32_t		sums[2][2][TILE_WORDS] __attribute__((aligned(64)));
 	TileSweep	test = *sweep;
+	bool		sparse = sweep->sparse && sweep->a_second == NULL;
 
 	TILE_LOAD(2, tile->b[0], ROW_BYTES);
-	TILE_LOAD(3, tile->b[0] + TILE_WORDS, ROW_BYTES);
 	TILE_LOAD(4, tile->b[1], ROW_BYTES);
-	TILE_LOAD(5, tile->b[1] + TILE_WORDS, ROW_BYTES);
-	for (uint32_t half = 0; half < halves; half++)
+	if (steps == 2)
 	{
-		TILE_LOAD(6, a, ROW_BYTES);
-		TILE_LOAD(7, a + TILE_WORDS, ROW_BYTES);
-		TILE_ZERO(0);
-		TILE_MULTIPLY(0, 6, 2);
-		TILE_ZERO(1);
-		TILE_MULTIPLY(1, 6, 4);
-		TILE_MULTIPLY(0, 7, 3);
-		TILE_MULTIPLY(1, 7, 5);
-		a += sliver;
+		TILE_LOAD(3, tile->b[0] + TILE_WORDS, ROW_BYTES);
+		TILE_LOAD(5, tile->b[1] + TILE_WORDS, ROW_BYTES);
+	}
+	for (uint32_t half = 0; half <= halves; half++)
+	{
+		if (half < halves)
+		{
+			TILE_LOAD(6, a, ROW_BYTES);
+			TILE_ZERO(0);
+			TILE_MULTIPLY(0, 6, 2);
+			TILE_ZERO(1);
+			TILE_MULTIPLY(1, 6, 4);
+			if (steps == 2)
+			{
+				TILE_LOAD(7, a + TILE_WORDS, ROW_BYTES);
+				TILE_MULTIPLY(0, 7, 3);
+				TILE_MULTIPLY(1, 7, 5);
+			}
+			a += sliver;
+		}
 		if (half > 0)
 		{
-			test_half(sums[(half - 1) % 2][0], sums[(half - 1) % 2][1], &test, 0);
+			const int32_t (*before)[TILE_WORDS] = sums[(half - 1) % 2];
+
+			if (!sparse || half_has_hits(before[0], before[1], &test))
+				test_half(before[0], before[1], &test, 0);
 			move_test(&test, SIDE);
 		}
-		TILE_STORE(0, sums[half % 2][0], ROW_BYTES);
-		TILE_STORE(1, sums[half % 2][1], ROW_BYTES);
+		if (half < halves)
+		{
+			TILE_STORE(0, sums[half % 2][0], ROW_BYTES);
+			TILE_STORE(1, sums[half % 2][1], ROW_BYTES);
+		}
 	}
-	test_half(sums[(halves - 1) % 2][0], sums[(halves - 1) % 2][1], &test, 0);
+}
+
+TARGET static void
+sweep_one_step(const TileSweep *sweep, const TileOperands *tile, size_t sliver)
+{
+	sweep_short(sweep, tile, sliver, 1);
+}
+
+TARGET static void
+sweep_two_steps(const TileSweep *sweep, const TileOperands *tile, size_t sliver)
+{
+	sweep_short(sweep, tile, sliver, 2);
 }
 
 TARGET void
@@ -315,7 +364,9 @@ fasted_sweep_amx(const TileSweep *sweep)
 
 	if (sweep->tiles == 0)
 		return;
-	if (sweep->first && sweep->last && sweep->depth == 2 * SIDE)
+	if (sweep->first && sweep->last && sweep->depth == SIDE)
+		sweep_one_step(sweep, &tile, sliver);
+	else if (sweep->first && sweep->last && sweep->depth == 2 * SIDE)
 		sweep_two_steps(sweep, &tile, sliver);
 	else
 		sweep_steps(sweep, &tile, sliver);

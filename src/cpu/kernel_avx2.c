@@ -173,13 +173,13 @@ const CpuKernel fasted_kernel_avx2int16 = {
 #define VEC_MULTIPLY_ROW(c, a, b) \
 	MULTIPLY_ROW_AVX2("vpbroadcastd", ENCODING "vpdpbusd", c, a, b)
 #define INT8_ROWS
-#define FINE_ROWS
+#define INT16_RECHECK
 
 #include "tile_kernel.inc.h"
 
 /* Returns the inner product of two INT16 rows, modulo 2^32. */
 TARGET static int32_t
-dot_fine_avxvnni(const int16_t *x, const int16_t *y, uint32_t padded)
+dot_int16_avxvnni(const int16_t *x, const int16_t *y, uint32_t padded)
 {
 	__m256i		sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
 	__m128i		low;
@@ -223,7 +223,7 @@ static const Int8Kernel int8_avxvnni = {
 	.b_words = 1,
 	.a_flip = UINT32_C(0x80808080),
 	INTEGERS_OF(avxvnni),
-	FINE_ROWS_OF(avxvnni),
+	INT16_RECHECK_OF(avxvnni),
 };
 
 const CpuKernel fasted_kernel_avxvnni = {

@@ -132,13 +132,13 @@ sweep_amx_tiles_fp32(const TileSweep *sweep)
 /* The sum of the thresholds could overflow: see filter_bound.h. */
 #define VEC_REACHES(g, a, b) _mm512_cmpge_epi32_mask((__m512i) ((g) - (b)), (__m512i) (a))
 #define INT8_ROWS
-#define FINE_ROWS
+#define INT16_RECHECK
 
 #include "tile_kernel.inc.h"
 
 /* Returns the inner product of two INT16 rows, modulo 2^32, using VPDPWSSD. */
 TARGET static int32_t
-dot_fine_avx512_int8(const int16_t *x, const int16_t *y, uint32_t padded)
+dot_int16_avx512_int8(const int16_t *x, const int16_t *y, uint32_t padded)
 {
 	__m512i		sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
 	uint32_t	k = 0;
@@ -161,7 +161,7 @@ static const Int8Kernel int8_avx512 = {
 	.b_words = 1,
 	.a_flip = UINT32_C(0x80808080),
 	INTEGERS_OF(avx512_int8),
-	FINE_ROWS_OF(avx512_int8),
+	INT16_RECHECK_OF(avx512_int8),
 };
 
 static bool
@@ -192,12 +192,13 @@ static const Int8Kernel int8_amx = {
 	.a_words = AMX_SIDE,
 	.b_words = 1,
 	.part = AMX_SIDE,
+	.speed = 4,
 	.begin = fasted_begin_amx,
 	.end = fasted_end_amx,
 	.sweep = fasted_sweep_amx,
 	.transform = transform_avx512_int8,
 	.round = round_avx512_int8,
-	FINE_ROWS_OF(avx512_int8),
+	INT16_RECHECK_OF(avx512_int8),
 };
 
 /* The tiles have the shape of kernel_amx.c. */

@@ -28,7 +28,7 @@
  *	  DOUBLE_FMA(x, y, z) DOUBLE_FOLD(v)	x * y + z; the sum, halves added first
  *
  * An integer kernel defines INT8_ROWS or INT16_ROWS, and gets the functions that convert rows
- * to integers.  With INT8_ROWS and FINE_ROWS it also gets those of INT16 rows.
+ * to integers.  With INT8_ROWS and INT16_RECHECK it also gets those of INT16 rows.
  *
  * A tile keeps all its sums in registers: TILE_ROWS x TILE_VECS vectors, beside one row of b
  * (TILE_VECS) and one broadcast word of a.
@@ -339,12 +339,12 @@ KERNEL(round) (const float *image, float factor, uint32_t padded, int8_t *values
 #endif
 }
 
-#ifdef FINE_ROWS
+#ifdef INT16_RECHECK
 TARGET static void
-KERNEL(round_fine) (const float *image, float factor, uint32_t padded, int16_t *values,
+KERNEL(round_int16) (const float *image, float factor, uint32_t padded, int16_t *values,
 					Int8Sums *sums)
 {
-	round_row_int16(image, factor, padded, FASTED_FINE_NORM2, values, sums);
+	round_row_int16(image, factor, padded, FASTED_INT16_ROW_NORM2, values, sums);
 }
 #endif
 
@@ -353,13 +353,13 @@ KERNEL(round_fine) (const float *image, float factor, uint32_t padded, int16_t *
 	.sweep = sweep_##kernel, \
 	.transform = transform_##kernel, \
 	.round = round_##kernel
-#define FINE_ROWS_OF(kernel) \
-	.round_fine = round_fine_##kernel, \
-	.dot_fine = dot_fine_##kernel
+#define INT16_RECHECK_OF(kernel) \
+	.round_int16 = round_int16_##kernel, \
+	.dot_int16 = dot_int16_##kernel
 
 #undef INT8_ROWS
 #undef INT16_ROWS
-#undef FINE_ROWS
+#undef INT16_RECHECK
 #endif							/* INT8_ROWS or INT16_ROWS */
 
 #undef KERNEL

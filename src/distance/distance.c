@@ -102,7 +102,7 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 					 errmsg("vector has an element that is %s", isnan(element) ? "NaN" : "infinite"),
-					 errdetail("The vector is argument %s of %s, element %d.", name, function, k + 1),
+					 errdetail("The element is number %d of argument %s of %s.", k + 1, name, function),
 					 errhint("Distances need finite numbers.")));
 	}
 	/* scaling changes only vectors with extremely large or small elements */

@@ -26,7 +26,7 @@
  *	  set_close
  *
  * Rows can also be added with put, instead of stage and commit or alternating with them.
- * put reads rows from memory that the caller registered with lend.  A call of put
+ * put reads rows from memory that the caller registered with register_memory.  A call of put
  * invalidates the staging buffer that stage returned.
  *
  * A context has at most one open join.  The functions of a join are:
@@ -58,7 +58,7 @@ extern "C"
 #endif
 
 /* Incremented with every change of this interface; other versions are rejected at load. */
-#define FASTED_ENGINE_ABI 16
+#define FASTED_ENGINE_ABI 17
 
 /* Largest number of rows in a set; row numbers have 32 bits.  The caller checks it. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -78,8 +78,9 @@ typedef enum FastedStatus
 	FASTED_FULL,				/* stage, put: the set has no memory for another row */
 
 	/*
-	 * All following values are failures.  last_error returns the message.  If the message
-	 * has a second line, that line is a hint for the user.
+	 * All following values are failures.  last_error returns the message, a complete sentence
+	 * unless the status is FASTED_INTERNAL.  If the message has a second line, that line is a
+	 * hint for the user.
 	 */
 	FASTED_OUT_OF_MEMORY,		/* host memory is exhausted */
 	FASTED_OUT_OF_DEVICE_MEMORY,
@@ -155,7 +156,7 @@ typedef enum FastedOutput
 	 * nearest representative of lower rank.  A pair is omitted only if neither result
 	 * depends on it, whichever other pairs are omitted.
 	 */
-	FASTED_OUTPUT_KEEPERS
+	FASTED_OUTPUT_REPRESENTATIVES
 } FastedOutput;
 
 /* Size of a device name, including the final null; FastedOptions.devices accepts such names. */
@@ -173,8 +174,8 @@ typedef enum FastedPrune
 	FASTED_PRUNE_FORCE			/* for tests: always, at all levels */
 } FastedPrune;
 
-/* Number of parts of a partitioned set (FastedSetOptions.spread) on each device. */
-#define FASTED_SPREAD_PARTS 4
+/* Number of parts of a distributed set (FastedSetOptions.distributed) on each device. */
+#define FASTED_PARTS_PER_DEVICE 4
 
 /* Number of pruning levels; their reduced dimensions are 32, 64 and 128. */
 #define FASTED_PRUNE_LEVELS 3
@@ -211,7 +212,7 @@ typedef struct FastedSetOptions
 	uint64_t	expected_rows;	/* estimated number of rows; zero if unknown */
 	uint64_t	most_rows;		/* maximum number of rows; zero if only memory limits it */
 	uint32_t	neighbors;		/* reserve memory for neighbour lists of this length per row */
-	bool		spread;			/* partition the rows over the devices (see width); most_rows must
+	bool		distributed;	/* divide the rows among the devices (see width); most_rows must
 								 * be set */
 } FastedSetOptions;
 
@@ -220,13 +221,13 @@ typedef struct FastedSetOptions
  * are compared with each other.  Positions are relative to the start of the set.  In a
  * self-join both ranges are the same.
  */
-typedef struct FastedRowGroup
+typedef struct FastedPartition
 {
 	uint32_t	first_a;
 	uint32_t	rows_a;
 	uint32_t	first_b;
 	uint32_t	rows_b;
-} FastedRowGroup;
+} FastedPartition;
 
 /*
  * Parameters of a join.  A join can be divided into any number of slices.  Each pair belongs
@@ -246,7 +247,7 @@ typedef struct FastedProblem
 	 * different processes are parts of the same join only if their order_hash (FastedStats)
 	 * is equal, too.
 	 */
-	bool		alike;
+	bool		identical_kernels;
 
 	/*
 	 * FASTED_OUTPUT_NEAREST: number of neighbours per row, from 1 to FASTED_MAX_NEIGHBORS.
@@ -262,7 +263,7 @@ typedef struct FastedProblem
 	 * another slice; the rows' counts are accumulated, and rows that the previous join
 	 * connected remain connected.
 	 */
-	bool		further;
+	bool		continues;
 
 	/*
 	 * Compare only rows of the same partition.  Partitions are disjoint and in ascending
@@ -270,13 +271,13 @@ typedef struct FastedProblem
 	 * on one side only.  The caller owns the array and must keep it until the join is
 	 * closed.  NULL: compare all rows.
 	 */
-	const FastedRowGroup *groups;
-	uint32_t	ngroups;
+	const FastedPartition *partitions;
+	uint32_t	npartitions;
 
 	uint32_t	core_pairs;		/* FASTED_OUTPUT_CONNECTIONS; 0: all rows are core rows */
 
 	/*
-	 * FASTED_OUTPUT_KEEPERS: the distinct rank of each row, indexed by its position in the
+	 * FASTED_OUTPUT_REPRESENTATIVES: the distinct rank of each row, indexed by its position in the
 	 * set.  NULL: the rank is the position.
 	 *
 	 * FASTED_OUTPUT_NEAREST: the same for the rows of set b.  If the join continues an
@@ -390,7 +391,7 @@ typedef struct FastedJoin FastedJoin;
 
 /*
  * An engine.  Functions that can fail return a status.  After a failure, only last_error,
- * stats, withdraw and the close functions may be called for the context, its sets and its
+ * stats, unregister_memory and the close functions may be called for the context, its sets and its
  * join.  Only one thread at a time may use a context.
  */
 typedef struct FastedEngine
@@ -463,26 +464,26 @@ typedef struct FastedEngine
 	FastedStatus (*take_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
 
 	/*
-	 * lend registers memory of the caller from which put will read rows; its pages may be
+	 * register_memory registers memory of the caller from which put will read rows; its pages may be
 	 * page-locked.  It returns false if reading from registered memory would not be faster
 	 * than staging.  It must be called before seal, for one memory range at a time.
 	 *
-	 * withdraw waits until the engine has read all rows and unregisters the memory.  It must be
-	 * called before the memory is freed, and may be called without a preceding lend.
+	 * unregister_memory waits until the engine has read all rows and unregisters the memory.  It must be
+	 * called before the memory is freed, and may be called without a preceding register_memory.
 	 */
-	bool		(*lend) (FastedSet *set, void *memory, size_t bytes);
-	void		(*withdraw) (FastedSet *set);
+	bool		(*register_memory) (FastedSet *set, void *memory, size_t bytes);
+	void		(*unregister_memory) (FastedSet *set);
 
 	/*
 	 * put adds rows that are stored contiguously in registered memory.  Of nrows >= 1 rows it
 	 * adds the first *taken >= 1 and returns FASTED_OK, or adds none and returns FASTED_FULL.
 	 *
-	 * The engine may read the rows after put has returned.  settle waits until it has read
-	 * all rows; or, unless `all` is true, the rows that were put before the previous settle.
+	 * The engine may read the rows after put has returned.  wait_read waits until it has read
+	 * all rows; or, unless `all` is true, the rows that were put before the previous wait_read.
 	 */
 	FastedStatus (*put) (FastedSet *set, const float *rows, size_t nrows,
 						 size_t *taken);
-	FastedStatus (*settle) (FastedSet *set, bool all);
+	FastedStatus (*wait_read) (FastedSet *set, bool all);
 
 	/* Copies rows of an unsealed set to `rows`, bit for bit as they were added. */
 	FastedStatus (*read_back) (FastedSet *set, uint64_t first_row,
@@ -506,7 +507,7 @@ typedef struct FastedEngine
 
 	/*
 	 * Waits for the next batch of pairs, for at most about timeout_ms milliseconds.  Returns
-	 * FASTED_OK with npairs >= 1 (outputs _PAIRS, _CONNECTIONS and _KEEPERS only),
+	 * FASTED_OK with npairs >= 1 (outputs _PAIRS, _CONNECTIONS and _REPRESENTATIVES only),
 	 * FASTED_AGAIN if the time is over, or FASTED_DONE.
 	 */
 	FastedStatus (*next) (FastedJoin *join, int timeout_ms, FastedBatch *batch);
@@ -556,24 +557,27 @@ typedef struct FastedEngine
 	uint64_t	(*list_rows) (const FastedContext *context, uint64_t rows, uint32_t k);
 
 	/*
-	 * Returns the number of devices over which a set of this context may be partitioned.
-	 * Each device holds FASTED_SPREAD_PARTS parts of equal size and has memory for one more.
+	 * Returns the number of devices over which a set of this context may be distributed.
+	 * Each device holds FASTED_PARTS_PER_DEVICE parts of equal size and has memory for one more.
 	 * NULL if a context has one device only.
 	 */
 	int			(*width) (const FastedContext *context);
 
 	/*
 	 * Engines with devices: adds nrows rows of a sealed set of another context, from position
-	 * `first` on.  The caller must keep that set until it has called settle.
+	 * `first` on.  The caller must keep that set until it has called wait_read.
 	 */
 	FastedStatus (*copy_rows) (FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows);
 
 	/* Stops all work of the join and frees it; NULL is allowed.  Never fails. */
 	void		(*join_close) (FastedJoin *join);
 
-	/* Support for FASTED_OUTPUT_CONNECTIONS and _KEEPERS; else join_open: FASTED_UNSUPPORTED. */
+	/*
+	 * Support for FASTED_OUTPUT_CONNECTIONS and _REPRESENTATIVES.  Otherwise join_open returns
+	 * FASTED_UNSUPPORTED.
+	 */
 	bool		connects;
-	bool		keeps;
+	bool		chooses_representatives;
 } FastedEngine;
 
 /* Returns the size of a row, in floats. */
@@ -594,7 +598,7 @@ fasted_row_bytes(const FastedOptions *options)
 __host__ __device__
 #endif
 static inline uint64_t
-fasted_mix_order(uint64_t hash, uint64_t value)
+fasted_hash_order(uint64_t hash, uint64_t value)
 {
 	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
 	return hash ^ hash >> 32;
@@ -663,10 +667,10 @@ fasted_counts_rows(const FastedProblem *problem)
 
 /* Returns whether a join with these parameters returns pairs from next. */
 static inline bool
-fasted_hands_out_pairs(const FastedProblem *problem)
+fasted_returns_pairs(const FastedProblem *problem)
 {
 	return problem->output == FASTED_OUTPUT_PAIRS || problem->output == FASTED_OUTPUT_CONNECTIONS ||
-		problem->output == FASTED_OUTPUT_KEEPERS;
+		problem->output == FASTED_OUTPUT_REPRESENTATIVES;
 }
 
 /*
@@ -684,7 +688,7 @@ extern const FastedEngine *fasted_cpu_engine(void);
  * Returns an engine that uses several devices of the engine `base` together (multi_gpu.c).  All
  * calls in a process must pass the same base.
  */
-extern const FastedEngine *fasted_device_group(const FastedEngine *base);
+extern const FastedEngine *fasted_multi_gpu_engine(const FastedEngine *base);
 
 /* Name and type of the function that a library with another engine exports. */
 #define FASTED_ENGINE_ENTRY "fasted_engine"

@@ -273,10 +273,10 @@ fasted_threshold_int(double norm2, double rho, double eps_upper)
  * (doc/internals/bound-int8.md, section 10).  norm2 is exact, and |p| is below 2^31.  Every pair of
  * the result satisfies p >= t_x + t_y, which is computed without rounding.
  */
-#define FASTED_FINE_NORM2 (0.999f * 2147483648.0f)
+#define FASTED_INT16_ROW_NORM2 (0.999f * 2147483648.0f)
 
 FASTED_EVERYWHERE double
-fasted_threshold_fine(double norm2, double rho, double eps_upper)
+fasted_threshold_int16(double norm2, double rho, double eps_upper)
 {
 	double		reach = eps_upper + 2.0 * rho;
 	double		half = 0.5 * reach * reach * (1.0 + 8 * FASTED_U64) + DBL_MIN;

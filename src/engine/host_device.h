@@ -36,7 +36,7 @@ ceil_div(uint64_t n, uint64_t by)
  * position, so that periodic data do not bias the sample.  The result is the same in every run.
  */
 FASTED_EVERYWHERE uint32_t
-fasted_spread_row(uint32_t i, uint32_t sampled, uint32_t rows)
+fasted_sample_row(uint32_t i, uint32_t sampled, uint32_t rows)
 {
 	uint32_t	first = (uint32_t) ((uint64_t) i * rows / sampled);
 	uint32_t	next = (uint32_t) ((uint64_t) (i + 1) * rows / sampled);
@@ -137,7 +137,7 @@ fasted_order_unit(const FastedOrder *order, uint64_t number,
 }
 
 /*
- * The tiles of a partitioned join (FastedProblem.groups).  Such a join computes only the tiles
+ * The tiles of a partitioned join (FastedProblem.partitions).  Such a join computes only the tiles
  * that may have pairs of rows of the same partition.
  *
  * A row of tiles covers consecutive rows of one side.  Because partitions are in ascending order
@@ -166,17 +166,17 @@ typedef struct FastedStripe
 } FastedStripe;
 
 /* The tiles of a partitioned join.  In other joins both pointers are NULL. */
-typedef struct FastedGroupTiles
+typedef struct FastedPartitionTiles
 {
 	const FastedSpan *spans;	/* one per row of tiles */
 	const FastedStripe *stripes;	/* nstripes, and one more for the end of the last */
 	uint32_t	nstripes;
 	uint64_t	count;			/* number of tile numbers; a few of them have no tile */
-} FastedGroupTiles;
+} FastedPartitionTiles;
 
 /* Checks that partitions are disjoint and ascending, as engine.h requires. */
 static inline bool
-fasted_groups_are_valid(const FastedRowGroup *groups, uint32_t count, uint64_t rows_a,
+fasted_partitions_are_valid(const FastedPartition *partitions, uint32_t count, uint64_t rows_a,
 						uint64_t rows_b, bool self)
 {
 	uint64_t	end_a = 0;
@@ -184,7 +184,7 @@ fasted_groups_are_valid(const FastedRowGroup *groups, uint32_t count, uint64_t r
 
 	for (uint32_t g = 0; g < count; g++)
 	{
-		const FastedRowGroup *group = &groups[g];
+		const FastedPartition *group = &partitions[g];
 
 		if (group->first_a < end_a || group->first_b < end_b ||
 			(self && (group->first_a != group->first_b || group->rows_a != group->rows_b)))
@@ -199,22 +199,22 @@ fasted_groups_are_valid(const FastedRowGroup *groups, uint32_t count, uint64_t r
 
 /* Returns the number of row pairs within partitions. */
 static inline double
-fasted_group_pairs(const FastedRowGroup *groups, uint32_t count, bool self)
+fasted_partition_pairs(const FastedPartition *partitions, uint32_t count, bool self)
 {
 	double		pairs = 0.0;
 
 	for (uint32_t g = 0; g < count; g++)
 	{
-		double		a = groups[g].rows_a;
+		double		a = partitions[g].rows_a;
 
-		pairs += self ? 0.5 * a * (a - 1.0) : a * groups[g].rows_b;
+		pairs += self ? 0.5 * a * (a - 1.0) : a * partitions[g].rows_b;
 	}
 	return pairs;
 }
 
 /* Returns the rows of a partition on side 0 or 1. */
 static inline FastedSpan
-fasted_group_rows(const FastedRowGroup *group, int side)
+fasted_partition_rows(const FastedPartition *group, int side)
 {
 	FastedSpan	span;
 
@@ -229,8 +229,8 @@ fasted_group_rows(const FastedRowGroup *group, int side)
  * input, including empty ones, so that the partitions of a part are the same in all of its joins.
  */
 static inline void
-fasted_clip_groups(const FastedRowGroup *groups, uint32_t count, const uint64_t *first,
-				   const uint64_t *rows, FastedRowGroup *clipped)
+fasted_clip_partitions(const FastedPartition *partitions, uint32_t count, const uint64_t *first,
+				   const uint64_t *rows, FastedPartition *clipped)
 {
 	for (uint32_t g = 0; g < count; g++)
 	{
@@ -238,7 +238,7 @@ fasted_clip_groups(const FastedRowGroup *groups, uint32_t count, const uint64_t 
 
 		for (int side = 0; side < 2; side++)
 		{
-			FastedSpan	span = fasted_group_rows(&groups[g], side);
+			FastedSpan	span = fasted_partition_rows(&partitions[g], side);
 
 			for (int i = 0; i < 2; i++)
 			{
@@ -257,7 +257,7 @@ fasted_clip_groups(const FastedRowGroup *groups, uint32_t count, const uint64_t 
 
 /* Returns the rows of the other side that are in the partition of a row; none if it has none. */
 static inline FastedSpan
-fasted_columns_of_row(const FastedRowGroup *groups, uint32_t count, int side, uint32_t row)
+fasted_columns_of_row(const FastedPartition *partitions, uint32_t count, int side, uint32_t row)
 {
 	FastedSpan	none = {0, 0};
 	uint32_t	low = 0;
@@ -268,14 +268,14 @@ fasted_columns_of_row(const FastedRowGroup *groups, uint32_t count, int side, ui
 	{
 		uint32_t	middle = low + (high - low) / 2;
 
-		if (fasted_group_rows(&groups[middle], side).first <= row)
+		if (fasted_partition_rows(&partitions[middle], side).first <= row)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	if (low == 0 || row >= fasted_group_rows(&groups[low - 1], side).end)
+	if (low == 0 || row >= fasted_partition_rows(&partitions[low - 1], side).end)
 		return none;
-	return fasted_group_rows(&groups[low - 1], !side);
+	return fasted_partition_rows(&partitions[low - 1], !side);
 }
 
 /*
@@ -283,15 +283,15 @@ fasted_columns_of_row(const FastedRowGroup *groups, uint32_t count, int side, ui
  * is true, a row is compared only with columns behind it.
  */
 static inline void
-fasted_find_spans(const FastedRowGroup *groups, uint32_t count, int side, bool self,
+fasted_find_spans(const FastedPartition *partitions, uint32_t count, int side, bool self,
 				  uint32_t height, FastedSpan *spans, uint32_t nspans)
 {
 	for (uint32_t m = 0; m < nspans; m++)
 		spans[m].first = spans[m].end = 0;
 	for (uint32_t g = 0; g < count; g++)
 	{
-		FastedSpan	rows = fasted_group_rows(&groups[g], side);
-		FastedSpan	columns = fasted_group_rows(&groups[g], !side);
+		FastedSpan	rows = fasted_partition_rows(&partitions[g], side);
+		FastedSpan	columns = fasted_partition_rows(&partitions[g], !side);
 
 		if (rows.first == rows.end)
 			continue;
@@ -348,7 +348,7 @@ fasted_find_stripes(const FastedSpan *spans, uint32_t nspans, uint32_t width,
 
 /* Returns the stripe of the tile with this number, which is below count.  Tries guess first. */
 FASTED_EVERYWHERE uint32_t
-fasted_stripe_of(const FastedGroupTiles *tiles, uint64_t number, uint32_t guess)
+fasted_stripe_of(const FastedPartitionTiles *tiles, uint64_t number, uint32_t guess)
 {
 	uint32_t	low = 0;
 	uint32_t	high = tiles->nstripes;
@@ -370,7 +370,7 @@ fasted_stripe_of(const FastedGroupTiles *tiles, uint64_t number, uint32_t guess)
 
 /* Returns the columns of row of tiles m within begin ... begin + width - 1. */
 FASTED_EVERYWHERE FastedSpan
-fasted_span_within(const FastedGroupTiles *tiles, uint32_t m, uint64_t begin, uint32_t width)
+fasted_span_within(const FastedPartitionTiles *tiles, uint32_t m, uint64_t begin, uint32_t width)
 {
 	FastedSpan	span = tiles->spans[m];
 

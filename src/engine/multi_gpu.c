@@ -10,7 +10,7 @@
  * must be identical (engine.h, "devices").  If a call fails on one device, the whole context fails,
  * with a message that names the device.
  *
- * If not all rows fit into the memory of one device, a set may be partitioned.  Each device then
+ * If not all rows fit into the memory of one device, a set may be distributed.  Each device then
  * holds some parts of the set, as sets of their own.  It also has memory for a copy of one part of
  * another device, to join it with its own parts.  Joins of parts are assigned to idle devices.
  *
@@ -25,7 +25,7 @@
 #include "multi_gpu.h"
 
 static const FastedEngine *base_engine;
-static const char open_error[] = "out of memory";
+static const char open_error[] = "Could not allocate memory for a context.";
 
 FastedStatus
 multi_gpu_fail(MultiGpu *gpus, FastedStatus status, const char *format,...)
@@ -129,7 +129,7 @@ multi_gpu_open(const FastedOptions *options, FastedContext **result)
 	gpus->row_floats = fasted_row_floats(options);
 	gpus->ndevices = gpus->base->devices(options->devices, names, FASTED_MOST_GPUS);
 	if (gpus->ndevices == 0)
-		return multi_gpu_fail(gpus, FASTED_NO_DEVICE, "no GPU was found");
+		return multi_gpu_fail(gpus, FASTED_NO_DEVICE, "No GPU was found.");
 	for (int m = 0; m < gpus->ndevices; m++)
 		memcpy(gpus->devices[m].name, names[m], sizeof(names[m]));
 	(void) call_in_parallel(gpus, open_device, &own);
@@ -237,14 +237,14 @@ multi_gpu_width(const FastedContext *context)
 
 /* All devices are considered: one that is not in use any more may have registered the memory. */
 static void
-multi_gpu_withdraw(FastedSet *handle)
+multi_gpu_unregister_memory(FastedSet *handle)
 {
 	MultiGpuSet *set = (MultiGpuSet *) handle;
 
 	for (int i = parts_of(set) - 1; i >= 0; i--)
 	{
 		if (set->parts[i].set != NULL)
-			set->gpus->base->withdraw(set->parts[i].set);
+			set->gpus->base->unregister_memory(set->parts[i].set);
 	}
 }
 
@@ -271,7 +271,7 @@ multi_gpu_set_close(FastedSet *handle)
 	for (link = &set->gpus->sets; *link != set; link = &(*link)->next)
 		;
 	*link = set->next;
-	multi_gpu_withdraw(handle);
+	multi_gpu_unregister_memory(handle);
 	(void) call_in_parallel(set->gpus, close_parts, set);
 	free(set);
 }
@@ -309,12 +309,12 @@ open_parts(MultiGpuSet *set, int m, const FastedSetOptions *options)
 
 	for (int i = 0; i < set->each && status == FASTED_OK; i++)
 		status = base->set_open(context, options, &set->parts[m * set->each + i].set);
-	if (status == FASTED_OK && set->spread)
+	if (status == FASTED_OK && set->distributed)
 		status = base->set_open(context, options, &set->copies[m].set);
 	return status;
 }
 
-/* Opens a set.  A partitioned set is evenly distributed if it has its maximum number of rows. */
+/* Opens a set.  A distributed set is divided evenly if it has its maximum number of rows. */
 static FastedStatus
 multi_gpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **result)
 {
@@ -325,19 +325,19 @@ multi_gpu_set_open(FastedContext *context, const FastedSetOptions *options, Fast
 
 	*result = NULL;
 	if (set == NULL)
-		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory");
+		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a set of rows.");
 	set->gpus = gpus;
 	set->first_row = options->first_row;
-	set->spread = options->spread;
-	set->each = set->spread ? FASTED_SPREAD_PARTS : 1;
+	set->distributed = options->distributed;
+	set->each = set->distributed ? FASTED_PARTS_PER_DEVICE : 1;
 	set->part_rows = UINT64_MAX;
 	set->next = gpus->sets;
 	gpus->sets = set;
-	if (set->spread)
+	if (set->distributed)
 	{
 		set->part_rows = own.most_rows = own.expected_rows =
 			ceil_div(options->most_rows, (uint64_t) (gpus->active * set->each));
-		own.spread = false;
+		own.distributed = false;
 		gpus->bound = true;
 	}
 	for (int i = 0; i < parts_of(set); i++)
@@ -346,7 +346,7 @@ multi_gpu_set_open(FastedContext *context, const FastedSetOptions *options, Fast
 	{
 		if (!multi_gpu_check(gpus, m, open_parts(set, m, &own)))
 			return gpus->failed;
-		for (int i = m * set->each; i < (m + 1) * set->each && set->spread; i++)
+		for (int i = m * set->each; i < (m + 1) * set->each && set->distributed; i++)
 		{
 			set->parts[i].first = first;
 			first += set->part_rows;
@@ -358,7 +358,7 @@ multi_gpu_set_open(FastedContext *context, const FastedSetOptions *options, Fast
 
 /*
  * Returns the part in which rows are staged, or NULL if all parts are full.  If the set is not
- * partitioned, this is always the part of the first device.
+ * distributed, this is always the part of the first device.
  */
 static SetPart *
 next_part(MultiGpuSet *set)
@@ -402,7 +402,7 @@ check_same_rows(MultiGpu *gpus, int m, FastedStatus status)
 		(void) multi_gpu_check(gpus, m, status);
 	else if (gpus->bound)
 		multi_gpu_fail(gpus, FASTED_OUT_OF_DEVICE_MEMORY,
-					   "GPU \"%s\" has less free memory than another GPU",
+					   "GPU \"%s\" has less free memory than another GPU.",
 					   device->name);
 	else
 	{
@@ -423,7 +423,7 @@ multi_gpu_commit(FastedSet *handle, size_t nrows)
 		return multi_gpu_fail(gpus, FASTED_INTERNAL, "rows were committed without being staged");
 	for_each_device(m, gpus)
 	{
-		if (set->spread || m == part->device || nrows == 0)
+		if (set->distributed || m == part->device || nrows == 0)
 			continue;
 		check_same_rows(gpus, m, gpus->base->take_staged(set->parts[m].set, part->set, nrows));
 		if (gpus->failed != FASTED_OK)
@@ -437,15 +437,15 @@ multi_gpu_commit(FastedSet *handle, size_t nrows)
 
 /* Registers the memory for all devices in use, or for none of them. */
 static bool
-multi_gpu_lend(FastedSet *handle, void *memory, size_t bytes)
+multi_gpu_register_memory(FastedSet *handle, void *memory, size_t bytes)
 {
 	MultiGpuSet *set = (MultiGpuSet *) handle;
 
 	for_each_device(m, set->gpus)
 	{
-		if (set->gpus->base->lend(set->parts[m].set, memory, bytes))
+		if (set->gpus->base->register_memory(set->parts[m].set, memory, bytes))
 			continue;
-		multi_gpu_withdraw(handle);
+		multi_gpu_unregister_memory(handle);
 		return false;
 	}
 	return true;
@@ -490,14 +490,14 @@ multi_gpu_put(FastedSet *handle, const float *rows, size_t nrows, size_t *taken)
 }
 
 static FastedStatus
-multi_gpu_settle(FastedSet *handle, bool all)
+multi_gpu_wait_read(FastedSet *handle, bool all)
 {
 	MultiGpuSet *set = (MultiGpuSet *) handle;
 	MultiGpu   *gpus = set->gpus;
 
 	for_each_device(m, gpus)
 	{
-		if (!multi_gpu_check(gpus, m, gpus->base->settle(set->parts[m].set, all)))
+		if (!multi_gpu_check(gpus, m, gpus->base->wait_read(set->parts[m].set, all)))
 			break;
 	}
 	return gpus->failed;
@@ -567,10 +567,10 @@ static FastedEngine multi_gpu_engine = {
 	.set_open = multi_gpu_set_open,
 	.stage = multi_gpu_stage,
 	.commit = multi_gpu_commit,
-	.lend = multi_gpu_lend,
-	.withdraw = multi_gpu_withdraw,
+	.register_memory = multi_gpu_register_memory,
+	.unregister_memory = multi_gpu_unregister_memory,
 	.put = multi_gpu_put,
-	.settle = multi_gpu_settle,
+	.wait_read = multi_gpu_wait_read,
 	.read_back = multi_gpu_read_back,
 	.seal = multi_gpu_seal,
 	.set_reset = multi_gpu_set_reset,
@@ -585,13 +585,13 @@ static FastedEngine multi_gpu_engine = {
 };
 
 const FastedEngine *
-fasted_device_group(const FastedEngine *base)
+fasted_multi_gpu_engine(const FastedEngine *base)
 {
 	base_engine = base;
 	multi_gpu_engine.name = base->name;
 	multi_gpu_engine.probe = base->probe;
 	multi_gpu_engine.connects = base->connects;
 	multi_gpu_engine.nearest = base->nearest != NULL ? multi_gpu_nearest : NULL;
-	multi_gpu_engine.keeps = base->keeps;
+	multi_gpu_engine.chooses_representatives = base->chooses_representatives;
 	return &multi_gpu_engine;
 }

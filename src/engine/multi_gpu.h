@@ -27,8 +27,8 @@ typedef struct Device
 	FastedStatus status;		/* status of the last call by call_in_parallel */
 } Device;
 
-/* Maximum number of parts of a partitioned set. */
-#define MOST_PARTS (FASTED_MOST_GPUS * FASTED_SPREAD_PARTS)
+/* Maximum number of parts of a distributed set. */
+#define MOST_PARTS (FASTED_MOST_GPUS * FASTED_PARTS_PER_DEVICE)
 
 /* A part of a set, or all of its rows, on one device. */
 typedef struct SetPart
@@ -52,11 +52,11 @@ struct MultiGpuSet
 	MultiGpu   *gpus;
 	MultiGpuSet *next;			/* next set of the same context */
 	uint64_t	first_row;
-	bool		spread;			/* partitioned: each device has different rows; else each has all */
+	bool		distributed;	/* each device has different rows; else each has all */
 	int			each;			/* number of parts per device; parts[] is ordered by device */
 	uint64_t	part_rows;		/* maximum number of rows in a part */
 	SetPart		parts[MOST_PARTS];
-	PartCopy copies[FASTED_MOST_GPUS];	/* one per device, for partitioned sets */
+	PartCopy copies[FASTED_MOST_GPUS];	/* one per device, for distributed sets */
 };
 
 struct MultiGpu
@@ -66,7 +66,7 @@ struct MultiGpu
 	Device		devices[FASTED_MOST_GPUS];
 	int			ndevices;
 	int			active;			/* number of devices in use */
-	bool		bound;			/* a join or a partitioned set depends on the devices in use */
+	bool		bound;			/* a join or a distributed set depends on the devices in use */
 	MultiGpuSet *sets;
 	MultiGpuJoin *join;			/* the open join, or NULL */
 	FastedStatus failed;		/* status of the first failure, or FASTED_OK */

@@ -9,7 +9,7 @@
  *
  * To start, a device chooses an encoding and quantises its rows.  All devices do so in parallel.
  *
- * Representatives (FASTED_OUTPUT_KEEPERS) depend on all pairs together, so a single device does
+ * Representatives (FASTED_OUTPUT_REPRESENTATIVES) depend on all pairs together, so a single device does
  * such a join.  Returning all pairs would take longer, even with two devices.
  *
  * Slices of different devices fit together only if the rows are in the same order on all devices,
@@ -20,7 +20,7 @@
  * up when the caller asks for them, because fetching them after each slice would stall all devices.
  * Likewise, neighbour lists remain on the devices until the caller asks for them.
  *
- * A partitioned set is joined by tasks.  In a join with another set, a task is one part, and the
+ * A distributed set is joined by tasks.  In a join with another set, a task is one part, and the
  * device that holds the part joins it with that set.  In a self-join, a task is a pair of parts.
  * A device that holds one of the two parts can do it; it copies the other part from the device
  * that holds it, and then does further tasks with this copy.
@@ -73,7 +73,7 @@ typedef struct DeviceWork
 	FastedJoin *join;			/* join of this or the previous run; NULL if there was none */
 	FastedStats begun;			/* statistics of the device at the start */
 	const SetPart *parts[2];	/* parts of a and b to join */
-	FastedRowGroup *groups;		/* row partitions, relative to these parts */
+	FastedPartition *partitions; /* row partitions, relative to these parts */
 } DeviceWork;
 
 struct MultiGpuJoin
@@ -82,7 +82,7 @@ struct MultiGpuJoin
 	FastedProblem problem;
 	MultiGpuSet *a;
 	MultiGpuSet *b;
-	MultiGpuSet *spread;		/* the partitioned set, a or b; NULL: slices, not tasks */
+	MultiGpuSet *distributed;	/* the distributed set, a or b; NULL: slices, not tasks */
 	uint32_t	slices;			/* number of slices or tasks */
 	bool		begun;			/* all devices have started */
 	uint64_t	order;			/* hash of the row order, once a slice is finished */
@@ -125,13 +125,13 @@ self_join(const MultiGpuJoin *join)
 	return join->a == join->b;
 }
 
-/* --- tasks: joins of the parts of a partitioned set */
+/* --- tasks: joins of the parts of a distributed set */
 
 static void
 open_tasks(MultiGpuJoin *join)
 {
-	const SetPart *parts = join->spread->parts;
-	int			n = parts_of(join->spread);
+	const SetPart *parts = join->distributed->parts;
+	int			n = parts_of(join->distributed);
 
 	join->slices = 0;
 	for (int i = 0; i < n; i++)
@@ -156,7 +156,7 @@ typedef enum Locality
 static Locality
 locality(const MultiGpuJoin *join, int m, int i, int j)
 {
-	const SetPart *parts = join->spread->parts;
+	const SetPart *parts = join->distributed->parts;
 	bool		has_i = parts[i].device == m;
 	bool		has_j = !self_join(join) || parts[j].device == m;
 
@@ -164,16 +164,16 @@ locality(const MultiGpuJoin *join, int m, int i, int j)
 		return LOCAL;
 	if (!self_join(join) || (!has_i && !has_j))
 		return UNAVAILABLE;		/* parts are copied for self-joins only */
-	return join->spread->copies[m].part == &parts[has_i ? j : i] ? COPIED : NEEDS_COPY;
+	return join->distributed->copies[m].part == &parts[has_i ? j : i] ? COPIED : NEEDS_COPY;
 }
 
 /* Assigns the best open task to an idle device.  Returns false if there is none. */
 static bool
 take_task(MultiGpuJoin *join, int m)
 {
-	const SetPart *parts = join->spread->parts;
+	const SetPart *parts = join->distributed->parts;
 	DeviceWork *work = &join->work[m];
-	int			n = parts_of(join->spread);
+	int			n = parts_of(join->distributed);
 	Locality	best = UNAVAILABLE;
 	int			best_i = 0;
 	int			best_j = 0;
@@ -181,7 +181,7 @@ take_task(MultiGpuJoin *join, int m)
 	/* devices start at different parts, so that they copy different parts */
 	for (int k = 0; k < n && best != LOCAL; k++)
 	{
-		int			i = (k + m * FASTED_SPREAD_PARTS) % n;
+		int			i = (k + m * FASTED_PARTS_PER_DEVICE) % n;
 
 		for (int j = 0; j < (self_join(join) ? n : 1) && best != LOCAL; j++)
 		{
@@ -196,12 +196,12 @@ take_task(MultiGpuJoin *join, int m)
 	if (best == UNAVAILABLE)
 		return false;
 	join->open[best_i][best_j] = false;
-	work->parts[join->spread == join->a ? 0 : 1] = &parts[best_i];
+	work->parts[join->distributed == join->a ? 0 : 1] = &parts[best_i];
 	if (self_join(join))
 		work->parts[1] = &parts[best_j];
 	if (best == NEEDS_COPY)
-		join->spread->copies[m] = (PartCopy) {
-			.set = join->spread->copies[m].set,
+		join->distributed->copies[m] = (PartCopy) {
+			.set = join->distributed->copies[m].set,
 			.part = work->parts[work->parts[0]->device == m ? 1 : 0]
 		};
 	return true;
@@ -228,7 +228,7 @@ copy_part(MultiGpuSet *set, int m)
 	if (status == FASTED_OK)
 		status = base->copy_rows(copy->set, copy->part->set, copy->have, count);
 	if (status == FASTED_OK)
-		status = base->settle(copy->set, true);
+		status = base->wait_read(copy->set, true);
 	copy->have += count;
 	if (status != FASTED_OK || count < left)
 		return status == FASTED_OK ? FASTED_AGAIN : status;
@@ -250,22 +250,22 @@ task_sides(MultiGpuJoin *join, int m, FastedProblem *problem, FastedSet **sides)
 	{
 		const SetPart *part = work->parts[side];
 		bool		here = part->device == m;
-		FastedStatus status = here ? FASTED_OK : copy_part(join->spread, m);
+		FastedStatus status = here ? FASTED_OK : copy_part(join->distributed, m);
 
 		if (status != FASTED_OK)
 			return status;
-		sides[side] = here ? part->set : join->spread->copies[m].set;
+		sides[side] = here ? part->set : join->distributed->copies[m].set;
 		first[side] = part->first;
 		rows[side] = part->rows;
 	}
-	if (problem->groups == NULL)
+	if (problem->partitions == NULL)
 		return FASTED_OK;
-	if (work->groups == NULL)
-		work->groups = malloc(((size_t) problem->ngroups + 1) * sizeof(FastedRowGroup));
-	if (work->groups == NULL)
-		return multi_gpu_fail(join->gpus, FASTED_OUT_OF_MEMORY, "out of memory for groups of rows");
-	fasted_clip_groups(problem->groups, problem->ngroups, first, rows, work->groups);
-	problem->groups = work->groups;
+	if (work->partitions == NULL)
+		work->partitions = malloc(((size_t) problem->npartitions + 1) * sizeof(FastedPartition));
+	if (work->partitions == NULL)
+		return multi_gpu_fail(join->gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions.");
+	fasted_clip_partitions(problem->partitions, problem->npartitions, first, rows, work->partitions);
+	problem->partitions = work->partitions;
 	return FASTED_OK;
 }
 
@@ -294,14 +294,14 @@ multi_gpu_join_open(FastedContext *context, const FastedProblem *problem, Fasted
 
 	*result = (FastedJoin *) join;
 	if (join == NULL)
-		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory");
+		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	join->gpus = gpus;
 	join->problem = *problem;
 	join->a = (MultiGpuSet *) a;
 	join->b = (MultiGpuSet *) b;
-	join->spread = join->a->spread ? join->a : join->b->spread ? join->b : NULL;
-	join->slices = problem->output == FASTED_OUTPUT_KEEPERS ? 1 : JOIN_SLICES;
-	if (join->spread != NULL)
+	join->distributed = join->a->distributed ? join->a : join->b->distributed ? join->b : NULL;
+	join->slices = problem->output == FASTED_OUTPUT_REPRESENTATIVES ? 1 : JOIN_SLICES;
+	if (join->distributed != NULL)
 		open_tasks(join);
 	for (int m = 0; m < gpus->ndevices; m++)
 	{
@@ -319,7 +319,7 @@ multi_gpu_join_open(FastedContext *context, const FastedProblem *problem, Fasted
 			continue;
 		*result = NULL;
 		multi_gpu_join_close((FastedJoin *) join);
-		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
+		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the counts of rows.");
 	}
 	return FASTED_OK;
 }
@@ -347,7 +347,7 @@ take_slices(MultiGpuJoin *join, int m)
 	DeviceWork *work = &join->work[m];
 
 	work->width = 1;
-	if (join->spread != NULL)
+	if (join->distributed != NULL)
 		work->busy = take_task(join, m);
 	else if (join->next_slice < join->slices)
 	{
@@ -376,7 +376,7 @@ begin_slices(MultiGpuJoin *join, int m)
 
 	base->join_close(work->join);
 	work->join = NULL;
-	if (join->spread != NULL)
+	if (join->distributed != NULL)
 	{
 		status = task_sides(join, m, &problem, sides);
 		if (status != FASTED_OK)
@@ -388,7 +388,7 @@ begin_slices(MultiGpuJoin *join, int m)
 		problem.slices = (problem.slices > 0 ? problem.slices : 1) * join->slices;
 		problem.slice = problem.slice * join->slices + work->slice;
 		problem.more_slices = work->width - 1;
-		problem.further = first ? finds_nearest(join) && problem.further
+		problem.continues = first ? finds_nearest(join) && problem.continues
 			: problem.output != FASTED_OUTPUT_PAIRS;
 	}
 	base->stats(context, &work->begun);
@@ -429,7 +429,7 @@ end_slices(MultiGpuJoin *join, int m)
 	FastedStats now;
 
 	gpus->base->stats(device->context, &now);
-	if (join->spread != NULL)
+	if (join->distributed != NULL)
 	{
 		FastedStatus status = add_counts(join, m);
 
@@ -439,7 +439,7 @@ end_slices(MultiGpuJoin *join, int m)
 	else if (join->finished == 0)
 	{
 		join->order = now.join_order;
-		gpus->order_hash = fasted_mix_order(gpus->order_hash, join->order);
+		gpus->order_hash = fasted_hash_order(gpus->order_hash, join->order);
 	}
 	else if (now.join_order != join->order)
 		return multi_gpu_fail(gpus, FASTED_INTERNAL,
@@ -468,7 +468,7 @@ static FastedStatus
 begin_all(MultiGpuJoin *join)
 {
 	join->begun = true;
-	if (join->spread != NULL)
+	if (join->distributed != NULL)
 		return FASTED_OK;
 	for_each_device(m, join->gpus)
 		(void) take_slices(join, m);
@@ -569,7 +569,7 @@ multi_gpu_counts(FastedJoin *handle, int side, uint64_t first_row, size_t nrows,
 {
 	MultiGpuJoin *join = (MultiGpuJoin *) handle;
 
-	for (int m = 0; m < join->gpus->ndevices && join->spread == NULL && !join->counted; m++)
+	for (int m = 0; m < join->gpus->ndevices && join->distributed == NULL && !join->counted; m++)
 	{
 		if (join->work[m].join != NULL && !multi_gpu_check(join->gpus, m, add_counts(join, m)))
 			return join->gpus->failed;
@@ -626,7 +626,7 @@ multi_gpu_join_close(FastedJoin *handle)
 	for (int m = 0; m < gpus->ndevices; m++)
 	{
 		gpus->base->join_close(join->work[m].join);
-		free(join->work[m].groups);
+		free(join->work[m].partitions);
 	}
 	free(join->counts[0]);
 	free(join->counts[1]);
@@ -708,7 +708,7 @@ merge_on_host(const MultiGpuJoin *join, uint64_t first_row, size_t nrows, uint32
 	int			first = next_device(gpus, 0);
 
 	if (other_lengths == NULL || others == NULL)
-		multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
+		multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the neighbors of rows.");
 	else
 		(void) read_lists(join, first, first_row, nrows, lengths, neighbors);
 	for (int m = next_device(gpus, first + 1); m < gpus->ndevices && gpus->failed == FASTED_OK;

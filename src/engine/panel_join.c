@@ -8,7 +8,7 @@
  * panel is just large enough to keep the engine busy while the next one is loaded.  The smaller
  * relation is the outer side, except in joins for nearest neighbours.
  *
- * With several devices, an outer panel is partitioned over them, which makes it larger by their
+ * With several devices, an outer panel is distributed over them, which makes it larger by their
  * number.  Each inner panel is loaded on all devices.
  *
  *-------------------------------------------------------------------------
@@ -86,7 +86,7 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
 	stats->dimensions = join->problem.options.dimensions;
 	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
-		: (uint32_t) ceil_div(outer_total, join->spread ? ceil_div(join->outer_rows, panels_width(join))
+		: (uint32_t) ceil_div(outer_total, join->distributed ? ceil_div(join->outer_rows, panels_width(join))
 							  : join->outer_rows);
 	set_progress(join, stats);
 }
@@ -151,10 +151,10 @@ static FastedStatus
 check_neighbors(PanelJoin *join, uint32_t k)
 {
 	if (join->engine->nearest == NULL)
-		return panels_fail(join, FASTED_UNSUPPORTED, "this engine does not find nearest neighbors");
+		return panels_fail(join, FASTED_UNSUPPORTED, "The engine does not find nearest neighbors.");
 	if (k < 1)
 		return panels_fail(join, FASTED_UNSUPPORTED,
-						   "the number of nearest neighbors must be at least 1");
+						   "The number of nearest neighbors must be at least 1.");
 	return FASTED_OK;
 }
 
@@ -221,9 +221,9 @@ begin(PanelJoin *join)
 	join->compared = 0.0;
 	join->done = no_pair(join);
 	if (!clear_counts(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the counts of rows.");
 	if (!begin_lists(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the neighbors of rows.");
 	if (join->done || join->resident)
 		return FASTED_OK;
 	return panels_load_outer(join, 0);
@@ -244,12 +244,12 @@ seal_sides(PanelJoin *join)
 }
 
 static bool
-groups_are_valid(const PanelJoin *join)
+partitions_are_valid(const PanelJoin *join)
 {
 	const FastedProblem *problem = &join->problem.problem;
 
-	return problem->groups == NULL ||
-		fasted_groups_are_valid(problem->groups, problem->ngroups, join->rows[0],
+	return problem->partitions == NULL ||
+		fasted_partitions_are_valid(problem->partitions, problem->npartitions, join->rows[0],
 								join->rows[join->problem.sides - 1], join->problem.sides == 1);
 }
 
@@ -265,7 +265,7 @@ panel_join_start(PanelJoin *join, const uint64_t *rows)
 		join->resident = join->resident && rows[side] == join->sides[side].have;
 		join->rows[side] = rows[side];
 	}
-	if (!groups_are_valid(join))
+	if (!partitions_are_valid(join))
 		return panels_fail(join, FASTED_INTERNAL, "partitions are not in ascending order");
 	join->started = true;
 	join->resident = join->resident || no_pair(join);
@@ -329,19 +329,19 @@ next_panels(PanelJoin *join)
 
 /* Makes partitions relative to the panels that are joined.  Returns false if out of memory. */
 static bool
-clip_groups(PanelJoin *join, FastedProblem *problem)
+clip_partitions(PanelJoin *join, FastedProblem *problem)
 {
 	uint64_t	first[2] = {join->a->first, join->b->first};
 	uint64_t	rows[2] = {join->a->count, join->b->count};
 
-	if (problem->groups == NULL || join->resident)
+	if (problem->partitions == NULL || join->resident)
 		return true;
-	free(join->groups);
-	join->groups = malloc(((size_t) problem->ngroups + 1) * sizeof(FastedRowGroup));
-	if (join->groups == NULL)
+	free(join->partitions);
+	join->partitions = malloc(((size_t) problem->npartitions + 1) * sizeof(FastedPartition));
+	if (join->partitions == NULL)
 		return false;
-	fasted_clip_groups(problem->groups, problem->ngroups, first, rows, join->groups);
-	problem->groups = join->groups;
+	fasted_clip_partitions(problem->partitions, problem->npartitions, first, rows, join->partitions);
+	problem->partitions = join->partitions;
 	return true;
 }
 
@@ -351,15 +351,15 @@ begin_join(PanelJoin *join)
 	FastedProblem problem = join->problem.problem;
 	FastedStats stats;
 
-	problem.further = panels_find_nearest(join) && join->has_lists;
+	problem.continues = panels_find_nearest(join) && join->has_lists;
 	if (panels_find_nearest(join) && problem.ranks != NULL)
 		problem.ranks += join->b->first;
 	/* representatives depend on the pairs of all panels */
-	if (problem.output == FASTED_OUTPUT_KEEPERS && !join->resident)
+	if (problem.output == FASTED_OUTPUT_REPRESENTATIVES && !join->resident)
 		problem.output = FASTED_OUTPUT_PAIRS;
 	join->has_lists = true;
-	if (!clip_groups(join, &problem))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for groups of rows");
+	if (!clip_partitions(join, &problem))
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions.");
 	join->engine->stats(join->context, &stats);
 	join->units_done = stats.units_done;
 	join->units_total = stats.units_total;
@@ -494,7 +494,7 @@ panel_join_close(PanelJoin *join)
 	if (join == NULL)
 		return;
 	join->engine->close(join->context);
-	free(join->groups);
+	free(join->partitions);
 	free(join->counts[0]);
 	free(join->counts[1]);
 	free(join->batch_lists);

@@ -10,7 +10,7 @@
  * loaded while the other one is joined.
  *
  *	  panel_join_open
- *	  stage, commit, lend, put ...			add rows to a side
+ *	  stage, commit, register_memory, put ...	add rows to a side
  *	  start									ends the input
  *	  next, next, ... until FASTED_DONE		return pairs of row numbers
  *	  again, next, ...						join the same rows with another eps or output
@@ -19,7 +19,7 @@
  * With FASTED_OUTPUT_NEAREST, the outer panel holds rows of side 0 and their neighbour lists.
  * The lists are complete when the panel has been joined with all rows of the inner side.
  *
- * If the join is partitioned (FastedProblem.groups), an outer panel is joined only with the
+ * If the join is partitioned (FastedProblem.partitions), an outer panel is joined only with the
  * rows from its first partition to its last one.
  *
  * If stage or put returns FASTED_FULL, the caller reads back the staged rows of both sides,
@@ -28,7 +28,7 @@
  * range, from its first row on, and calls next again.  It need not stage the whole range.  It
  * should not stage too many rows at a time, because a join may be running meanwhile.
  *
- * As with an engine (engine.h), only stats, last_error, withdraw and close may be called after
+ * As with an engine (engine.h), only stats, last_error, unregister_memory and close may be called after
  * a failure.
  *
  *-------------------------------------------------------------------------
@@ -68,11 +68,11 @@ extern FastedStatus panel_join_open(const FastedEngine *engine, const PanelProbl
  */
 extern FastedStatus panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity);
 extern FastedStatus panel_join_commit(PanelJoin *join, int side, size_t nrows);
-extern bool panel_join_lend(PanelJoin *join, int side, void *memory, size_t bytes);
-extern void panel_join_withdraw(PanelJoin *join, int side);
+extern bool panel_join_register_memory(PanelJoin *join, int side, void *memory, size_t bytes);
+extern void panel_join_unregister_memory(PanelJoin *join, int side);
 extern FastedStatus panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows,
 								   size_t *taken);
-extern FastedStatus panel_join_settle(PanelJoin *join, int side, bool all);
+extern FastedStatus panel_join_wait_read(PanelJoin *join, int side, bool all);
 extern FastedStatus panel_join_read_back(PanelJoin *join, int side, uint64_t first_row,
 										 size_t nrows, float *rows);
 
@@ -90,9 +90,9 @@ extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
 
 /*
- * Sets the ranks for FASTED_OUTPUT_KEEPERS or _NEAREST, instead of problem.ranks.  It must be
+ * Sets the ranks for FASTED_OUTPUT_REPRESENTATIVES or _NEAREST, instead of problem.ranks.  It must be
  * called before next.  The array has the ranks of all rows of the only side or of side 1.  If
- * the join is done in panels, _KEEPERS returns all pairs, regardless of ranks.
+ * the join is done in panels, _REPRESENTATIVES returns all pairs, regardless of ranks.
  */
 extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);
 
@@ -159,11 +159,11 @@ struct PanelJoin
 	/* Used if not all rows fit. */
 	int			outer_side;
 	uint64_t	outer_rows;		/* rows per outer panel; the last one may have fewer */
-	bool		spread;			/* outer panels are partitioned over several devices */
+	bool		distributed;	/* outer panels are distributed over several devices */
 	uint64_t	inner_rows;		/* maximum number of rows in an inner panel */
 	uint64_t	inner_next;		/* first row to load into the next inner panel */
 	uint64_t	inner_end;		/* end of the rows to be joined with the outer panel */
-	FastedRowGroup *groups;		/* partitions, relative to the panels being joined; or NULL */
+	FastedPartition *partitions; /* partitions, relative to the panels being joined; or NULL */
 	Panel		outer;
 	Panel		inner[2];
 	int			turn;			/* index of the inner panel to join next */

@@ -36,7 +36,7 @@ panels_clip_neighbors(const PanelJoin *join, uint32_t k)
 	return k < rows ? k : (uint32_t) rows;
 }
 
-/* Returns the number of devices over which an outer panel may be partitioned. */
+/* Returns the number of devices over which an outer panel may be distributed. */
 uint64_t
 panels_width(const PanelJoin *join)
 {
@@ -47,17 +47,17 @@ panels_width(const PanelJoin *join)
 static bool
 panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 {
-	uint64_t	rows[FASTED_SPREAD_PARTS + 3];
+	uint64_t	rows[FASTED_PARTS_PER_DEVICE + 3];
 	int			n = 0;
 
 	rows[n++] = outer;
 	if (join->list_length > 0)
 		rows[0] += join->engine->list_rows(join->context, outer,
 										   panels_clip_neighbors(join, join->list_length));
-	if (join->spread)
+	if (join->distributed)
 	{
-		rows[0] = ceil_div(outer, panels_width(join) * FASTED_SPREAD_PARTS);
-		for (; n <= FASTED_SPREAD_PARTS; n++)
+		rows[0] = ceil_div(outer, panels_width(join) * FASTED_PARTS_PER_DEVICE);
+		for (; n <= FASTED_PARTS_PER_DEVICE; n++)
 			rows[n] = rows[0];
 	}
 	rows[n++] = inner;
@@ -69,7 +69,7 @@ panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 static uint64_t
 inner_of(const PanelJoin *join, uint64_t outer)
 {
-	return ceil_div(join->spread ? ceil_div(outer, panels_width(join)) : outer, OUTER_TO_INNER);
+	return ceil_div(join->distributed ? ceil_div(outer, panels_width(join)) : outer, OUTER_TO_INNER);
 }
 
 /*
@@ -95,7 +95,7 @@ most_rows(const PanelJoin *join, uint64_t outer, uint64_t low, uint64_t high)
 
 /*
  * Chooses the sizes of panels.  All outer panels have about the same size, which is as large as
- * possible; likewise the inner panels.  Outer panels are partitioned over several devices if that
+ * possible; likewise the inner panels.  Outer panels are distributed over several devices if that
  * makes them larger.  If the join is a slice, one device is used, because other processes may have
  * fewer devices and must divide the join in the same way.
  */
@@ -114,12 +114,12 @@ panels_choose(PanelJoin *join)
 	most = most_rows(join, 0, 1, outer_total);
 	if (panels_width(join) > 1 && join->list_length == 0 && join->problem.problem.slices <= 1)
 	{
-		uint64_t	spread;
+		uint64_t	distributed;
 
-		join->spread = true;
-		spread = most_rows(join, 0, 1, outer_total);
-		join->spread = spread > most;
-		most = join->spread ? spread : most;
+		join->distributed = true;
+		distributed = most_rows(join, 0, 1, outer_total);
+		join->distributed = distributed > most;
+		most = join->distributed ? distributed : most;
 	}
 	join->outer_rows = ceil_div(outer_total, ceil_div(outer_total, most));
 
@@ -177,16 +177,16 @@ panel_join_commit(PanelJoin *join, int side, size_t nrows)
 }
 
 bool
-panel_join_lend(PanelJoin *join, int side, void *memory, size_t bytes)
+panel_join_register_memory(PanelJoin *join, int side, void *memory, size_t bytes)
 {
-	return !join->started && join->engine->lend(join->sides[side].set, memory, bytes);
+	return !join->started && join->engine->register_memory(join->sides[side].set, memory, bytes);
 }
 
 void
-panel_join_withdraw(PanelJoin *join, int side)
+panel_join_unregister_memory(PanelJoin *join, int side)
 {
 	if (join->sides[side].set != NULL)
-		join->engine->withdraw(join->sides[side].set);
+		join->engine->unregister_memory(join->sides[side].set);
 }
 
 FastedStatus
@@ -203,11 +203,11 @@ panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows, size_
 }
 
 FastedStatus
-panel_join_settle(PanelJoin *join, int side, bool all)
+panel_join_wait_read(PanelJoin *join, int side, bool all)
 {
 	FastedSet  *set = join->sides[side].set;
 
-	return set != NULL ? join->engine->settle(set, all) : FASTED_OK;
+	return set != NULL ? join->engine->wait_read(set, all) : FASTED_OK;
 }
 
 FastedStatus
@@ -229,7 +229,7 @@ open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows, uint32_t neig
 		.expected_rows = rows,.most_rows = rows,.neighbors = neighbors
 	};
 
-	options.spread = join->spread && panel == &join->outer;
+	options.distributed = join->distributed && panel == &join->outer;
 	panel->side = side;
 	return join->engine->set_open(join->context, &options, &panel->set);
 }
@@ -308,13 +308,13 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 
 	*first = join->problem.sides == 2 || panels_find_nearest(join) ? 0 : outer_first;
 	*end = join->rows[side];
-	if (join->problem.problem.groups == NULL)
+	if (join->problem.problem.partitions == NULL)
 		return true;
-	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
+	for (uint32_t g = 0; g < join->problem.problem.npartitions; g++)
 	{
-		const FastedRowGroup *group = &join->problem.problem.groups[g];
-		FastedSpan	outer = fasted_group_rows(group, join->outer_side);
-		FastedSpan	inner = fasted_group_rows(group, side);
+		const FastedPartition *group = &join->problem.problem.partitions[g];
+		FastedSpan	outer = fasted_partition_rows(group, join->outer_side);
+		FastedSpan	inner = fasted_partition_rows(group, side);
 
 		if (outer.end <= outer_first || outer.first == outer.end || inner.first == inner.end)
 			continue;

@@ -311,9 +311,9 @@ CheckNeighbors(double neighbors, uint64 total, const VectorSource *source)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("no eps gives rows %.15g neighbors on average", neighbors),
 			 source->skip_zeros ?
-			 errdetail("Number of rows of \"%s\" that have a vector other than zero: " UINT64_FORMAT ".",
+			 errdetail("The number of rows of \"%s\" that have a vector other than zero is " UINT64_FORMAT ".",
 					   source->relation, total) :
-			 errdetail("Number of rows of \"%s\" that have a vector: " UINT64_FORMAT ".",
+			 errdetail("The number of rows of \"%s\" that have a vector is " UINT64_FORMAT ".",
 					   source->relation, total),
 			 total < 2 ? errhint("At least two such rows are needed.") :
 			 errhint("A row can have at most " UINT64_FORMAT " neighbors.", total - 1)));

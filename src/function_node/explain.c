@@ -327,7 +327,7 @@ ExplainTimes(const FunctionDescriptor *function, const FunctionTotals *totals, E
 	double		filter_seconds = stats->filter_seconds / Max(stats->threads, 1);
 
 	if (totals->bytes > 0)
-		ExplainPropertyInteger("Group Memory", "kB", totals->bytes / 1024, es);
+		ExplainPropertyInteger("Memory Usage", "kB", totals->bytes / 1024, es);
 	ExplainMilliseconds("Read Time", totals->read_seconds, es);
 	ExplainMilliseconds("Wait Time", totals->wait_seconds, es);
 	if (function->output_label != NULL)
@@ -347,7 +347,7 @@ ExplainRuns(const ShownCall *shown, const FunctionTotals *totals)
 	ExplainWork(&totals->stats, totals->runs, es);
 	ExplainShares(totals->shares, es);
 	if (totals->spilled_pairs > 0)
-		ExplainPropertyUInteger("Pairs Filed", NULL, totals->spilled_pairs, es);
+		ExplainPropertyUInteger("Spilled Pairs", NULL, totals->spilled_pairs, es);
 	if (es->timing)
 	{
 		ExplainMachine(&totals->stats, es);

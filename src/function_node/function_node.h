@@ -9,7 +9,7 @@
  *	  plan.c		which calls the node can run; paths and plans, also for count(*)
  *	  conditions.c	conditions that are evaluated on pairs, before tuples are formed
  *	  exec.c		begin, run, rescan, end
- *	  outlet.c		output queue: blocks of rows, shared with the workers of a parallel plan
+ *	  output_queue.c		output queue: blocks of rows, shared with the workers of a parallel plan
  *	  explain.c		EXPLAIN output
  *
  * The node scans no relation of the range table (scanrelid is 0).  Its scan tuple has only
@@ -135,7 +135,7 @@ extern void AddWholeRow(FunctionNode *scan, TupleTableSlot *slot);
 /* Returns the totals of all runs, including the current one. */
 extern FunctionTotals CurrentTotals(const FunctionNode *scan);
 
-/* --- outlet.c: the output queue */
+/* --- output_queue.c: the output queue */
 
 extern void BeginOutput(FunctionNode *scan);
 

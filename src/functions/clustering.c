@@ -36,7 +36,7 @@ BeginJoin(Clustering *run)
 	if (run->order_column != NULL)
 		OrderSource(source, run->order_column, run->descending);
 	if (call->partition_by != NULL)
-		GroupSource(source, call->partition_by);
+		PartitionSource(source, call->partition_by);
 	request.sources[0] = source;
 	run->base.join = JoinBegin(&request);
 }
@@ -126,7 +126,7 @@ RunClustering(Clustering *run, const ClusteringMethods *methods)
 {
 	run->methods = methods;
 	BeginJoin(run);
-	if (run->base.join->output == FASTED_OUTPUT_KEEPERS)
+	if (run->base.join->output == FASTED_OUTPUT_REPRESENTATIVES)
 	{
 		NoteRows(run);
 		JoinRank(run->base.join, methods->rank(run));

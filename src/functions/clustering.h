@@ -32,7 +32,7 @@ enum
 	{"id_column", false, NULL}, {"metric", true, "Metric"}, {"partition_by", false, "Partition Column"}
 
 #define CLUSTERING_DESCRIPTOR(own_arguments) \
-	.node_name = "FastedGroups", \
+	.node_name = "FastedClustering", \
 	.nargs = CLUSTERING_OWN + (own_arguments) + 3, \
 	.nsources = 1, \
 	.sources = {{CLUSTERING_RELATION, CLUSTERING_COLUMN, CLUSTERING_OWN + (own_arguments)}}, \
@@ -40,7 +40,7 @@ enum
 	.metric = CLUSTERING_OWN + (own_arguments) + 1, \
 	.nullable = true, \
 	.whole_rows = true, \
-	.output_label = "Group Time", \
+	.output_label = "Clustering Time", \
 	.estimate = EstimateClustering, \
 	.fill = FillClustering, \
 	.rewind = RewindClustering
@@ -50,7 +50,7 @@ typedef struct Clustering Clustering;
 /*
  * How a function computes its results from the pairs.  The callbacks are called in this order:
  *
- *	  rank		with FASTED_OUTPUT_KEEPERS only: returns the rows' ranks, by row number
+ *	  rank		with FASTED_OUTPUT_REPRESENTATIVES only: returns the rows' ranks, by row number
  *	  begin		before the first pairs
  *	  take		for each batch of pairs
  *	  count		if the engine counts pairs: with the number of pairs of each row
@@ -58,7 +58,7 @@ typedef struct Clustering Clustering;
  *	  result	for each row, in the order of ids: sets the columns after the id.  Rows may be
  *				requested again from the first one on.
  *
- * output is the request to the engine: pairs, counts, connections or keepers (engine.h).  An
+ * output is the request to the engine: pairs, counts, connections or representatives (engine.h).  An
  * engine that lacks the latter two returns all pairs instead, without counts.
  */
 typedef struct ClusteringMethods

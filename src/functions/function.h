@@ -92,7 +92,7 @@ typedef struct FunctionCall
 	CallSource	sources[2];
 	double		eps;			/* set if the function has this argument */
 	FastedMetric metric;
-	char	   *partition_by;	/* partition column (GroupSource); NULL: rows are not partitioned */
+	char	   *partition_by;	/* partition column (PartitionSource); NULL: rows are not partitioned */
 	VectorSource *rows;			/* window functions: the partition's rows, in place of sources */
 	RowPusher  *pusher;			/* window functions: pushes these rows; otherwise NULL */
 

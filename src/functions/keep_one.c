@@ -333,7 +333,7 @@ Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 }
 
 static const ClusteringMethods keep_one_methods = {
-	.output = FASTED_OUTPUT_KEEPERS,
+	.output = FASTED_OUTPUT_REPRESENTATIVES,
 	.rank = Rank,
 	.begin = Begin,
 	.take = Take,

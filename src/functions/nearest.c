@@ -52,7 +52,7 @@ Resolve(const FunctionCall *call, int n, const char *id_column)
 	VectorSource *source = ResolveCallSource(call, n, id_column);
 
 	if (call->partition_by != NULL)
-		GroupSource(source, call->partition_by);
+		PartitionSource(source, call->partition_by);
 	return source;
 }
 
@@ -63,15 +63,15 @@ Resolve(const FunctionCall *call, int n, const char *id_column)
 static void
 RequireSamePartitions(const char *column, const VectorSource *a, const VectorSource *b)
 {
-	if (a->group_type != b->group_type)
+	if (a->partition_type != b->partition_type)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" has different types in \"%s\" and \"%s\"",
 						column, a->relation, b->relation),
-				 errdetail("The types are %s and %s.", format_type_be(a->group_type),
-						   format_type_be(b->group_type)),
+				 errdetail("The types are %s and %s.", format_type_be(a->partition_type),
+						   format_type_be(b->partition_type)),
 				 errhint("Create a view that casts one of the columns, and join the view.")));
-	if (a->group_collation != b->group_collation)
+	if (a->partition_collation != b->partition_collation)
 		ereport(ERROR,
 				(errcode(ERRCODE_COLLATION_MISMATCH),
 				 errmsg("column \"%s\" has different collations in \"%s\" and \"%s\"",

@@ -237,7 +237,7 @@ BeginSelfJoin(FunctionRun *base)
 	};
 
 	if (call->partition_by != NULL)
-		GroupSource(source, call->partition_by);
+		PartitionSource(source, call->partition_by);
 	run->filter = call->filter;
 	run->ordered = DatumGetBool(call->args[SELF_JOIN_ORDERED].value);
 	run->self_pairs = DatumGetBool(call->args[SELF_JOIN_SELF_PAIRS].value);

@@ -90,8 +90,8 @@ RequireDefaultFrame(WindowObject window, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_WINDOWING_ERROR),
 				 errmsg("window function %s takes no frame clause", name),
-				 errdetail("It compares each row with all rows of its partition."),
-				 errhint("Remove ROWS, RANGE, GROUPS and EXCLUDE from its window.")));
+				 errdetail("The function compares each row with all rows of its partition."),
+				 errhint("Remove ROWS, RANGE, GROUPS and EXCLUDE from the window definition.")));
 }
 
 /* --- reading the rows of a partition */

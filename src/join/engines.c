@@ -49,7 +49,7 @@
 static char cuda_reason[MAX_REASON];	/* why the CUDA engine is not available */
 
 /*
- * An engine's error text is a sentence, optionally followed by a hint on a second line.  Removes
+ * An engine's error message is a sentence, optionally followed by a hint on a second line.  Removes
  * the hint from the text and returns it, or NULL if there is none.
  */
 static const char *
@@ -126,38 +126,47 @@ ReportEngineFailure(const FastedEngine *engine, FastedStatus status, char *text)
 		case FASTED_OUT_OF_MEMORY:
 			ereport(ERROR,
 					(errcode(ERRCODE_OUT_OF_MEMORY),
-					 errmsg("out of memory in the %s engine", engine->name),
+					 errmsg("out of memory in engine \"%s\"", engine->name),
 					 errdetail_internal("%s", text),
-					 errhint("Lower fasted.memory_limit or fasted.threads.")));
+					 errhint("Reduce fasted.memory_limit or fasted.threads.")));
 			break;
 		case FASTED_OUT_OF_DEVICE_MEMORY:
 			ereport(ERROR,
 					(errcode(ERRCODE_OUT_OF_MEMORY),
 					 errmsg("out of GPU memory"),
 					 errdetail_internal("%s", text),
-					 errhint("Try again when other sessions have finished, or use \"SET fasted.engine = cpu\".")));
+					 errhint("%s", hint != NULL ? hint :
+							 _("Try again when other sessions have finished, or use \"SET fasted.engine = cpu\"."))));
 			break;
 		case FASTED_UNKNOWN_DEVICE:
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("fasted.gpu_devices names a GPU that does not exist"),
+					 errmsg("invalid value for parameter \"fasted.gpu_devices\""),
 					 errdetail_internal("%s", text),
 					 hint != NULL ? errhint("%s", hint) : 0));
 			break;
 		case FASTED_NO_DEVICE:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("the CUDA engine is not available"),
+					 errdetail_internal("%s", text),
+					 errhint("%s", hint != NULL ? hint :
+							 _("Use \"SET fasted.engine = auto\" to compute on the CPU if no GPU is available."))));
+			break;
 		case FASTED_UNSUPPORTED:
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg_internal("%s", text),
-					 errhint("%s", hint != NULL ? hint :
-							 "See the settings fasted.engine, fasted.filter, fasted.refine and fasted.cpu_kernel.")));
+					 errmsg("engine \"%s\" does not support this join", engine->name),
+					 errdetail_internal("%s", text),
+					 hint != NULL ? errhint("%s", hint) : 0));
 			break;
 		case FASTED_DEVICE_FAILED:
 			ereport(ERROR,
 					(errcode(ERRCODE_SYSTEM_ERROR),
 					 errmsg("the GPU reported an error"),
 					 errdetail_internal("%s", text),
-					 errhint("Use \"SET fasted.engine = cpu\" to compute without the GPU.")));
+					 errhint("%s", hint != NULL ? hint :
+							 _("Use \"SET fasted.engine = cpu\" to compute without the GPU."))));
 			break;
 		default:
 			break;
@@ -223,8 +232,8 @@ RowPairs(const PanelProblem *problem)
 {
 	const uint64_t *rows = problem->expected_rows;
 
-	if (problem->problem.groups != NULL)
-		return fasted_group_pairs(problem->problem.groups, problem->problem.ngroups, false);
+	if (problem->problem.partitions != NULL)
+		return fasted_partition_pairs(problem->problem.partitions, problem->problem.npartitions, false);
 	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
 }
 
@@ -233,14 +242,8 @@ static void
 ReportCuda(const EngineRun *run, FastedStatus status)
 {
 	/* a user who lists a GPU does not want the CPU instead */
-	if (status == FASTED_UNKNOWN_DEVICE)
+	if (status == FASTED_UNKNOWN_DEVICE || run->choice == ENGINE_CUDA)
 		ReportEngineFailure(NULL, status, cuda_reason);
-	if (run->choice == ENGINE_CUDA)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the CUDA engine is not available"),
-				 errdetail_internal("%s", cuda_reason),
-				 errhint("Use \"SET fasted.engine = auto\" to compute on the CPU if no GPU is available.")));
 	ereport(DEBUG1, (errmsg_internal("fasted: no CUDA engine: %s", cuda_reason)));
 }
 
@@ -279,7 +282,7 @@ ChooseEngine(const EngineRun *run, double row_pairs, uint32 dimensions)
 	if (cuda->devices == NULL || !SeveralGpusPay(run, flop) ||
 		cuda->devices(options->devices, names, lengthof(names)) < 2)
 		return cuda;
-	return fasted_device_group(cuda);
+	return fasted_multi_gpu_engine(cuda);
 }
 
 uint64
@@ -299,7 +302,7 @@ JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *o
 }
 
 size_t
-SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *pairs)
+SmallJoinPairs(const SmallJoin *join, const FastedPartition *group, FastedPair *pairs)
 {
 	const float *others = join->b != NULL ? join->b : join->a;
 	Size		floats = RowFloats(join->element, join->dimensions);
@@ -325,15 +328,17 @@ SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *p
 /* --- running an engine */
 
 static void
-WarnOfFallback(const char *text)
+WarnOfFallback(char *text)
 {
 	static bool warned = false;
+	const char *hint = CutHint(text);
 
 	if (!warned)
 		ereport(WARNING,
 				(errmsg("the GPU failed, computing on the CPU instead"),
 				 errdetail_internal("%s", text),
-				 errhint("Use \"SET fasted.engine = cpu\" to avoid trying the GPU.")));
+				 errhint("%s", hint != NULL ? hint :
+						 _("Use \"SET fasted.engine = cpu\" to avoid trying the GPU."))));
 	warned = true;
 }
 
@@ -355,7 +360,7 @@ EngineRunCheck(EngineRun *run, FastedStatus status)
 		return status;
 	text = MemoryContextStrdup(run->context, panel_join_last_error(run->engine, run->join));
 	if (text[0] == '\0')
-		text = MemoryContextStrdup(run->context, "the engine reported no reason");
+		text = MemoryContextStrdup(run->context, "The engine reported no reason.");
 	EngineRunClose(run);
 	if (!run->can_fall_back)
 		ReportEngineFailure(run->engine, status, text);
@@ -380,7 +385,7 @@ EngineRunOpen(EngineRun *run)
 	run->engine = ChooseEngine(run, RowPairs(&problem), problem.options.dimensions);
 	EngineRunAgain(run);
 	if ((problem.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
-		(problem.problem.output == FASTED_OUTPUT_KEEPERS && !run->engine->keeps))
+		(problem.problem.output == FASTED_OUTPUT_REPRESENTATIVES && !run->engine->chooses_representatives))
 		problem.problem.output = FASTED_OUTPUT_PAIRS;
 	run->output = problem.problem.output;
 	EngineRunCheck(run, panel_join_open(run->engine, &problem, &run->join));

@@ -104,7 +104,7 @@ OrderKeys(VectorJoin *join)
 {
 	FastedOutput output = join->request.problem.output;
 	bool		concurrently = join->run.engine != fasted_cpu_engine() &&
-		output != FASTED_OUTPUT_NEAREST && output != FASTED_OUTPUT_KEEPERS;
+		output != FASTED_OUTPUT_NEAREST && output != FASTED_OUTPUT_REPRESENTATIVES;
 
 	ForAllKeys(join, concurrently ? KeySetStartSort : KeySetFinish);
 }
@@ -149,11 +149,11 @@ ReadPartitions(VectorJoin *join)
 	/* same lifetime as the keys, which may outlive the join */
 	if (join->request.sources[0]->order_column != NULL)
 		join->order = Copy(join->keys[0]->context, rows->order[0], rows->count[0] * sizeof(uint32));
-	join->npartitions = rows->ngroups;
+	join->npartitions = rows->npushed;
 	/* a single partition contains all rows */
-	problem->problem.ngroups = rows->ngroups > 1 ? rows->ngroups : 0;
-	problem->problem.groups = rows->ngroups <= 1 ? NULL :
-		Copy(join->context, rows->groups, rows->ngroups * sizeof(FastedRowGroup));
+	problem->problem.npartitions = rows->npushed > 1 ? rows->npushed : 0;
+	problem->problem.partitions = rows->npushed <= 1 ? NULL :
+		Copy(join->context, rows->pushed, rows->npushed * sizeof(FastedPartition));
 	for (int side = 0; side < problem->sides; side++)
 		problem->expected_rows[side] = rows->count[side];
 	for (int side = 0; side < problem->sides && !join->run.failed; side++)
@@ -187,7 +187,7 @@ PushRows(VectorJoin *join)
 		if (!join->run.failed)
 			pusher->push(pusher, join);
 	}
-	else if (join->request.sources[0]->group_column != NULL)
+	else if (join->request.sources[0]->partition_column != NULL)
 		ReadPartitions(join);
 	else
 		ReadSources(join);
@@ -262,7 +262,7 @@ IsDivisible(const VectorJoin *join)
 	/*
 	 * workers search for k + 1 neighbors, including the row itself, and do not support partitions
 	 */
-	if (request->problem.k >= FASTED_MAX_NEIGHBORS || request->sources[0]->group_column != NULL)
+	if (request->problem.k >= FASTED_MAX_NEIGHBORS || request->sources[0]->partition_column != NULL)
 		return false;
 	/* vectors are hashed in their column's type, so the rows must have the same element type */
 	for (int side = 0; side < join->run.problem.sides; side++)
@@ -319,8 +319,8 @@ SetOptions(EngineRun *run, const JoinRequest *request)
 	if (options->approximate && options->metric != FASTED_METRIC_L2)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("approximate results are for Euclidean distances only"),
-				 errdetail("The metric is cosine, and fasted.refine is off."),
+				 errmsg("approximate results are not supported for metric \"cosine\""),
+				 errdetail("The results are approximate because fasted.refine is off."),
 				 errhint("Use \"SET fasted.refine = on\".")));
 }
 
@@ -492,7 +492,7 @@ NextOfFew(VectorJoin *join, FastedBatch *batch)
 {
 	const FastedOptions *options = &join->run.problem.options;
 	uint32		nrows = join->rows[0].used;
-	FastedRowGroup all = {.rows_a = nrows,.rows_b = nrows};
+	FastedPartition all = {.rows_a = nrows,.rows_b = nrows};
 	SmallJoin	small = {
 		.metric = options->metric,.element = options->element,.dimensions = options->dimensions,
 		.eps = join->request.problem.eps,.a = join->rows[0].buffer

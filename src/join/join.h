@@ -41,8 +41,8 @@ struct RowPusher
 };
 
 /*
- * Input of a join.  problem.eps is on the metric's scale.  If problem.groups is set, only rows of
- * one group are compared.  The groups are an estimate without row offsets at first, and must be
+ * Input of a join.  problem.eps is on the metric's scale.  If problem.partitions is set, only rows of
+ * one partition are compared.  The partitions are an estimate without row offsets at first, and must be
  * exact when push returns.
  */
 typedef struct JoinRequest
@@ -76,7 +76,7 @@ struct VectorJoin
 	uint32		npartitions;	/* number of partitions that have rows on both sides */
 	double		read_seconds;
 
-	/* The output in use: pairs if the engine does not support _CONNECTIONS or _KEEPERS. */
+	/* The output in use: pairs if the engine does not support _CONNECTIONS or _REPRESENTATIVES. */
 	FastedOutput output;
 
 	/*
@@ -160,7 +160,7 @@ extern uint64 JoinCount(VectorJoin *join);
 extern uint64 JoinPairs(const VectorJoin *join);
 
 /*
- * With FASTED_OUTPUT_KEEPERS: sets the rows' ranks (engine.h) before the first JoinNext.  The array
+ * With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h) before the first JoinNext.  The array
  * must remain valid until JoinNext returns false.
  */
 extern void JoinRank(VectorJoin *join, const uint32 *ranks);
@@ -225,7 +225,7 @@ typedef struct SmallJoin
  * Finds the pairs of a group whose canonical distance is at most eps, in row order.  The pairs
  * array must have room for all pairs of the group.  Returns the number of pairs found.
  */
-extern size_t SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *pairs);
+extern size_t SmallJoinPairs(const SmallJoin *join, const FastedPartition *group, FastedPair *pairs);
 
 /*
  * --- citus/: a join distributed over the workers of a Citus cluster, for join.c
@@ -258,7 +258,7 @@ typedef struct RemoteProblem
 	SliceOutput output;
 	double		eps;			/* or the largest distance of a neighbor */
 	uint32		k;				/* number of neighbors */
-	bool		alike;			/* all workers use the same kernel: set by RemoteJoinBegin */
+	bool		identical_kernels; /* all workers use the same kernel: set by RemoteJoinBegin */
 } RemoteProblem;
 
 /*

@@ -245,7 +245,7 @@ ReportDuplicate(const KeySet *keys, uint32 row)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
-			 errmsg("key column \"%s\" of \"%s\" is not unique",
+			 errmsg("key column \"%s\" of relation \"%s\" is not unique",
 					keys->source->key_column, keys->source->relation),
 			 errdetail("More than one row with a vector has %s.",
 					   KeyName(keys->source, keys->values[row])),

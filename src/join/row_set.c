@@ -75,11 +75,17 @@ SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows)
 	while (to < end)
 	{
 		size_t		n = Min(end - to, SPILL_CHUNK);
+		int			nread = FileRead(spill->file, to, n, place, WAIT_EVENT_BUFFILE_READ);
 
-		if (FileRead(spill->file, to, n, place, WAIT_EVENT_BUFFILE_READ) != (int) n)
+		if (nread < 0)
 			ereport(ERROR,
 					(errcode_for_file_access(),
-					 errmsg("could not read vectors from a temporary file")));
+					 errmsg("could not read file \"%s\": %m", FilePathName(spill->file))));
+		if (nread != (int) n)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("could not read file \"%s\": read only %d of %zu bytes",
+							FilePathName(spill->file), nread, n)));
 		place += n;
 		to += n;
 		CheckJoinInterrupts();
@@ -135,7 +141,7 @@ ReportDimensions(const RowSet *set, int dimensions)
 					   set->join->run.problem.options.dimensions, OtherSide(set)->first_row_name,
 					   second->vector_column, second->relation,
 					   dimensions, set->first_row_name),
-			 errhint("Join vectors of one kind; a view can select them.")));
+			 errhint("Join a view that selects vectors with the same number of dimensions.")));
 }
 
 /* Returns true if the rows are so few that the join needs no engine. */
@@ -179,7 +185,7 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 	}
 	JoinOpenEngine(set->join);
 	set->direct = !run->failed && set->registered != NULL &&
-		panel_join_lend(run->join, set->side, set->registered, set->registered_bytes);
+		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
 }
 
 static size_t
@@ -272,7 +278,7 @@ ReportManyRows(const VectorSource *source)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 source != NULL && source->relation != NULL ?
-			 errmsg("\"%s\" has too many rows to join", source->relation) :
+			 errmsg("relation \"%s\" has too many rows to join", source->relation) :
 			 errmsg("too many rows to join"),
 			 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 }
@@ -323,7 +329,7 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 /* --- rows in registered memory */
 
 static void
-Lend(RowSink *sink, void *memory, size_t bytes)
+RegisterMemory(RowSink *sink, void *memory, size_t bytes)
 {
 	RowSet	   *set = (RowSet *) sink;
 
@@ -333,12 +339,12 @@ Lend(RowSink *sink, void *memory, size_t bytes)
 }
 
 static void
-Withdraw(RowSink *sink)
+UnregisterMemory(RowSink *sink)
 {
 	RowSet	   *set = (RowSet *) sink;
 
 	if (set->direct && set->join->run.join != NULL)
-		panel_join_withdraw(set->join->run.join, set->side);
+		panel_join_unregister_memory(set->join->run.join, set->side);
 	set->direct = false;
 	set->registered = NULL;
 }
@@ -365,12 +371,12 @@ PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 }
 
 static void
-Settle(RowSink *sink, bool all)
+WaitRead(RowSink *sink, bool all)
 {
 	RowSet	   *set = (RowSet *) sink;
 
 	if (set->direct && !set->join->run.failed)
-		EngineRunCheck(&set->join->run, panel_join_settle(set->join->run.join, set->side, all));
+		EngineRunCheck(&set->join->run, panel_join_wait_read(set->join->run.join, set->side, all));
 }
 
 static void
@@ -415,7 +421,7 @@ RowSetInit(RowSet *set, VectorJoin *join, int side)
 		.sink = {
 			.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
 			.room_for_rows = RoomForRows,.take_rows = TakeRows,
-			.lend = Lend,.take_block = PutBlock,.settle = Settle,.withdraw = Withdraw,
+			.register_memory = RegisterMemory,.take_block = PutBlock,.wait_read = WaitRead,.unregister_memory = UnregisterMemory,
 			.read_by_workers = ReadByWorkers
 		},
 		.join = join,.side = side

@@ -6,7 +6,7 @@
  * The supplier of a side pushes its rows.  Vectors go to the engine while it has capacity, and
  * otherwise to a temporary file.  Keys remain in this process.
  *
- * Implemented by row_set.c, keys.c, grouped_rows.c and engines.c.  The join itself is declared in
+ * Implemented by row_set.c, keys.c, partitioned_rows.c and engines.c.  The join itself is declared in
  * join.h.
  *
  *-------------------------------------------------------------------------
@@ -164,17 +164,17 @@ extern void RowSetFeed(RowSet *set, uint64 first, uint64 count);
 /* Raises the error for more than FASTED_MAX_ROWS rows; source may be NULL. */
 pg_noreturn extern void ReportManyRows(const VectorSource *source);
 
-/* --- grouped_rows.c: the rows of one or two sources, sorted by partition */
+/* --- partitioned_rows.c: the rows of one or two sources, sorted by partition */
 
 typedef struct PartitionedRows
 {
 	/* The partitions that have rows on both sides, in the order in which rows are pushed. */
-	FastedRowGroup *groups;
-	uint32		ngroups;
+	FastedPartition *pushed;
+	uint32		npushed;
 	uint32		count[2];		/* their number of rows on each side */
 	uint32	   *order[2];		/* source row number by pushed row number */
 
-	/* The remaining fields are private to grouped_rows.c. */
+	/* The remaining fields are private to partitioned_rows.c. */
 	int			nsides;
 	struct PartitionedSide *sides;
 	struct GroupNumbers *numbers;	/* partition number by column value */

@@ -410,11 +410,11 @@ ExplainKeys(JoinNode *node, List *ancestors, ExplainState *es)
 		return;
 	foreach(cell, node->plan.keys[OUTER_SIDE])
 		texts = lappend(texts, TextOf(node, lfirst(cell), ancestors, es));
-	ExplainPropertyList("Group Key", texts, es);
+	ExplainPropertyList("Partition Key", texts, es);
 	if (es->analyze)
-		ExplainPropertyUInteger("Groups", NULL, node->all_groups, es);
+		ExplainPropertyUInteger("Partitions", NULL, node->all_groups, es);
 	if (es->analyze && node->all_groups > 0)
-		ExplainPropertyUInteger("Small Groups", NULL, node->all_groups - node->engine_groups, es);
+		ExplainPropertyUInteger("Small Partitions", NULL, node->all_groups - node->engine_groups, es);
 }
 
 static void

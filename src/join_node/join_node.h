@@ -315,7 +315,7 @@ typedef struct JoinNode
 	GroupSize	all_size;		/* sum over all hash groups */
 	bool		group_pending;	/* the last group taken is to start the next batch */
 	BatchGroup *batch;
-	FastedRowGroup *row_groups; /* the batch's groups, by engine row numbers */
+	FastedPartition *engine_partitions; /* the batch's groups, by engine row numbers */
 	uint32		batch_capacity;
 	int			capacity_dimensions;	/* for which the next two are valid; 0: none */
 	uint64		max_rows;

@@ -205,7 +205,7 @@ JoinNodeVector(const JoinNode *node, float *vector)
  * The CPU engine reorders the rows of a large join (cpu_choice.c).  Groups with at least this many
  * pairs per row gain more from reordering than from a batch, so they are joined separately.
  */
-#define LARGE_GROUP_PAIRS_A_ROW 10000.0
+#define LARGE_GROUP_PAIRS_PER_ROW 10000.0
 
 /*
  * Up to this number of pairs per row, comparing the rows here is faster than preparing an engine.
@@ -613,7 +613,7 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 	for (uint32 g = 0; g < node->nbatch && taken; g++)
 	{
 		BatchSide  *pushed = &node->batch[g][number];
-		FastedRowGroup *rows = &node->row_groups[g];
+		FastedPartition *rows = &node->engine_partitions[g];
 		uint32		first_row = side->pushed.count;
 
 		TakeGroup(node, g);
@@ -663,7 +663,7 @@ PushGroups(RowPusher *pusher, VectorJoin *join)
 static bool
 AreLarge(const JoinNode *node, GroupSize size)
 {
-	return node->separate_large && size.pairs >= LARGE_GROUP_PAIRS_A_ROW * size.rows;
+	return node->separate_large && size.pairs >= LARGE_GROUP_PAIRS_PER_ROW * size.rows;
 }
 
 /* Returns true if the group most recently taken fits into the current batch. */
@@ -710,13 +710,13 @@ FormNextBatch(JoinNode *node)
 			break;
 		if (node->nbatch == capacity)
 		{
-			node->row_groups = GrowArray(node->context, node->row_groups, &capacity, sizeof(FastedRowGroup));
+			node->engine_partitions = GrowArray(node->context, node->engine_partitions, &capacity, sizeof(FastedPartition));
 			node->batch = GrowArray(node->context, node->batch, &node->batch_capacity, sizeof(BatchGroup));
 		}
 		for (int i = 0; i < 2; i++)
 			node->batch[node->nbatch][i] = (BatchSide) {.place = node->sides[i].group};
-		node->row_groups[node->nbatch++] =
-			(FastedRowGroup) {.rows_a = node->sides[OUTER_SIDE].group.count,
+		node->engine_partitions[node->nbatch++] =
+			(FastedPartition) {.rows_a = node->sides[OUTER_SIDE].group.count,
 			.rows_b = node->sides[INNER_SIDE].group.count};
 		node->batch_size = SizeWithNext(node, node->batch_size);
 		if (node->dimensions == 0)
@@ -743,7 +743,7 @@ JoinFewRows(JoinNode *node)
 	join.a = node->sides[OUTER_SIDE].vectors;
 	join.b = node->plan.shared ? NULL : node->sides[INNER_SIDE].vectors;
 	for (uint32 g = 0; g < node->nbatch; g++)
-		node->npairs += SmallJoinPairs(&join, &node->row_groups[g], node->own_pairs + node->npairs);
+		node->npairs += SmallJoinPairs(&join, &node->engine_partitions[g], node->own_pairs + node->npairs);
 	node->pairs = node->own_pairs;
 }
 
@@ -771,8 +771,8 @@ BeginEngine(JoinNode *node)
 		FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	if (node->nbatch > 1)
 	{
-		request.problem.groups = node->row_groups;
-		request.problem.ngroups = node->nbatch;
+		request.problem.partitions = node->engine_partitions;
+		request.problem.npartitions = node->nbatch;
 	}
 	node->pusher = (RowPusher) {
 		.push = PushGroups,.sides = node->plan.shared ? 1 : 2,.metric = JoinNodeMetric(node),

@@ -139,7 +139,7 @@ FetchFromFile(RetainedRows *retained, uint32 row, int reader)
 		BufFileRead(retained->file, tuple, place->length) != place->length)
 		ereport(ERROR,
 				(errcode_for_file_access(),
-				 errmsg("could not read a row from a temporary file of a join: %m")));
+				 errmsg("could not read from temporary file: %m")));
 	ExecStoreMinimalTuple(tuple, slot, true);
 	slot_getallattrs(slot);
 	return (RetainedRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};

@@ -5,7 +5,7 @@
  *
  * The query is built as a tree of OIDs, without names.  Each vector is converted from the tuple
  * directly into the sink's buffer, which for a join belongs to the engine.  With parallel
- * workers, most rows come through shared memory instead (intake.c).  These are already
+ * workers, most rows come through shared memory instead (input_queue.c).  These are already
  * converted, and only need to be copied, by the engine itself if it can.  A row that a worker
  * could not convert comes as a tuple, so that all errors are raised here.
  *-------------------------------------------------------------------------
@@ -196,8 +196,8 @@ MakeSourceQuery(const VectorSource *source, SourceValue value)
 
 	if (value != VALUE_NONE)
 		targets = AddTarget(targets, ValueOf(pstate, source, value), "v");
-	if (vectors && source->group_column != NULL)
-		targets = AddTarget(targets, ColumnOf(pstate, source->group_column), "g");
+	if (vectors && source->partition_column != NULL)
+		targets = AddTarget(targets, ColumnOf(pstate, source->partition_column), "g");
 	if (source->order_column != NULL && !(vectors && source->order_apart))
 		sort_keys = SortKeys(pstate, source, true, &targets);
 	else if (source->key_order || value == VALUE_HASH)
@@ -221,8 +221,8 @@ static char *
 QueryText(const VectorSource *source)
 {
 	const char *key = source->key_column == NULL ? "0" : quote_identifier(source->key_column);
-	const char *partition = source->group_column == NULL ? NULL :
-		quote_identifier(source->group_column);
+	const char *partition = source->partition_column == NULL ? NULL :
+		quote_identifier(source->partition_column);
 	const char *order = source->key_order ? key : NULL;
 
 	if (order == NULL && source->order_column != NULL)
@@ -451,7 +451,7 @@ void
 CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 {
 	const VectorSource *source = taker->source;
-	bool		partitioned = source->group_column != NULL;
+	bool		partitioned = source->partition_column != NULL;
 
 	if ((partitioned || taker->dimensions == 0) && (uint32) dimensions > FASTED_MAX_DIMENSIONS)
 		ereport(ERROR,
@@ -484,8 +484,8 @@ CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 						   taker->dimensions, taker->first_row_name,
 						   dimensions, KeyName(source, key)),
 				 source->relation == NULL ?
-				 errhint("Add a column that distinguishes kinds of vectors to PARTITION BY.") :
-				 errhint("Join vectors of one kind; a view can select them.")));
+				 errhint("Add a column to PARTITION BY that separates vectors with different numbers of dimensions.") :
+				 errhint("Join a view that selects vectors with the same number of dimensions.")));
 }
 
 /* Passes one vector to the sink; leaves garbage in the current memory context. */
@@ -528,7 +528,7 @@ TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as
 	if (key_isnull)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION),
-				 errmsg("key column \"%s\" of \"%s\" is null",
+				 errmsg("key column \"%s\" of relation \"%s\" is null",
 						taker->source->key_column, taker->source->relation),
 				 errdetail("A row with a vector has a null key."),
 				 errhint("Specify a column without nulls with %s => '...', or exclude such rows by a view.",
@@ -549,7 +549,7 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN])
 		return true;			/* rows without a vector are skipped */
-	if (taker->source->group_column != NULL)
+	if (taker->source->partition_column != NULL)
 	{
 		if (slot->tts_isnull[PARTITION_COLUMN])
 			return true;		/* rows without a partition are skipped */
@@ -570,7 +570,7 @@ ReadInParallel(RowTaker *taker, uint64 rows)
 	PlannedStmt *plan = PlanParallelRead(taker->source, rows);
 
 	if (plan != NULL)
-		RunIntakePlan(plan, taker);
+		RunInputPlan(plan, taker);
 	AtEOXact_GUC(true, nest_level);
 	return plan != NULL;
 }

@@ -2,7 +2,7 @@
  *
  * reader.h
  *	  Reads the keys and vectors of a source through the planner and the executor.  Declares
- *	  the functions of reader.c and intake.c.
+ *	  the functions of reader.c and input_queue.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,15 +44,15 @@ struct RowSink
 	void		(*begin_row) (RowSink *sink, Datum partition, int dimensions, Datum key);
 
 	/*
-	 * Optional functions for rows that are in memory already; NULL if not supported.  lend
-	 * registers the memory, withdraw ends that.  Between the two, take_block takes the first
-	 * of nrows rows in that memory and returns how many it took; these may be read until settle
+	 * Optional functions for rows that are in memory already; NULL if not supported.  register_memory
+	 * registers the memory, unregister_memory ends that.  Between the two, take_block takes the first
+	 * of nrows rows in that memory and returns how many it took; these may be read until wait_read
 	 * (engine.h).  If it returns 0, the caller uses room_for_rows and take_rows.
 	 */
-	void		(*lend) (RowSink *sink, void *memory, size_t bytes);
+	void		(*register_memory) (RowSink *sink, void *memory, size_t bytes);
 	size_t		(*take_block) (RowSink *sink, const float *rows, const Datum *keys, size_t nrows);
-	void		(*settle) (RowSink *sink, bool all);
-	void		(*withdraw) (RowSink *sink);
+	void		(*wait_read) (RowSink *sink, bool all);
+	void		(*unregister_memory) (RowSink *sink);
 
 	/* For statistics: the number of rows that parallel workers read. */
 	void		(*read_by_workers) (RowSink *sink, int nworkers, uint64 rows);
@@ -111,17 +111,17 @@ extern bool TakeSlot(void *taker, TupleTableSlot *slot);
  */
 extern void CheckDimensions(RowTaker *taker, int dimensions, Datum key);
 
-/* --- parallel workers: intake.c */
+/* --- parallel workers: input_queue.c */
 
 /* Registers the custom scan node of parallel workers; called once, when the library is loaded. */
-extern void InstallIntakeNode(void);
+extern void InstallInputNode(void);
 
 /*
  * Runs a plan whose top node is a Gather, after inserting the custom scan node below it, and
  * passes the rows to the taker's sink.  Calls the sink's read_by_workers at the end.  Must be
  * called in the GUC nest level in which the plan was made.
  */
-extern void RunIntakePlan(struct PlannedStmt *plan, RowTaker *taker);
+extern void RunInputPlan(struct PlannedStmt *plan, RowTaker *taker);
 
 /* --- the query that reads a source */
 

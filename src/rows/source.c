@@ -69,7 +69,7 @@ RequireDistance(double eps)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative"),
-				 errhint("Use 0 to find exact duplicates, 'Infinity' to get all pairs.")));
+				 errhint("Use 0 to find exact duplicates, or 'Infinity' to get all pairs.")));
 }
 
 bool
@@ -360,7 +360,7 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 			 has_ctid ?
 			 errhint("Name such a column with %s => '...', or take the rows' addresses: %s_typed(NULL::tid, ..., %s => 'ctid').",
 					 argument, function, argument) :
-			 errhint("Name such a column with %s => '...', for example of a view that adds row_number().",
+			 errhint("Name such a column with %s => '...', for example one that a view computes with row_number().",
 					 argument)));
 }
 
@@ -381,7 +381,7 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 			 window != NULL ?
 			 errhint("Use the window function %s, which accepts keys of any type.", window) :
 			 second ?
-			 errhint("Use %s_typed(NULL::%s, ...), for keys of a type that those of both relations convert to.",
+			 errhint("Use %s_typed(NULL::%s, ...) if the keys of both relations can be converted to this type.",
 					 function, format_type_be(key->type)) :
 			 errhint("Use %s_typed(NULL::%s, '%s', ...).",
 					 function, format_type_be(key->type), RelationGetRelationName(rel))));
@@ -450,8 +450,8 @@ SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 	if (!OidIsValid(lookup_type_cache(key_type, TYPECACHE_LT_OPR)->lt_opr))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("keys of type %s have no order", format_type_be(key_type)),
-				 errdetail("The key's type needs a default btree operator class."),
+				 errmsg("could not identify an ordering operator for type %s", format_type_be(key_type)),
+				 errdetail("The type of a key needs a default btree operator class."),
 				 errhint("Choose another key with %s => '...'.", source->id_argument)));
 	source->key_column = key.name;
 	source->key_type = key_type;
@@ -556,7 +556,7 @@ OrderSource(VectorSource *source, const char *column, bool descending)
 }
 
 void
-GroupSource(VectorSource *source, const char *column)
+PartitionSource(VectorSource *source, const char *column)
 {
 	Relation	rel = OpenRelation(source->relid);
 	Column		partition = FindColumn(rel, column);
@@ -570,9 +570,9 @@ GroupSource(VectorSource *source, const char *column)
 						column, RelationGetRelationName(rel), format_type_be(partition.type)),
 				 errhint("Specify a column whose type has a default hash or btree operator class; a view can add one.")));
 	source->order_apart = false;
-	source->group_column = partition.name;
-	source->group_type = getBaseType(partition.type);
-	source->group_collation = partition.collation;
+	source->partition_column = partition.name;
+	source->partition_type = getBaseType(partition.type);
+	source->partition_collation = partition.collation;
 	relation_close(rel, NoLock);
 }
 
@@ -636,15 +636,15 @@ GroupNumbersCreate(const VectorSource *source)
 	GroupNumbers *numbers = palloc0(sizeof(GroupNumbers));
 
 	numbers->context = CurrentMemoryContext;
-	numbers->type = lookup_type_cache(source->group_type,
+	numbers->type = lookup_type_cache(source->partition_type,
 									  TYPECACHE_HASH_PROC_FINFO | TYPECACHE_EQ_OPR_FINFO);
-	numbers->collation = source->group_collation;
+	numbers->collation = source->partition_collation;
 	if (OidIsValid(numbers->type->hash_proc) && OidIsValid(numbers->type->eq_opr))
 	{
 		numbers->table = values_create(CurrentMemoryContext, 256, numbers);
 		return numbers;
 	}
-	PrepareTypeOrder(source->group_type, source->group_collation, CurrentMemoryContext,
+	PrepareTypeOrder(source->partition_type, source->partition_collation, CurrentMemoryContext,
 					 &numbers->order);
 	numbers->capacity = 256;
 	numbers->sorted = palloc(numbers->capacity * sizeof(PartitionEntry));

@@ -49,9 +49,9 @@ typedef struct VectorSource
 	bool		order_apart;	/* the order is read by a second query (ReadOrder) */
 	bool		key_order;		/* are rows read in the order of their keys? */
 	SourceReader reader;		/* NULL, or the reader to try; requires key_order */
-	char	   *group_column;	/* NULL: no partitions; else see GroupSource */
-	Oid			group_type;
-	Oid			group_collation;
+	char	   *partition_column;	/* NULL: no partitions; else see PartitionSource */
+	Oid			partition_type;
+	Oid			partition_collation;
 	const char *id_argument;	/* name of the SQL argument for the key, for hints */
 	FastedMetric metric;		/* metric of the join; it also affects the conversion of vectors */
 	bool		skip_zeros;		/* skip rows whose vector is zero, as if it were NULL */
@@ -96,7 +96,7 @@ extern void OrderSource(VectorSource *source, const char *column, bool descendin
  * Partitions a source by a column: only rows with equal values are compared.  Rows where it is
  * null are skipped.  Clears order_apart.  Errors: no such column, or its type has no equality.
  */
-extern void GroupSource(VectorSource *source, const char *column);
+extern void PartitionSource(VectorSource *source, const char *column);
 
 /* If either of two joined sources has rows of doubles, makes both have them. */
 static inline void

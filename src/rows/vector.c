@@ -204,7 +204,7 @@ static const struct
 		gettext_noop("Distances need finite values; store NULL for a row without a usable vector.")},
 	[VECTOR_OUT_OF_RANGE] = {ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
 		gettext_noop("vector has an element beyond the range of type real"),
-		gettext_noop("Vectors are converted to real here: cast numeric[] to double precision[], or scale values to below 3.4e38.")},
+		gettext_noop("Vectors of type numeric[] are converted to real[]. Cast them to double precision[], or scale their values to below 3.4e38.")},
 };
 
 int
@@ -225,12 +225,12 @@ ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
 			(errvector(problem, array),
 			 source->relation == NULL && element == 0 ? errdetail("The vector is in row %s of the partition.", row_name) :
 			 source->relation == NULL ?
-			 errdetail("The vector is in row %s of the partition, element %d.", row_name, element) :
+			 errdetail("The element is number %d of the vector in row %s of the partition.", element, row_name) :
 			 element == 0 ?
 			 errdetail("The vector is in the row with %s, column \"%s\" of \"%s\".",
 					   row_name, source->vector_column, source->relation) :
-			 errdetail("The vector is in the row with %s, column \"%s\" of \"%s\", element %d.",
-					   row_name, source->vector_column, source->relation, element),
+			 errdetail("The element is number %d of the vector in the row with %s, column \"%s\" of \"%s\".",
+					   element, row_name, source->vector_column, source->relation),
 			 errhint("%s", _(problems[problem].hint))));
 }
 

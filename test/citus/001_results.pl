@@ -195,7 +195,7 @@ my ($status, $out, $err);
 sql("INSERT INTO dist VALUES (7, '{1, 2}')");
 ($status, $out, $err) = $node->psql('postgres', "SELECT count(*) FROM fasted_self_join('dist', 'v', 1)");
 like($err, qr/different numbers of dimensions/, 'dimensions differ');
-like($err, qr/Citus worker 127\.0\.0\.1:\d+/, 'and the error names the worker');
+like($err, qr/Citus worker "127\.0\.0\.1:\d+"/, 'and the error names the worker');
 sql("UPDATE dist SET v = '{NaN}' WHERE id = 7");
 ($status, $out, $err) = $node->psql('postgres', "SELECT count(*) FROM fasted_self_join('dist', 'v', 1)");
 like($err, qr/NaN|not finite/i, 'NaN');

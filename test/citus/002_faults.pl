@@ -98,7 +98,7 @@ none_left('LIMIT', time, @workers);
 $session = busy($slow);
 $begin = time;
 $workers[1]->safe_psql('postgres', 'SELECT pg_cancel_backend(' . slices_at($workers[1]) . ')');
-ended('cancelled on a worker', $session, qr/canceling statement due to user request.*Citus worker 127\.0\.0\.1/s);
+ended('cancelled on a worker', $session, qr/canceling statement due to user request.*Citus worker "127\.0\.0\.1/s);
 none_left('cancelled on a worker', $begin, @workers);
 
 $session = busy($slow);

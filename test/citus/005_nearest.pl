@@ -207,6 +207,6 @@ ended('cancelled', $session, $begin, qr/canceling statement due to user request/
 $session = busy();
 $begin = time;
 $workers[1]->safe_psql('postgres', 'SELECT pg_cancel_backend(' . slices_at($workers[1]) . ')');
-ended('cancelled on a worker', $session, $begin, qr/canceling statement due to user request.*Citus worker 127\.0\.0\.1/s);
+ended('cancelled on a worker', $session, $begin, qr/canceling statement due to user request.*Citus worker "127\.0\.0\.1/s);
 
 done_testing();

@@ -139,7 +139,7 @@ $workers[1]->stop;
 }
 configure('fasted.engine = auto', $workers[1]);
 like(failure("SET fasted.engine = cuda; SELECT * FROM $calls{pairs}"),
-	qr/0A000: the CUDA engine is not available.*HINT: .*fasted\.engine = auto.*Citus worker 127/s, 'a worker without a GPU');
+	qr/0A000: the CUDA engine is not available.*HINT: .*fasted\.engine = auto.*Citus worker "127/s, 'a worker without a GPU');
 all_right('a worker without a GPU', 'SET fasted.engine = cpu', 'pairs', 'neighbors');
 all_right('a worker without a GPU', 'SET fasted.engine = auto', 'nearest rows');
 

@@ -74,8 +74,8 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 		fasted::RoundSettings settings = {};
 
 		settings.dimensions = d;
-		settings.short_bytes = limit / 32;	/* more than the real value */
-		limit += fasted::FormChooser::short_bytes(settings) + 3 * (fasted::Form::bytes(d, true) - form);
+		settings.projected_bytes = limit / 32;	/* more than the real value */
+		limit += fasted::FormChooser::projected_bytes(settings) + 3 * (fasted::Form::bytes(d, true) - form);
 	}
 	return limit;
 }

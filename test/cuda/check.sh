@@ -10,7 +10,7 @@ set -uo pipefail
 build=$(realpath "$1")
 shift
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
-at_once=$((4 * (gpus > 0 ? gpus : 1)))
+max_jobs=$((4 * (gpus > 0 ? gpus : 1)))
 failed=0
 started=0
 names=()
@@ -26,7 +26,7 @@ finish() {
 beside() {
 	local name=$1 seconds
 	shift
-	while (($(jobs -rp | wc -l) >= at_once)); do wait -n || true; done
+	while (($(jobs -rp | wc -l) >= max_jobs)); do wait -n || true; done
 	seconds=$SECONDS
 	(
 		CUDA_VISIBLE_DEVICES=${visible-$((started % (gpus > 0 ? gpus : 1)))} "$@" >"$build/$name.tap" 2>&1
@@ -56,13 +56,13 @@ await() {
 	done
 }
 
-# Racecheck slows a join down to about a second.  It therefore skips tests whose kernels another
-# test runs: quantise, two_sets, devices.
+# With racecheck, a join takes about a second.  Therefore tests whose kernels are covered by other
+# tests are skipped: quantise, two_sets, devices.
 if (($# > 0)); then
-	at_once=$((8 * (gpus > 0 ? gpus : 1)))
+	max_jobs=$((8 * (gpus > 0 ? gpus : 1)))
 	for tool in "$@"; do
 		run=(compute-sanitizer --tool "$tool" --error-exitcode 1)
-		tests=(engine groups cosine prune connections keepers)
+		tests=(engine partitions cosine prune connections representatives)
 		# without padding, a write after an array may hit the next array undetected
 		[[ $tool != memcheck ]] || run+=(--padding 4096)
 		beside "$tool-nearest" "${library[@]}" "${run[@]}" "$build/unit/test_nearest" --small
@@ -86,12 +86,12 @@ beside engine_test-shapes "$build/engine_test" --shapes
 beside nearest "${library[@]}" "$build/unit/test_nearest"
 beside two_sets_test "$build/two_sets_test"
 visible=$all beside devices_test "$build/devices_test"
-for name in groups_test cosine_test prune_test connections_test; do beside "$name" "$build/$name"; done
+for name in partitions_test cosine_test prune_test connections_test; do beside "$name" "$build/$name"; done
 beside nearest-once "${once[@]}" "$build/unit/test_nearest"
 beside nearest-once-two "${once[@]}" FASTED_ENGINE_DEVICES=2 "$build/unit/test_nearest"
 beside nearest-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$build/unit/test_nearest"
 beside double "${library[@]}" FASTED_QUICK=1 "$build/unit/test_double"
-for name in keepers_test quantise_test instruction_test; do beside "$name" "$build/$name"; done
+for name in representatives_test quantise_test instruction_test; do beside "$name" "$build/$name"; done
 await
 
 alone set_test "$build/set_test"

@@ -333,7 +333,7 @@ check_devices()
 	for (double eps : {2.4, 2.7})
 	{
 		fault_with(rows, problem_of(eps, modes[5]), true, &by_one);
-		tested_engine = fasted_device_group(&base);
+		tested_engine = fasted_multi_gpu_engine(&base);
 		fault = fault_with(rows, problem_of(eps, modes[5]), false, &few);
 		tap::ok(fault.empty(), "devices, eps = %g: %s (%zu pairs, one: %zu)", eps, fault.c_str(),
 				few, by_one);

@@ -158,27 +158,27 @@ check_ways_in()
 
 	for (const Mode &mode : modes)
 	{
-		for (bool lend : {false, true})
+		for (bool register_memory : {false, true})
 		{
 			for (bool panels : {false, true})
 			{
 				PanelProblem problem = problem_of(eps, mode);
 				std::string why;
 
-				tuning.always_lend = lend;
+				tuning.always_register = register_memory;
 				if (panels)
 					problem.options.device_memory_limit = little_memory(mode, rows.n, rows.d);
 				Outcome		outcome = run_group(rows, problem);
 				bool		right = same_as_oracle(rows, distances, eps, outcome, &why);
 
-				tap::ok(right && outcome.was_full == panels && outcome.lent == lend,
+				tap::ok(right && outcome.was_full == panels && outcome.registered == register_memory,
 						"%s, %s, %u panels: %s", mode.name,
-						lend ? "registered" : "staged", outcome.stats.panels,
+						register_memory ? "registered" : "staged", outcome.stats.panels,
 						why.c_str());
 			}
 		}
 	}
-	tuning.always_lend = false;
+	tuning.always_register = false;
 }
 
 /*
@@ -459,7 +459,7 @@ main(int argc, char **argv)
 	base.next = failing_next;
 	base.copy_rows = counted_copy;
 	base.add_lists = counted_add;
-	tested_engine = fasted_device_group(&base);
+	tested_engine = fasted_multi_gpu_engine(&base);
 
 	if (argc > 1 && strcmp(argv[1], "--small") == 0)
 	{

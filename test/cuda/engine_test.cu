@@ -480,22 +480,22 @@ lends(Rows &rows, uint64_t expected_rows)
 	FastedContext *context = nullptr;
 	FastedSet  *set = nullptr;
 	size_t		taken;
-	bool		lent;
+	bool		registered;
 
 	options.dimensions = rows.d;
 	set_options.expected_rows = expected_rows;
 	engine->open(&options, &context);
 	engine->set_open(context, &set_options, &set);
-	lent = engine->lend(set, rows.values.data(), rows.values.size() * sizeof(float));
-	if (lent)
+	registered = engine->register_memory(set, rows.values.data(), rows.values.size() * sizeof(float));
+	if (registered)
 		engine->put(set, rows.row(0), rows.n, &taken);
 	engine->close(context);
-	return lent;
+	return registered;
 }
 
 /* Rows that the engine reads from registered memory. */
 void
-test_lent()
+test_registered()
 {
 	PanelProblem problem = problem_of(1, modes[0]);
 	PanelJoin  *join = nullptr;
@@ -504,19 +504,19 @@ test_lent()
 
 	tap::ok(!lends(rows, rows.n), "memory for few rows is not registered");
 	tap::ok(lends(rows, 1 << 20) && lends(rows, 1 << 20), "memory for many rows is registered");
-	tuning.always_lend = true;
-	tap::ok(run_join(rows, problem).lent, "rows are read from registered memory");
+	tuning.always_register = true;
+	tap::ok(run_join(rows, problem).registered, "rows are read from registered memory");
 	for (uint32_t d : {1, 17, 960})
 		check_rows("registered", normal_rows(3001, d, d), 0.003);
 	test_panels(1300, 100, false);
-	tuning.always_lend = false;
+	tuning.always_register = false;
 
 	problem.options.dimensions = rows.d;
 	problem.sides = 1;
 	panel_join_open(fasted_engine(), &problem, &join);
 	tap::ok(panel_join_put(join, 0, rows.row(0), 1, &taken) == FASTED_INTERNAL,
 			"put without registered memory: %s", panel_join_last_error(fasted_engine(), join));
-	panel_join_withdraw(join, 0);
+	panel_join_unregister_memory(join, 0);
 	panel_join_close(join);
 }
 
@@ -596,9 +596,9 @@ main(int argc, char **argv)
 		few_eps = true;
 		test_shapes(true);
 		test_redo(130);
-		tuning.always_lend = true;
+		tuning.always_register = true;
 		check_rows("registered", normal_rows(130, 100, 50), 0.003);
-		tuning.always_lend = false;
+		tuning.always_register = false;
 	}
 	else
 	{
@@ -615,7 +615,7 @@ main(int argc, char **argv)
 			test_kinds();
 			test_border(false);
 			test_right_angles(false);
-			test_lent();
+			test_registered();
 			test_approximate();
 		}
 		if (mode != "--all-but-shapes")

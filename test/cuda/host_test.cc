@@ -462,11 +462,11 @@ test_runs()
 }
 
 /* Returns random partitions of one set or of two. */
-static std::vector<FastedRowGroup>
+static std::vector<FastedPartition>
 random_groups(std::mt19937 &random, bool self, uint32_t rows[2])
 {
 	const uint32_t sizes[] = {0, 1, 2, 63, 127, 128, 129, 255, 256, 300, 700};
-	std::vector<FastedRowGroup> groups;
+	std::vector<FastedPartition> partitions;
 
 	rows[0] = rows[1] = random() % 2 * (random() % 600);
 	for (uint32_t g = random() % 20; g > 0; g--)
@@ -474,16 +474,16 @@ random_groups(std::mt19937 &random, bool self, uint32_t rows[2])
 		uint32_t	a = sizes[random() % 11];
 		uint32_t	b = self ? a : sizes[random() % 11];
 
-		groups.push_back({rows[0], a, rows[1], b});
+		partitions.push_back({rows[0], a, rows[1], b});
 		rows[0] += a + random() % 3 / 2 * (random() % 600);
 		rows[1] = self ? rows[0] : rows[1] + b + random() % 3 / 2 * (random() % 600);
 	}
-	return groups;
+	return partitions;
 }
 
 /* Checks that every pair within a partition is in one tile of one run. */
 static bool
-covered_in_groups(const std::vector<FastedRowGroup> &groups, const uint32_t rows[2],
+covered_in_groups(const std::vector<FastedPartition> &partitions, const uint32_t rows[2],
 				  TileOrder order, bool runs, uint64_t *tiles)
 {
 	std::vector<FastedSpan> spans(order.tiles_m());
@@ -493,9 +493,9 @@ covered_in_groups(const std::vector<FastedRowGroup> &groups, const uint32_t rows
 	uint32_t	m;
 	uint32_t	n;
 
-	fasted_find_spans(groups.data(), (uint32_t) groups.size(), 0, order.triangle, order.tile_m,
+	fasted_find_spans(partitions.data(), (uint32_t) partitions.size(), 0, order.triangle, order.tile_m,
 					  spans.data(), order.tiles_m());
-	order.groups = {spans.data(), stripes.data(), order.tiles_n(),
+	order.partitions = {spans.data(), stripes.data(), order.tiles_n(),
 		fasted_find_stripes(spans.data(), order.tiles_m(), order.tile_n, stripes.data(),
 							order.tiles_n())};
 	for (uint64_t item = 0; item < order.items(); item++)
@@ -524,7 +524,7 @@ covered_in_groups(const std::vector<FastedRowGroup> &groups, const uint32_t rows
 			}
 		}
 	}
-	for (const FastedRowGroup &g : groups)
+	for (const FastedPartition &g : partitions)
 	{
 		for (size_t i = g.first_a; i < g.first_a + g.rows_a; i++)
 		{
@@ -539,7 +539,7 @@ covered_in_groups(const std::vector<FastedRowGroup> &groups, const uint32_t rows
 }
 
 static void
-test_groups()
+test_partitions()
 {
 	std::mt19937 random(11);
 	uint64_t	tiles = 0;
@@ -551,13 +551,13 @@ test_groups()
 		bool		self = i % 2 == 0;
 		bool		runs = i % 3 != 0;
 		uint32_t	rows[2];
-		std::vector<FastedRowGroup> groups = random_groups(random, self, rows);
+		std::vector<FastedPartition> partitions = random_groups(random, self, rows);
 		uint32_t	tile_n = runs ? (i % 5 == 0 ? 1024 : 256) : 128;
 		TileOrder	order = {rows[0], rows[1], i % 4 == 0 ? 256u : 128u, tile_n, self, true};
 
-		good &= fasted_groups_are_valid(groups.data(), (uint32_t) groups.size(), rows[0], rows[1],
+		good &= fasted_partitions_are_valid(partitions.data(), (uint32_t) partitions.size(), rows[0], rows[1],
 										self);
-		good &= covered_in_groups(groups, rows, order, runs, &tiles);
+		good &= covered_in_groups(partitions, rows, order, runs, &tiles);
 		all += (uint64_t) (rows[0] / order.tile_m + 1) * (rows[1] / (runs ? 256 : 128) + 1);
 	}
 	tap::ok(good, "every pair within a partition is in one tile");
@@ -579,8 +579,8 @@ test_samples()
 			{
 				RowTable	a = {nullptr, 0, 1, rows_a};
 				RowTable	b = {nullptr, 0, 1, rows_b};
-				SpreadRows	all = rows_b > 0 ? SpreadRows(a, b) : SpreadRows(a);
-				SpreadRows	some = all.at_most(most);
+				SampledRows	all = rows_b > 0 ? SampledRows(a, b) : SampledRows(a);
+				SampledRows	some = all.at_most(most);
 
 				right = right && some.from_a + some.from_b <= most && some.from_a > 0
 					&& some.from_a <= rows_a && some.from_b <= rows_b
@@ -597,7 +597,7 @@ main()
 {
 	test_samples();
 	test_order();
-	test_groups();
+	test_partitions();
 	test_queue();
 	test_runs();
 	return tap::done();

@@ -32,7 +32,7 @@ struct Outcome
 	FastedStats stats = {};
 	bool		was_full = false;
 	bool		read_back_right = true;
-	bool		lent = false;	/* rows were put from registered memory; see tuning.always_lend */
+	bool		registered = false;	/* rows were put from registered memory; see tuning.always_register */
 };
 
 /* The rows of each side; a self-join if there is no b. */
@@ -81,7 +81,7 @@ constexpr uint64_t kMostPut = 300;	/* rows per call */
 
 /* Alternates between staging rows and putting them from registered memory, which is reused. */
 inline FastedStatus
-put_rows(PanelJoin *join, int side, const Rows &rows, std::vector<float> &lent, uint64_t *there)
+put_rows(PanelJoin *join, int side, const Rows &rows, std::vector<float> &registered, uint64_t *there)
 {
 	FastedStatus status = FASTED_OK;
 
@@ -92,17 +92,17 @@ put_rows(PanelJoin *join, int side, const Rows &rows, std::vector<float> &lent, 
 		uint64_t	staged = 0;
 		size_t		taken = 0;
 
-		memcpy(lent.data(), rows.row(*there), count * rows.d * sizeof(float));
+		memcpy(registered.data(), rows.row(*there), count * rows.d * sizeof(float));
 		if (turn % 4 == 0)
 			status = stage_rows(join, side, rows, *there, count, &staged);
 		else
-			status = panel_join_put(join, side, lent.data(), count, &taken);
+			status = panel_join_put(join, side, registered.data(), count, &taken);
 		*there += staged + taken;
 		if (status == FASTED_OK)
-			status = panel_join_settle(join, side, true);
-		memset(lent.data(), 0xff, lent.size() * sizeof(float));
+			status = panel_join_wait_read(join, side, true);
+		memset(registered.data(), 0xff, registered.size() * sizeof(float));
 	}
-	panel_join_withdraw(join, side);
+	panel_join_unregister_memory(join, side);
 	return status;
 }
 
@@ -112,13 +112,13 @@ fill_side(PanelJoin *join, int side, const Rows &rows, Outcome *outcome, uint64_
 {
 	std::vector<float> memory;
 
-	outcome->lent = false;
-	if (fasted::tuning.always_lend)
+	outcome->registered = false;
+	if (fasted::tuning.always_register)
 	{
 		memory.resize(kMostPut * rows.d);
-		outcome->lent = panel_join_lend(join, side, memory.data(), memory.size() * sizeof(float));
+		outcome->registered = panel_join_register_memory(join, side, memory.data(), memory.size() * sizeof(float));
 	}
-	return outcome->lent ? put_rows(join, side, rows, memory, staged)
+	return outcome->registered ? put_rows(join, side, rows, memory, staged)
 		: stage_rows(join, side, rows, 0, rows.n, staged);
 }
 

@@ -117,7 +117,7 @@ struct Projected
 							  cudaMemcpyHostToDevice), "testing");
 		/* a copy from pageable memory may still be running, and the stream does not wait for it */
 		check_cuda(cudaDeviceSynchronize(), "testing");
-		found = fit.find(SpreadRows(table), &projection, stream);
+		found = fit.find(SampledRows(table), &projection, stream);
 		if (!found)
 			return;
 		launch_project(RowPiece{table, 0, rows.n}, projection.view(), width, to.get(), off.get(),
@@ -253,7 +253,7 @@ test_bound(bool small)
 	}
 }
 
-const Mode short_modes[] = {
+const Mode projected_modes[] = {
 	{"wgmma projected", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
 	{"mma.sync projected", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
 	{"folded projected", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
@@ -278,7 +278,7 @@ check_sides(const char *what, const Sides &sides, bool pruned, double share = 0.
 	{
 		std::vector<double> distances = distances_of(sides, metric);
 
-		for (const Mode &mode : short_modes)
+		for (const Mode &mode : projected_modes)
 		{
 			std::string why;
 			uint64_t	candidates = 0;

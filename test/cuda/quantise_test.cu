@@ -341,7 +341,7 @@ check_rows(const Named &named, uint32_t n, uint32_t d)
 
 	transform.allocate(budget, d);
 	same = same && budget.used == bytes_of<Int8Transform>(d);
-	transform.find(SpreadRows(on_device.table), 0);
+	transform.find(SampledRows(on_device.table), 0);
 	for (double eps : some_eps(distances))
 	{
 		Result		result = quantise(on_device, transform, eps);
@@ -366,7 +366,7 @@ check_rows(const Named &named, uint32_t n, uint32_t d)
 	}
 
 	/* computed again from the same rows */
-	transform.find(SpreadRows(on_device.table), 0);
+	transform.find(SampledRows(on_device.table), 0);
 	same = same && quantise(on_device, transform, 0).values == first.values;
 
 	tap::ok(total.lost == 0, "d = %u, %s: %llu pairs lost (scale %g, at eps %g %.2f per pair)",
@@ -413,7 +413,7 @@ check_beyond_sample()
 	Count		total;
 
 	transform.allocate(budget, 100);
-	transform.find(SpreadRows(first.table), 0);
+	transform.find(SampledRows(first.table), 0);
 	for (double eps : some_eps(distances))
 	{
 		Result		result = quantise(second, transform, eps);
@@ -440,7 +440,7 @@ check_sample(uint32_t n, uint32_t d, uint32_t expected)
 	RowSample	sample;
 
 	sample.allocate(budget, d);
-	sample.take(SpreadRows(on_device.table), 0);
+	sample.take(SampledRows(on_device.table), 0);
 
 	RowTable	table = sample.table(0);
 
@@ -486,7 +486,7 @@ check_sample_of_two(uint32_t na, uint32_t nb, uint32_t from_a, uint32_t from_b)
 	DeviceRows	second(b, 7);
 
 	sample.allocate(budget, 3);
-	sample.take(SpreadRows(first.table, second.table), 0);
+	sample.take(SampledRows(first.table, second.table), 0);
 	good = sample.table(0).rows == from_a && sample.table(1).rows == from_b;
 	for (int side = 0; side < 2 && good; side++)
 	{
@@ -546,7 +546,7 @@ time_quantising(uint32_t n, uint32_t d, bool bytes)
 	for (int i = 0; i < 6; i++)
 	{
 		begin.record(0);
-		transform.find(SpreadRows(rows.table), 0);
+		transform.find(SampledRows(rows.table), 0);
 		found.record(0);
 		launch_quantise_int8(rows.table, transform, size, values.get(), norms.get(), 0);
 		launch_thresholds(norms.get(), n, bound_of(transform, d), 0.1, thresholds.get(), 0);

@@ -1,46 +1,46 @@
 -- What "make demo" shows, in a database of its own.
 \set QUIET on
 \set ON_ERROR_STOP on
-\set eps 20
+\set eps 0.1
 \pset footer off
 SET client_min_messages = warning;
 
 CREATE EXTENSION fasted;
 
-CREATE TABLE digits (id int PRIMARY KEY, digit int NOT NULL, pixels real[] NOT NULL);
-\copy digits FROM 'test/demo/digits.tsv'
+-- The table of doc/getting-started.md.
+CREATE TABLE documents (
+	id uuid PRIMARY KEY, tenant text, collection text, source text, content text, metadata jsonb, created timestamptz,
+	embedding real[]);
+\copy documents FROM 'test/demo/documents.tsv'
 
--- A user of pgvector has a column of its type, and compares vectors by its operator.
+-- A larger table for the comparison: four variants of each embedding.
+CREATE TABLE variants AS
+	SELECT row_number() OVER (ORDER BY created, i) AS id,
+		embedding[:i - 1] || (embedding[i] + 1)::real || embedding[i + 1:] AS embedding
+	FROM documents, generate_series(1, 4) AS i;
+
+-- A user of pgvector has columns of its type, and compares vectors by its operator.
 SELECT count(*) > 0 AS pgvector FROM pg_available_extensions WHERE name = 'vector' \gset
 \if :pgvector
 	CREATE EXTENSION vector;
-	ALTER TABLE digits ALTER pixels TYPE vector(64);
+	ALTER TABLE documents ALTER embedding TYPE vector(64);
+	ALTER TABLE variants ALTER embedding TYPE vector(64);
 	\set operator 'pgvector''s operator'
-	SELECT 'a.pixels <-> b.pixels' AS distance \gset
+	SELECT 'a.embedding <=> b.embedding' AS distance \gset
 \else
-	\set operator fasted_distance
-	SELECT 'fasted_distance(a.pixels, b.pixels)' AS distance \gset
+	\set operator fasted_cosine_distance
+	SELECT 'fasted_cosine_distance(a.embedding, b.embedding)' AS distance \gset
 \endif
-ANALYZE digits;
+ANALYZE;
 
--- Images side by side, one text row for each of their 8 rows of pixels.
-CREATE FUNCTION draw(VARIADIC ids int[]) RETURNS SETOF text LANGUAGE sql AS $$
-	SELECT '    ' || string_agg(pixels_row, ' | ' ORDER BY image)
-	FROM (SELECT image, y,
-			string_agg(repeat(substr(' .:-=+*#%@', 1 + ((pixels::real[])[8 * y + x] * 9 / 16)::int, 1), 2),
-					   '' ORDER BY x) AS pixels_row
-		  FROM unnest(ids) WITH ORDINALITY AS i (id, image) JOIN digits USING (id),
-			generate_series(0, 7) AS y, generate_series(1, 8) AS x
-		  GROUP BY image, y) AS r
-	GROUP BY y ORDER BY y
-$$;
-
-SELECT count(*) AS n, count(*) * (count(*) - 1) / 2 AS all_pairs FROM digits \gset
+SELECT count(*) AS n FROM documents \gset
+SELECT count(*) AS n, count(*) * (count(*) - 1) / 2 AS all_pairs FROM variants \gset variants_
 \echo
-\echo :n 'scans of handwritten digits, 8 x 8 pixels each, are in table "digits".'
-\echo 'Which of their' :all_pairs 'pairs are alike, that is, within distance' :eps 'of each other?'
+\echo :n 'texts of PostgreSQL''s manual, with their embeddings, are in table "documents".'
+\echo :variants_n 'embeddings, four variants of each, are in table "variants".'
+\echo 'Which of their' :variants_all_pairs 'pairs are similar, that is, within cosine distance' :eps'?'
 \echo
-SELECT format(E'    SELECT a.id AS id_a, b.id AS id_b, %s AS dist\n    FROM digits a JOIN digits b ON a.id < b.id AND %s <= %s;',
+SELECT format(E'    SELECT a.id AS id_a, b.id AS id_b, %s AS dist\n    FROM variants a JOIN variants b ON a.id < b.id AND %s <= %s;',
 	:'distance', :'distance', :eps) AS query \gset
 \echo :query
 \echo
@@ -54,7 +54,7 @@ SET jit = off;
 SELECT clock_timestamp() AS t0 \gset
 CREATE TABLE plain AS
 	SELECT a.id AS id_a, b.id AS id_b, :distance AS dist
-	FROM digits a JOIN digits b ON a.id < b.id AND :distance <= :eps;
+	FROM variants a JOIN variants b ON a.id < b.id AND :distance <= :eps;
 SELECT clock_timestamp() AS t1 \gset
 RESET ALL;
 SET client_min_messages = warning;
@@ -65,7 +65,7 @@ SELECT count(*) AS pairs, round(:plain_seconds, 3) AS shown FROM plain \gset pla
 SELECT clock_timestamp() AS t0 \gset
 CREATE TABLE near AS
 	SELECT a.id AS id_a, b.id AS id_b, :distance AS dist
-	FROM digits a JOIN digits b ON a.id < b.id AND :distance <= :eps;
+	FROM variants a JOIN variants b ON a.id < b.id AND :distance <= :eps;
 SELECT clock_timestamp() AS t1 \gset
 
 SELECT extract(epoch FROM :'t1'::timestamptz - :'t0') AS seconds \gset fasted_
@@ -79,70 +79,38 @@ SELECT (SELECT count(*) FROM (TABLE near EXCEPT TABLE plain) x) AS near,
 \echo 'Rows of either that the other lacks, by EXCEPT both ways:' :only_near 'and' :only_plain'.'
 \echo 'A row is the two numbers and the distance, which is equal to the last bit.'
 
--- Pairs with what they are.
-CREATE VIEW near_digits AS
-	SELECT n.id_a, n.id_b, a.digit AS digit_a, b.digit AS digit_b, n.dist
-	FROM near n JOIN digits a ON a.id = n.id_a JOIN digits b ON b.id = n.id_b;
-
-SELECT round(100.0 * count(*) FILTER (WHERE digit_a = digit_b) / count(*), 1) AS same,
-	count(*) FILTER (WHERE digit_a <> digit_b) AS differ
-FROM near_digits \gset
+-- Pairs of texts.
+CREATE TABLE pairs AS
+	SELECT a.source AS source_a, a.content AS content_a, b.source AS source_b, b.content AS content_b, :distance AS dist
+	FROM documents a JOIN documents b ON a.created < b.created AND :distance <= :eps;
+SELECT count(*) AS n, count(*) FILTER (WHERE content_a = content_b) AS equal FROM pairs \gset pairs_
 \echo
-\echo 'Both scans show the same digit in' :same '% of the pairs (the join never sees the labels).'
-\echo 'The closest:'
-\echo
-SELECT id_a, id_b, digit_a, digit_b, round(dist::numeric, 3) AS dist
-FROM near_digits ORDER BY near_digits.dist, id_a, id_b LIMIT 5;
-
+\echo 'Of the' :n 'texts,' :pairs_n 'pairs are within' :eps', and' :pairs_equal 'of these are of equal texts.'
+\echo 'The closest of the others, each wording once:'
 \pset tuples_only on
 \pset format unaligned
-SELECT id_a AS a, id_b AS b, digit_a AS da, digit_b AS db, round(dist::numeric, 3) AS dist
-FROM near_digits ORDER BY near_digits.dist, id_a, id_b LIMIT 1 \gset
-\echo 'The closest pair, numbers' :a 'and' :b '(a' :da 'and a' :db', distance' :dist'):'
-SELECT draw(:a, :b);
-\echo
-SELECT id_a AS a, id_b AS b, digit_a AS da, digit_b AS db, round(dist::numeric, 3) AS dist
-FROM near_digits WHERE digit_a <> digit_b ORDER BY near_digits.dist, id_a, id_b LIMIT 1 \gset
-\echo 'The closest of the' :differ 'that differ, numbers' :a 'and' :b '(a' :da 'and a' :db', distance' :dist'):'
-SELECT draw(:a, :b);
+SELECT format(E'\n    %-28s%s\n    %-28s%s', source_a, left(content_a, 100), source_b, left(content_b, 100))
+FROM (SELECT DISTINCT ON (least(content_a, content_b), greatest(content_a, content_b)) * FROM pairs
+	  WHERE content_a <> content_b ORDER BY least(content_a, content_b), greatest(content_a, content_b), source_a, source_b) AS p
+ORDER BY dist, source_a, source_b LIMIT 5;
 
--- Groups, and what stands for each.
-\pset format aligned
-\pset tuples_only off
+-- Clusters, rows to keep, outliers.
 \echo
-\echo 'Which belong together? Clusters by density, of scans with at least nine others within 20:'
+\echo 'Clusters by density, of texts with at least four others within 0.2 (fasted_dbscan), with up to three of their texts:'
+CREATE TABLE clusters AS
+	SELECT source, content, fasted_dbscan(embedding, 0.2, 5, 'cosine') OVER (ORDER BY created) AS cluster FROM documents;
+SELECT format(E'\n    Texts: %s, pages: %s\n        %s', count(*), count(DISTINCT source),
+	array_to_string((array_agg(DISTINCT left(content, 100)))[:3], E'\n        '))
+FROM clusters WHERE cluster IS NOT NULL GROUP BY cluster ORDER BY count(*) DESC, cluster LIMIT 6;
 \echo
-\echo '    SELECT * FROM fasted_cluster(''digits'', ''pixels'', 20, 10);'
+SELECT count(*) AS n FROM (SELECT id, fasted_keep(id, embedding, 0.02, 'cosine') OVER (ORDER BY created DESC) AS kept FROM documents) k
+WHERE kept = id \gset kept_
+\echo 'Without near-duplicates,' :kept_n 'of the' :n 'texts remain: no two of them are within 0.02 of each other,'
+\echo 'and each of the others is within 0.02 of one of them (fasted_keep).'
 \echo
-CREATE TABLE groups AS SELECT * FROM fasted_cluster('digits', 'pixels', :eps, 10);
-CREATE VIEW group_digits AS
-	SELECT cluster, count(*) AS scans, mode() WITHIN GROUP (ORDER BY digit) AS digit,
-		string_agg(DISTINCT digit::text, ' ') AS digits
-	FROM groups JOIN digits USING (id) WHERE cluster IS NOT NULL GROUP BY cluster;
-SELECT * FROM group_digits ORDER BY scans DESC, cluster LIMIT 8;
-\pset tuples_only on
-\pset format unaligned
-\echo 'Of the five largest, the scan with the most neighbours (fasted_neighbors):'
-SELECT draw(VARIADIC array_agg(id::int ORDER BY scans DESC, cluster))
-FROM (SELECT DISTINCT ON (cluster) cluster, scans, id
-	  FROM (SELECT * FROM group_digits ORDER BY scans DESC, cluster LIMIT 5) AS largest
-		JOIN groups USING (cluster) JOIN fasted_neighbors('digits', 'pixels', :eps) USING (id)
-	  ORDER BY cluster, neighbors DESC, id) AS best;
+CREATE TABLE neighbors AS
+	SELECT content, source, created, fasted_neighbor_count(embedding, 0.5, 'cosine') OVER () AS neighbors FROM documents;
+SELECT count(*) AS n FROM neighbors WHERE neighbors = 0 \gset outliers_
+\echo 'Which are like no other?' :outliers_n 'have no neighbour within 0.5 (fasted_neighbor_count), for example:'
 \echo
-CREATE TABLE keepers AS SELECT * FROM fasted_keep_one('digits', 'pixels', :eps);
-SELECT count(*) FILTER (WHERE kept = id) AS kept, count(*) AS scans FROM keepers \gset
-\echo 'To have one of each kind,' :kept 'of the' :scans 'would do: no two of them are within' :eps 'of each other,'
-\echo 'and all others are within that of one of them (fasted_keep_one).'
-\echo
-SELECT kept AS best, count(*) - 1 AS others FROM keepers GROUP BY kept ORDER BY 2 DESC, 1 LIMIT 1 \gset
-\echo 'Number' :best 'would do for' :others 'others; here it is, with the four farthest of these:'
-SELECT draw(VARIADIC array_agg(id::int ORDER BY dist = 0 DESC, dist, id))
-FROM (SELECT * FROM keepers WHERE kept = :best ORDER BY id = kept DESC, dist DESC, id LIMIT 5) AS group_of_best;
-\echo
-SELECT count(*) AS lonely FROM fasted_neighbors('digits', 'pixels', 28) WHERE neighbors = 0 \gset
-\echo 'Which are like no other?' :lonely 'have no neighbour within 28; here are five of them:'
-\echo
-\echo '    SELECT id FROM fasted_neighbors(''digits'', ''pixels'', 28) WHERE neighbors = 0;'
-\echo
-SELECT draw(VARIADIC array_agg(id::int ORDER BY id))
-FROM (SELECT id FROM fasted_neighbors('digits', 'pixels', 28) WHERE neighbors = 0 ORDER BY id LIMIT 5) AS lonely;
+SELECT format('    %-28s%s', source, left(content, 100)) FROM neighbors WHERE neighbors = 0 ORDER BY created LIMIT 5;

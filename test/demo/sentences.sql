@@ -1,4 +1,4 @@
--- What "make demo DATA=..." shows beside the digits: sentences and how a model sees them.
+-- What "make demo DATA=..." shows after demo.sql: more sentences, with their embeddings.
 \set QUIET on
 \set ON_ERROR_STOP on
 \pset footer off

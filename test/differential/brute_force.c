@@ -445,13 +445,13 @@ nearer(const void *a, const void *b)
 }
 
 static long
-nearest_of(long a, long k, double most, long begin, int self, long groups, Neighbor *list)
+nearest_of(long a, long k, double most, long begin, int self, long partitions, Neighbor *list)
 {
 	long		n = 0;
 
 	for (long b = begin; b < nrows; b++)
 	{
-		if ((self && a == b) || a % groups != b % groups)
+		if ((self && a == b) || a % partitions != b % partitions)
 			continue;
 		list[n] = (Neighbor) {b, distance(rows[a].vector, rows[b].vector)};
 		n += list[n].dist <= most;
@@ -489,7 +489,7 @@ check_list(long a, const Neighbor *due, long ndue, const Hit *found, long nfound
 }
 
 static int
-check_nearest(long k, double most, long end, long begin, int self, long groups)
+check_nearest(long k, double most, long end, long begin, int self, long partitions)
 {
 	Neighbor   *due = get(nrows * sizeof(Neighbor));
 	long	   *place = get(nrows * sizeof(long));
@@ -511,7 +511,7 @@ check_nearest(long k, double most, long end, long begin, int self, long groups)
 	}
 	for (long a = 0; a < end; a++)
 	{
-		long		n = nearest_of(a, k, most, begin, self, groups, due);
+		long		n = nearest_of(a, k, most, begin, self, partitions, due);
 
 		check_list(a, due, n, hits + place[a], length[a]);
 	}

@@ -1,9 +1,9 @@
-# Functions for trees of Debian and Ubuntu below build/, for the scripts that need another
-# system than the one they run on.
+# Functions for trees of Debian and Ubuntu below build/, for scripts that need a different
+# operating system.
 # shellcheck shell=bash disable=SC2154
 #
 # Each command in a tree runs in its own mount and process namespace, so that no
-# mount remains, whatever happens.
+# mount remains, even if it fails.
 
 # need_root "$@": restarts the script with sudo, unless it is run by root.
 need_root() {
@@ -11,12 +11,12 @@ need_root() {
 	if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then
 		exec sudo "$0" "$@"
 	fi
-	die "a Debian tree can only be made by root or with sudo"
+	die "root or sudo is needed to make a Debian tree"
 }
 
 # inside TREE COMMAND...: runs the command in the tree, with its own /proc and /dev/shm.
 # If $overlay is set, changes are written to that directory and the tree is unchanged.
-# The directory $lent of this system is mounted read-only at the same path.
+# If $mounted is set, this directory of the system is mounted read-only at the same path.
 inside() {
 	local tree=$1
 	shift
@@ -37,7 +37,7 @@ inside() {
 		mkdir -p "$1/dev/shm"
 		mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
 		exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C \
-			DEBIAN_FRONTEND=noninteractive "${@:3}"' "$tree" "${overlay:-}" "${lent:-}" "$@"
+			DEBIAN_FRONTEND=noninteractive "${@:3}"' "$tree" "${overlay:-}" "${mounted:-}" "$@"
 }
 
 # sources SUITE: prints its apt sources, with the newest minor version of the server.
@@ -55,37 +55,39 @@ sources() {
 	esac
 }
 
-# The package of Ubuntu's keys, which Debian does not have, verified by checksum.
+# ubuntu_keys DIR: prints the file of Ubuntu's keys.  If Debian has no package of them, Ubuntu's
+# package is downloaded to DIR and verified by checksum.
 ubuntu_keys() {
-	local keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg room=$1
+	local keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg dir=$1
 	if [[ ! -e $keys ]]; then
 		/usr/lib/apt/apt-helper download-file \
 			http://archive.ubuntu.com/ubuntu/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb \
-			"$room/keys.deb" SHA256:36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8 >&2
-		dpkg-deb --extract "$room/keys.deb" "$room"
-		keys=$room$keys
+			"$dir/keys.deb" SHA256:36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8 >&2
+		dpkg-deb --extract "$dir/keys.deb" "$dir"
+		keys=$dir$keys
 	fi
 	echo "$keys"
 }
 
-# bootstrap SUITE TREE: an older debootstrap lacks newer Ubuntu suites, whose scripts are identical.
+# bootstrap SUITE TREE: installs the base system.  An older debootstrap lacks newer Ubuntu suites,
+# so the script of an older suite is used, which is identical.
 bootstrap() {
-	local room keys status=0
+	local dir keys status=0
 	if [[ $1 != noble ]]; then
 		debootstrap --variant=minbase "$1" "$2"
 		return
 	fi
-	room=$(mktemp -d)
+	dir=$(mktemp -d)
 	{
-		keys=$(ubuntu_keys "$room") &&
+		keys=$(ubuntu_keys "$dir") &&
 			debootstrap --variant=minbase --keyring="$keys" "$1" "$2" http://archive.ubuntu.com/ubuntu gutsy
 	} || status=$?
-	remove_tree "$room"
+	remove_tree "$dir"
 	return "$status"
 }
 
 # make_tree TREE SUITE PACKAGE...: makes the tree unless it exists with exactly these packages.
-# The status is 1 if it existed.
+# Returns 1 if it exists.
 make_tree() {
 	local tree=$1 suite=$2 ready=$1/.fasted-ready
 	shift 2
@@ -103,7 +105,7 @@ make_tree() {
 	chmod 755 "$tree/usr/sbin/policy-rc.d"
 	mkdir -p "$tree/etc/postgresql-common/createcluster.d"
 	echo 'create_main_cluster = false' >"$tree/etc/postgresql-common/createcluster.d/fasted.conf"
-	# a mirror may be out of date by some days
+	# accept a mirror that is a few days out of date
 	echo 'Acquire::Check-Valid-Until "false";' >"$tree/etc/apt/apt.conf.d/fasted"
 	{
 		inside "$tree" apt-get -y -q update &&
@@ -111,7 +113,7 @@ make_tree() {
 			inside "$tree" apt-get clean
 	} >>"$tree.log" 2>&1 </dev/null || {
 		tail -n 30 "$tree.log" >&2
-		die "the packages could not be installed in $tree"
+		die "could not install the packages in $tree"
 	}
 	printf '%s\n' "$suite" "$@" >"$ready"
 }

@@ -86,7 +86,7 @@ find_pg_config() {
 	candidate=$(command -v pg_config) && is_usable "$candidate" && echo "$candidate"
 }
 
-# Checks for the pg_config of a PostgreSQL 15 or later with server and headers.
+# Checks that a file is the pg_config of a PostgreSQL 15 or later with server and headers.
 is_usable() {
 	local version
 	[[ -x $1 ]] || return 1
@@ -112,5 +112,5 @@ demo_dir() {
 claim_dir() {
 	as_server_user mkdir -m 755 "$1" 2>/dev/null ||
 		[[ -d $1 && ! -L $1 && $(stat -c %U "$1") == "$(server_user)" ]] ||
-		die "$1 is in the way: remove it"
+		die "$1 exists and does not belong to user $(server_user): remove it"
 }

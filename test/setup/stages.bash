@@ -1,5 +1,5 @@
-# Reporting of run-tests: one line for each stage, the failures at the end, and all output
-# in a file.  For scripts that have sourced lib.bash.
+# Functions of run-tests that report results: one line for each stage, the failures at the end,
+# and all output in a file.  A script must source lib.bash first.
 # shellcheck shell=bash disable=SC2154
 
 passed=0
@@ -18,7 +18,7 @@ open_log() {
 	echo "All output is in $all_output"
 }
 
-# Output of the current stage, and the number of its lines that match.
+# Print the output of the current stage, and the number of its lines that match a pattern.
 stage_output() { tail -n "+$stage_begin" "$all_output"; }
 count() { stage_output | grep -cE "$1" || true; }
 

@@ -35,7 +35,7 @@ for my $i (0 .. $#places)
 	is($out, "$right\n$right\n$right", "auto, failure in $places[$i]: the CPU finds the pairs");
 	my @warnings = $err =~ /WARNING:  the GPU failed/g;
 	is(scalar @warnings, 1, 'one warning per session');
-	like($err, qr/DETAIL:  It was told to fail in $places[$i]\./, 'the detail gives the reason');
+	like($err, qr/DETAIL:  The engine was told to fail in $places[$i]\./, 'the detail gives the reason');
 
 	($status, $out, $err) = $node->psql('postgres',
 		"\\set VERBOSITY verbose\nSET fasted.engine = cuda; $limit; $join; SET fasted.engine = auto; $join",
@@ -78,20 +78,20 @@ for my $i (0 .. $#places)
 		my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = auto; $limit; $settings; "
 			. "SET parallel_leader_participation = $leader; $parallel_join");
 		is($out, '2499|2499', "parallel, leader $leader, failure in $places[$i]: the CPU finds the pairs");
-		like($err, qr/DETAIL:  It was told to fail in $places[$i]\./, 'a warning');
+		like($err, qr/DETAIL:  The engine was told to fail in $places[$i]\./, 'a warning');
 		like($err, qr/read 5000 rows in \S+ s, [1-9]\d* of them by [12] workers/, 'workers read') if $leader eq 'off';
 	}
 }
 
 # Rows that the engine reads from memory shared with the workers (registered memory).
-my %late = (put => 13, settle => 14, next => 15);
+my %late = (put => 13, wait_read => 14, next => 15);
 for my $place (sort keys %late)
 {
 	my $limit = "SET fasted.gpu_memory_limit = '$late{$place}kB'; SET parallel_leader_participation = off";
 	my ($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = auto; $limit; $settings; $parallel_join; SET fasted.engine = cpu; $parallel_join");
 	is($out, "2499|2499\n2499|2499", "registered memory, failure in $place: the CPU finds the pairs");
-	like($err, qr/DETAIL:  It was told to fail in $place\./, 'a warning');
+	like($err, qr/DETAIL:  The engine was told to fail in $place\./, 'a warning');
 	like($err, qr/ [1-9]\d* from registered memory/, 'the CPU engine reads from registered memory, too');
 
 	($status, $out, $err) = $node->psql('postgres',
@@ -119,15 +119,15 @@ EXCEPTION WHEN data_exception THEN
 	RETURN sqlerrm;
 END $$;
 END
-my $lent = "SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '15kB'; $settings; "
+my $registered = "SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '15kB'; $settings; "
   . 'SET parallel_leader_participation = off';
-my ($status, $out, $err) = $node->psql('postgres', "$lent; SELECT join_of('with_error')");
+my ($status, $out, $err) = $node->psql('postgres', "$registered; SELECT join_of('with_error')");
 is($out, 'vectors have different numbers of dimensions', 'registered memory, and an invalid row');
 for my $query ("SELECT join_of('slow')", "SELECT count(*) FROM fasted_self_join('slow', 'v', 0, id_column => 'id')")
 {
 	my $session = FastedTest::Session->new($node);
 	my $pid = $session->pid;
-	$session->send("$lent; $query;");
+	$session->send("$registered; $query;");
 	ok($node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity "
 		. "WHERE wait_event = 'PgSleep' AND coalesce(leader_pid, pid) = $pid"), "$query: most rows are read");
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
@@ -155,7 +155,7 @@ for my $list ('0', ' 0 , GPU-0f0f0f0f', 'gpu-0F0F', '')
 {
 	($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '2kB'; SET fasted.gpu_devices = '$list'; $join");
-	like($err, qr/It was told to fail in open/, "fasted.gpu_devices = '$list': the GPU exists");
+	like($err, qr/The engine was told to fail in open/, "fasted.gpu_devices = '$list': the GPU exists");
 }
 for my $list ('1', '0, 7', 'GPU-0f0f0f0f, GPU-1')
 {
@@ -164,8 +164,8 @@ for my $list ('1', '0, 7', 'GPU-0f0f0f0f, GPU-1')
 		($status, $out, $err) = $node->psql('postgres',
 			"\\set VERBOSITY verbose\nSET fasted.engine = $engine; SET fasted.gpu_devices = '$list'; $join; RESET fasted.gpu_devices; SET fasted.engine = cpu; $join",
 			on_error_stop => 0);
-		like($err, qr/ERROR:  22023: fasted.gpu_devices names a GPU that does not exist/, "$engine, fasted.gpu_devices = '$list': the GPU does not exist");
-		like($err, qr/DETAIL:  There is no such GPU\.\nHINT:  There are: 0 \(GPU-0f0f/, 'the hint lists the GPUs');
+		like($err, qr/ERROR:  22023: invalid value for parameter "fasted.gpu_devices"\n/, "$engine, fasted.gpu_devices = '$list': the GPU does not exist");
+		like($err, qr/DETAIL:  No GPU matches the list\.\nHINT:  Available GPUs: 0 \(GPU-0f0f/, 'the hint lists the GPUs');
 		is($out, $right, 'the session remains usable');
 	}
 }
@@ -177,12 +177,12 @@ for my $list (',', '0,', 'GPU', 'one', '-1', '0; 1', '0 1', 'GPU-123456789')
 	like($err, qr/HINT:  .*nvidia-smi -L/, 'the hint describes a valid list');
 }
 
-# If an engine does not support an option, its message becomes the error itself.
+# If an engine does not support an option, its message becomes the detail and the hint.
 ($status, $out, $err) = $node->psql('postgres',
 	"\\set VERBOSITY verbose\nSET fasted.engine = cuda; SET fasted.gpu_memory_limit = '16kB'; $join");
-like($err, qr/ERROR:  0A000: rows are too long for it\n(?:DETAIL.*\n)?HINT:  Take shorter ones\./, 'an unsupported option, with a hint');
+like($err, qr/ERROR:  0A000: engine "failing" does not support this join\nDETAIL:  The rows are too long\.\nHINT:  Use shorter rows\./, 'an unsupported option, with a hint');
 ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cpu; SET fasted.refine = off; $join");
-like($err, qr/ERROR:  the CPU engine gives exact results only/, 'an option that the CPU engine does not support');
+like($err, qr/ERROR:  engine "cpu" does not support this join\nDETAIL:  The CPU engine computes only exact results\./, 'an option that the CPU engine does not support');
 
 $node->safe_psql('postgres', 'CREATE ROLE ordinary');
 ($status, $out, $err) = $node->psql('postgres', "LOAD 'fasted'; SET ROLE ordinary; SET fasted.cuda_library = 'x'");

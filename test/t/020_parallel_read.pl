@@ -294,11 +294,11 @@ CREATE TABLE twice AS SELECT CASE WHEN id = 19999 THEN 777 ELSE id END AS id, v 
 ANALYZE;
 END
 fails_alike('NaN', 'has_nan',
-	qr/ERROR:  22003: vector has an element that is NaN.*DETAIL:  The vector is in the row with id = 777, column "v" of "has_nan", element 3\..*HINT:  Distances need finite/s);
-fails_alike('null element', 'has_null', qr/ERROR:  22004: vector has a null element.*The vector is in the row with id = 777, .*element 4/s);
+	qr/ERROR:  22003: vector has an element that is NaN.*DETAIL:  The element is number 3 of the vector in the row with id = 777, column "v" of "has_nan"\..*HINT:  Distances need finite/s);
+fails_alike('null element', 'has_null', qr/ERROR:  22004: vector has a null element.*The element is number 4 of the vector in the row with id = 777, /s);
 fails_alike('empty vector', 'is_empty', qr/ERROR:  2202E: vector has no elements.*The vector is in the row with id = 777, /s);
 fails_alike('nested array', 'not_flat', qr/ERROR:  2202E: vector is an array with 2 dimensions.*The vector is in the row with id = 777, /s);
-fails_alike('out of range', 'too_large', qr/ERROR:  22003: vector has an element beyond the range.*The vector is in the row with id = 777, .*element 3/s);
+fails_alike('out of range', 'too_large', qr/ERROR:  22003: vector has an element beyond the range.*The element is number 3 of the vector in the row with id = 777, /s);
 fails_alike('dimensions', 'shorter',
 	qr/ERROR:  22000: vectors have different numbers.*(?:is 4 in the row with id = \d+, and 3 in the row with id = 777|is 3 in the row with id = 777, and 4 in the row with id = \d+)\./s);
 fails_alike('dimensions in a partition', 'odd_tenant',
@@ -338,8 +338,8 @@ SQL
 fails_alike('too many dimensions', 'too_long',
 	qr/ERROR:  (?:54000: vector has too many dimensions: 70000.*The vector is in the row with id = 777,|22000: vectors have different numbers.*70000 in the row with id = 777)/s);
 fails_alike('null key', 'no_key',
-	qr/ERROR:  23502: key column "id" of "no_key" is null.*DETAIL:  A row with a vector has a null key\./s);
-fails_alike('key twice', 'twice', qr/ERROR:  23505: key column "id" of "twice" is not unique.*has id = 777\./s);
+	qr/ERROR:  23502: key column "id" of relation "no_key" is null.*DETAIL:  A row with a vector has a null key\./s);
+fails_alike('key twice', 'twice', qr/ERROR:  23505: key column "id" of relation "twice" is not unique.*has id = 777\./s);
 
 # --- cancelled: nothing remains
 

@@ -59,7 +59,7 @@ is($node->safe_psql('postgres', "SET fasted.engine = auto; $info"),
 	'fasted_info lists the devices');
 is($node->safe_psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '7'; $info"),
 	"engine|none (fasted.engine = cuda)|SET fasted.engine = auto\nGPU 0|model 0|\nGPU 1|model 1|\nGPU 2|model 2|\n"
-	  . 'GPU|none is used: No GPU is "7".|Check fasted.gpu_devices.',
+	  . 'GPU|none is used: No GPU matches "7".|Check fasted.gpu_devices.',
 	'fasted_info says if none of them is used');
 
 sub device_of
@@ -159,7 +159,7 @@ for my $share ('off', 'force')
 	is($out, '70000|70000|t', "share $share: pairs have the right ids");
 	($status, $out, $err) = $node->psql('postgres',
 		"$settings; SELECT count(*) FROM fasted_self_join('twice', 'v', 1, id_column => 'id')");
-	like($err, qr/key column "id" of "twice" is not unique/, "share $share: a duplicate key is an error");
+	like($err, qr/key column "id" of relation "twice" is not unique/, "share $share: a duplicate key is an error");
 	($status, $out, $err) = $node->psql('postgres',
 		"$settings;\n" . join('', map { "SET statement_timeout = '${_}ms'; $near_ids;\n" } (60, 70, 80, 90, 100)) . "RESET statement_timeout; $near_ids",
 		extra_params => ['-q'], on_error_stop => 0);

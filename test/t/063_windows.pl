@@ -324,7 +324,7 @@ for my $i (0 .. $#places)
 	my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = auto; $limit; $on_gpu; $on_gpu");
 	is($out, "$right\n$right", "auto, failure in $places[$i]: the CPU computes the result");
 	is(scalar(() = $err =~ /WARNING:  the GPU failed/g), 1, 'one warning per session');
-	like($err, qr/DETAIL:  It was told to fail in $places[$i]\./, 'the detail gives the reason');
+	like($err, qr/DETAIL:  The engine was told to fail in $places[$i]\./, 'the detail gives the reason');
 
 	($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = cuda; $limit; $on_gpu; $few; SET fasted.engine = auto; $on_gpu", on_error_stop => 0);

@@ -438,7 +438,7 @@ for my $key ('a.tenant = b.tenant', 'a.tenant = b.tenant AND a.letter = b.letter
 }
 $explain = $node->safe_psql('postgres',
 	"$forced; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM tenants a JOIN tenants b ON a.tenant = b.tenant AND fasted_within(a.v, b.v, 1)");
-like($explain, qr/Group Key: a.tenant\n\s+Groups: 16\n/, 'the number of partitions');
+like($explain, qr/Partition Key: a.tenant\n\s+Partitions: 16\n/, 'the number of partitions');
 like(plan_of('SELECT', 'SELECT FROM tenants a JOIN tenants b ON a.tenant = b.tenant AND fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'cheaper than a hash join');
 
 same("SELECT a.id, b.id AS c FROM (SELECT * FROM mixed UNION ALL SELECT id, k, word, v || v, 12 FROM s) a JOIN (SELECT * FROM mixed UNION ALL SELECT id, k, word, v || v, 12 FROM s) b "

@@ -237,7 +237,7 @@ fake_commit(FastedSet *set, size_t nrows)
 }
 
 static bool
-fake_lend(FastedSet *set, void *memory, size_t bytes)
+fake_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
 	(void) memory;
 	(void) bytes;
@@ -245,7 +245,7 @@ fake_lend(FastedSet *set, void *memory, size_t bytes)
 }
 
 static void
-fake_withdraw(FastedSet *set)
+fake_unregister_memory(FastedSet *set)
 {
 	(void) set;
 }
@@ -268,7 +268,7 @@ fake_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 }
 
 static FastedStatus
-fake_settle(FastedSet *set, bool all)
+fake_wait_read(FastedSet *set, bool all)
 {
 	(void) all;
 	(void) set;
@@ -396,10 +396,10 @@ static const FastedEngine fake_engine = {
 	.set_open = fake_set_open,
 	.stage = fake_stage,
 	.commit = fake_commit,
-	.lend = fake_lend,
-	.withdraw = fake_withdraw,
+	.register_memory = fake_register_memory,
+	.unregister_memory = fake_unregister_memory,
 	.put = fake_put,
-	.settle = fake_settle,
+	.wait_read = fake_wait_read,
 	.read_back = fake_read_back,
 	.seal = fake_seal,
 	.set_reset = fake_set_reset,

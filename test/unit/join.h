@@ -179,7 +179,7 @@ put_rows(PanelJoin *join, int side, const Rows *from, uint32_t d, uint32_t at_mo
 	FastedStatus status = FASTED_OK;
 
 	*there = 0;
-	if (!panel_join_lend(join, side, (float *) from->rows, from->n * d * sizeof(float)))
+	if (!panel_join_register_memory(join, side, (float *) from->rows, from->n * d * sizeof(float)))
 		return FASTED_INTERNAL;
 	for (int turn = 0; *there < from->n && status == FASTED_OK; turn++)
 	{
@@ -196,8 +196,8 @@ put_rows(PanelJoin *join, int side, const Rows *from, uint32_t d, uint32_t at_mo
 		*there += staged + taken;
 	}
 	if (status == FASTED_OK)
-		status = panel_join_settle(join, side, true);
-	panel_join_withdraw(join, side);
+		status = panel_join_wait_read(join, side, true);
+	panel_join_unregister_memory(join, side);
 	return status;
 }
 

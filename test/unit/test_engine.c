@@ -440,7 +440,7 @@ check_choice_with_fine(uint32_t n, uint32_t d, uint32_t clusters, double eps)
 		rows[i] = centers[i / d % clusters * d + i % d] + 0.3f * (float) random_normal();
 	near_pairs(rows, n, d, eps, &expected);
 	same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE && pair_equal(&expected, &got);
-	ok(same && (kernel->int8 == NULL || kernel->int8->dot_fine == NULL ||
+	ok(same && (kernel->int8 == NULL || kernel->int8->dot_int16 == NULL ||
 				strcmp(stats.filter, integer_filter(kernel)) == 0),
 	   "%s despite false candidates; sample: %llu candidates, %llu pairs", stats.filter,
 	   (unsigned long long) stats.sampled_candidates, (unsigned long long) stats.sampled_pairs);

@@ -29,8 +29,8 @@ typedef struct Truth
 	uint32_t   *lengths;
 	const uint32_t *ranks;		/* ranks of the last side's rows, which identify them; or NULL */
 	size_t		near_stride;
-	FastedRowGroup *groups;		/* NULL: no partitions */
-	uint32_t	ngroups;
+	FastedPartition *partitions; /* NULL: no partitions */
+	uint32_t	npartitions;
 } Truth;
 
 /* Kinds of rows. */
@@ -152,8 +152,8 @@ make_groups(Truth *truth, uint32_t most)
 	uint64_t	a = 0;
 	uint64_t	b = 0;
 
-	truth->groups = must_alloc((truth->sides[0].n + truth->sides[truth->nsides - 1].n + 1) *
-							   sizeof(FastedRowGroup));
+	truth->partitions = must_alloc((truth->sides[0].n + truth->sides[truth->nsides - 1].n + 1) *
+							   sizeof(FastedPartition));
 	while (a < truth->sides[0].n || b < truth->sides[truth->nsides - 1].n)
 	{
 		uint64_t	left_a = truth->sides[0].n - a;
@@ -165,7 +165,7 @@ make_groups(Truth *truth, uint32_t most)
 		rows_b = rows_b < left_b ? rows_b : (uint32_t) left_b;
 		if (truth->nsides == 1)
 			rows_b = rows_a;
-		truth->groups[truth->ngroups++] = (FastedRowGroup) {
+		truth->partitions[truth->npartitions++] = (FastedPartition) {
 			.first_a = (uint32_t) a,.rows_a = rows_a,.first_b = (uint32_t) b,.rows_b = rows_b
 		};
 		a += rows_a;
@@ -178,11 +178,11 @@ make_groups(Truth *truth, uint32_t most)
 static bool
 may_meet(const Truth *truth, uint64_t row, uint64_t other)
 {
-	if (truth->groups == NULL)
+	if (truth->partitions == NULL)
 		return true;
-	for (uint32_t g = 0; g < truth->ngroups; g++)
+	for (uint32_t g = 0; g < truth->npartitions; g++)
 	{
-		const FastedRowGroup *group = &truth->groups[g];
+		const FastedPartition *group = &truth->partitions[g];
 
 		if (row >= group->first_a && row < group->first_a + group->rows_a)
 			return other >= group->first_b && other < group->first_b + group->rows_b;
@@ -227,7 +227,7 @@ free_truth(Truth *truth)
 	free(truth->near);
 	free(truth->lengths);
 	free((uint32_t *) (uintptr_t) truth->ranks);
-	free(truth->groups);
+	free(truth->partitions);
 }
 
 static Truth
@@ -286,7 +286,7 @@ lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth
 
 		if (status == FASTED_DONE)
 		{
-			for (; next_row < truth->sides[0].n && truth->groups != NULL && right; next_row++)
+			for (; next_row < truth->sides[0].n && truth->partitions != NULL && right; next_row++)
 				right = truth->lengths[next_row] == 0;
 			return right && next_row == truth->sides[0].n;
 		}
@@ -298,7 +298,7 @@ lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth
 			/* panels without pairs in a partition are omitted */
 			right = right && batch.row_count > 0 &&
 				(batch.first_row == next_row ||
-				 (truth->groups != NULL && batch.first_row > next_row));
+				 (truth->partitions != NULL && batch.first_row > next_row));
 			for (; next_row < batch.first_row && right; next_row++)
 				right = truth->lengths[next_row] == 0;
 			for (uint64_t row = batch.first_row; row < batch.first_row + batch.row_count && right; row++)
@@ -365,7 +365,7 @@ check(const Truth *truth, const Way *way, uint64_t limit, const char *what)
 		.options = {.dimensions = truth->d,.metric = truth->metric,.kernel = way->kernel,
 			.filter = way->filter,.prune = way->prune,.threads = threads[random_below(3)]},
 		.problem = {.eps = some_eps(truth),.output = FASTED_OUTPUT_NEAREST,.k = ks[random_below(6)],
-			.ranks = truth->ranks,.groups = truth->groups,.ngroups = truth->ngroups},
+			.ranks = truth->ranks,.partitions = truth->partitions,.npartitions = truth->npartitions},
 		.sides = truth->nsides,
 	};
 	PanelProblem asked;
@@ -550,8 +550,8 @@ check_closed(uint64_t n, uint32_t d)
 	bool		right = true;
 
 	problem.ranks = truth.ranks;
-	problem.groups = truth.groups;
-	problem.ngroups = truth.ngroups;
+	problem.partitions = truth.partitions;
+	problem.npartitions = truth.npartitions;
 	context = open_context(&options);
 	set = open_set(context);
 	fill_set(set, &truth.sides[0], d);

@@ -76,7 +76,7 @@ put_all(PanelJoin *join, int side, uint64_t count, uint64_t *there)
 	*there = 0;
 	for (uint64_t i = 0; i < count; i++)
 		rows[i] = row_of(side, i);
-	if (!panel_join_lend(join, side, rows, sizeof(rows)))
+	if (!panel_join_register_memory(join, side, rows, sizeof(rows)))
 		return FASTED_INTERNAL;
 	while (*there < count && status == FASTED_OK)
 	{
@@ -86,8 +86,8 @@ put_all(PanelJoin *join, int side, uint64_t count, uint64_t *there)
 		*there += taken;
 	}
 	if (status == FASTED_OK)
-		status = panel_join_settle(join, side, true);
-	panel_join_withdraw(join, side);
+		status = panel_join_wait_read(join, side, true);
+	panel_join_unregister_memory(join, side);
 	return status;
 }
 

@@ -184,8 +184,8 @@ check_kind(Kind kind, uint32_t n, uint32_t d)
 }
 
 /*
- * By default, kernels other than AMX prune if it helps, and do not prune if it does not help or
- * there are few rows.
+ * By default, a join prunes if it helps, and does not prune if it does not help or there are few
+ * rows.
  */
 static void
 check_choice(const char *kernel, Kind kind, FastedMetric metric, uint32_t n, uint32_t d, double eps,
@@ -234,7 +234,7 @@ check_zeros(uint32_t n, uint32_t d)
 	for (uint32_t sample = 256; sample <= 4096; sample *= 2)
 	{
 		for (uint32_t s = 0; s < sample; s += sample / 256 + 1)
-			memset(rows + fasted_spread_row(s, sample, n) * d, 0, d * sizeof(float));
+			memset(rows + fasted_sample_row(s, sample, n) * d, 0, d * sizeof(float));
 	}
 	measured_pairs(FASTED_METRIC_COSINE, rows, n, d, &all);
 	for (int w = 0; w < count; w++)

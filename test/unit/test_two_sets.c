@@ -257,7 +257,7 @@ check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t lim
 	static const uint32_t numbers[] = {1, 2, 3, 7};
 	PanelProblem problem = {
 		.options = {.dimensions = d,.memory_limit = limit,.threads = 2,.prune = prune},
-		.problem = {.eps = eps,.alike = alike},
+		.problem = {.eps = eps,.identical_kernels = alike},
 		.sides = nsides
 	};
 	PairList	whole;

@@ -55,7 +55,7 @@ alone_or_group(const FastedEngine *engine)
 		return engine;
 	base = *engine;
 	base.devices = same_devices;
-	return fasted_device_group(&base);
+	return fasted_multi_gpu_engine(&base);
 }
 
 static inline const FastedEngine *

@@ -115,7 +115,7 @@ ReportRemoteError(Connection *connection, PGresult *result)
 			 errmsg_internal("%s", primary),
 			 detail != NULL ? errdetail_internal("%s", detail) : 0,
 			 hint != NULL ? errhint("%s", hint) : 0,
-			 errcontext("Citus worker %s", connection->name)));
+			 errcontext("Citus worker \"%s\"", connection->name)));
 }
 
 /* PQnoticeReceiver: repeats a server's WARNING here.  By default libpq writes all to the log. */
@@ -130,7 +130,7 @@ TakeNotice(void *arg, const PGresult *result)
 		return;
 	ereport(WARNING,
 			(errmsg_internal("%s", primary),
-			 errcontext("Citus worker %s", connection->name)));
+			 errcontext("Citus worker \"%s\"", connection->name)));
 }
 
 /* --- waiting */
@@ -305,7 +305,7 @@ Connect(Connection *connection, TimestampTz deadline)
 		if (status == PGRES_POLLING_FAILED)
 			ReportUnreachable(connection, pchomp(PQerrorMessage(connection->conn)));
 		if (status != PGRES_POLLING_OK && GetCurrentTimestamp() > deadline)
-			ReportUnreachable(connection, "It did not answer in time (citus.node_connection_timeout).");
+			ReportUnreachable(connection, "The worker did not answer within citus.node_connection_timeout.");
 	}
 	if (PQsetnonblocking(connection->conn, 1) != 0)
 		ReportLostConnection(connection);

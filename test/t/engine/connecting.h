@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * connecting.h
- *	  Connections and keepers (engine.h) by the CPU engine, for one that stands in for a GPU.
+ *	  Connections and representatives (engine.h) by the CPU engine, for one that stands in for a GPU.
  *
  * It hands out as little as it may: of pairs of rows that are core rows by then, those
  * that unite two sets; and one pair for each row that is not kept.  For one relation, of
@@ -41,7 +41,7 @@ typedef struct ConnectingJoin
 	FastedProblem problem;
 	FastedSet  *sets[2];
 	Connected  *state;			/* NULL: no connections */
-	FastedPair *pairs;			/* of a batch; of keepers all */
+	FastedPair *pairs;			/* of a batch; of representatives all */
 	size_t		npairs;
 	bool		keeps;
 } ConnectingJoin;
@@ -82,16 +82,16 @@ connecting_join_open(FastedContext *context, const FastedProblem *problem, Faste
 	{
 		own.output = FASTED_OUTPUT_PAIRS;
 		join->state = connected_of(context);
-		for (uint32_t row = 0; row < CONNECTED_ROWS && !problem->further; row++)
+		for (uint32_t row = 0; row < CONNECTED_ROWS && !problem->continues; row++)
 		{
 			join->state->counts[row] = 0;
 			join->state->parent[row] = row;
 		}
 	}
-	if (problem->output == FASTED_OUTPUT_KEEPERS)
+	if (problem->output == FASTED_OUTPUT_REPRESENTATIVES)
 	{
 		own.output = FASTED_OUTPUT_PAIRS;
-		join->keeps = true;
+		join->chooses_representatives = true;
 	}
 	status = fasted_cpu_engine()->join_open(context, &own, a, b, &join->join);
 	if (status == FASTED_OK)
@@ -125,7 +125,7 @@ rank_of(const ConnectingJoin *join, uint32_t row)
 
 /* One round of the definition: does anything change? */
 static bool
-find_keepers(const ConnectingJoin *join, FastedPair *nearest, uint64_t rows)
+find_representatives(const ConnectingJoin *join, FastedPair *nearest, uint64_t rows)
 {
 	FastedPair *found = malloc((rows + 1) * sizeof(FastedPair));
 	bool		changed = false;
@@ -151,16 +151,16 @@ find_keepers(const ConnectingJoin *join, FastedPair *nearest, uint64_t rows)
 	return changed;
 }
 
-/* When all pairs have come: what tells the keepers takes their place. */
+/* When all pairs have come: what tells the representatives takes their place. */
 static void
-leave_keepers(ConnectingJoin *join)
+leave_representatives(ConnectingJoin *join)
 {
 	uint64_t	rows = join->sets[0]->rows.rows;
 	FastedPair *nearest = malloc((rows + 1) * sizeof(FastedPair));
 
 	for (uint64_t row = 0; row < rows; row++)
 		nearest[row] = (FastedPair) {.a = row,.b = row};
-	while (find_keepers(join, nearest, rows))
+	while (find_representatives(join, nearest, rows))
 		;
 	free(join->pairs);
 	join->pairs = nearest;
@@ -191,8 +191,8 @@ keeping_next(ConnectingJoin *join, int timeout_ms, FastedBatch *batch)
 	}
 	if (status != FASTED_DONE)
 		return status;
-	join->keeps = false;
-	leave_keepers(join);
+	join->chooses_representatives = false;
+	leave_representatives(join);
 	batch->pairs = join->pairs;
 	batch->npairs = join->npairs;
 	return join->npairs > 0 ? FASTED_OK : FASTED_DONE;
@@ -203,7 +203,7 @@ connecting_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 {
 	ConnectingJoin *join = (ConnectingJoin *) handle;
 
-	if (join->keeps)
+	if (join->chooses_representatives)
 		return keeping_next(join, timeout_ms, batch);
 
 	FastedStatus status = fasted_cpu_engine()->next(join->join, timeout_ms, batch);
@@ -264,7 +264,7 @@ make_connecting(FastedEngine *engine)
 	engine->join_close = connecting_join_close;
 	engine->nearest = NULL;
 	engine->list_rows = NULL;
-	engine->connects = engine->keeps = true;
+	engine->connects = engine->chooses_representatives = true;
 }
 
 #endif							/* CONNECTING_H */

@@ -31,9 +31,9 @@ enum Place
 	PLACE_RESET,				/* before rows are fed again */
 	PLACE_WANT_ROWS,			/* stage fails when they are */
 	PLACE_AFTER_PAIR,
-	PLACE_PUT,					/* from here on, memory is lent */
-	PLACE_SETTLE,
-	PLACE_LENT,					/* until next */
+	PLACE_PUT,					/* from here on, memory is registered */
+	PLACE_WAIT_READ,
+	PLACE_REGISTERED,			/* until next */
 	PLACE_UNSUPPORTED			/* what it can't do is asked of it */
 };
 
@@ -52,8 +52,8 @@ struct FastedSet
 {
 	struct FastedContext *context;
 	uint64_t	rows;
-	const volatile char *lent;
-	size_t		lent_bytes;
+	const volatile char *registered;
+	size_t		registered_bytes;
 	float	   *room;
 };
 
@@ -73,7 +73,7 @@ static int	open_contexts = 0;
 static FastedStatus
 fail(FastedContext *context, const char *where)
 {
-	snprintf(context->error, sizeof(context->error), "It was told to fail in %s.", where);
+	snprintf(context->error, sizeof(context->error), "The engine was told to fail in %s.", where);
 	return FASTED_DEVICE_FAILED;
 }
 
@@ -96,7 +96,7 @@ engine_probe(const char *devices, char *reason, size_t size)
 			return FASTED_NO_DEVICE;
 		if (!fasted_is_device(&name, 0, UUID))
 		{
-			snprintf(reason, size, "There is no such GPU.\nThere are: 0 (" UUID ").");
+			snprintf(reason, size, "No GPU matches the list.\nAvailable GPUs: 0 (" UUID ").");
 			return FASTED_UNKNOWN_DEVICE;
 		}
 	}
@@ -118,7 +118,7 @@ engine_open(const FastedOptions *options, FastedContext **result)
 	if (context->place == PLACE_UNSUPPORTED)
 	{
 		snprintf(context->error, sizeof(context->error),
-				 "rows are too long for it\nTake shorter ones.");
+				 "The rows are too long.\nUse shorter rows.");
 		return FASTED_UNSUPPORTED;
 	}
 	return context->place == PLACE_OPEN ? fail(context, "open") : FASTED_OK;
@@ -139,11 +139,11 @@ engine_last_error(const FastedContext *context)
 
 /* The memory must still be there, to its end. */
 static void
-engine_withdraw(FastedSet *set)
+engine_unregister_memory(FastedSet *set)
 {
-	if (set->lent != NULL)
-		(void) set->lent[set->lent_bytes - 1];
-	set->lent = NULL;
+	if (set->registered != NULL)
+		(void) set->registered[set->registered_bytes - 1];
+	set->registered = NULL;
 }
 
 static void
@@ -154,7 +154,7 @@ engine_close(FastedContext *context)
 	open_contexts--;
 	for (int i = 0; i < context->nsets; i++)
 	{
-		engine_withdraw(context->sets[i]);
+		engine_unregister_memory(context->sets[i]);
 		free(context->sets[i]->room);
 		free(context->sets[i]);
 	}
@@ -208,12 +208,12 @@ engine_commit(FastedSet *set, size_t nrows)
 }
 
 static bool
-engine_lend(FastedSet *set, void *memory, size_t bytes)
+engine_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
 	if (set->context->place < PLACE_PUT)
 		return false;
-	set->lent = memory;
-	set->lent_bytes = bytes;
+	set->registered = memory;
+	set->registered_bytes = bytes;
 	return true;
 }
 
@@ -225,17 +225,17 @@ engine_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 
 	*taken = nrows;
 	set->rows += nrows;
-	if (from < set->lent ||
-		from + nrows * context->dimensions * sizeof(float) > set->lent + set->lent_bytes)
+	if (from < set->registered ||
+		from + nrows * context->dimensions * sizeof(float) > set->registered + set->registered_bytes)
 		return fail(context, "put, of rows elsewhere");
 	return context->place == PLACE_PUT ? fail(context, "put") : FASTED_OK;
 }
 
 static FastedStatus
-engine_settle(FastedSet *set, bool all)
+engine_wait_read(FastedSet *set, bool all)
 {
 	(void) all;
-	return set->context->place == PLACE_SETTLE ? fail(set->context, "settle") : FASTED_OK;
+	return set->context->place == PLACE_WAIT_READ ? fail(set->context, "wait_read") : FASTED_OK;
 }
 
 static FastedStatus
@@ -266,7 +266,7 @@ static void
 engine_set_close(FastedSet *set)
 {
 	if (set != NULL)
-		engine_withdraw(set);
+		engine_unregister_memory(set);
 }
 
 static FastedStatus
@@ -334,10 +334,10 @@ fasted_engine(void)
 		.set_open = engine_set_open,
 		.stage = engine_stage,
 		.commit = engine_commit,
-		.lend = engine_lend,
-		.withdraw = engine_withdraw,
+		.register_memory = engine_register_memory,
+		.unregister_memory = engine_unregister_memory,
 		.put = engine_put,
-		.settle = engine_settle,
+		.wait_read = engine_wait_read,
 		.read_back = engine_read_back,
 		.seal = engine_seal,
 		.set_reset = engine_set_reset,

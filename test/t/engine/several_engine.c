@@ -57,7 +57,7 @@ engine_probe(const char *devices, char *reason, size_t size)
 
 	if (engine_devices(devices, names, 1) > 0)
 		return FASTED_OK;
-	snprintf(reason, size, "No GPU is \"%s\".", devices);
+	snprintf(reason, size, "No GPU matches \"%s\".", devices);
 	return FASTED_UNKNOWN_DEVICE;
 }
 
@@ -177,7 +177,7 @@ engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet
 	if (problem->output != FASTED_OUTPUT_NEAREST)
 		return connecting_join_open(context, problem, a, b, join);
 	whole.slices = whole.slice = whole.more_slices = 0;
-	if (problem->further && found->a == a && found->b == b &&
+	if (problem->continues && found->a == a && found->b == b &&
 		found->first_b == b->options.first_row)
 	{
 		whole.further = found->further;
@@ -192,7 +192,7 @@ engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet
 		}
 	}
 	else
-		*found = (Found) {context, a, b, b->options.first_row, problem->further};
+		*found = (Found) {context, a, b, b->options.first_row, problem->continues};
 	return connecting_join_open(context, &whole, a, b, join);
 }
 

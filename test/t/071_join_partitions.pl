@@ -85,19 +85,19 @@ like(result_of($forced, "SELECT count(*) FROM odd a JOIN odd b ON a.tenant = b.t
 my $join = "SELECT a.id FROM items a JOIN items b ON a.tenant = b.tenant AND a.id < b.id AND $within";
 my $plan = explained('SELECT', $join);
 my $rows = $node->safe_psql('postgres', 'SELECT count(*) FROM items WHERE v IS NOT NULL');
-like($plan, qr/Groups: 151\n/, 'all partitions');
+like($plan, qr/Partitions: 151\n/, 'all partitions');
 like($plan, qr/Rows Read: $rows\n/, 'all rows');
 like($plan, qr/Panels: 1\n/, 'one panel');
 my ($candidates) = $plan =~ /Candidates: (\d+)/;
 cmp_ok($candidates, '<', 600_000, 'pairs of different partitions are no candidates');
-like(explained("SET fasted.memory_limit = '1MB'", $join), qr/Groups: 151\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'the same, some partitions at a time');
+like(explained("SET fasted.memory_limit = '1MB'", $join), qr/Partitions: 151\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'the same, some partitions at a time');
 
-like($plan, qr/Small Groups: 0\n/, 'all partitions use an engine');
+like($plan, qr/Small Partitions: 0\n/, 'all partitions use an engine');
 like(explained('SELECT', "$join LIMIT 5"), qr/Engine: cpu\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'statistics of an engine that was stopped early');
 
 # partitions of two rows need no engine
 like(explained('SELECT', "SELECT a.id FROM pairs a JOIN pairs b ON a.tenant = b.tenant AND a.id < b.id AND $within"),
-	qr/ Groups: ([1-9]\d*)\n\s+Small Groups: \1\n(?:.*\n)*?\s+Engine: none\n/, 'no engine for tiny partitions');
+	qr/ Partitions: ([1-9]\d*)\n\s+Small Partitions: \1\n(?:.*\n)*?\s+Engine: none\n/, 'no engine for tiny partitions');
 
 # rescanned for each row of another table, and stopped early
 is($node->safe_psql('postgres', "$forced; SELECT count(*) FROM (VALUES (1), (2)) w (r), LATERAL (SELECT a.id FROM items a JOIN items b ON a.tenant = b.tenant AND a.id < b.id AND fasted_within(a.v, b.v, w.r) OFFSET 0) q"),

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * grouped_rows.c
+ * partitioned_rows.c
  *	  Buffers rows, assigns partition numbers, and pushes the rows in partition order.
  *
  * Sources are read in any order.  Rows are buffered in memory, and then in a temporary file, until
@@ -224,8 +224,8 @@ ListPartitions(PartitionedRows *all)
 	uint32		count = GroupNumbersCount(all->numbers);
 	int			last = all->nsides - 1;
 
-	all->groups = MemoryContextAllocHuge(CurrentMemoryContext,
-										 ((Size) count + 1) * sizeof(FastedRowGroup));
+	all->pushed = MemoryContextAllocHuge(CurrentMemoryContext,
+										 ((Size) count + 1) * sizeof(FastedPartition));
 	for (uint32 i = 0; i < count; i++)
 	{
 		Partition  *partition = &all->partitions[i];
@@ -236,7 +236,7 @@ ListPartitions(PartitionedRows *all)
 			continue;
 		}
 		all->dimensions = Max(all->dimensions, partition->dimensions);
-		all->groups[all->ngroups++] = (FastedRowGroup) {
+		all->pushed[all->npushed++] = (FastedPartition) {
 			.first_a = all->count[0],.rows_a = partition->rows[0],
 			.first_b = all->count[last],.rows_b = partition->rows[last]
 		};

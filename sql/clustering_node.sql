@@ -39,7 +39,7 @@ BEGIN
 END $$;
 SELECT c, bool_and(shown('SELECT * FROM ' || c, label))
 FROM unnest(ARRAY['fasted_neighbors(''t'', ''v'', 1)', 'fasted_cluster(''t'', ''v'', 1, 4)', 'fasted_keep_one(''t'', ''v'', 1, ''p'')']) AS c,
-	unnest(ARRAY['Rows Read', 'Dimensions', 'Candidates', 'Pairs', 'Panels', 'Threads', 'Host Memory', 'Group Memory',
+	unnest(ARRAY['Rows Read', 'Dimensions', 'Candidates', 'Pairs', 'Panels', 'Threads', 'Host Memory', 'Memory Usage',
 		'Read Time', 'Wait Time', 'Filter Time', 'Actual Total Time']) AS label GROUP BY c ORDER BY c;
 
 -- the same rows as by the function, whichever columns are selected

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * groups_test.cu
+ * partitions_test.cu
  *	  Joins within partitions, compared bit for bit with a slow oracle.
  *
- *	groups_test				all tests
- *	groups_test --small		a subset for compute-sanitizer
+ *	partitions_test				all tests
+ *	partitions_test --small		a subset for compute-sanitizer
  *
  *-------------------------------------------------------------------------
  */
@@ -24,14 +24,14 @@ struct Size
 
 struct Layout
 {
-	std::vector<FastedRowGroup> groups;
+	std::vector<FastedPartition> partitions;
 	uint32_t	rows[2] = {0, 0};
 
 	explicit Layout(const std::vector<Size> &sizes)
 	{
 		for (const Size &size : sizes)
 		{
-			groups.push_back({rows[0], size.a, rows[1], size.b});
+			partitions.push_back({rows[0], size.a, rows[1], size.b});
 			rows[0] += size.a + size.gap_a;
 			rows[1] += size.b + size.gap_b;
 		}
@@ -58,7 +58,7 @@ group_distances(const Sides &sides, const Layout &layout)
 	size_t		columns = sides.last().n;
 	std::vector<bool> meets(all.size());
 
-	for (const FastedRowGroup &g : layout.groups)
+	for (const FastedPartition &g : layout.partitions)
 	{
 		for (size_t i = g.first_a; i < g.first_a + g.rows_a; i++)
 		{
@@ -79,8 +79,8 @@ grouped(double eps, const Mode &mode, const Layout &layout)
 {
 	PanelProblem problem = problem_of(eps, mode);
 
-	problem.problem.groups = layout.groups.data();
-	problem.problem.ngroups = (uint32_t) layout.groups.size();
+	problem.problem.partitions = layout.partitions.data();
+	problem.problem.npartitions = (uint32_t) layout.partitions.size();
 	return problem;
 }
 
@@ -295,7 +295,7 @@ test_again()
 	good &= tested_engine->seal(set) == FASTED_OK;
 	for (int turn : {0, 2, 1, 0, 0, 2, 3})
 	{
-		std::vector<FastedRowGroup> groups = layouts[turn % 2].groups;
+		std::vector<FastedPartition> partitions = layouts[turn % 2].partitions;
 		FastedProblem problem = {};
 		FastedJoin *join = nullptr;
 		Outcome		outcome;
@@ -304,11 +304,11 @@ test_again()
 
 		problem.eps = eps;
 		if (turn == 3)
-			std::swap(groups[0], groups[1]);
+			std::swap(partitions[0], partitions[1]);
 		if (turn != 2)
 		{
-			problem.groups = groups.data();
-			problem.ngroups = (uint32_t) groups.size();
+			problem.partitions = partitions.data();
+			problem.npartitions = (uint32_t) partitions.size();
 		}
 		outcome.status = tested_engine->join_open(context, &problem, set, set, &join);
 		if (turn == 3)

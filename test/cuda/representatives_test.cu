@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * keepers_test.cu
+ * representatives_test.cu
  *	  Representatives, compared with those that all pairs determine.
  *
- *	keepers_test [--small]
+ *	representatives_test [--small]
  *
  * The pairs that the engine omits must not change the representative of a row, or its distance.  If
  * all rows are resident, one pair is returned for each row that is not a representative.
@@ -18,13 +18,13 @@ namespace
 /* By rank: the rank of each row's representative, and its distance. */
 struct Kept
 {
-	std::vector<uint32_t> keeper;
+	std::vector<uint32_t> representative;
 	std::vector<double> dist;
 	size_t		dropped = 0;
 
 	bool operator==(const Kept &other) const
 	{
-		return keeper == other.keeper
+		return representative == other.representative
 			&& (dist.empty() || memcmp(dist.data(), other.dist.data(), dist.size() * sizeof(double)) == 0);
 	}
 };
@@ -43,23 +43,23 @@ keep(uint32_t rows, const std::vector<FastedPair> &pairs, const std::vector<uint
 
 		earlier[std::max(a, b)].push_back({std::min(a, b), p.dist});
 	}
-	kept.keeper.resize(rows);
+	kept.representative.resize(rows);
 	kept.dist.resize(rows);
 	for (uint32_t row = 0; row < rows; row++)
 	{
-		kept.keeper[row] = row;
+		kept.representative[row] = row;
 		for (const auto &[other, dist] : earlier[row])
 		{
-			bool		first = kept.keeper[row] == row;
+			bool		first = kept.representative[row] == row;
 
-			if (kept.keeper[other] == other && (first || dist < kept.dist[row]
-												|| (dist == kept.dist[row] && other < kept.keeper[row])))
+			if (kept.representative[other] == other && (first || dist < kept.dist[row]
+												|| (dist == kept.dist[row] && other < kept.representative[row])))
 			{
-				kept.keeper[row] = other;
+				kept.representative[row] = other;
 				kept.dist[row] = dist;
 			}
 		}
-		kept.dropped += kept.keeper[row] != row;
+		kept.dropped += kept.representative[row] != row;
 	}
 	return kept;
 }
@@ -85,7 +85,7 @@ check(const char *what, const Rows &rows, PanelProblem problem, bool least)
 	Outcome		whole = run_join(rows, problem);
 
 	sort_pairs(&whole.pairs);
-	problem.problem.output = FASTED_OUTPUT_KEEPERS;
+	problem.problem.output = FASTED_OUTPUT_REPRESENTATIVES;
 	for (int kind = 0; kind < 3; kind++)
 	{
 		std::vector<uint32_t> ranks = some_ranks(rows.n, kind);

@@ -64,19 +64,19 @@ CREATE FUNCTION reference_keep_one(points regclass, distances regclass, eps floa
 RETURNS TABLE (id bigint, kept bigint, dist float8) LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
-	keeper record;
+	representative record;
 	n int := 0;
 BEGIN
 	CREATE TEMP TABLE stay (id bigint PRIMARY KEY, rank int) ON COMMIT DROP;
 	FOR r IN EXECUTE format('SELECT id FROM %s WHERE v IS NOT NULL ORDER BY %s', points, ranks) LOOP
 		n := n + 1;
 		EXECUTE format('SELECT s.id, d.dist FROM stay s JOIN %s d ON d.a = $1 AND d.b = s.id AND d.dist <= $2
-			ORDER BY d.dist, s.rank LIMIT 1', distances) INTO keeper USING r.id, eps;
-		IF keeper.id IS NULL THEN
+			ORDER BY d.dist, s.rank LIMIT 1', distances) INTO representative USING r.id, eps;
+		IF representative.id IS NULL THEN
 			INSERT INTO stay VALUES (r.id, n);
 			RETURN QUERY SELECT r.id::bigint, r.id::bigint, 0.0::float8;
 		ELSE
-			RETURN QUERY SELECT r.id::bigint, keeper.id::bigint, keeper.dist::float8;
+			RETURN QUERY SELECT r.id::bigint, representative.id::bigint, representative.dist::float8;
 		END IF;
 	END LOOP;
 	DROP TABLE stay;
@@ -299,18 +299,18 @@ for my $name (sort keys %calls)
 	my $found = sql("SELECT count(*) FROM fasted_self_join('many', 'v', $eps $metric)");
 	my $plan = sql("EXPLAIN (ANALYZE) SELECT * FROM $calls{$name}");
 	my %shown = $plan =~ /^ *([A-Z][\w ]*): (.*)$/mg;
-	like($plan, qr/^Custom Scan \(FastedGroups\).*rows=20000 /, "$name: by the node");
+	like($plan, qr/^Custom Scan \(FastedClustering\).*rows=20000 /, "$name: by the node");
 	is("@shown{'Engine', 'Rows Read', 'Dimensions', 'Pairs', 'Threads'}", "cpu 20000 16 $found 2", "$name: the join's numbers");
 	like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM $calls{$name} LIMIT 1"), qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Rows Read: 20000\n/, "$name: with LIMIT, too");
 	cmp_ok($shown{Candidates}, '>=', $found, "$name: candidates");
-	like($shown{$_}, qr/^[1-9]\d* kB$/, "$name: $_") for 'Host Memory', 'Group Memory';
-	like($shown{$_}, qr/^\d+\.\d+ ms$/, "$name: $_") for 'Read Time', 'Wait Time', 'Group Time', 'Filter Time';
+	like($shown{$_}, qr/^[1-9]\d* kB$/, "$name: $_") for 'Host Memory', 'Memory Usage';
+	like($shown{$_}, qr/^\d+\.\d+ ms$/, "$name: $_") for 'Read Time', 'Wait Time', 'Clustering Time', 'Filter Time';
 }
 {
 	my $plan = sql("SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE) SELECT * FROM $calls{kept}");
 	my $found = sql('SELECT count(*) / 2 FROM near');
-	like($plan, qr/Pairs Filed: $found$/m, 'EXPLAIN shows the pairs in a file');
-	my ($memory) = $plan =~ /Group Memory: (\d+) kB/;
+	like($plan, qr/Spilled Pairs: $found$/m, 'EXPLAIN shows the pairs in a file');
+	my ($memory) = $plan =~ /Memory Usage: (\d+) kB/;
 	cmp_ok($memory, '<', 4096, 'the memory that they need is small');
 }
 

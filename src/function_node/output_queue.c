@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * outlet.c
+ * output_queue.c
  *	  The output queue: blocks of rows, which the leader of a parallel plan shares with workers.
  *
  * In a parallel plan the leader runs the call and fills blocks.  Workers take blocks and execute

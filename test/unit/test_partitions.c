@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * test_groups.c
+ * test_partitions.c
  *	  The CPU engine joins rows within partitions: compared bit for bit with brute force.
  *
  *-------------------------------------------------------------------------
@@ -20,8 +20,8 @@ typedef struct Case
 	uint32_t	d;
 	int			nsides;
 	Rows		sides[2];
-	FastedRowGroup groups[MOST_GROUPS];
-	uint32_t	ngroups;
+	FastedPartition partitions[MOST_GROUPS];
+	uint32_t	npartitions;
 	PairList	all;
 } Case;
 
@@ -29,7 +29,7 @@ typedef struct Case
 static void
 add_group(Case *c, uint32_t a, uint32_t b, uint32_t gap_a, uint32_t gap_b)
 {
-	c->groups[c->ngroups++] = (FastedRowGroup) {
+	c->partitions[c->npartitions++] = (FastedPartition) {
 		.first_a = (uint32_t) c->sides[0].n,.rows_a = a,
 		.first_b = (uint32_t) c->sides[c->nsides - 1].n,.rows_b = b
 	};
@@ -60,9 +60,9 @@ fill_case(Case *c, bool ties)
 				   c->d * sizeof(float));
 		c->sides[side].rows = rows;
 	}
-	for (uint32_t g = 0; g < c->ngroups; g++)
+	for (uint32_t g = 0; g < c->npartitions; g++)
 	{
-		FastedRowGroup group = c->groups[g];
+		FastedPartition group = c->partitions[g];
 
 		for (uint32_t a = group.first_a; a < group.first_a + group.rows_a; a++)
 		{
@@ -121,7 +121,7 @@ problem_of(const Case *c, double eps)
 {
 	return (PanelProblem) {
 		.options = {.dimensions = c->d,.threads = 1 + (int) random_below(4)},
-		.problem = {.eps = eps,.groups = c->groups,.ngroups = c->ngroups},
+		.problem = {.eps = eps,.partitions = c->partitions,.npartitions = c->npartitions},
 		.sides = c->nsides
 	};
 }
@@ -314,7 +314,7 @@ check_slices(void)
 static void
 check_refused(void)
 {
-	static const FastedRowGroup wrong[][2] = {
+	static const FastedPartition wrong[][2] = {
 		{{0, 10, 0, 10}, {5, 10, 10, 10}},	/* they overlap */
 		{{10, 10, 10, 10}, {0, 10, 0, 10}}, /* descending order */
 		{{0, 10, 0, 10}, {10, 11, 10, 11}}, /* they end after the last row */
@@ -328,7 +328,7 @@ check_refused(void)
 	{
 		PanelProblem problem = {
 			.options = {.dimensions = 1},
-			.problem = {.eps = 1,.groups = wrong[i],.ngroups = 2},
+			.problem = {.eps = 1,.partitions = wrong[i],.npartitions = 2},
 			.sides = 1
 		};
 

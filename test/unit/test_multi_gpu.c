@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * test_device_group.c
+ * test_multi_gpu.c
  *	  Multi-GPU joins return the same result as one device; the CPU engine acts as each device.
  *
  * Any call of any device can be made to fail, and devices can be slow.
@@ -216,7 +216,7 @@ play_close(FastedContext *context)
 static const char *
 play_last_error(const FastedContext *context)
 {
-	return context != NULL && play.failed[device_of(context)] ? "it was told to fail"
+	return context != NULL && play.failed[device_of(context)] ? "The device was told to fail."
 		: fasted_cpu_engine()->last_error(context);
 }
 
@@ -296,7 +296,7 @@ find_near(const FastedProblem *problem, const FastedSet *a, const FastedSet *b, 
 		abort();
 	for (uint64_t i = 0; i < rows_a.count; i++)
 	{
-		if (!problem->further)
+		if (!problem->continues)
 			lists[i].length = 0;
 		for (uint64_t j = 0; j < rows_b.count; j++)
 		{
@@ -337,7 +337,7 @@ play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 		played.output = FASTED_OUTPUT_COUNT;
 	}
 	/* all pairs determine the representatives, if one device finds them all */
-	if (played.output == FASTED_OUTPUT_KEEPERS)
+	if (played.output == FASTED_OUTPUT_REPRESENTATIVES)
 		played.output = played.slices > 1 ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	status = fasted_cpu_engine()->join_open(context, &played, a, b, join);
 	note_handle(*join, context);
@@ -443,7 +443,7 @@ play_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 	return fasted_cpu_engine()->put(set, rows, nrows > 100 ? 100 : nrows, taken);
 }
 
-PLAY(settle, set, (FastedSet *set, bool all), (set, all))
+PLAY(wait_read, set, (FastedSet *set, bool all), (set, all))
 PLAY(seal, set, (FastedSet *set), (set))
 PLAY(read_back, set, (FastedSet *set, uint64_t first_row, size_t nrows, float *rows),
 	 (set, first_row, nrows, rows))
@@ -524,9 +524,9 @@ play_join_close(FastedJoin *join)
 }
 
 static bool
-play_lend(FastedSet *set, void *memory, size_t bytes)
+play_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
-	(void) fasted_cpu_engine()->lend(set, memory, bytes);
+	(void) fasted_cpu_engine()->register_memory(set, memory, bytes);
 	return play.lends || device_of(context_of(set)) == 0;
 }
 
@@ -555,10 +555,10 @@ make_base(void)
 	base.commit = play_commit;
 	base.take_staged = play_take_staged;
 	base.copy_rows = play_copy_rows;
-	base.keeps = true;
-	base.lend = play_lend;
+	base.chooses_representatives = true;
+	base.register_memory = play_register_memory;
 	base.put = play_put;
-	base.settle = play_settle;
+	base.wait_read = play_wait_read;
 	base.seal = play_seal;
 	base.set_reset = play_set_reset;
 	base.read_back = play_read_back;
@@ -570,7 +570,7 @@ make_base(void)
 	base.nearest = play_nearest;
 	base.add_lists = play_add_lists;
 	base.stats = play_stats;
-	join_engine = fasted_device_group(&base);
+	join_engine = fasted_multi_gpu_engine(&base);
 }
 
 static void
@@ -722,9 +722,9 @@ check_panels(void)
 
 /* Tests partitions, also with panels. */
 static void
-check_row_groups(void)
+check_partitions(void)
 {
-	static const FastedRowGroup groups[] = {
+	static const FastedPartition partitions[] = {
 		{0, 700, 0, 700}, {700, 1, 700, 1}, {800, 1900, 800, 1900}, {2700, 300, 2700, 300}
 	};
 
@@ -742,13 +742,13 @@ check_row_groups(void)
 
 			for (int g = 0; g < 4; g++)
 			{
-				if (pair.a >= groups[g].first_a && pair.b < groups[g].first_a + groups[g].rows_a)
+				if (pair.a >= partitions[g].first_a && pair.b < partitions[g].first_a + partitions[g].rows_a)
 					made.expected.pairs[kept++] = pair;
 			}
 		}
 		made.expected.count = kept;
-		made.problem.problem.groups = groups;
-		made.problem.problem.ngroups = 4;
+		made.problem.problem.partitions = partitions;
+		made.problem.problem.npartitions = 4;
 		made.problem.options.memory_limit = panels ? 700 * 1024 : 0;
 		reset_play(3);
 		right = joins_right(&made, &plain, &stats) && (stats.panels > 1) == (panels > 0);
@@ -871,7 +871,7 @@ ends_rightly(const Case *made, const CallerHabits *habits, FastedOutput output)
 		int			device = -1;
 
 		right = status == FASTED_DEVICE_FAILED && pairs_among(&list, &made->expected) &&
-			sscanf(panel_join_last_error(join_engine, join), "device %d: it was told to fail", &device) == 1 &&
+			sscanf(panel_join_last_error(join_engine, join), "device %d: The device was told to fail.", &device) == 1 &&
 			device >= 0 && device < 3 && play.failed[device];
 	}
 	else
@@ -926,7 +926,7 @@ check_open_failures(void)
 	for (int device = 0; device < 3; device++)
 		play.fail_calls[device] = 1;
 	ok(panel_join_open(join_engine, &made.problem, &join) == FASTED_DEVICE_FAILED &&
-	   strcmp(panel_join_last_error(join_engine, join), "it was told to fail") == 0,
+	   strcmp(panel_join_last_error(join_engine, join), "The device was told to fail.") == 0,
 	   "no device can be opened");
 	panel_join_close(join);
 	ok(play.closed == play.opened && play.opened == 3, "all devices are closed");
@@ -976,9 +976,9 @@ check_keepers(void)
 	Case		made = make_case(1, 1500, 16, 0.3);
 	FastedStats stats;
 
-	made.problem.problem.output = FASTED_OUTPUT_KEEPERS;
+	made.problem.problem.output = FASTED_OUTPUT_REPRESENTATIVES;
 	reset_play(3);
-	ok(join_engine->keeps && joins_right(&made, &plain, &stats) &&
+	ok(join_engine->chooses_representatives && joins_right(&made, &plain, &stats) &&
 	   strstr(stats.device, "device 0, 100%") != NULL,
 	   "representatives: one device has all pairs: %s", stats.device);
 	drop_case(&made);
@@ -1146,7 +1146,7 @@ main(void)
 	check_small();
 	check_panels();
 	check_slices();
-	check_row_groups();
+	check_partitions();
 	check_uneven();
 	check_orders(FASTED_OUTPUT_PAIRS);
 	check_orders(FASTED_OUTPUT_COUNTS);

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * test_spread_row.c
+ * test_sample_row.c
  *	  Sampled rows are stratified, and represent periodic data.
  *
  *-------------------------------------------------------------------------
@@ -18,7 +18,7 @@ in_their_stretches(void)
 		{
 			for (uint32_t i = 0; i < sampled; i++)
 			{
-				uint32_t	row = fasted_spread_row(i, sampled, rows);
+				uint32_t	row = fasted_sample_row(i, sampled, rows);
 
 				if (row < (uint64_t) i * rows / sampled || row >= (uint64_t) (i + 1) * rows / sampled)
 					return false;
@@ -35,7 +35,7 @@ shows_all_of(uint32_t period, uint32_t sampled, uint32_t rows)
 	uint32_t	seen[64] = {0};
 
 	for (uint32_t i = 0; i < sampled; i++)
-		seen[fasted_spread_row(i, sampled, rows) % period]++;
+		seen[fasted_sample_row(i, sampled, rows) % period]++;
 	for (uint32_t k = 0; k < period; k++)
 	{
 		if (seen[k] < sampled / period / 2 || seen[k] > 2 * sampled / period)
@@ -54,6 +54,6 @@ main(void)
 		all = all && shows_all_of(period, 1024, 1024 * period * 4) && shows_all_of(period, 1024, 1024 * 48) &&
 			shows_all_of(period, 1024, 999999);
 	ok(all, "samples represent periodic data");
-	ok(fasted_spread_row(4095, 4096, UINT32_C(0x7fffffff)) < UINT32_C(0x7fffffff), "the largest set");
+	ok(fasted_sample_row(4095, 4096, UINT32_C(0x7fffffff)) < UINT32_C(0x7fffffff), "the largest set");
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * test_fine.c
+ * test_int16.c
  *	  INT16 rows: rounding to 16 bits, products, and the error bound.
  *
  * Tests every kernel with INT16 rows that this CPU can run. eps is exactly the pair's distance.
@@ -58,7 +58,7 @@ make_fine(const Pair *pair, const float *row, Fine *out)
 	static float image[MAX_D] __attribute__((aligned(64)));
 
 	kernel->int8->transform(&pair->transform, row, image);
-	kernel->int8->round_fine(image, pair->factor, pair->padded, out->q, &out->sums);
+	kernel->int8->round_int16(image, pair->factor, pair->padded, out->q, &out->sums);
 }
 
 /* Compares the sums with sums of the integers. */
@@ -66,7 +66,7 @@ static bool
 sums_are_right(const Pair *pair, const Fine *fine)
 {
 	int64_t		norm2 = 0;
-	float		most = fasted_int16_most(FASTED_FINE_NORM2, pair->padded);
+	float		most = fasted_int16_most(FASTED_INT16_ROW_NORM2, pair->padded);
 
 	for (uint32_t k = 0; k < pair->padded; k++)
 	{
@@ -85,7 +85,7 @@ threshold(const Pair *pair, const Fine *fine, double eps, double part)
 										 fine->sums.norm2, pair->padded);
 	double		eps_upper = fasted_eps_upper(eps, (double) pair->transform.scale, pair->d);
 
-	return fasted_threshold_fine(fine->sums.norm2, rho * part, eps_upper * (double) pair->factor);
+	return fasted_threshold_int16(fine->sums.norm2, rho * part, eps_upper * (double) pair->factor);
 }
 
 static double
@@ -93,7 +93,7 @@ some_factor(double norm)
 {
 	int			exponent;
 
-	frexp(sqrt((double) FASTED_FINE_NORM2) / 4 / norm, &exponent);
+	frexp(sqrt((double) FASTED_INT16_ROW_NORM2) / 4 / norm, &exponent);
 	return ldexp(1.0, exponent - 1);
 }
 
@@ -167,7 +167,7 @@ is_lost(const Pair *pair, double part, bool *good)
 
 	make_fine(pair, pair->x, &x);
 	make_fine(pair, pair->y, &y);
-	product = kernel->int8->dot_fine(x.q, y.q, pair->padded);
+	product = kernel->int8->dot_int16(x.q, y.q, pair->padded);
 	for (uint32_t k = 0; k < pair->padded; k++)
 		expected += (int64_t) x.q[k] * y.q[k];
 	*good = *good && expected == product && sums_are_right(pair, &x) && sums_are_right(pair, &y);
@@ -224,17 +224,17 @@ check_threshold(void)
 		double		rho = random_below(2) ? 0.0 : ldexp(random_uniform(), (int) random_below(10));
 		long double reach = (long double) eps + 2.0L * rho;
 		long double exact = (norm2 - reach * reach / 2) / 2;
-		double		t = fasted_threshold_fine(norm2, rho, eps);
+		double		t = fasted_threshold_int16(norm2, rho, eps);
 
 		below = below && t <= exact;
 		close = close && t >= exact - 1.01L;
 	}
 	ok(below, "no INT16 threshold is above the exact one");
 	ok(close, "no INT16 threshold is more than 1 below the exact one");
-	ok(fasted_threshold_fine(1, INFINITY, 0) == -INFINITY &&
-	   fasted_threshold_fine(1, NAN, 0) == -INFINITY &&
-	   fasted_threshold_fine(1, 0, INFINITY) == -INFINITY &&
-	   fasted_threshold_fine(10, 0, 2) == 3 + 0.5, "threshold at extreme arguments");
+	ok(fasted_threshold_int16(1, INFINITY, 0) == -INFINITY &&
+	   fasted_threshold_int16(1, NAN, 0) == -INFINITY &&
+	   fasted_threshold_int16(1, 0, INFINITY) == -INFINITY &&
+	   fasted_threshold_int16(10, 0, 2) == 3 + 0.5, "threshold at extreme arguments");
 }
 
 int
@@ -247,7 +247,7 @@ main(void)
 	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
 	{
 		kernel = fasted_cpu_kernel(k);
-		if (!kernel->available() || kernel->int8 == NULL || kernel->int8->dot_fine == NULL)
+		if (!kernel->available() || kernel->int8 == NULL || kernel->int8->dot_int16 == NULL)
 			continue;
 		kernels++;
 		check_kernel();

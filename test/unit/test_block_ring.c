@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * test_outlet_ring.c
+ * test_block_ring.c
  *	  Blocks passed to parallel workers: none is lost, whatever a worker does between any two
  *	  checks of the writer.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * intake.c
+ * input_queue.c
  *	  Custom scan node with which parallel workers pass rows to the leader through shared memory.
  *
  * The planner's plan for reading a source is a Gather node over a partial plan.  This custom
@@ -40,7 +40,7 @@
 #include "utils/lsyscache.h"
 
 /* Above all node IDs that the planner assigns to the nodes of a plan. */
-#define INTAKE_NODE_ID (1 << 20)
+#define INPUT_NODE_ID (1 << 20)
 
 /*
  * Copying a row from the ring costs the leader about a fifth of reading one.  With this many
@@ -54,8 +54,8 @@
 /* Time for which the leader waits for a tuple that a worker has announced. */
 #define TUPLE_WAIT_MS 1
 
-/* Blocks passed to the sink before each call of settle; as many again may wait to be released. */
-#define BLOCKS_PER_SETTLE 4
+/* Blocks passed to the sink before each call of wait_read; as many again may wait to be released. */
+#define BLOCKS_PER_WAIT 4
 
 /*
  * Bytes of blocks for each process, and the bounds of their sum.  A block has space for
@@ -99,7 +99,7 @@ StaticAssertDecl(BLOCK_BYTES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(flo
 				 "a block holds the longest vector and its key");
 
 /* Contents of the plan's shared memory, followed by the ring. */
-typedef struct SharedIntake
+typedef struct SharedInput
 {
 	int			nvalues;		/* values of each row: 2 with partitions, else 1 */
 	struct
@@ -110,34 +110,34 @@ typedef struct SharedIntake
 	VectorSource source;		/* workers must not follow its pointers */
 	pg_atomic_uint32 dimensions;	/* of the first vector; 0 before it, or with partitions */
 	pg_atomic_uint32 ntuples;	/* number of rows that workers return as tuples */
-} SharedIntake;
+} SharedInput;
 
 /* State of the leader, for one execution of a plan with this node. */
 typedef struct Leader
 {
 	RowTaker   *taker;
 	bool		reads;			/* may the leader read a share of the plan? */
-	SharedIntake *shared;		/* NULL without shared memory, and at the end */
+	SharedInput *shared;		/* NULL without shared memory, and at the end */
 	ParallelContext *pcxt;
 	uint32		nworkers;
 	uint64		ring_rows;		/* rows that were read from the ring */
-	int			taken[2 * BLOCKS_PER_SETTLE]; /* blocks that the sink may still read */
+	int			taken[2 * BLOCKS_PER_WAIT]; /* blocks that the sink may still read */
 	int			ntaken;
-	int			nsettling;		/* the first ones, to be released at the next settle */
+	int			nsettling;		/* the first ones, to be released at the next wait_read */
 	uint32		tuples_received;	/* tuples that workers have returned */
 	int64		received_before;	/* tuples_received at the last null row, or -1 */
 	bool		share_done;		/* has the leader read all of its share of the plan? */
 	TupleTableSlot *nulls;
 } Leader;
 
-typedef struct IntakeState
+typedef struct InputState
 {
 	CustomScanState css;
 	Leader	   *leader;			/* NULL in a worker; the fields below are for workers only */
-	SharedIntake *shared;
+	SharedInput *shared;
 	int			number;			/* number of the block being filled; -1: none */
 	bool		has_error;		/* was the last row one that the leader has to report? */
-} IntakeState;
+} InputState;
 
 /* --- shared memory */
 
@@ -157,47 +157,47 @@ CountBlocks(int nprocesses, const VectorSource *source)
 }
 
 static BlockRing *
-RingOf(SharedIntake *shared)
+RingOf(SharedInput *shared)
 {
-	return (BlockRing *) ((char *) shared + MAXALIGN(sizeof(SharedIntake)));
+	return (BlockRing *) ((char *) shared + MAXALIGN(sizeof(SharedInput)));
 }
 
 static Size
 SharedBytes(int nprocesses, const VectorSource *source)
 {
-	return MAXALIGN(sizeof(SharedIntake)) +
+	return MAXALIGN(sizeof(SharedInput)) +
 		BlockRingSize(CountBlocks(nprocesses, source), BlockBytes(source->element));
 }
 
 /* --- in a worker */
 
 static void
-PublishBlock(IntakeState *intake)
+PublishBlock(InputState *input)
 {
-	if (intake->number >= 0)
-		BlockRingPublish(RingOf(intake->shared), intake->number);
-	intake->number = -1;
+	if (input->number >= 0)
+		BlockRingPublish(RingOf(input->shared), input->number);
+	input->number = -1;
 }
 
 /* Returns a block with space for a row and its values; NULL if the leader wants no more rows. */
 static Block *
-BlockWithRoom(IntakeState *intake, uint32 dimensions, Size row_bytes, Size value_bytes)
+BlockWithRoom(InputState *input, uint32 dimensions, Size row_bytes, Size value_bytes)
 {
 	Block	   *block;
 
-	if (intake->number >= 0)
+	if (input->number >= 0)
 	{
-		block = BlockRingData(RingOf(intake->shared), intake->number);
+		block = BlockRingData(RingOf(input->shared), input->number);
 		if (block->nrows < MAX_BLOCK_ROWS && block->dimensions == dimensions &&
 			ROWS_OFFSET + (block->nrows + 1) * row_bytes + block->value_bytes + value_bytes <=
-			BlockBytes(intake->shared->source.element))
+			BlockBytes(input->shared->source.element))
 			return block;
-		PublishBlock(intake);
+		PublishBlock(input);
 	}
-	intake->number = BlockRingWaitEmpty(RingOf(intake->shared));
-	if (intake->number < 0)
+	input->number = BlockRingWaitEmpty(RingOf(input->shared));
+	if (input->number < 0)
 		return NULL;
-	block = BlockRingData(RingOf(intake->shared), intake->number);
+	block = BlockRingData(RingOf(input->shared), input->number);
 	block->nrows = 0;
 	block->dimensions = dimensions;
 	block->value_bytes = 0;
@@ -207,7 +207,7 @@ BlockWithRoom(IntakeState *intake, uint32 dimensions, Size row_bytes, Size value
 
 /* Finds and detoasts the key and partition; returns the bytes needed for those by reference. */
 static Size
-FindValues(const SharedIntake *shared, const TupleTableSlot *slot, Datum *values)
+FindValues(const SharedInput *shared, const TupleTableSlot *slot, Datum *values)
 {
 	static const int columns[ROW_VALUES] = {[ROW_KEY] = KEY_COLUMN,[ROW_PARTITION] = PARTITION_COLUMN};
 	Size		bytes = 0;
@@ -224,7 +224,7 @@ FindValues(const SharedIntake *shared, const TupleTableSlot *slot, Datum *values
 }
 
 static void
-PutValues(const SharedIntake *shared, Block *block, const Datum *values)
+PutValues(const SharedInput *shared, Block *block, const Datum *values)
 {
 	for (int i = 0; i < shared->nvalues; i++)
 	{
@@ -249,9 +249,9 @@ PutValues(const SharedIntake *shared, Block *block, const Datum *values)
  * wants no more rows.  Leaves garbage in the current memory context.
  */
 static bool
-PutRow(IntakeState *intake, TupleTableSlot *slot)
+PutRow(InputState *input, TupleTableSlot *slot)
 {
-	SharedIntake *shared = intake->shared;
+	SharedInput *shared = input->shared;
 	uint32		common = pg_atomic_read_u32(&shared->dimensions);
 	Size		block_bytes = BlockBytes(shared->source.element);
 	Size		value_bytes;
@@ -268,7 +268,7 @@ PutRow(IntakeState *intake, TupleTableSlot *slot)
 		return true;			/* rows without a vector are skipped */
 	if (shared->nvalues > ROW_PARTITION && slot->tts_isnull[PARTITION_COLUMN])
 		return true;			/* rows without a partition are skipped */
-	intake->has_error = true;
+	input->has_error = true;
 	if (slot->tts_isnull[KEY_COLUMN])
 		return false;
 	array = DatumGetArrayTypeP(slot->tts_values[VECTOR_COLUMN]);
@@ -284,17 +284,17 @@ PutRow(IntakeState *intake, TupleTableSlot *slot)
 	}
 	value_bytes = FindValues(shared, slot, values);
 
-	intake->has_error = false;
+	input->has_error = false;
 	row_bytes = RowBytes(shared->source.element, dimensions);
-	if (BlockRingIsStopped(RingOf(intake->shared)) ||
+	if (BlockRingIsStopped(RingOf(input->shared)) ||
 		ROWS_OFFSET + row_bytes + value_bytes > block_bytes)
 		return false;
-	block = BlockWithRoom(intake, dimensions, row_bytes, value_bytes);
+	block = BlockWithRoom(input, dimensions, row_bytes, value_bytes);
 	if (block == NULL)
 		return false;
 	row = (float *) ((char *) block + ROWS_OFFSET + block->nrows * row_bytes);
-	intake->has_error = VectorElements(array, &shared->source, dimensions, row, &element) != VECTOR_OK;
-	if (intake->has_error)
+	input->has_error = VectorElements(array, &shared->source, dimensions, row, &element) != VECTOR_OK;
+	if (input->has_error)
 		return false;
 	PutValues(shared, block, values);
 	block->nrows++;
@@ -308,12 +308,12 @@ PutRow(IntakeState *intake, TupleTableSlot *slot)
  * with an error, so that the leader sees the error immediately.
  */
 static TupleTableSlot *
-NextInWorker(IntakeState *intake)
+NextInWorker(InputState *input)
 {
-	PlanState  *below = outerPlanState(intake);
-	ExprContext *econtext = intake->css.ss.ps.ps_ExprContext;
+	PlanState  *below = outerPlanState(input);
+	ExprContext *econtext = input->css.ss.ps.ps_ExprContext;
 
-	while (!BlockRingIsStopped(RingOf(intake->shared)) && !intake->has_error)
+	while (!BlockRingIsStopped(RingOf(input->shared)) && !input->has_error)
 	{
 		TupleTableSlot *slot = ExecProcNode(below);
 		MemoryContext old;
@@ -323,18 +323,18 @@ NextInWorker(IntakeState *intake)
 			break;
 		ResetExprContext(econtext);
 		old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-		taken = PutRow(intake, slot);
+		taken = PutRow(input, slot);
 		MemoryContextSwitchTo(old);
 		if (taken)
 			continue;
 		/* the leader must see the preceding rows first */
-		PublishBlock(intake);
-		pg_atomic_fetch_add_u32(&intake->shared->ntuples, 1);
-		BlockRingWake(RingOf(intake->shared));
+		PublishBlock(input);
+		pg_atomic_fetch_add_u32(&input->shared->ntuples, 1);
+		BlockRingWake(RingOf(input->shared));
 		return slot;
 	}
-	PublishBlock(intake);
-	BlockRingFinish(RingOf(intake->shared));
+	PublishBlock(input);
+	BlockRingFinish(RingOf(input->shared));
 	return NULL;
 }
 
@@ -420,8 +420,8 @@ SettleBlocks(Leader *leader, bool all)
 	RowSink    *sink = leader->taker->sink;
 	int			nfree = all ? leader->ntaken : leader->nsettling;
 
-	if (sink->settle != NULL)
-		sink->settle(sink, all);
+	if (sink->wait_read != NULL)
+		sink->wait_read(sink, all);
 	for (int i = 0; i < nfree; i++)
 		BlockRingRelease(RingOf(leader->shared), leader->taken[i]);
 	leader->ntaken -= nfree;
@@ -442,7 +442,7 @@ PassFullBlocks(Leader *leader)
 		CheckJoinInterrupts();
 		PassBlock(leader, BlockRingData(ring, number));
 		leader->taken[leader->ntaken++] = number;
-		if (leader->ntaken == leader->nsettling + BLOCKS_PER_SETTLE)
+		if (leader->ntaken == leader->nsettling + BLOCKS_PER_WAIT)
 			SettleBlocks(leader, false);
 	}
 	if (leader->ntaken > leader->nsettling)
@@ -500,8 +500,8 @@ EndInLeader(Leader *leader)
 		return;
 	if (leader->taker->stopped)
 		BlockRingStop(RingOf(leader->shared));
-	if (sink->withdraw != NULL)
-		sink->withdraw(sink);
+	if (sink->unregister_memory != NULL)
+		sink->unregister_memory(sink);
 	leader->nworkers = leader->pcxt->nworkers_launched;
 	leader->ntaken = leader->nsettling = 0;
 	leader->shared = NULL;
@@ -569,59 +569,59 @@ NextInLeader(Leader *leader, PlanState *below)
 static TupleTableSlot *
 NextRow(CustomScanState *node)
 {
-	IntakeState *intake = (IntakeState *) node;
+	InputState *input = (InputState *) node;
 
-	return intake->leader == NULL ? NextInWorker(intake) :
-		NextInLeader(intake->leader, outerPlanState(intake));
+	return input->leader == NULL ? NextInWorker(input) :
+		NextInLeader(input->leader, outerPlanState(input));
 }
 
 static void
-BeginIntake(CustomScanState *node, EState *estate, int eflags)
+BeginInput(CustomScanState *node, EState *estate, int eflags)
 {
-	IntakeState *intake = (IntakeState *) node;
+	InputState *input = (InputState *) node;
 	const CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
-	outerPlanState(intake) = ExecInitNode(outerPlan(plan), estate, eflags);
+	outerPlanState(input) = ExecInitNode(outerPlan(plan), estate, eflags);
 	if (IsParallelWorker())
 		return;
-	intake->leader = (Leader *)
+	input->leader = (Leader *)
 		DatumGetPointer(linitial_node(Const, plan->custom_private)->constvalue);
-	intake->leader->nulls = ExecInitNullTupleSlot(estate, ExecGetResultType(outerPlanState(intake)),
+	input->leader->nulls = ExecInitNullTupleSlot(estate, ExecGetResultType(outerPlanState(input)),
 												  &TTSOpsVirtual);
 }
 
 static void
-EndIntake(CustomScanState *node)
+EndInput(CustomScanState *node)
 {
 	ExecEndNode(outerPlanState(node));
 }
 
 static void
-ShutdownIntake(CustomScanState *node)
+ShutdownInput(CustomScanState *node)
 {
-	if (((IntakeState *) node)->leader != NULL)
-		EndInLeader(((IntakeState *) node)->leader);
+	if (((InputState *) node)->leader != NULL)
+		EndInLeader(((InputState *) node)->leader);
 }
 
 static Size
-EstimateIntake(CustomScanState *node, ParallelContext *pcxt)
+EstimateInput(CustomScanState *node, ParallelContext *pcxt)
 {
-	return SharedBytes(pcxt->nworkers, ((IntakeState *) node)->leader->taker->source);
+	return SharedBytes(pcxt->nworkers, ((InputState *) node)->leader->taker->source);
 }
 
 static void
-InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *memory)
+InitializeInput(CustomScanState *node, ParallelContext *pcxt, void *memory)
 {
-	Leader	   *leader = ((IntakeState *) node)->leader;
+	Leader	   *leader = ((InputState *) node)->leader;
 	const VectorSource *source = leader->taker->source;
 	RowSink    *sink = leader->taker->sink;
-	SharedIntake *shared = memory;
+	SharedInput *shared = memory;
 
 	get_typlenbyval(source->key_type, &shared->types[ROW_KEY].typlen, &shared->types[ROW_KEY].byval);
 	shared->nvalues = 1;
-	if (source->group_column != NULL)
+	if (source->partition_column != NULL)
 	{
-		get_typlenbyval(source->group_type, &shared->types[ROW_PARTITION].typlen,
+		get_typlenbyval(source->partition_type, &shared->types[ROW_PARTITION].typlen,
 						&shared->types[ROW_PARTITION].byval);
 		shared->nvalues = ROW_VALUES;
 	}
@@ -632,47 +632,47 @@ InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *memory)
 	/* set this early: workers' rows may arrive before the leader's node is first executed */
 	leader->shared = shared;
 	leader->pcxt = pcxt;
-	if (sink->lend != NULL)
-		sink->lend(sink, memory, SharedBytes(pcxt->nworkers, source));
+	if (sink->register_memory != NULL)
+		sink->register_memory(sink, memory, SharedBytes(pcxt->nworkers, source));
 }
 
 static void
-InitializeIntakeInWorker(CustomScanState *node, shm_toc *toc, void *memory)
+InitializeInputInWorker(CustomScanState *node, shm_toc *toc, void *memory)
 {
-	IntakeState *intake = (IntakeState *) node;
+	InputState *input = (InputState *) node;
 
-	intake->shared = memory;
-	intake->number = -1;
+	input->shared = memory;
+	input->number = -1;
 }
 
 static const CustomExecMethods exec_methods = {
-	.CustomName = "FastedIntake",
-	.BeginCustomScan = BeginIntake,
+	.CustomName = "FastedParallelRead",
+	.BeginCustomScan = BeginInput,
 	.ExecCustomScan = NextRow,
-	.EndCustomScan = EndIntake,
-	.EstimateDSMCustomScan = EstimateIntake,
-	.InitializeDSMCustomScan = InitializeIntake,
-	.InitializeWorkerCustomScan = InitializeIntakeInWorker,
-	.ShutdownCustomScan = ShutdownIntake
+	.EndCustomScan = EndInput,
+	.EstimateDSMCustomScan = EstimateInput,
+	.InitializeDSMCustomScan = InitializeInput,
+	.InitializeWorkerCustomScan = InitializeInputInWorker,
+	.ShutdownCustomScan = ShutdownInput
 };
 
 static Node *
-CreateIntake(CustomScan *plan)
+CreateInputNode(CustomScan *plan)
 {
-	IntakeState *intake = palloc0(sizeof(IntakeState));
+	InputState *input = palloc0(sizeof(InputState));
 
-	NodeSetTag(intake, T_CustomScanState);
-	intake->css.methods = &exec_methods;
-	return (Node *) intake;
+	NodeSetTag(input, T_CustomScanState);
+	input->css.methods = &exec_methods;
+	return (Node *) input;
 }
 
 static const CustomScanMethods scan_methods = {
-	.CustomName = "FastedIntake",
-	.CreateCustomScanState = CreateIntake
+	.CustomName = "FastedParallelRead",
+	.CreateCustomScanState = CreateInputNode
 };
 
 void
-InstallIntakeNode(void)
+InstallInputNode(void)
 {
 	RegisterCustomScanMethods(&scan_methods);
 }
@@ -684,12 +684,12 @@ InstallIntakeNode(void)
  * leader, which workers must not follow.
  */
 static void
-AddIntakeNode(PlannedStmt *plan, Leader *leader)
+AddInputNode(PlannedStmt *plan, Leader *leader)
 {
 	Plan	   *gather = plan->planTree;
 	Plan	   *below = outerPlan(gather);
-	CustomScan *intake = makeNode(CustomScan);
-	Plan	   *own = &intake->scan.plan;
+	CustomScan *input = makeNode(CustomScan);
+	Plan	   *own = &input->scan.plan;
 	ListCell   *cell;
 
 	own->startup_cost = below->startup_cost;
@@ -697,7 +697,7 @@ AddIntakeNode(PlannedStmt *plan, Leader *leader)
 	own->plan_rows = below->plan_rows;
 	own->plan_width = below->plan_width;
 	own->parallel_aware = own->parallel_safe = true;
-	own->plan_node_id = INTAKE_NODE_ID;
+	own->plan_node_id = INPUT_NODE_ID;
 	own->extParam = bms_copy(below->extParam);
 	own->allParam = bms_copy(below->allParam);
 	own->lefttree = below;
@@ -709,37 +709,37 @@ AddIntakeNode(PlannedStmt *plan, Leader *leader)
 		own->targetlist = lappend(own->targetlist,
 								  makeTargetEntry((Expr *) column, entry->resno, entry->resname, false));
 	}
-	intake->custom_scan_tlist = copyObject(below->targetlist);
-	intake->custom_private = list_make1(makeConst(INT8OID, -1, InvalidOid, sizeof(Datum),
+	input->custom_scan_tlist = copyObject(below->targetlist);
+	input->custom_private = list_make1(makeConst(INT8OID, -1, InvalidOid, sizeof(Datum),
 												  PointerGetDatum(leader), false, true));
-	intake->methods = &scan_methods;
+	input->methods = &scan_methods;
 	gather->lefttree = own;
 }
 
 /* Withdraws registered memory; also called when the session ends, before its transaction does. */
 static void
-Withdraw(int code, Datum arg)
+UnregisterMemory(int code, Datum arg)
 {
 	RowSink    *sink = ((RowTaker *) DatumGetPointer(arg))->sink;
 
-	if (sink->withdraw != NULL)
-		sink->withdraw(sink);
+	if (sink->unregister_memory != NULL)
+		sink->unregister_memory(sink);
 }
 
 void
-RunIntakePlan(PlannedStmt *plan, RowTaker *taker)
+RunInputPlan(PlannedStmt *plan, RowTaker *taker)
 {
 	Leader		leader = {.taker = taker,.received_before = -1};
 
-	AddIntakeNode(plan, &leader);
+	AddInputNode(plan, &leader);
 	/* Gather must execute the leader's node in any case */
 	leader.reads = parallel_leader_participation;
 	SetForThisQuery("parallel_leader_participation", "on");
 	/* however this ends, nothing may read registered memory after it is freed */
-	PG_ENSURE_ERROR_CLEANUP(Withdraw, PointerGetDatum(taker));
+	PG_ENSURE_ERROR_CLEANUP(UnregisterMemory, PointerGetDatum(taker));
 	{
 		RunPlan(taker->source, plan, ReceiveTuple, &leader);
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(Withdraw, PointerGetDatum(taker));
+	PG_END_ENSURE_ERROR_CLEANUP(UnregisterMemory, PointerGetDatum(taker));
 	taker->sink->read_by_workers(taker->sink, leader.nworkers, leader.ring_rows);
 }
