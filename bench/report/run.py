@@ -19,6 +19,7 @@ import clustering  # noqa: E402
 import environment  # noqa: E402
 import expect  # noqa: E402
 import figures  # noqa: E402
+import models  # noqa: E402
 import nearest  # noqa: E402
 import on_cpu  # noqa: E402
 import optimizations  # noqa: E402
@@ -31,7 +32,7 @@ from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "bench/evaluation.md"
 SECTIONS = (expect, real_world, on_cpu, pruning, clustering, nearest, throughput, brute_force, optimizations, profiler, accuracy, environment)
-PLOTTED = (over_rows, real_world, pruning, throughput, brute_force, accuracy)
+PLOTTED = (models, over_rows, real_world, pruning, throughput, brute_force, accuracy)
 
 INTRODUCTION = """# Evaluation
 
