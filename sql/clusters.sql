@@ -161,7 +161,7 @@ SELECT p.id_a, p.id_b, c.cluster FROM fasted_self_join('t', 'v', 1) AS p JOIN fa
 PREPARE kept AS SELECT count(*) FROM fasted_keep_one($1, $2, $3) WHERE id = kept;
 EXECUTE kept('t', 'v', '1');
 SELECT proname, provolatile, proparallel, proisstrict, prosecdef FROM pg_proc
-WHERE proname ~ '^fasted_(neighbors|cluster|keep_one)' ORDER BY 1;
+WHERE proname ~ '^fasted_(neighbors|cluster|keep_one)$' ORDER BY 1;
 SELECT count(*) FROM pg_proc WHERE proname LIKE 'fasted_%' AND obj_description(oid, 'pg_proc') IS NULL;
 
 -- privileges and row security: as for a SELECT of the columns that are read

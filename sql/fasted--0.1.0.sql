@@ -355,12 +355,12 @@ COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, do
 	'the eps that gives rows this mean number of neighbors, estimated from a sample';
 
 -- Estimates rows and cost of the following functions, and tells the planner what they read.
-CREATE FUNCTION fasted_groups_support(internal)
+CREATE FUNCTION fasted_clustering_support(internal)
 RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_groups_support'
+AS 'MODULE_PATHNAME', 'fasted_clustering_support'
 LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION fasted_groups_support(internal) IS
+COMMENT ON FUNCTION fasted_clustering_support(internal) IS
 	'planner support for fasted_neighbors, fasted_cluster and fasted_keep_one';
 
 -- The number of other rows within eps of each row.
@@ -374,7 +374,7 @@ CREATE FUNCTION fasted_neighbors(
 RETURNS TABLE (id bigint, neighbors bigint)
 AS 'MODULE_PATHNAME', 'fasted_neighbors'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
-SUPPORT fasted_groups_support;
+SUPPORT fasted_clustering_support;
 
 COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name, text, name) IS
 	'the number of other rows within eps of each row, for integer keys';
@@ -391,7 +391,7 @@ CREATE FUNCTION fasted_cluster(
 RETURNS TABLE (id bigint, cluster integer, core boolean)
 AS 'MODULE_PATHNAME', 'fasted_cluster'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
-SUPPORT fasted_groups_support;
+SUPPORT fasted_clustering_support;
 
 COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name, text, name) IS
 	'the cluster of each row, by density (DBSCAN), for integer keys';
@@ -409,7 +409,7 @@ CREATE FUNCTION fasted_keep_one(
 RETURNS TABLE (id bigint, kept bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_keep_one'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
-SUPPORT fasted_groups_support;
+SUPPORT fasted_clustering_support;
 
 COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name, text, name) IS
 	'the representative of each row, which may be the row itself, for integer keys';
@@ -612,7 +612,7 @@ CREATE FUNCTION fasted_citus.join_slice(
 	output text,
 	slice integer,
 	slices integer,
-	alike boolean DEFAULT false)
+	identical_kernels boolean DEFAULT false)
 RETURNS SETOF bytea
 AS 'MODULE_PATHNAME', 'fasted_citus_join_slice'
 LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;

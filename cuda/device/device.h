@@ -195,7 +195,7 @@ Device		find_device(const char *names = nullptr);
  * Writes the UUIDs of the device that find_device returns, and of identical devices, to list.
  * Returns their number, at most `most`.
  */
-int			list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most);
+int			list_same_model(const char *names, char (*list)[FASTED_DEVICE_NAME], int most);
 
 /*
  * Describes the device with this ordinal, usable or not, in a text of at most size bytes.

@@ -290,14 +290,14 @@ find_device(const char *names)
 
 /* Returns whether two devices are identical, so that they divide a join into the same slices. */
 static bool
-is_alike(const Device &a, const Device &b)
+is_same_model(const Device &a, const Device &b)
 {
 	return a.capability == b.capability && a.multiprocessors == b.multiprocessors
 		&& strcmp(a.name, b.name) == 0;
 }
 
 int
-list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most)
+list_same_model(const char *names, char (*list)[FASTED_DEVICE_NAME], int most)
 {
 	Device		first = find_device(names);
 	const std::vector<DeviceInfo> &devices = all_devices();
@@ -309,7 +309,8 @@ list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most)
 
 		for (int i = 0; i < count; i++)
 			listed = listed || strcmp(list[i], known.uuid) == 0;
-		if (count < most && !listed && known.error == cudaSuccess && is_alike(known.device, first)
+		if (count < most && !listed && known.error == cudaSuccess
+			&& is_same_model(known.device, first)
 			&& is_usable(known.device.ordinal))
 			snprintf(list[count++], FASTED_DEVICE_NAME, "%s", known.uuid);
 	}

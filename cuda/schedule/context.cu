@@ -255,7 +255,7 @@ Context::fits(const uint64_t *rows, int nsets) const
 }
 
 uint64_t
-Context::list_rows(uint64_t rows, uint32_t k) const
+Context::rows_for_lists(uint64_t rows, uint32_t k) const
 {
 	uint64_t	a_row = fasted_row_bytes(&options) + most_row_bytes_ + sizeof(RowNorm)
 		+ 6 * sizeof(uint32_t);
@@ -500,7 +500,7 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 	b.take_ranks(problem.ranks, rounds.stream());
 	look_.a = &a;
 	look_.b = &b;
-	look_.further = nullptr;
+	look_.second_set = nullptr;
 	look_.next = look_.good = 0;
 	look_.ordered = false;
 	look_.met = problem.continues;
@@ -669,20 +669,20 @@ Context::begin_near_rounds(uint32_t first)
 	task.near.met = look_.met;
 	if (first > 0 && !task.self)
 	{
-		look_.further = look_.a;
+		look_.second_set = look_.a;
 		task.b.table.rows = task.b.quantised.rows = first;
 	}
 	note_order(task, *look_.a, *look_.b);
 	if (task.self)
 		take_worst_first();
 	rounds.begin(task, rounds.stream());
-	if (look_.further != nullptr)
-		rounds.foresee(look_.further->rows());
+	if (look_.second_set != nullptr)
+		rounds.foresee(look_.second_set->rows());
 }
 
 /* Launches (a part of) the next step if the previous one is complete.  Returns true if all are. */
 bool
-Context::look_further()
+Context::launch_next_step()
 {
 	uint32_t	a = look_.task.near.a.table.rows;
 	CandidateCounts candidates = all_candidates(a);
@@ -742,7 +742,7 @@ Context::look_further()
 bool
 Context::begin_rounds()
 {
-	return look_.step == LookStep::kDone || look_further();
+	return look_.step == LookStep::kDone || launch_next_step();
 }
 
 /*
@@ -750,13 +750,13 @@ Context::begin_rounds()
  * Now each pair of rows is compared once, for both of their lists.
  */
 bool
-Context::begin_further_rounds()
+Context::begin_second_rounds()
 {
 	JoinTask   &task = look_.task;
 
-	if (look_.further == nullptr)
+	if (look_.second_set == nullptr)
 		return false;
-	look_.further = nullptr;
+	look_.second_set = nullptr;
 	look_.a->order_by_radii(task.near, rounds.stream());
 	take_near_task();
 	task.near.either = task.self = task.near.met = true;
@@ -821,7 +821,7 @@ Context::stop_join() noexcept
 		rounds.stop();
 	look_.step = LookStep::kDone;
 	look_.timed = false;
-	look_.further = nullptr;
+	look_.second_set = nullptr;
 	joining = false;
 }
 

@@ -176,8 +176,8 @@ public:
 	bool		fits(const uint64_t *rows, int nsets) const;
 	void		stats(FastedStats *stats) const;
 
-	/* See FastedEngine.list_rows. */
-	uint64_t	list_rows(uint64_t rows, uint32_t k) const;
+	/* See FastedEngine.rows_for_lists. */
+	uint64_t	rows_for_lists(uint64_t rows, uint32_t k) const;
 
 	/* For sets. */
 	SetShape	shape_for(uint64_t expected_rows) const;
@@ -205,7 +205,7 @@ public:
 	bool		begin_rounds();
 
 	/* Called at the end of the rounds.  Returns true if a second series of rounds was started. */
-	bool		begin_further_rounds();
+	bool		begin_second_rounds();
 	void		note_prepare_time();
 
 	const FastedOptions options;
@@ -274,7 +274,7 @@ private:
 		Set		   *a = nullptr;
 		Set		   *b = nullptr;
 		std::shared_ptr<Form> form;
-		Set		   *further = nullptr;	/* set of a second series of rounds, or null */
+		Set		   *second_set = nullptr; /* set of a second series of rounds, or null */
 		JoinTask	task;
 		bool		met = false;	/* lists have neighbours from an earlier join */
 		bool		timed = false;	/* the steps count as preparation time */
@@ -291,7 +291,7 @@ private:
 	};
 	bool		is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const;
 	void		begin_look(const FastedProblem &problem, Set &a, Set &b);
-	bool		look_further();
+	bool		launch_next_step();
 	NearTask	looking() const;
 	bool		launch_piece(uint32_t rows);
 	void		begin_second_look();
@@ -325,7 +325,7 @@ public:
 	/* These correspond to functions of FastedEngine.  They return false if the set is full. */
 	bool		stage(float **rows, size_t *capacity);
 	void		commit(size_t nrows);
-	bool		take_staged(const Set &from, size_t nrows);
+	bool		copy_staged(const Set &from, size_t nrows);
 	void		copy_rows(const Set &from, uint64_t first, size_t nrows);
 
 	/*
@@ -355,11 +355,11 @@ public:
 	/* Sets the partitions on side 0 or 1; the rows of a partition are kept together. */
 	void		take_groups(const FastedProblem &problem, int side, cudaStream_t stream);
 
-	/* Returns the counts of the rows: zeroed, or (further) those of the previous join. */
-	uint32_t   *begin_counts(bool further, cudaStream_t stream);
+	/* Returns the counts of the rows: zeroed, or (continues) those of the previous join. */
+	uint32_t   *begin_counts(bool continues, cudaStream_t stream);
 
-	/* Prepares neighbour lists: empty, or (further) those of the previous join. */
-	void		begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream);
+	/* Prepares neighbour lists: empty, or (continues) those of the previous join. */
+	void		begin_lists(uint32_t k, double eps, bool continues, cudaStream_t stream);
 	void		take_ranks(const uint32_t *ranks, cudaStream_t stream);
 	NearTask	near_task(Set &b, NearScalars *scalars);
 
@@ -421,8 +421,8 @@ public:
 	void		nearest(uint64_t first_row, size_t nrows, uint32_t *lengths,
 						FastedNeighbor *neighbors);
 
-	/* See FastedEngine.add_lists.  Returns false if the lists are too long. */
-	bool		add_lists(const Join &from, uint64_t first_row, size_t nrows);
+	/* See FastedEngine.merge_lists.  Returns false if the lists are too long. */
+	bool		merge_lists(const Join &from, uint64_t first_row, size_t nrows);
 
 private:
 	void		check_neighbors(uint64_t first_row, size_t nrows) const;

@@ -229,7 +229,7 @@ engine_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 	Failure		ignored;
 	int			count = 0;
 
-	query(&ignored, [&] { count = list_alike(devices, names, most); });
+	query(&ignored, [&] { count = list_same_model(devices, names, most); });
 	return count;
 }
 
@@ -345,9 +345,9 @@ engine_set_open(FastedContext *context, const FastedSetOptions *options, FastedS
 }
 
 FastedStatus
-engine_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+engine_copy_staged(FastedSet *set, const FastedSet *from, size_t nrows)
 {
-	return enter(set->owner, [&] { return set->take_staged(*from, nrows); });
+	return enter(set->owner, [&] { return set->copy_staged(*from, nrows); });
 }
 
 bool
@@ -406,15 +406,15 @@ engine_pause(FastedJoin *join)
 }
 
 FastedStatus
-engine_add_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
+engine_merge_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
 {
-	return enter(join->owner, [&] { return join->add_lists(*from, first_row, nrows); });
+	return enter(join->owner, [&] { return join->merge_lists(*from, first_row, nrows); });
 }
 
 uint64_t
-engine_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
+engine_rows_for_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 {
-	return context->context != nullptr ? context->context->list_rows(rows, k) : 0;
+	return context->context != nullptr ? context->context->rows_for_lists(rows, k) : 0;
 }
 
 FastedStatus
@@ -444,7 +444,7 @@ const FastedEngine cuda_engine = {
 	engine_set_open,
 	Entry<&Set::stage>::call,
 	Entry<&Set::commit>::call,
-	engine_take_staged,
+	engine_copy_staged,
 	engine_register_memory,
 	engine_unregister_memory,
 	engine_put,
@@ -458,9 +458,9 @@ const FastedEngine cuda_engine = {
 	engine_pause,
 	Entry<&Join::counts>::call,
 	Entry<&Join::nearest>::call,
-	engine_add_lists,
-	engine_list_rows,
-	nullptr,					/* width */
+	engine_merge_lists,
+	engine_rows_for_lists,
+	nullptr,					/* device_count */
 	engine_copy_rows,
 	engine_join_close,
 	true,						/* connects */

@@ -170,7 +170,7 @@ Set::commit(size_t nrows)
 
 /* Each device reads the staging buffer itself, over its own PCIe link. */
 bool
-Set::take_staged(const Set &from, size_t nrows)
+Set::copy_staged(const Set &from, size_t nrows)
 {
 	check_open();
 	if (from.buffer_ == nullptr || nrows > from.context_.staging.rows())
@@ -359,11 +359,11 @@ Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
 }
 
 void
-Set::begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream)
+Set::begin_lists(uint32_t k, double eps, bool continues, cudaStream_t stream)
 {
-	if (further && !lists.are_there(k, eps))
+	if (continues && !lists.are_there(k, eps))
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
-	if (further || store_.rows == 0)
+	if (continues || store_.rows == 0)
 		return;
 	lists.allocate(context_.budget, room(), k);
 	lists.begin(store_.rows, k, eps, stream);
@@ -417,11 +417,11 @@ Set::order_by_radii(const NearTask &task, cudaStream_t stream)
 }
 
 uint32_t *
-Set::begin_counts(bool further, cudaStream_t stream)
+Set::begin_counts(bool continues, cudaStream_t stream)
 {
 	if (store_.rows == 0)
 		return nullptr;
-	if (further && counts_)
+	if (continues && counts_)
 		return counts_.get();
 	counts_.make_room(context_.budget, room(), "allocating device memory for the rows' counts");
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, store_.rows * sizeof(uint32_t), stream),
@@ -464,7 +464,7 @@ Join::advance(FastedBatch *batch, FastedStatus *status)
 	rounds.pump();
 	if (rounds.take(batch))
 		return true;
-	done_ = rounds.finished() && !context_.begin_further_rounds();
+	done_ = rounds.finished() && !context_.begin_second_rounds();
 	*status = FASTED_DONE;
 	return done_;
 }
@@ -536,7 +536,7 @@ Join::nearest(uint64_t first_row, size_t nrows, uint32_t *lengths, FastedNeighbo
 
 /* Uses the pair buffers of rounds, which are done, for the lists of the other device. */
 bool
-Join::add_lists(const Join &from, uint64_t first_row, size_t nrows)
+Join::merge_lists(const Join &from, uint64_t first_row, size_t nrows)
 {
 	DeviceArray<FastedPair> &room = context_.rounds.idle_room(0);
 	DeviceArray<FastedPair> &more = context_.rounds.idle_room(1);

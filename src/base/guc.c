@@ -94,7 +94,7 @@ DefineCpuSettings(void)
 							PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("fasted.max_threads",
-							"Limits fasted.threads, whatever a user sets.",
+							"Sets an upper limit for fasted.threads that users cannot exceed.",
 							"0 means no limit.",
 							&fasted_setting_max_threads, 0, 0, 1024,
 							PGC_SUSET, 0, NULL, NULL, NULL);
@@ -123,7 +123,7 @@ DefineGpuSettings(void)
 
 	DefineCustomStringVariable("fasted.gpu_devices",
 							   "Names the GPUs to choose from, by ordinal or UUID.",
-							   "A join uses the first capable GPU of the list, and further GPUs of the same model. Empty means all.",
+							   "A join uses the first capable GPU of the list, and other GPUs of the same model. An empty value means all GPUs.",
 							   &fasted_setting_gpu_devices, "",
 							   PGC_USERSET, GUC_LIST_INPUT, CheckDeviceList, NULL, NULL);
 }
@@ -137,7 +137,7 @@ DefineDeveloperOptions(void)
 {
 	DefineCustomEnumVariable("fasted.filter",
 							 "Selects how candidate pairs are found.",
-							 "\"fp64\", for the CUDA engine, computes in FP64.",
+							 "The CPU engine uses FP32 instead of \"fp16\" and \"fp64\".",
 							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
@@ -154,7 +154,7 @@ DefineDeveloperOptions(void)
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.cpu_kernel",
-							 "Forces the instruction set of the CPU engine.",
+							 "Selects the instruction set of the CPU engine.",
 							 "For tests; the result is the same with each instruction set.",
 							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
@@ -168,7 +168,7 @@ DefineSettings(void)
 	DefineDeveloperOptions();
 
 	DefineCustomEnumVariable("fasted.engine",
-							 "Selects what computes the distances.",
+							 "Selects the engine that computes distances.",
 							 "\"auto\" uses a GPU if one is available and the join is large enough.",
 							 &fasted_setting_engine, ENGINE_AUTO, engine_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);

@@ -160,7 +160,7 @@ static const char *const phase_names[] = {
 	[PROGRESS_READING] = "reading",
 	[PROGRESS_PREPARING] = "preparing",
 	[PROGRESS_JOINING] = "joining",
-	[PROGRESS_GROUPING] = "grouping"
+	[PROGRESS_CLUSTERING] = "clustering"
 };
 
 static bool
@@ -242,7 +242,7 @@ fasted_internal_progress(PG_FUNCTION_ARGS)
 		values[2] = ObjectIdGetDatum(entry->st_userid);
 		values[3] = ObjectIdGetDatum(entry->st_progress_command_target);
 		nulls[3] = !OidIsValid(entry->st_progress_command_target);
-		values[4] = CStringGetTextDatum(phase >= PROGRESS_READING && phase <= PROGRESS_GROUPING ?
+		values[4] = CStringGetTextDatum(phase >= PROGRESS_READING && phase <= PROGRESS_CLUSTERING ?
 										phase_names[phase] : "unknown");
 		for (int slot = 1; slot < NSLOTS; slot++)
 			values[4 + slot] = Int64GetDatum(entry->st_progress_param[slot]);

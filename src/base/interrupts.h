@@ -59,7 +59,7 @@ typedef enum ProgressPhase
 	PROGRESS_READING = 1,			/* rows are pushed to the engine */
 	PROGRESS_PREPARING,			/* keys are sorted, the engine starts */
 	PROGRESS_JOINING,				/* the engine computes and returns pairs */
-	PROGRESS_GROUPING			/* all pairs were returned, rows are clustered */
+	PROGRESS_CLUSTERING			/* all pairs were returned, rows are clustered */
 } ProgressPhase;
 
 typedef struct ProgressNumbers

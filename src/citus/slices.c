@@ -45,7 +45,7 @@ enum
 	SLICE_OUTPUT,
 	SLICE_NUMBER,
 	SLICE_SLICES,
-	SLICE_ALIKE
+	SLICE_IDENTICAL_KERNELS
 };
 
 /* Arguments of nearest_slice by position. */
@@ -135,13 +135,13 @@ PushRows(ShareSink *sink, int side, uint32 begin, uint32 end)
 
 	while (begin < end && !sink->stopped)
 	{
-		float	   *room;
-		uint32		n = Min(to->room_for_rows(to, &room), Min(end - begin, SHARE_BLOCK_ROWS));
+		float	   *buffer;
+		uint32		n = Min(to->buffer_for_rows(to, &buffer), Min(end - begin, SHARE_BLOCK_ROWS));
 
 		sink->stopped = n == 0;
 		if (n == 0)
 			return;
-		memcpy(room, sink->rows + begin * sink->floats, n * sink->floats * sizeof(float));
+		memcpy(buffer, sink->rows + begin * sink->floats, n * sink->floats * sizeof(float));
 		for (uint32 i = 0; i < n; i++)
 			keys[i] = Int64GetDatum((int64) sink->first + begin + i);
 		to->take_rows(to, keys, n);
@@ -201,7 +201,7 @@ SetDimensions(RowSink *self, int dimensions, const char *row_name)
 }
 
 static size_t
-RoomForRows(RowSink *self, float **room)
+BufferForRows(RowSink *self, float **buffer)
 {
 	ShareSink  *sink = (ShareSink *) self;
 
@@ -209,7 +209,7 @@ RoomForRows(RowSink *self, float **room)
 		Flush(sink);
 	if (sink->stopped)
 		return 0;
-	*room = sink->rows + sink->used * sink->floats;
+	*buffer = sink->rows + sink->used * sink->floats;
 	return sink->capacity - sink->used;
 }
 
@@ -231,7 +231,7 @@ ReadRelation(Slice *slice, int side)
 	const VectorSource *source = slice->sources[side];
 	ShareSink	sink = {
 		.sink = {.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
-		.room_for_rows = RoomForRows,.take_rows = TakeRows},
+		.buffer_for_rows = BufferForRows,.take_rows = TakeRows},
 		.slice = slice,.fingerprint = &slice->report.rows[side],.element = source->element,
 		.side = side,.last_side = slice->sources[1] == NULL ? 1 : side
 	};
@@ -321,7 +321,7 @@ BeginPairs(FunctionCallInfo fcinfo)
 		.problem = {
 			.eps = PG_GETARG_FLOAT8(SLICE_EPS),.output = outputs[slice->output],
 			.slice = slice->number,.slices = slice->slices,
-			.identical_kernels = PG_GETARG_BOOL(SLICE_ALIKE)
+			.identical_kernels = PG_GETARG_BOOL(SLICE_IDENTICAL_KERNELS)
 		},
 		.print = &slice->report.rows[0]
 	};
@@ -581,7 +581,7 @@ StreamSlice(FunctionCallInfo fcinfo, Slice *(*begin) (FunctionCallInfo fcinfo))
 
 /*
  * fasted_citus.join_slice(relation, vector_column, eps, id_column, key_type, metric,
- * skip_zeros, output, slice, slices, alike)
+ * skip_zeros, output, slice, slices, identical_kernels)
  */
 Datum
 fasted_citus_join_slice(PG_FUNCTION_ARGS)

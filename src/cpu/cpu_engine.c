@@ -115,7 +115,7 @@ rows_left(const FastedSet *set)
 	{
 		if (other != set)
 			others += held_rows(other)
-				+ cpu_list_rows(context, held_rows(other), other->options.neighbors);
+				+ cpu_rows_for_lists(context, held_rows(other), other->options.neighbors);
 	}
 	most = most > others ? cpu_rows_with_lists(context, most - others, set->options.neighbors) : 0;
 	if (set->options.most_rows > 0 && most > set->options.most_rows)
@@ -663,7 +663,7 @@ static const FastedEngine cpu_engine = {
 	.pause = cpu_pause,
 	.counts = cpu_counts,
 	.nearest = cpu_nearest,
-	.list_rows = cpu_list_rows,
+	.rows_for_lists = cpu_rows_for_lists,
 	.join_close = cpu_join_close,
 };
 

@@ -49,7 +49,7 @@ cpu_is_in_slice(const FastedJoin *join, uint64_t item)
 
 extern void cpu_plan_memory(FastedContext *context);
 extern bool cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets);
-extern uint64_t cpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k);
+extern uint64_t cpu_rows_for_lists(const FastedContext *context, uint64_t rows, uint32_t k);
 extern uint64_t cpu_rows_with_lists(const FastedContext *context, uint64_t rows, uint32_t k);
 extern size_t cpu_pool_blocks(int threads);
 

@@ -28,7 +28,7 @@
 /* Least number of units per thread, so that all threads end at about the same time. */
 #define UNITS_PER_THREAD 16
 
-/* Least number of strips per thread.  It limits the size of groups of blocks. */
+/* Least number of strips per thread.  It limits the size of squares of blocks. */
 #define STRIPS_PER_THREAD 8
 
 #define THREADS_PER_SLICE 4
@@ -234,7 +234,7 @@ list_bytes(uint32_t k)
  * of `rows` rows.
  */
 uint64_t
-cpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
+cpu_rows_for_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 {
 	uint64_t	free_rows = FREE_LISTS(context);
 
@@ -301,13 +301,13 @@ partition_block(const FastedJoin *join, uint32_t step)
 }
 
 /*
- * Computes the strips of a join within partitions, for the planned size of blocks and groups.
+ * Computes the strips of a join within partitions, for the planned size of blocks and squares.
  * Returns false if out of memory.
  */
 static bool
 plan_strips(FastedJoin *join)
 {
-	uint32_t	width = (uint32_t) join->order.group * join->block_rows;
+	uint32_t	width = (uint32_t) join->order.square * join->block_rows;
 	uint32_t	nspans = (uint32_t) join->order.rows;
 	uint32_t	nstripes = (uint32_t) ceil_div(join->col_set->rows.rows, width);
 
@@ -351,7 +351,7 @@ plan_blocks(FastedJoin *join)
 	{
 		join->order.rows = ceil_div(join->row_set->rows.rows, join->block_rows);
 		join->order.cols = ceil_div(join->col_set->rows.rows, join->block_rows);
-		join->order.group = 1;
+		join->order.square = 1;
 		if (partitioned && !plan_strips(join))
 			return false;
 		units = partitioned ? join->strips.count : fasted_order_units(&join->order);
@@ -361,10 +361,10 @@ plan_blocks(FastedJoin *join)
 	}
 	if (units < (uint64_t) join->nworkers)
 		join->nworkers = (int) units;
-	join->order.group = GROUP_BLOCKS;
-	while (join->order.group > 1 && units / join->order.group < wanted * STRIPS_PER_THREAD)
-		join->order.group /= 2;
-	join->hit_stride = join->order.group * FASTED_HIT_BYTES;
+	join->order.square = SQUARE_BLOCKS;
+	while (join->order.square > 1 && units / join->order.square < wanted * STRIPS_PER_THREAD)
+		join->order.square /= 2;
+	join->hit_stride = join->order.square * FASTED_HIT_BYTES;
 	return !partitioned || plan_strips(join);
 }
 
@@ -391,7 +391,7 @@ cpu_plan_join(FastedJoin *join)
 	if (!plan_blocks(join))
 		return false;
 	items = join->problem.partitions != NULL ? join->strips.count
-		: fasted_order_numbers(&join->order) / join->order.group;
+		: fasted_order_numbers(&join->order) / join->order.square;
 	join->number = ++join->context->joins;
 	join->interleaved = join->problem.slices > 1 && join->problem.identical_kernels &&
 		join->problem.partitions == NULL;

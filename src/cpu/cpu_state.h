@@ -204,8 +204,8 @@ typedef struct PairPool
 #define CENTRE_ROWS 64
 #define CENTRE_SHARE 16
 
-/* Largest number of blocks per side of a group of blocks: see host_device.h. */
-#define GROUP_BLOCKS 8
+/* Largest number of blocks per side of a square of blocks: see host_device.h. */
+#define SQUARE_BLOCKS 8
 
 /* A candidate pair: offsets from the first row and the first column of the current strip. */
 typedef struct Candidate
@@ -218,7 +218,7 @@ typedef struct Candidate
 
 /* Largest number of rows and columns of a strip, padding included. */
 #define STRIP_ROWS (FASTED_MAX_BLOCK + FASTED_MAX_TILE)
-#define STRIP_COLS (GROUP_BLOCKS * FASTED_MAX_BLOCK + FASTED_MAX_TILE)
+#define STRIP_COLS (SQUARE_BLOCKS * FASTED_MAX_BLOCK + FASTED_MAX_TILE)
 
 /* Largest k for which initial radii are computed. */
 #define RADII_MOST 1024

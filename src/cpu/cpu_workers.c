@@ -29,23 +29,23 @@
 /* --- units of work */
 
 /*
- * Nearest neighbors: maps a work item so that groups of blocks on the diagonal come first.  Near
- * rows are found there, so that radii are small for the other groups.
+ * Nearest neighbors: maps a work item so that squares of blocks on the diagonal come first.  Near
+ * rows are found there, so that radii are small for the other squares.
  */
 static uint64_t
 diagonal_first(const FastedJoin *join, uint64_t item)
 {
-	uint64_t	group = item / join->order.group;
-	uint64_t	groups = ceil_div(join->order.rows, join->order.group);
-	uint64_t	i = group;
-	uint64_t	j = group;
+	uint64_t	square = item / join->order.square;
+	uint64_t	squares = ceil_div(join->order.rows, join->order.square);
+	uint64_t	i = square;
+	uint64_t	j = square;
 
-	if (group >= groups)
+	if (square >= squares)
 	{
-		fasted_triangle_pair(group - groups, &i, &j);
+		fasted_triangle_pair(square - squares, &i, &j);
 		j++;
 	}
-	return (fasted_triangle(j) + i) * join->order.group + item % join->order.group;
+	return (fasted_triangle(j) + i) * join->order.square + item % join->order.square;
 }
 
 /* Finds the strip of a work item within partitions.  Returns false if the item is empty. */
@@ -53,7 +53,7 @@ static bool
 locate_partition_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 {
 	uint32_t	block = join->block_rows;
-	uint32_t	width = (uint32_t) join->order.group * block;
+	uint32_t	width = (uint32_t) join->order.square * block;
 	uint32_t	stripe = fasted_stripe_of(&join->strips, item, 0);
 	uint32_t	i = join->stripes[stripe].row + (uint32_t) (item - join->stripes[stripe].first);
 	FastedSpan	columns = fasted_span_within(&join->strips, i, (uint64_t) stripe * width, width);
@@ -71,7 +71,7 @@ locate_partition_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 }
 
 /*
- * Finds the strip of a work item: one row of a group of blocks.  Returns false if the item is
+ * Finds the strip of a work item: one row of a square of blocks.  Returns false if the item is
  * empty.
  */
 static bool
@@ -86,12 +86,12 @@ locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 		item = diagonal_first(join, item);
 	strip->block_rows = block;
 	strip->blocks = 0;
-	for (uint64_t in = 0; in < join->order.group; in++)
+	for (uint64_t in = 0; in < join->order.square; in++)
 	{
 		uint64_t	i;
 		uint64_t	j;
 
-		if (!fasted_order_unit(&join->order, item * join->order.group + in,
+		if (!fasted_order_unit(&join->order, item * join->order.square + in,
 							   &i, &j))
 			continue;
 		if (strip->blocks++ == 0)
@@ -384,7 +384,7 @@ carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 	uint32_t	padded = context->padded < LEVEL_MOST_WORDS ? LEVEL_MOST_WORDS : context->padded;
 	uintptr_t	next = piece;
 
-	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * GROUP_BLOCKS * FASTED_HIT_BYTES);
+	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * SQUARE_BLOCKS * FASTED_HIT_BYTES);
 	worker->wide = fasted_carve(&next, (d + 31) * sizeof(double));
 	if (context->may_use_int8)
 		worker->image = fasted_carve(&next, 2 * padded * sizeof(float));

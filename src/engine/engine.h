@@ -212,8 +212,8 @@ typedef struct FastedSetOptions
 	uint64_t	expected_rows;	/* estimated number of rows; zero if unknown */
 	uint64_t	most_rows;		/* maximum number of rows; zero if only memory limits it */
 	uint32_t	neighbors;		/* reserve memory for neighbour lists of this length per row */
-	bool		distributed;	/* divide the rows among the devices (see width); most_rows must
-								 * be set */
+	bool		distributed;	/* divide the rows among the devices (see device_count); most_rows
+								 * must be set */
 } FastedSetOptions;
 
 /*
@@ -461,7 +461,7 @@ typedef struct FastedEngine
 	 * another context.  It must be called before commit for that other set.  Returns
 	 * FASTED_OK, or FASTED_FULL without adding any row.
 	 */
-	FastedStatus (*take_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
+	FastedStatus (*copy_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
 
 	/*
 	 * register_memory registers memory of the caller from which put will read rows; its pages may be
@@ -547,21 +547,21 @@ typedef struct FastedEngine
 	 * possibly with nrows = 0.  Returns FASTED_OK, or FASTED_FULL without any change if the
 	 * lists are too long to be merged.  NULL if the engine cannot merge lists.
 	 */
-	FastedStatus (*add_lists) (FastedJoin *join, const FastedJoin *from, uint64_t first_row,
-							   size_t nrows);
+	FastedStatus (*merge_lists) (FastedJoin *join, const FastedJoin *from, uint64_t first_row,
+								 size_t nrows);
 
 	/*
 	 * Returns the number of rows that need as much memory as neighbour lists of length k for
 	 * `rows` rows, as an input of fits.  NULL if nearest is NULL.
 	 */
-	uint64_t	(*list_rows) (const FastedContext *context, uint64_t rows, uint32_t k);
+	uint64_t	(*rows_for_lists) (const FastedContext *context, uint64_t rows, uint32_t k);
 
 	/*
 	 * Returns the number of devices over which a set of this context may be distributed.
 	 * Each device holds FASTED_PARTS_PER_DEVICE parts of equal size and has memory for one more.
 	 * NULL if a context has one device only.
 	 */
-	int			(*width) (const FastedContext *context);
+	int			(*device_count) (const FastedContext *context);
 
 	/*
 	 * Engines with devices: adds nrows rows of a sealed set of another context, from position

@@ -52,10 +52,10 @@ fasted_sample_row(uint32_t i, uint32_t sampled, uint32_t rows)
  *
  * Rows are divided into blocks, and a unit of work is a pair of blocks (i, j).  A self-join needs
  * only the units with i <= j.  Units are numbered, so that workers can take them from an atomic
- * counter.  Consecutive numbers run through squares of blocks ("groups"), so that workers with
+ * counter.  Consecutive numbers run through squares of blocks, so that workers with
  * nearby numbers share operands in the cache.
  *
- * Groups at the border are numbered as if they were full.  Some numbers therefore have no unit,
+ * Squares at the border are numbered as if they were full.  Some numbers therefore have no unit,
  * and a worker skips them.  This costs one increment and keeps the mapping in closed form.
  */
 
@@ -64,7 +64,7 @@ typedef struct FastedOrder
 {
 	uint64_t	rows;
 	uint64_t	cols;
-	uint64_t	group;			/* number of blocks along one side of a group */
+	uint64_t	square;			/* number of blocks along one side of a square */
 	bool		triangle;		/* rows == cols, and i <= j only */
 } FastedOrder;
 
@@ -104,11 +104,11 @@ fasted_order_units(const FastedOrder *order)
 static inline uint64_t
 fasted_order_numbers(const FastedOrder *order)
 {
-	uint64_t	rows = ceil_div(order->rows, order->group);
-	uint64_t	cols = ceil_div(order->cols, order->group);
+	uint64_t	rows = ceil_div(order->rows, order->square);
+	uint64_t	cols = ceil_div(order->cols, order->square);
 
 	return (order->triangle ? fasted_triangle(cols) : rows * cols)
-		* order->group * order->group;
+		* order->square * order->square;
 }
 
 /* Computes the unit (i, j) with this number.  Returns false if the number has no unit. */
@@ -116,7 +116,7 @@ static inline bool
 fasted_order_unit(const FastedOrder *order, uint64_t number,
 				  uint64_t *i, uint64_t *j)
 {
-	uint64_t	area = order->group * order->group;
+	uint64_t	area = order->square * order->square;
 	uint64_t	inside = number % area;
 	uint64_t	gi;
 	uint64_t	gj;
@@ -125,13 +125,13 @@ fasted_order_unit(const FastedOrder *order, uint64_t number,
 		fasted_triangle_pair(number / area, &gi, &gj);
 	else
 	{
-		uint64_t	cols = ceil_div(order->cols, order->group);
+		uint64_t	cols = ceil_div(order->cols, order->square);
 
 		gi = number / area / cols;
 		gj = number / area % cols;
 	}
-	*i = gi * order->group + inside / order->group;
-	*j = gj * order->group + inside % order->group;
+	*i = gi * order->square + inside / order->square;
+	*j = gj * order->square + inside % order->square;
 	return *i < order->rows && *j < order->cols &&
 		(!order->triangle || *i <= *j);
 }
@@ -184,13 +184,14 @@ fasted_partitions_are_valid(const FastedPartition *partitions, uint32_t count, u
 
 	for (uint32_t g = 0; g < count; g++)
 	{
-		const FastedPartition *group = &partitions[g];
+		const FastedPartition *partition = &partitions[g];
 
-		if (group->first_a < end_a || group->first_b < end_b ||
-			(self && (group->first_a != group->first_b || group->rows_a != group->rows_b)))
+		if (partition->first_a < end_a || partition->first_b < end_b ||
+			(self && (partition->first_a != partition->first_b ||
+					  partition->rows_a != partition->rows_b)))
 			return false;
-		end_a = (uint64_t) group->first_a + group->rows_a;
-		end_b = (uint64_t) group->first_b + group->rows_b;
+		end_a = (uint64_t) partition->first_a + partition->rows_a;
+		end_b = (uint64_t) partition->first_b + partition->rows_b;
 		if (end_a > rows_a || end_b > rows_b)
 			return false;
 	}
@@ -214,12 +215,12 @@ fasted_partition_pairs(const FastedPartition *partitions, uint32_t count, bool s
 
 /* Returns the rows of a partition on side 0 or 1. */
 static inline FastedSpan
-fasted_partition_rows(const FastedPartition *group, int side)
+fasted_partition_rows(const FastedPartition *partition, int side)
 {
 	FastedSpan	span;
 
-	span.first = side == 0 ? group->first_a : group->first_b;
-	span.end = span.first + (side == 0 ? group->rows_a : group->rows_b);
+	span.first = side == 0 ? partition->first_a : partition->first_b;
+	span.end = span.first + (side == 0 ? partition->rows_a : partition->rows_b);
 	return span;
 }
 

@@ -220,15 +220,15 @@ multi_gpu_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 }
 
 static uint64_t
-multi_gpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
+multi_gpu_rows_for_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 {
 	const MultiGpu *gpus = multi_gpu_of(context);
 
-	return gpus->base->list_rows(gpus->devices[next_device(gpus, 0)].context, rows, k);
+	return gpus->base->rows_for_lists(gpus->devices[next_device(gpus, 0)].context, rows, k);
 }
 
 static int
-multi_gpu_width(const FastedContext *context)
+multi_gpu_device_count(const FastedContext *context)
 {
 	return multi_gpu_of(context)->active;
 }
@@ -425,7 +425,7 @@ multi_gpu_commit(FastedSet *handle, size_t nrows)
 	{
 		if (set->distributed || m == part->device || nrows == 0)
 			continue;
-		check_same_rows(gpus, m, gpus->base->take_staged(set->parts[m].set, part->set, nrows));
+		check_same_rows(gpus, m, gpus->base->copy_staged(set->parts[m].set, part->set, nrows));
 		if (gpus->failed != FASTED_OK)
 			return gpus->failed;
 		set->parts[m].rows += nrows;
@@ -579,8 +579,8 @@ static FastedEngine multi_gpu_engine = {
 	.next = multi_gpu_next,
 	.pause = multi_gpu_pause,
 	.counts = multi_gpu_counts,
-	.list_rows = multi_gpu_list_rows,
-	.width = multi_gpu_width,
+	.rows_for_lists = multi_gpu_rows_for_lists,
+	.device_count = multi_gpu_device_count,
 	.join_close = multi_gpu_join_close,
 };
 

@@ -743,7 +743,8 @@ merge_on_device(MultiGpuJoin *join, uint64_t window, uint64_t first, size_t nrow
 	for_each_device(m, gpus)
 	{
 		if (m != owner && status == FASTED_OK)
-			status = gpus->base->add_lists(join->work[owner].join, join->work[m].join, first, nrows);
+			status = gpus->base->merge_lists(join->work[owner].join, join->work[m].join, first,
+											 nrows);
 	}
 	(void) multi_gpu_check(gpus, owner, status);
 	join->on_host = status == FASTED_FULL;
@@ -769,7 +770,7 @@ multi_gpu_nearest(FastedJoin *handle, uint64_t first_row, size_t nrows, uint32_t
 			return gpus->failed;
 	}
 	join->sorted = true;
-	join->on_host = join->on_host || gpus->base->add_lists == NULL;
+	join->on_host = join->on_host || gpus->base->merge_lists == NULL;
 	while (nrows > 0 && gpus->failed == FASTED_OK && !join->on_host)
 	{
 		uint64_t	first = first_row - first_row % window_rows;

@@ -86,8 +86,9 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
 	stats->dimensions = join->problem.options.dimensions;
 	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
-		: (uint32_t) ceil_div(outer_total, join->distributed ? ceil_div(join->outer_rows, panels_width(join))
-							  : join->outer_rows);
+		: (uint32_t) ceil_div(outer_total, join->distributed ?
+							  ceil_div(join->outer_rows, panels_device_count(join)) :
+							  join->outer_rows);
 	set_progress(join, stats);
 }
 

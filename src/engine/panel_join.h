@@ -205,7 +205,7 @@ extern FastedStatus panels_fail(PanelJoin *join, FastedStatus status, const char
 
 /* panel_load.c */
 extern uint32_t panels_clip_neighbors(const PanelJoin *join, uint32_t k);
-extern uint64_t panels_width(const PanelJoin *join);
+extern uint64_t panels_device_count(const PanelJoin *join);
 extern void panels_choose(PanelJoin *join);
 extern FastedStatus panels_open(PanelJoin *join);
 extern FastedStatus panels_load_outer(PanelJoin *join, uint64_t first);

@@ -38,9 +38,10 @@ panels_clip_neighbors(const PanelJoin *join, uint32_t k)
 
 /* Returns the number of devices over which an outer panel may be distributed. */
 uint64_t
-panels_width(const PanelJoin *join)
+panels_device_count(const PanelJoin *join)
 {
-	return join->engine->width == NULL ? 1 : (uint64_t) join->engine->width(join->context);
+	return join->engine->device_count == NULL ? 1 :
+		(uint64_t) join->engine->device_count(join->context);
 }
 
 /* Returns whether an outer panel and two inner panels of these sizes fit into memory. */
@@ -52,11 +53,11 @@ panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 
 	rows[n++] = outer;
 	if (join->list_length > 0)
-		rows[0] += join->engine->list_rows(join->context, outer,
-										   panels_clip_neighbors(join, join->list_length));
+		rows[0] += join->engine->rows_for_lists(join->context, outer,
+												panels_clip_neighbors(join, join->list_length));
 	if (join->distributed)
 	{
-		rows[0] = ceil_div(outer, panels_width(join) * FASTED_PARTS_PER_DEVICE);
+		rows[0] = ceil_div(outer, panels_device_count(join) * FASTED_PARTS_PER_DEVICE);
 		for (; n <= FASTED_PARTS_PER_DEVICE; n++)
 			rows[n] = rows[0];
 	}
@@ -69,7 +70,8 @@ panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 static uint64_t
 inner_of(const PanelJoin *join, uint64_t outer)
 {
-	return ceil_div(join->distributed ? ceil_div(outer, panels_width(join)) : outer, OUTER_TO_INNER);
+	return ceil_div(join->distributed ? ceil_div(outer, panels_device_count(join)) : outer,
+					OUTER_TO_INNER);
 }
 
 /*
@@ -112,7 +114,8 @@ panels_choose(PanelJoin *join)
 	inner_total = join->rows[inner_side(join)];
 
 	most = most_rows(join, 0, 1, outer_total);
-	if (panels_width(join) > 1 && join->list_length == 0 && join->problem.problem.slices <= 1)
+	if (panels_device_count(join) > 1 && join->list_length == 0 &&
+		join->problem.problem.slices <= 1)
 	{
 		uint64_t	distributed;
 
@@ -312,9 +315,9 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 		return true;
 	for (uint32_t g = 0; g < join->problem.problem.npartitions; g++)
 	{
-		const FastedPartition *group = &join->problem.problem.partitions[g];
-		FastedSpan	outer = fasted_partition_rows(group, join->outer_side);
-		FastedSpan	inner = fasted_partition_rows(group, side);
+		const FastedPartition *partition = &join->problem.problem.partitions[g];
+		FastedSpan	outer = fasted_partition_rows(partition, join->outer_side);
+		FastedSpan	inner = fasted_partition_rows(partition, side);
 
 		if (outer.end <= outer_first || outer.first == outer.end || inner.first == inner.end)
 			continue;

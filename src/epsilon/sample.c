@@ -143,7 +143,7 @@ Enlarge(Reservoir *reservoir)
 }
 
 static size_t
-RoomForRows(RowSink *sink, float **room)
+BufferForRows(RowSink *sink, float **buffer)
 {
 	Reservoir  *reservoir = (Reservoir *) sink;
 
@@ -151,15 +151,15 @@ RoomForRows(RowSink *sink, float **room)
 	{
 		if (reservoir->seen == reservoir->allocated)
 			Enlarge(reservoir);
-		*room = RowAt(reservoir, reservoir->seen);
+		*buffer = RowAt(reservoir, reservoir->seen);
 		return reservoir->allocated - reservoir->seen;
 	}
 	if (reservoir->skip > 0)
 	{
-		*room = reservoir->skipped;
+		*buffer = reservoir->skipped;
 		return Min(reservoir->skip, reservoir->skipped_rows);
 	}
-	*room = RowAt(reservoir, reservoir->replaced);
+	*buffer = RowAt(reservoir, reservoir->replaced);
 	return 1;
 }
 
@@ -232,7 +232,7 @@ ReadSample(const VectorSource *source, const EpsilonRequest *request, RowArray *
 
 	reservoir->sink = (RowSink) {
 		.in_order = request->seed != NULL,.expect_rows = ExpectRows,
-		.set_dimensions = SetDimensions,.room_for_rows = RoomForRows,.take_rows = TakeRows,
+		.set_dimensions = SetDimensions,.buffer_for_rows = BufferForRows,.take_rows = TakeRows,
 		.read_by_workers = ReadByWorkers
 	};
 	reservoir->context = CurrentMemoryContext;

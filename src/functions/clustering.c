@@ -97,7 +97,7 @@ ShowProgress(Clustering *run)
 
 	CleanupRegister(&run->cleanup, EndProgress, run);
 	ProgressBegin(&run->progress, run->keys->source->relid);
-	ProgressShow(&run->progress, PROGRESS_GROUPING, &numbers);
+	ProgressShow(&run->progress, PROGRESS_CLUSTERING, &numbers);
 }
 
 /* Computes the results, and measures time and memory. */

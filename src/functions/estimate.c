@@ -411,4 +411,4 @@ Support(Node *request, const FunctionDescriptor *function)
 
 SUPPORT_FUNCTION(fasted_self_join_support, self_join_function)
 SUPPORT_FUNCTION(fasted_knn_join_support, nearest_function)
-SUPPORT_FUNCTION(fasted_groups_support, neighbors_function)
+SUPPORT_FUNCTION(fasted_clustering_support, neighbors_function)

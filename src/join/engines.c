@@ -302,17 +302,17 @@ JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *o
 }
 
 size_t
-SmallJoinPairs(const SmallJoin *join, const FastedPartition *group, FastedPair *pairs)
+SmallJoinPairs(const SmallJoin *join, const FastedPartition *partition, FastedPair *pairs)
 {
 	const float *others = join->b != NULL ? join->b : join->a;
 	Size		floats = RowFloats(join->element, join->dimensions);
 	size_t		count = 0;
 
-	for (uint32 a = group->first_a; a < group->first_a + group->rows_a; a++)
+	for (uint32 a = partition->first_a; a < partition->first_a + partition->rows_a; a++)
 	{
-		uint32		b = join->b != NULL ? group->first_b : a + 1;
+		uint32		b = join->b != NULL ? partition->first_b : a + 1;
 
-		for (; b < group->first_b + group->rows_b; b++)
+		for (; b < partition->first_b + partition->rows_b; b++)
 		{
 			double		dist = ExactDistance(join->metric, join->element, join->a + a * floats,
 											 others + b * floats, join->dimensions);

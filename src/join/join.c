@@ -424,11 +424,11 @@ JoinPush(VectorJoin *join, int side, const float *row)
 {
 	const FastedOptions *options = &join->run.problem.options;
 	RowSink    *sink = JoinSink(join, side);
-	float	   *room;
+	float	   *buffer;
 
-	if (sink->room_for_rows(sink, &room) == 0)
+	if (sink->buffer_for_rows(sink, &buffer) == 0)
 		return false;
-	memcpy(room, row, RowBytes(options->element, options->dimensions));
+	memcpy(buffer, row, RowBytes(options->element, options->dimensions));
 	sink->take_rows(sink, NULL, 1);
 	return true;
 }

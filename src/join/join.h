@@ -222,10 +222,11 @@ typedef struct SmallJoin
 } SmallJoin;
 
 /*
- * Finds the pairs of a group whose canonical distance is at most eps, in row order.  The pairs
- * array must have room for all pairs of the group.  Returns the number of pairs found.
+ * Finds the pairs of a partition whose canonical distance is at most eps, in row order.  The pairs
+ * array must have room for all pairs of the partition.  Returns the number of pairs found.
  */
-extern size_t SmallJoinPairs(const SmallJoin *join, const FastedPartition *group, FastedPair *pairs);
+extern size_t SmallJoinPairs(const SmallJoin *join, const FastedPartition *partition,
+							 FastedPair *pairs);
 
 /*
  * --- citus/: a join distributed over the workers of a Citus cluster, for join.c

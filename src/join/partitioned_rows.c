@@ -166,7 +166,7 @@ AddPiece(PartitionedSide *side)
 }
 
 static size_t
-RoomForRows(RowSink *sink, float **room)
+BufferForRows(RowSink *sink, float **buffer)
 {
 	PartitionedSide *side = (PartitionedSide *) sink;
 	uint64		left = (PIECE_FLOATS - side->end % PIECE_FLOATS) % PIECE_FLOATS;
@@ -176,7 +176,7 @@ RoomForRows(RowSink *sink, float **room)
 		side->end += left;
 		AddPiece(side);
 	}
-	*room = side->pieces[side->npieces - 1].floats + side->end % PIECE_FLOATS;
+	*buffer = side->pieces[side->npieces - 1].floats + side->end % PIECE_FLOATS;
 	return 1;
 }
 
@@ -287,7 +287,7 @@ ReadPartitionedRows(const VectorSource *const *sources, int nsides)
 		side->keys = KeySetCreate(sources[i]);
 		side->most_pieces = Max(1, limit / PIECE_BYTES);
 		side->sink = (RowSink) {
-			.expect_rows = ExpectRows,.begin_row = BeginRow,.room_for_rows = RoomForRows,
+			.expect_rows = ExpectRows,.begin_row = BeginRow,.buffer_for_rows = BufferForRows,
 			.take_rows = TakeRows,.read_by_workers = ReadByWorkers
 		};
 		ReadVectors(sources[i], &side->sink);
@@ -346,17 +346,17 @@ PushPartitionedRows(PartitionedRows *all, int number, RowSink *sink)
 	for (uint32 done = 0; done < count; done += n)
 	{
 		Datum		keys[ROWS_AT_ONCE];
-		float	   *room;
+		float	   *buffer;
 
 		CheckJoinInterrupts();
-		n = Min(sink->room_for_rows(sink, &room), Min(ROWS_AT_ONCE, count - done));
+		n = Min(sink->buffer_for_rows(sink, &buffer), Min(ROWS_AT_ONCE, count - done));
 		if (n == 0)
 			return;
 		for (size_t i = 0; i < n; i++)
 		{
 			uint32		row = order[done + i];
 
-			CopyRow(side, &side->rows[row], room + i * stride, stride);
+			CopyRow(side, &side->rows[row], buffer + i * stride, stride);
 			keys[i] = side->keys->values[row];
 		}
 		sink->take_rows(sink, keys, n);

@@ -253,7 +253,7 @@ RowSetFlush(RowSet *set)
 }
 
 static size_t
-RoomForRows(RowSink *sink, float **room)
+BufferForRows(RowSink *sink, float **buffer)
 {
 	RowSet	   *set = (RowSet *) sink;
 	EngineRun  *run = &set->join->run;
@@ -268,7 +268,7 @@ RoomForRows(RowSink *sink, float **room)
 	}
 	if (run->failed)
 		return 0;
-	*room = set->buffer + set->used * FloatsOf(set);
+	*buffer = set->buffer + set->used * FloatsOf(set);
 	return set->capacity - set->used;
 }
 
@@ -420,7 +420,7 @@ RowSetInit(RowSet *set, VectorJoin *join, int side)
 	*set = (RowSet) {
 		.sink = {
 			.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
-			.room_for_rows = RoomForRows,.take_rows = TakeRows,
+			.buffer_for_rows = BufferForRows,.take_rows = TakeRows,
 			.register_memory = RegisterMemory,.take_block = PutBlock,.wait_read = WaitRead,.unregister_memory = UnregisterMemory,
 			.read_by_workers = ReadByWorkers
 		},

@@ -100,36 +100,36 @@ GoesBothWays(const JoinNode *node)
 
 /*
  * Returns the next pair of a fallback row of the side with a row of the other side, in the current
- * group.  Returns false at the end.  Pairs of two fallback rows are returned for the outer side
+ * partition.  Returns false at the end.  Pairs of two fallback rows are returned for the outer side
  * only.
  */
 static bool
-NextFallbackOfGroup(JoinNode *node, Candidate *pair)
+NextFallbackOfPartition(JoinNode *node, Candidate *pair)
 {
-	const BatchSide *group = node->batch[node->fallback_group];
+	const BatchSide *partition = node->batch[node->fallback_partition];
 	int			number = node->fallback_side;
 	const JoinSide *side = &node->sides[number];
 	const JoinSide *other = &node->sides[1 - number];
 	const uint32 *outer_fallback = node->sides[OUTER_SIDE].fallback.numbers +
-		group[OUTER_SIDE].first_fallback;
+		partition[OUTER_SIDE].first_fallback;
 
-	for (; node->next_fallback < group[number].nfallback;
+	for (; node->next_fallback < partition[number].nfallback;
 		 node->next_fallback++, node->next_other = node->met = 0)
-		while (node->next_other < other->group.count)
+		while (node->next_other < other->partition.count)
 		{
 			uint32		i = node->next_other++;
 			uint32		rows[2];
 
 			CHECK_FOR_INTERRUPTS();
-			if (number == INNER_SIDE && node->met < group[OUTER_SIDE].nfallback &&
+			if (number == INNER_SIDE && node->met < partition[OUTER_SIDE].nfallback &&
 				outer_fallback[node->met] == i)
 			{
 				node->met++;
 				continue;
 			}
-			rows[number] = RowOfGroup(side, side->fallback.numbers[group[number].first_fallback +
-																   node->next_fallback]);
-			rows[1 - number] = RowOfGroup(other, i);
+			rows[number] = RowOfPartition(side, side->fallback.numbers[partition[number].first_fallback +
+																	   node->next_fallback]);
+			rows[1 - number] = RowOfPartition(other, i);
 			*pair = (Candidate) {.outer = rows[OUTER_SIDE],.inner = rows[INNER_SIDE]};
 			return true;
 		}
@@ -137,19 +137,19 @@ NextFallbackOfGroup(JoinNode *node, Candidate *pair)
 }
 
 /*
- * Returns the next pair with a fallback row, for both sides of all groups.  Skips a group's
+ * Returns the next pair with a fallback row, for both sides of all partitions.  Skips a partition's
  * fallback rows if the other side has no vectors there.
  */
 static bool
 NextFallback(JoinNode *node, Candidate *pair)
 {
-	for (; node->fallback_group < node->nbatch;
-		 node->fallback_group++, node->fallback_side = OUTER_SIDE)
+	for (; node->fallback_partition < node->nbatch;
+		 node->fallback_partition++, node->fallback_side = OUTER_SIDE)
 	{
-		TakeGroup(node, node->fallback_group);
+		TakePartition(node, node->fallback_partition);
 		for (; node->fallback_side <= INNER_SIDE; node->fallback_side++, node->next_fallback = 0)
-			if (node->batch[node->fallback_group][1 - node->fallback_side].nvectors > 0 &&
-				NextFallbackOfGroup(node, pair))
+			if (node->batch[node->fallback_partition][1 - node->fallback_side].nvectors > 0 &&
+				NextFallbackOfPartition(node, pair))
 				return true;
 	}
 	return false;
@@ -248,10 +248,10 @@ NextUnmatched(JoinNode *node)
 /* --- one execution */
 
 /*
- * Reads the sides and forms hash groups.  A side that retains its vectors is read completely before
- * the engine starts, because its rows may have to wait for their groups.  Late-materialized vectors
- * are passed to the engine while the side is read.  The inner side is not read if the outer side is
- * empty.
+ * Reads the sides and forms hash partitions.  A side that retains its vectors is read completely
+ * before the engine starts, because its rows may have to wait for their partitions.
+ * Late-materialized vectors are passed to the engine while the side is read.  The inner side is
+ * not read if the outer side is empty.
  */
 static void
 BeginRun(JoinNode *node)
@@ -270,7 +270,7 @@ BeginRun(JoinNode *node)
 		ReadSide(node, outer);
 	if (!node->plan.shared && inner->late_vector < 0 && !IsEmptySide(node, outer))
 		ReadSide(node, inner);
-	FindGroups(node);
+	FindPartitions(node);
 	node->runs++;
 }
 
@@ -412,9 +412,10 @@ ExplainKeys(JoinNode *node, List *ancestors, ExplainState *es)
 		texts = lappend(texts, TextOf(node, lfirst(cell), ancestors, es));
 	ExplainPropertyList("Partition Key", texts, es);
 	if (es->analyze)
-		ExplainPropertyUInteger("Partitions", NULL, node->all_groups, es);
-	if (es->analyze && node->all_groups > 0)
-		ExplainPropertyUInteger("Small Partitions", NULL, node->all_groups - node->engine_groups, es);
+		ExplainPropertyUInteger("Partitions", NULL, node->all_partitions, es);
+	if (es->analyze && node->all_partitions > 0)
+		ExplainPropertyUInteger("Small Partitions", NULL,
+								node->all_partitions - node->nengine_partitions, es);
 }
 
 static void
@@ -455,7 +456,7 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 		ExplainPropertyText("Counted By", plan->distance_decides && IsExact(node) ?
 							"engine" : "node", es);
 	}
-	if (es->analyze && node->all_groups > 0 && node->engine_groups == 0)
+	if (es->analyze && node->all_partitions > 0 && node->nengine_partitions == 0)
 		ExplainPropertyText("Engine", "none", es);
 	else
 		ExplainEngine(&stats, es);

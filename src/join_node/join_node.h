@@ -177,28 +177,28 @@ typedef struct RowList
 } RowList;
 
 /* A row number and the hash of the row's equality keys. */
-typedef struct GroupedRow
+typedef struct HashedRow
 {
 	uint64		hash;
 	uint32		row;
-} GroupedRow;
+} HashedRow;
 
 /*
- * A hash group: the rows of one side whose keys have the same hash.  The range refers to the side's
- * rows sorted by hash.
+ * A hash partition: the rows of one side whose keys have the same hash.  The range refers to the
+ * side's rows sorted by hash.
  */
-typedef struct GroupPlace
+typedef struct PartitionPlace
 {
 	uint32		first;
 	uint32		count;
-} GroupPlace;
+} PartitionPlace;
 
 /* Number of rows on both sides and number of row pairs.  Shared rows are counted once. */
-typedef struct GroupSize
+typedef struct PartitionSize
 {
 	double		rows;
 	double		pairs;
-} GroupSize;
+} PartitionSize;
 
 /* State of one side of the join. */
 typedef struct JoinSide
@@ -224,7 +224,7 @@ typedef struct JoinSide
 	/* A pgvector column that can be read without its cast. */
 	int			plain_vector;	/* scan tuple column; -1: none */
 
-	/* Equality keys, which determine the hash groups. */
+	/* Equality keys, which determine the hash partitions. */
 	List	   *keys;			/* ExprStates */
 	FmgrInfo   *hashes;
 
@@ -233,28 +233,28 @@ typedef struct JoinSide
 	bool		complete;		/* the child plan has returned all rows */
 	int64		loaded;			/* row number in the scan tuple; -1: none, -2: nulls */
 	bool		has_vector;		/* the scan tuple includes the late-materialized vector */
-	const GroupedRow *grouped;	/* rows sorted by hash; NULL: one group of all rows */
-	uint32		ngrouped;
-	GroupPlace	group;			/* current hash group */
-	GroupPlace	next;			/* hash group most recently returned by NextGroup */
-	uint32		partner;		/* index in the group at which the last partner search ended */
-	float	   *vectors;		/* vectors of small groups, joined without an engine */
+	const HashedRow *hashed;	/* rows sorted by hash; NULL: one partition of all rows */
+	uint32		nhashed;
+	PartitionPlace partition;	/* current hash partition */
+	PartitionPlace next;		/* hash partition most recently returned by NextPartition */
+	uint32		partner;		/* index in the partition at which the last partner search ended */
+	float	   *vectors;		/* vectors of small partitions, joined without an engine */
 
 	/* Rows of the current batch. */
 	RowList		pushed;			/* row number by engine row number */
-	RowList		fallback;		/* fallback rows, as ascending indexes in their group */
+	RowList		fallback;		/* fallback rows, as ascending indexes in their partition */
 } JoinSide;
 
-/* One side of a hash group in the batch. */
+/* One side of a hash partition in the batch. */
 typedef struct BatchSide
 {
-	GroupPlace	place;
+	PartitionPlace place;
 	uint32		first_fallback;
 	uint32		nfallback;
 	uint32		nvectors;		/* rows whose vector is not null */
 } BatchSide;
 
-typedef BatchSide BatchGroup[2];
+typedef BatchSide BatchPartition[2];
 
 /* The row numbers of a candidate pair. */
 typedef struct Candidate
@@ -295,8 +295,8 @@ typedef struct JoinNode
 
 	/* Totals over all executions. */
 	int			runs;
-	uint64		all_groups;
-	uint64		engine_groups;	/* groups joined by an engine */
+	uint64		all_partitions;
+	uint64		nengine_partitions; /* partitions joined by an engine */
 	FastedStats stats;			/* sums over finished engine joins */
 
 	/* The fields from here on are reset for each execution. */
@@ -312,18 +312,18 @@ typedef struct JoinNode
 	FastedPair *own_pairs;		/* pairs found without an engine; capacity SMALL_JOIN_PAIRS */
 	bool	   *matched;		/* flag for each outer row; NULL in an inner join */
 	uint32		next_unmatched;
-	GroupSize	all_size;		/* sum over all hash groups */
-	bool		group_pending;	/* the last group taken is to start the next batch */
-	BatchGroup *batch;
-	FastedPartition *engine_partitions; /* the batch's groups, by engine row numbers */
+	PartitionSize all_size;		/* sum over all hash partitions */
+	bool		partition_pending; /* the last partition taken is to start the next batch */
+	BatchPartition *batch;
+	FastedPartition *engine_partitions; /* the batch's partitions, by engine row numbers */
 	uint32		batch_capacity;
 	int			capacity_dimensions;	/* for which the next two are valid; 0: none */
 	uint64		max_rows;
-	bool		separate_large; /* large groups are not combined with others */
+	bool		separate_large; /* large partitions are not combined with others */
 
 	/* The fields from here on are reset for each batch. */
 	uint32		nbatch;
-	GroupSize	batch_size;
+	PartitionSize batch_size;
 	int			dimensions;		/* dimensions of the engine's rows; 0: no rows */
 	bool		distance_decides;	/* every pair within the radius counts */
 
@@ -336,10 +336,10 @@ typedef struct JoinNode
 	uint32		next_equal;		/* shared rows: next row to pair with itself */
 
 	/* Iteration over pairs with fallback rows, after the engine's pairs. */
-	uint32		fallback_group; /* index of the current group */
+	uint32		fallback_partition; /* index of the current partition */
 	int			fallback_side;
-	uint32		next_fallback;	/* index of the current fallback row in the group's list */
-	uint32		next_other;		/* index in the other side's group */
+	uint32		next_fallback;	/* index of the current fallback row in the partition's list */
+	uint32		next_other;		/* index in the other side's partition */
 	uint32		met;			/* outer fallback rows before next_other */
 } JoinNode;
 
@@ -357,11 +357,11 @@ JoinNodeRowFloats(const JoinNode *node)
 	return RowFloats(node->element, node->dimensions);
 }
 
-/* Converts an index in the current hash group to a row number. */
+/* Converts an index in the current hash partition to a row number. */
 static inline uint32
-RowOfGroup(const JoinSide *side, uint32 i)
+RowOfPartition(const JoinSide *side, uint32 i)
 {
-	return side->grouped == NULL ? i : side->grouped[side->group.first + i].row;
+	return side->hashed == NULL ? i : side->hashed[side->partition.first + i].row;
 }
 
 /* --- join_rows.c: reads child plans, retains rows and loads them into the scan tuple */
@@ -409,13 +409,16 @@ typedef struct VectorView
 /* Returns the side's vector.  The result is valid until the next call of ScanTuple. */
 extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 
-/* --- join_push.c: forms hash groups and batches, and passes vectors to an engine */
+/* --- join_push.c: forms hash partitions and batches, and passes vectors to an engine */
 
-/* Forms the hash groups of the execution.  Without equality keys, all rows form one group. */
-extern void FindGroups(JoinNode *node);
+/*
+ * Forms the hash partitions of the execution.  Without equality keys, all rows form one
+ * partition.
+ */
+extern void FindPartitions(JoinNode *node);
 
-/* Makes group g of the batch the current group on both sides. */
-extern void TakeGroup(JoinNode *node, uint32 g);
+/* Makes partition g of the batch the current partition on both sides. */
+extern void TakePartition(JoinNode *node, uint32 g);
 
 /* Starts the join of the next batch.  Returns false after the last batch. */
 extern bool JoinNextBatch(JoinNode *node);

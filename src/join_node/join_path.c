@@ -54,7 +54,7 @@ typedef struct JoinPathData
 	List	   *restrictlist;	/* all clauses that are not pseudoconstant */
 	List	   *one_time;		/* pseudoconstant clauses */
 	Index		nulling_join;	/* outer join that nulls inner columns; 0: none or unknown */
-	double		group_share;	/* fraction of row pairs with equal keys */
+	double		partition_share; /* fraction of row pairs with equal keys */
 	ParamPathInfo *param_info;	/* parameterization of the path; NULL: none */
 	Var		   *late[2];		/* late-materialized vector columns; shared rows: both or none */
 	RestrictInfo *order;		/* ordering clause of shared rows; NULL: none */
@@ -268,7 +268,7 @@ FindDistanceClause(JoinPathData *data)
  * with equal keys can match then.  Returns false if the clause is not such an equality.
  */
 static bool
-AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
+AddPartitionKey(RestrictInfo *rinfo, JoinPathData *data)
 {
 	OpExpr	   *clause = (OpExpr *) rinfo->clause;
 	JoinPlan   *plan = &data->plan;
@@ -328,14 +328,14 @@ DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 		others = lappend(others, rinfo);
 		if (IsFilterAboveJoin(data, rinfo))
 			continue;
-		if (AddGroupKey(rinfo, data))
+		if (AddPartitionKey(rinfo, data))
 			equalities = lappend(equalities, rinfo);
 		if (data->plan.shared && (rinfo->security_level == 0 || rinfo->leakproof) &&
 			IsRowOrder(root, rinfo))
 			data->order = rinfo;
 	}
 	data->restrictlist = others;
-	data->group_share = clauselist_selectivity(root, equalities, 0, data->plan.type, sjinfo);
+	data->partition_share = clauselist_selectivity(root, equalities, 0, data->plan.type, sjinfo);
 }
 
 /*
@@ -392,7 +392,7 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 		own->startup_cost += side->total_cost;
 		rows += side->rows;
 	}
-	pairs *= data->rels[OUTER_SIDE]->rows * data->rels[INNER_SIDE]->rows * data->group_share;
+	pairs *= data->rels[OUTER_SIDE]->rows * data->rels[INNER_SIDE]->rows * data->partition_share;
 	own->startup_cost += 2.0 * rows * cpu_operator_cost * list_length(data->plan.keys[OUTER_SIDE]);
 	own->startup_cost += rows * (cpu_tuple_cost + dimensions * cpu_operator_cost / 16.0);
 	own->total_cost = own->startup_cost +

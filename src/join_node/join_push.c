@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * join_push.c
- *	  Forms hash groups and batches, and passes their vectors to an engine; joins small groups
- *	  without an engine.
+ *	  Forms hash partitions and batches, and passes their vectors to an engine; joins small
+ *	  partitions without an engine.
  *
  * The clause's bound becomes the engine's eps.  fasted's own distances are bitwise equal to the
  * engine's, for both metrics.  pgvector computes distances in FP32.  For these, the engine searches
@@ -28,14 +28,14 @@
  * monotone.  The distances d with 1 - d > y are therefore all those up to a largest one.  Bisection
  * finds this largest distance exactly, and it becomes the radius.
  *
- * If the join has equality clauses too, rows are divided into hash groups by the hash of their
+ * If the join has equality clauses too, rows are divided into hash partitions by the hash of their
  * keys.  Different keys may have the same hash, so the equality clauses are checked on the pairs
- * found.  Without equality clauses, all rows form one group.
+ * found.  Without equality clauses, all rows form one partition.
  *
  * Opening and filling an engine takes milliseconds, in which it could join hundreds of small
- * groups.  The rows of as many groups as fit into memory therefore form a batch, which one engine
- * joins.  The engine compares only rows of the same group.  All vectors of a batch have the same
- * number of dimensions.
+ * partitions.  The rows of as many partitions as fit into memory therefore form a batch, which
+ * one engine joins.  The engine compares only rows of the same partition.  All vectors of a batch
+ * have the same number of dimensions.
  *
  *-------------------------------------------------------------------------
  */
@@ -202,8 +202,8 @@ JoinNodeVector(const JoinNode *node, float *vector)
 }
 
 /*
- * The CPU engine reorders the rows of a large join (cpu_choice.c).  Groups with at least this many
- * pairs per row gain more from reordering than from a batch, so they are joined separately.
+ * The CPU engine reorders the rows of a large join (cpu_choice.c).  Partitions with at least this
+ * many pairs per row gain more from reordering than from a batch, so they are joined separately.
  */
 #define LARGE_GROUP_PAIRS_PER_ROW 10000.0
 
@@ -215,7 +215,7 @@ JoinNodeVector(const JoinNode *node, float *vector)
 /* Prefetch distance in rows. */
 #define ROWS_AHEAD 8
 
-/* --- hash groups */
+/* --- hash partitions */
 
 /* Returns true if the row passes the clauses on outer columns.  Always true for inner rows. */
 static bool
@@ -256,10 +256,10 @@ HashKeys(JoinNode *node, JoinSide *side, uint32 row, uint64 *hash)
 
 /* Orders rows by hash, then by row number for sequential access. */
 static int
-CompareGroupedRows(const void *x, const void *y, void *arg)
+CompareHashedRows(const void *x, const void *y, void *arg)
 {
-	const GroupedRow *a = x;
-	const GroupedRow *b = y;
+	const HashedRow *a = x;
+	const HashedRow *b = y;
 
 	if (a->hash != b->hash)
 		return a->hash < b->hash ? -1 : 1;
@@ -268,28 +268,28 @@ CompareGroupedRows(const void *x, const void *y, void *arg)
 
 /* Sorts the side's rows by hash. */
 static void
-GroupSide(JoinNode *node, JoinSide *side)
+SortByHash(JoinNode *node, JoinSide *side)
 {
 	uint32		count = side->retained->count;
-	GroupedRow *rows = MemoryContextAllocHuge(node->context, (Size) count * sizeof(GroupedRow));
+	HashedRow *rows = MemoryContextAllocHuge(node->context, (Size) count * sizeof(HashedRow));
 
 	for (uint32 row = 0; row < count; row++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (HashKeys(node, side, row, &rows[side->ngrouped].hash))
-			rows[side->ngrouped++].row = row;
+		if (HashKeys(node, side, row, &rows[side->nhashed].hash))
+			rows[side->nhashed++].row = row;
 	}
-	qsort_interruptible(rows, side->ngrouped, sizeof(GroupedRow), CompareGroupedRows, NULL);
-	side->grouped = rows;
+	qsort_interruptible(rows, side->nhashed, sizeof(HashedRow), CompareHashedRows, NULL);
+	side->hashed = rows;
 }
 
 /* Returns the number of rows that have the same hash as the row at position first. */
 static uint32
-CountGroup(const JoinSide *side, uint32 first)
+CountPartition(const JoinSide *side, uint32 first)
 {
 	uint32		end = first;
 
-	while (end < side->ngrouped && side->grouped[end].hash == side->grouped[first].hash)
+	while (end < side->nhashed && side->hashed[end].hash == side->hashed[first].hash)
 	{
 		CHECK_FOR_INTERRUPTS();
 		end++;
@@ -302,23 +302,23 @@ CountGroup(const JoinSide *side, uint32 first)
  * inner->next.  Returns false if there is none.
  */
 static bool
-NextGroup(JoinNode *node)
+NextPartition(JoinNode *node)
 {
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
 	outer->next.first += outer->next.count;
 	inner->next.first += inner->next.count;
-	while (outer->next.first < outer->ngrouped && inner->next.first < inner->ngrouped)
+	while (outer->next.first < outer->nhashed && inner->next.first < inner->nhashed)
 	{
-		uint64		x = outer->grouped[outer->next.first].hash;
-		uint64		y = inner->grouped[inner->next.first].hash;
+		uint64		x = outer->hashed[outer->next.first].hash;
+		uint64		y = inner->hashed[inner->next.first].hash;
 
 		CHECK_FOR_INTERRUPTS();
 		if (x == y)
 		{
-			outer->next.count = CountGroup(outer, outer->next.first);
-			inner->next.count = CountGroup(inner, inner->next.first);
+			outer->next.count = CountPartition(outer, outer->next.first);
+			inner->next.count = CountPartition(inner, inner->next.first);
 			return true;
 		}
 		node->sides[x < y ? OUTER_SIDE : INNER_SIDE].next.first++;
@@ -327,9 +327,9 @@ NextGroup(JoinNode *node)
 	return false;
 }
 
-/* Returns the given size plus that of the group most recently taken. */
-static GroupSize
-SizeWithNext(const JoinNode *node, GroupSize others)
+/* Returns the given size plus that of the partition most recently taken. */
+static PartitionSize
+SizeWithNext(const JoinNode *node, PartitionSize others)
 {
 	double		outer = node->sides[OUTER_SIDE].next.count;
 	double		inner = node->sides[INNER_SIDE].next.count;
@@ -340,7 +340,7 @@ SizeWithNext(const JoinNode *node, GroupSize others)
 }
 
 void
-FindGroups(JoinNode *node)
+FindPartitions(JoinNode *node)
 {
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
@@ -348,73 +348,73 @@ FindGroups(JoinNode *node)
 	node->empty = IsEmptySide(node, outer) || IsEmptySide(node, inner);
 	if (node->empty)
 		return;
-	node->group_pending = node->plan.keys[OUTER_SIDE] == NIL;
-	if (node->group_pending)
+	node->partition_pending = node->plan.keys[OUTER_SIDE] == NIL;
+	if (node->partition_pending)
 	{
 		outer->next.count = outer->retained->count;
 		inner->next.count = inner->retained->count;
 		return;
 	}
-	GroupSide(node, outer);
+	SortByHash(node, outer);
 	if (node->plan.shared)
 	{
-		inner->grouped = outer->grouped;
-		inner->ngrouped = outer->ngrouped;
+		inner->hashed = outer->hashed;
+		inner->nhashed = outer->nhashed;
 	}
-	else if (outer->ngrouped > 0)
-		GroupSide(node, inner);
-	while (NextGroup(node))
+	else if (outer->nhashed > 0)
+		SortByHash(node, inner);
+	while (NextPartition(node))
 		node->all_size = SizeWithNext(node, node->all_size);
-	outer->next = inner->next = (GroupPlace) {0};
+	outer->next = inner->next = (PartitionPlace) {0};
 }
 
-/* --- the current group */
+/* --- the current partition */
 
-/* Loads a pair of rows of the current group into the scan tuple. */
+/* Loads a pair of rows of the current partition into the scan tuple. */
 static ExprContext *
-LoadPairOfGroup(JoinNode *node, uint32 outer, uint32 inner)
+LoadPairOfPartition(JoinNode *node, uint32 outer, uint32 inner)
 {
 	ExprContext *econtext = ScanTuple(node);
 
-	LoadPair(node, RowOfGroup(&node->sides[OUTER_SIDE], outer),
-			 RowOfGroup(&node->sides[INNER_SIDE], inner));
+	LoadPair(node, RowOfPartition(&node->sides[OUTER_SIDE], outer),
+			 RowOfPartition(&node->sides[INNER_SIDE], inner));
 	return econtext;
 }
 
-/* Prefetches later rows of the group, because they are scattered in memory. */
+/* Prefetches later rows of the partition, because they are scattered in memory. */
 static void
-PrefetchGroup(const JoinSide *side, uint32 i, bool values)
+PrefetchPartition(const JoinSide *side, uint32 i, bool values)
 {
-	if (side->grouped == NULL)
+	if (side->hashed == NULL)
 		return;
-	if (i + 2 * ROWS_AHEAD < side->group.count)
-		RetainedRowsPrefetch(side->retained, RowOfGroup(side, i + 2 * ROWS_AHEAD));
-	if (values && i + ROWS_AHEAD < side->group.count)
-		RetainedRowsPrefetchValues(side->retained, RowOfGroup(side, i + ROWS_AHEAD));
+	if (i + 2 * ROWS_AHEAD < side->partition.count)
+		RetainedRowsPrefetch(side->retained, RowOfPartition(side, i + 2 * ROWS_AHEAD));
+	if (values && i + ROWS_AHEAD < side->partition.count)
+		RetainedRowsPrefetchValues(side->retained, RowOfPartition(side, i + ROWS_AHEAD));
 }
 
 /*
- * Returns true if the keys in each group of the batch are equal, not only their hashes.  Each row's
- * keys must equal those of the other side's first row.  join_quals contains only equality clauses
- * here.  For shared rows, checking one side suffices.
+ * Returns true if the keys in each partition of the batch are equal, not only their hashes.  Each
+ * row's keys must equal those of the other side's first row.  join_quals contains only equality
+ * clauses here.  For shared rows, checking one side suffices.
  */
 static bool
 HaveEqualKeys(JoinNode *node)
 {
 	for (uint32 g = 0; g < node->nbatch; g++)
 	{
-		TakeGroup(node, g);
+		TakePartition(node, g);
 		for (int number = 0; number < (node->plan.shared ? 1 : 2); number++)
 		{
 			const JoinSide *side = &node->sides[number];
 
-			for (uint32 i = 0; i < side->group.count; i++)
+			for (uint32 i = 0; i < side->partition.count; i++)
 			{
 				uint32		outer = number == OUTER_SIDE ? i : 0;
 
 				CHECK_FOR_INTERRUPTS();
-				PrefetchGroup(side, i, false);
-				if (!ExecQual(node->join_quals, LoadPairOfGroup(node, outer, i - outer)))
+				PrefetchPartition(side, i, false);
+				if (!ExecQual(node->join_quals, LoadPairOfPartition(node, outer, i - outer)))
 					return false;
 			}
 		}
@@ -422,11 +422,11 @@ HaveEqualKeys(JoinNode *node)
 	return true;
 }
 
-/* --- batches of groups: size and current group */
+/* --- batches of partitions: size and current partition */
 
-/* Returns true if groups of this total size can be joined without an engine. */
+/* Returns true if partitions of this total size can be joined without an engine. */
 static bool
-AreSmall(const JoinNode *node, GroupSize size)
+AreSmall(const JoinNode *node, PartitionSize size)
 {
 	/*
 	 * This is limited to joins with equality keys and to EvalPlanQual rechecks.  A side with
@@ -440,18 +440,18 @@ AreSmall(const JoinNode *node, GroupSize size)
 }
 
 void
-TakeGroup(JoinNode *node, uint32 g)
+TakePartition(JoinNode *node, uint32 g)
 {
 	for (int i = 0; i < 2; i++)
-		node->sides[i].group = node->batch[g][i].place;
+		node->sides[i].partition = node->batch[g][i].place;
 }
 
 /* --- rows with a possible partner */
 
 /*
  * Returns true if a nested loop would compare the vector of the side's row with any vector, and
- * leaves the row in the scan tuple.  row is an index in the current group.  The search starts at
- * the previous row's partner, which most clauses accept for this row as well.  Shared rows are
+ * leaves the row in the scan tuple.  row is an index in the current partition.  The search starts
+ * at the previous row's partner, which most clauses accept for this row as well.  Shared rows are
  * tried as outer and as inner rows.
  */
 static bool
@@ -459,9 +459,9 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 {
 	JoinSide   *other = &node->sides[1 - side->number];
 
-	for (uint32 k = 0; k < other->group.count; k++)
+	for (uint32 k = 0; k < other->partition.count; k++)
 	{
-		uint32		partner = (other->partner + k) % other->group.count;
+		uint32		partner = (other->partner + k) % other->partition.count;
 
 		CHECK_FOR_INTERRUPTS();
 		for (int as = 0; as < 2; as++)
@@ -470,12 +470,12 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 
 			if (as != side->number && !node->plan.shared)
 				continue;
-			econtext = LoadPairOfGroup(node, as == OUTER_SIDE ? row : partner,
-									   as == OUTER_SIDE ? partner : row);
+			econtext = LoadPairOfPartition(node, as == OUTER_SIDE ? row : partner,
+										   as == OUTER_SIDE ? partner : row);
 			if (!ExecQual(node->outer_quals, econtext) || !ExecQual(node->partner_quals, econtext))
 				continue;
 			other->partner = partner;
-			LoadRow(node, side, RowOfGroup(side, row));
+			LoadRow(node, side, RowOfPartition(side, row));
 			return true;
 		}
 	}
@@ -485,22 +485,22 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 /* --- vectors */
 
 /*
- * Loads row i of the current group into the scan tuple, including its vector.  If the side has not
- * been read completely, reads its next row.  Returns false at the end.
+ * Loads row i of the current partition into the scan tuple, including its vector.  If the side
+ * has not been read completely, reads its next row.  Returns false at the end.
  */
 static bool
-LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
+LoadRowOfPartition(JoinNode *node, JoinSide *side, uint32 i)
 {
-	if (i < side->group.count)
+	if (i < side->partition.count)
 	{
 		ScanTuple(node);
-		LoadRow(node, side, RowOfGroup(side, i));
+		LoadRow(node, side, RowOfPartition(side, i));
 		LoadVector(node, side);
 		return true;
 	}
 	if (!ReadRow(node, side))
 		return false;
-	side->group.count++;
+	side->partition.count++;
 	return true;
 }
 
@@ -508,23 +508,23 @@ LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
 static VectorView
 VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 {
-	/* rows in hash groups have passed the outer clauses already */
-	if ((side->grouped == NULL && !PassesOuterQuals(node, side)) ||
+	/* rows in hash partitions have passed the outer clauses already */
+	if ((side->hashed == NULL && !PassesOuterQuals(node, side)) ||
 		(node->partner_quals != NULL && !HasPartner(node, side, i)))
 		return (VectorView) {.isnull = true};
 	return ViewVector(node, side);
 }
 
 /*
- * Returns the dimensions of the group's first usable outer vector.  Returns 0 if there is none or
- * the clauses decide.  Evaluates the bound when such a vector has been found.
+ * Returns the dimensions of the partition's first usable outer vector.  Returns 0 if there is
+ * none or the clauses decide.  Evaluates the bound when such a vector has been found.
  */
 static int
-DimensionsOfGroup(JoinNode *node)
+DimensionsOfPartition(JoinNode *node)
 {
 	JoinSide   *side = &node->sides[OUTER_SIDE];
 
-	for (uint32 i = 0; !node->clauses_decide && LoadRowOfGroup(node, side, i); i++)
+	for (uint32 i = 0; !node->clauses_decide && LoadRowOfPartition(node, side, i); i++)
 	{
 		VectorView	vector = VectorOfRow(node, side, i);
 
@@ -565,22 +565,22 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 }
 
 /*
- * Passes the vectors of the current group's side to the engine, or stores them in side->vectors if
- * join is NULL.  Reads a side that has not been read yet.  Adds the number of non-null vectors to
- * *nvectors.  Returns false if the engine accepts no more rows.
+ * Passes the vectors of the current partition's side to the engine, or stores them in
+ * side->vectors if join is NULL.  Reads a side that has not been read yet.  Adds the number of
+ * non-null vectors to *nvectors.  Returns false if the engine accepts no more rows.
  */
 static bool
-PushSideOfGroup(JoinNode *node, VectorJoin *join, int number, float *vector, uint32 *nvectors)
+PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector, uint32 *nvectors)
 {
 	JoinSide   *side = &node->sides[number];
 	bool		taken = true;
 
-	for (uint32 i = 0; taken && LoadRowOfGroup(node, side, i); i++)
+	for (uint32 i = 0; taken && LoadRowOfPartition(node, side, i); i++)
 	{
 		VectorUse	use;
 
 		CHECK_FOR_INTERRUPTS();
-		PrefetchGroup(side, i, true);
+		PrefetchPartition(side, i, true);
 		use = UseOf(node, side, i, vector);
 		*nvectors += use != HAS_NO_VECTOR;
 		if (use == ENGINE_TAKES_IT)
@@ -590,7 +590,7 @@ PushSideOfGroup(JoinNode *node, VectorJoin *join, int number, float *vector, uin
 			else
 				memcpy(side->vectors + side->pushed.count * JoinNodeRowFloats(node), vector,
 					   JoinNodeRowFloats(node) * sizeof(float));
-			AddNumber(node, &side->pushed, RowOfGroup(side, i));
+			AddNumber(node, &side->pushed, RowOfPartition(side, i));
 		}
 		else if (use == CLAUSES_DECIDE)
 			AddNumber(node, &side->fallback, i);
@@ -599,8 +599,8 @@ PushSideOfGroup(JoinNode *node, VectorJoin *join, int number, float *vector, uin
 }
 
 /*
- * Passes one side of all groups of the batch.  Skips inner rows of groups whose outer rows have no
- * vectors.  Returns false if the engine accepts no more rows.
+ * Passes one side of all partitions of the batch.  Skips inner rows of partitions whose outer
+ * rows have no vectors.  Returns false if the engine accepts no more rows.
  */
 static bool
 PushSide(JoinNode *node, VectorJoin *join, int number)
@@ -616,12 +616,12 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 		FastedPartition *rows = &node->engine_partitions[g];
 		uint32		first_row = side->pushed.count;
 
-		TakeGroup(node, g);
+		TakePartition(node, g);
 		pushed->first_fallback = side->fallback.count;
 		pushed->nvectors = 0;
 		if (number == OUTER_SIDE || node->batch[g][OUTER_SIDE].nvectors > 0)
-			taken = PushSideOfGroup(node, join, number, vector, &pushed->nvectors);
-		pushed->place = side->group;
+			taken = PushSideOfPartition(node, join, number, vector, &pushed->nvectors);
+		pushed->place = side->partition;
 		pushed->nfallback = side->fallback.count - pushed->first_fallback;
 		if (number == OUTER_SIDE)
 		{
@@ -641,7 +641,7 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 
 /* RowPusher callback: passes the batch's vectors to the engine, or stores them if join is NULL. */
 static void
-PushGroups(RowPusher *pusher, VectorJoin *join)
+PushPartitions(RowPusher *pusher, VectorJoin *join)
 {
 	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
 	const JoinSide *outer = &node->sides[OUTER_SIDE];
@@ -659,18 +659,18 @@ PushGroups(RowPusher *pusher, VectorJoin *join)
 
 /* --- batches */
 
-/* Returns true if groups of this size should be joined separately. */
+/* Returns true if partitions of this size should be joined separately. */
 static bool
-AreLarge(const JoinNode *node, GroupSize size)
+AreLarge(const JoinNode *node, PartitionSize size)
 {
 	return node->separate_large && size.pairs >= LARGE_GROUP_PAIRS_PER_ROW * size.rows;
 }
 
-/* Returns true if the group most recently taken fits into the current batch. */
+/* Returns true if the partition most recently taken fits into the current batch. */
 static bool
 GoesWithBatch(JoinNode *node, int dimensions)
 {
-	GroupSize	size = SizeWithNext(node, node->batch_size);
+	PartitionSize size = SizeWithNext(node, node->batch_size);
 
 	if (node->nbatch == 0)
 		return true;
@@ -684,40 +684,42 @@ GoesWithBatch(JoinNode *node, int dimensions)
 		node->max_rows = JoinCapacity(node->all_size.pairs, node->element, node->dimensions,
 									  &node->separate_large);
 	node->capacity_dimensions = node->dimensions;
-	return size.rows <= node->max_rows && !AreLarge(node, SizeWithNext(node, (GroupSize) {0})) &&
+	return size.rows <= node->max_rows &&
+		!AreLarge(node, SizeWithNext(node, (PartitionSize) {0})) &&
 		!AreLarge(node, node->batch_size);
 }
 
 /*
- * Forms the next batch.  Returns false if no group is left.  The row ranges are estimates that
+ * Forms the next batch.  Returns false if no partition is left.  The row ranges are estimates that
  * assume that the engine takes every row.
  */
 static bool
 FormNextBatch(JoinNode *node)
 {
 	memset(&node->nbatch, 0, sizeof(JoinNode) - offsetof(JoinNode, nbatch));
-	while (!node->empty && (node->group_pending || NextGroup(node)))
+	while (!node->empty && (node->partition_pending || NextPartition(node)))
 	{
 		uint32		capacity = node->batch_capacity;
 		int			dimensions;
 
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < 2; i++)
-			node->sides[i].group = node->sides[i].next;
-		dimensions = DimensionsOfGroup(node);
-		node->group_pending = !node->empty && !GoesWithBatch(node, dimensions);
-		if (node->empty || node->group_pending)
+			node->sides[i].partition = node->sides[i].next;
+		dimensions = DimensionsOfPartition(node);
+		node->partition_pending = !node->empty && !GoesWithBatch(node, dimensions);
+		if (node->empty || node->partition_pending)
 			break;
 		if (node->nbatch == capacity)
 		{
 			node->engine_partitions = GrowArray(node->context, node->engine_partitions, &capacity, sizeof(FastedPartition));
-			node->batch = GrowArray(node->context, node->batch, &node->batch_capacity, sizeof(BatchGroup));
+			node->batch = GrowArray(node->context, node->batch, &node->batch_capacity,
+									sizeof(BatchPartition));
 		}
 		for (int i = 0; i < 2; i++)
-			node->batch[node->nbatch][i] = (BatchSide) {.place = node->sides[i].group};
+			node->batch[node->nbatch][i] = (BatchSide) {.place = node->sides[i].partition};
 		node->engine_partitions[node->nbatch++] =
-			(FastedPartition) {.rows_a = node->sides[OUTER_SIDE].group.count,
-			.rows_b = node->sides[INNER_SIDE].group.count};
+			(FastedPartition) {.rows_a = node->sides[OUTER_SIDE].partition.count,
+			.rows_b = node->sides[INNER_SIDE].partition.count};
 		node->batch_size = SizeWithNext(node, node->batch_size);
 		if (node->dimensions == 0)
 			node->dimensions = dimensions;
@@ -739,7 +741,7 @@ JoinFewRows(JoinNode *node)
 		for (int i = 0; i < 2; i++)
 			node->sides[i].vectors = MemoryContextAlloc(node->context, SMALL_JOIN_FLOATS * sizeof(float));
 	}
-	PushGroups(&node->pusher, NULL);
+	PushPartitions(&node->pusher, NULL);
 	join.a = node->sides[OUTER_SIDE].vectors;
 	join.b = node->plan.shared ? NULL : node->sides[INNER_SIDE].vectors;
 	for (uint32 g = 0; g < node->nbatch; g++)
@@ -775,11 +777,11 @@ BeginEngine(JoinNode *node)
 		request.problem.npartitions = node->nbatch;
 	}
 	node->pusher = (RowPusher) {
-		.push = PushGroups,.sides = node->plan.shared ? 1 : 2,.metric = JoinNodeMetric(node),
+		.push = PushPartitions,.sides = node->plan.shared ? 1 : 2,.metric = JoinNodeMetric(node),
 		.element = node->element,.dimensions = node->dimensions,
 		.expected_rows = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)}
 	};
-	node->engine_groups += node->nbatch;
+	node->nengine_partitions += node->nbatch;
 	old = MemoryContextSwitchTo(node->context);
 	node->join = JoinBegin(&request);
 	MemoryContextSwitchTo(old);
@@ -815,9 +817,9 @@ JoinNextBatch(JoinNode *node)
 		ReadSide(node, &node->sides[OUTER_SIDE]);
 		return false;
 	}
-	node->all_groups += node->nbatch;
+	node->all_partitions += node->nbatch;
 	if (node->dimensions == 0)
-		PushGroups(&node->pusher, NULL);	/* all rows are fallback rows */
+		PushPartitions(&node->pusher, NULL); /* all rows are fallback rows */
 	else if (AreSmall(node, node->batch_size))
 		JoinFewRows(node);
 	else

@@ -357,15 +357,15 @@ PassRows(Leader *leader, const char *rows, const Datum *keys, size_t nrows, size
 			n = sink->take_block(sink, (const float *) rows, keys, nrows);
 		if (n == 0)
 		{
-			float	   *room;
+			float	   *buffer;
 
-			n = Min(sink->room_for_rows(sink, &room), nrows);
+			n = Min(sink->buffer_for_rows(sink, &buffer), nrows);
 			if (n == 0)
 			{
 				leader->taker->stopped = true;
 				return false;
 			}
-			memcpy(room, rows, n * row_bytes);
+			memcpy(buffer, rows, n * row_bytes);
 			sink->take_rows(sink, keys, n);
 		}
 		leader->ring_rows += n;

@@ -501,10 +501,10 @@ TakeVector(RowTaker *taker, Datum key, ArrayType *array)
 	{
 		if (unlikely(dimensions != taker->dimensions))
 			CheckDimensions(taker, dimensions, key);
-		/* check this before room_for_rows, whose buffer may be the place of another row */
+		/* check this before buffer_for_rows, whose buffer may be the place of another row */
 		if (taker->source->skip_zeros && VectorIsZero(array, taker->source->form, dimensions))
 			return true;
-		if (taker->sink->room_for_rows(taker->sink, &row) == 0)
+		if (taker->sink->buffer_for_rows(taker->sink, &row) == 0)
 		{
 			taker->stopped = true;
 			return false;

@@ -22,7 +22,7 @@ struct PlannedStmt;
  *
  * The reader calls expect_rows with the planner's estimate, then set_dimensions with the
  * dimensions of the first vector and the name of its row.  For the rows it then calls in turn
- * room_for_rows, which returns a buffer and the number of rows that fit (0: stop reading), and
+ * buffer_for_rows, which returns a buffer and the number of rows that fit (0: stop reading), and
  * take_rows, with the keys of the rows written there.  The buffer is of doubles if the source's
  * element is (engine.h).
  */
@@ -34,12 +34,12 @@ struct RowSink
 
 	void		(*expect_rows) (RowSink *sink, uint64 rows);
 	void		(*set_dimensions) (RowSink *sink, int dimensions, const char *row_name);
-	size_t		(*room_for_rows) (RowSink *sink, float **room);
+	size_t		(*buffer_for_rows) (RowSink *sink, float **buffer);
 	void		(*take_rows) (RowSink *sink, const Datum *keys, size_t nrows);
 
 	/*
 	 * Replaces set_dimensions for a source with partitions.  Called for each row before
-	 * room_for_rows.
+	 * buffer_for_rows.
 	 */
 	void		(*begin_row) (RowSink *sink, Datum partition, int dimensions, Datum key);
 
@@ -47,7 +47,7 @@ struct RowSink
 	 * Optional functions for rows that are in memory already; NULL if not supported.  register_memory
 	 * registers the memory, unregister_memory ends that.  Between the two, take_block takes the first
 	 * of nrows rows in that memory and returns how many it took; these may be read until wait_read
-	 * (engine.h).  If it returns 0, the caller uses room_for_rows and take_rows.
+	 * (engine.h).  If it returns 0, the caller uses buffer_for_rows and take_rows.
 	 */
 	void		(*register_memory) (RowSink *sink, void *memory, size_t bytes);
 	size_t		(*take_block) (RowSink *sink, const float *rows, const Datum *keys, size_t nrows);

@@ -355,9 +355,9 @@ EstimateGroups(Oid relid, AttrNumber column, double rows)
 {
 	double		nulls;
 	double		distinct;
-	double		groups = DEFAULT_NUM_DISTINCT;
+	double		partitions = DEFAULT_NUM_DISTINCT;
 
 	if (ReadNumbers(relid, column, &nulls, &distinct) && distinct != 0.0)
-		groups = distinct < 0.0 ? -distinct * rows : distinct;
-	return Max(1.0, Min(groups, rows));
+		partitions = distinct < 0.0 ? -distinct * rows : distinct;
+	return Max(1.0, Min(partitions, rows));
 }

@@ -84,7 +84,7 @@ failing_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 FastedStatus
 counted_add(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
 {
-	FastedStatus status = fasted_engine()->add_lists(join, from, first_row, nrows);
+	FastedStatus status = fasted_engine()->merge_lists(join, from, first_row, nrows);
 
 	added += status == FASTED_OK ? nrows : 0;
 	return status;
@@ -458,7 +458,7 @@ main(int argc, char **argv)
 	base.join_open = note_join_open;
 	base.next = failing_next;
 	base.copy_rows = counted_copy;
-	base.add_lists = counted_add;
+	base.merge_lists = counted_add;
 	tested_engine = fasted_multi_gpu_engine(&base);
 
 	if (argc > 1 && strcmp(argv[1], "--small") == 0)

@@ -436,7 +436,7 @@ my $limit_ms = sanitized() ? 2000 : 100;
 my $infinity = "float8 'Infinity'";
 my $observer = FastedTest::Session->new($node);
 
-sub grouping { my ($pid) = @_; return $observer->query("SELECT 'yes' FROM pg_stat_fasted_progress WHERE pid = $pid AND phase = 'grouping'") eq 'yes' }
+sub clustering { my ($pid) = @_; return $observer->query("SELECT 'yes' FROM pg_stat_fasted_progress WHERE pid = $pid AND phase = 'clustering'") eq 'yes' }
 sub computing { my ($pid) = @_; return thread_count($pid) > 1 && usleep(100_000) }
 
 my %stages = (
@@ -449,9 +449,9 @@ my %stages = (
 	'making room to sort' => [ "fasted_keep_one('many_pairs', 'v', $infinity, id_column => 'id')", sub { memory_of($_[0], 'VmRSS') > 600 * 1024 }, '1GB' ],
 	'writing pairs' => [ "fasted_keep_one('many_pairs', 'v', $infinity, id_column => 'id')", sub { grep { $_ > 100_000_000 } temp_files($node) }, '40MB' ],
 	'pairs of no cluster yet' => [ "fasted_cluster('many_pairs', 'v', $infinity, 100000, 'id')", sub { grep { $_ > 100_000_000 } temp_files($node) }, '40MB' ],
-	'sorting' => [ "fasted_keep_one('complete', 'v', $infinity, id_column => 'id')", \&grouping, '2GB' ],
-	'merging' => [ "fasted_keep_one('complete', 'v', $infinity, 'priority', id_column => 'id')", \&grouping, '40MB' ],
-	'the pairs again' => [ "fasted_cluster('complete', 'v', $infinity, 100000, 'id')", \&grouping, '40MB' ]);
+	'sorting' => [ "fasted_keep_one('complete', 'v', $infinity, id_column => 'id')", \&clustering, '2GB' ],
+	'merging' => [ "fasted_keep_one('complete', 'v', $infinity, 'priority', id_column => 'id')", \&clustering, '40MB' ],
+	'the pairs again' => [ "fasted_cluster('complete', 'v', $infinity, 100000, 'id')", \&clustering, '40MB' ]);
 
 for my $name (sort keys %stages)
 {

@@ -406,7 +406,7 @@ take_rows(FastedSet *set, const float *rows, size_t nrows)
 }
 
 static FastedStatus
-play_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+play_copy_staged(FastedSet *set, const FastedSet *from, size_t nrows)
 {
 	if (call_fails(context_of(set)))
 		return FASTED_DEVICE_FAILED;
@@ -471,7 +471,7 @@ play_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengt
 }
 
 static FastedStatus
-play_add_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
+play_merge_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
 {
 	if (call_fails(context_of(join)))
 		return FASTED_DEVICE_FAILED;
@@ -553,7 +553,7 @@ make_base(void)
 	base.set_open = play_set_open;
 	base.stage = play_stage;
 	base.commit = play_commit;
-	base.take_staged = play_take_staged;
+	base.copy_staged = play_copy_staged;
 	base.copy_rows = play_copy_rows;
 	base.chooses_representatives = true;
 	base.register_memory = play_register_memory;
@@ -568,7 +568,7 @@ make_base(void)
 	base.next = play_next;
 	base.counts = play_counts;
 	base.nearest = play_nearest;
-	base.add_lists = play_add_lists;
+	base.merge_lists = play_merge_lists;
 	base.stats = play_stats;
 	join_engine = fasted_multi_gpu_engine(&base);
 }
@@ -1061,7 +1061,7 @@ typedef enum Merge
 static void
 play_merge(Merge merge)
 {
-	base.add_lists = merge == HERE ? NULL : play_add_lists;
+	base.merge_lists = merge == HERE ? NULL : play_merge_lists;
 	if (merge == TOO_LONG)
 		play.most_added = 0;
 }

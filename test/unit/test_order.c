@@ -12,10 +12,10 @@
 
 /* Checks that each unit of this grid comes exactly once, and their number. */
 static bool
-check_grid(uint64_t rows, uint64_t cols, uint64_t group, bool triangle)
+check_grid(uint64_t rows, uint64_t cols, uint64_t square, bool triangle)
 {
 	FastedOrder order = {
-		.rows = rows,.cols = cols,.group = group,.triangle = triangle
+		.rows = rows,.cols = cols,.square = square,.triangle = triangle
 	};
 	unsigned char *seen = calloc(rows * cols + 1, 1);
 	uint64_t	numbers = fasted_order_numbers(&order);
@@ -37,21 +37,21 @@ check_grid(uint64_t rows, uint64_t cols, uint64_t group, bool triangle)
 	return good && units == fasted_order_units(&order);
 }
 
-/* Checks that blocks of one row of a group are adjacent; strips rely on it. */
+/* Checks that blocks of one row of a square are adjacent; strips rely on it. */
 static bool
-check_strips(uint64_t blocks, uint64_t group)
+check_strips(uint64_t blocks, uint64_t square)
 {
 	FastedOrder order = {
-		.rows = blocks,.cols = blocks,.group = group,.triangle = true
+		.rows = blocks,.cols = blocks,.square = square,.triangle = true
 	};
 
-	for (uint64_t n = 0; n < fasted_order_numbers(&order); n += group)
+	for (uint64_t n = 0; n < fasted_order_numbers(&order); n += square)
 	{
 		uint64_t	first_i = 0;
 		uint64_t	next_j = 0;
 		int			found = 0;
 
-		for (uint64_t in = 0; in < group; in++)
+		for (uint64_t in = 0; in < square; in++)
 		{
 			uint64_t	i;
 			uint64_t	j;
@@ -96,11 +96,11 @@ main(void)
 	random_seed();
 	for (uint64_t t = 0; t <= 70; t++)
 	{
-		for (uint64_t group = 1; group <= 9; group++)
-			good = good && check_grid(t, t, group, true) &&
-				check_strips(t, group);
+		for (uint64_t square = 1; square <= 9; square++)
+			good = good && check_grid(t, t, square, true) &&
+				check_strips(t, square);
 	}
-	ok(good, "triangles up to 70 blocks, groups up to 9");
+	ok(good, "triangles up to 70 blocks, squares up to 9");
 
 	good = true;
 	for (uint64_t rows = 0; rows <= 20; rows++)

@@ -91,7 +91,7 @@ connecting_join_open(FastedContext *context, const FastedProblem *problem, Faste
 	if (problem->output == FASTED_OUTPUT_REPRESENTATIVES)
 	{
 		own.output = FASTED_OUTPUT_PAIRS;
-		join->chooses_representatives = true;
+		join->keeps = true;
 	}
 	status = fasted_cpu_engine()->join_open(context, &own, a, b, &join->join);
 	if (status == FASTED_OK)
@@ -191,7 +191,7 @@ keeping_next(ConnectingJoin *join, int timeout_ms, FastedBatch *batch)
 	}
 	if (status != FASTED_DONE)
 		return status;
-	join->chooses_representatives = false;
+	join->keeps = false;
 	leave_representatives(join);
 	batch->pairs = join->pairs;
 	batch->npairs = join->npairs;
@@ -203,7 +203,7 @@ connecting_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 {
 	ConnectingJoin *join = (ConnectingJoin *) handle;
 
-	if (join->chooses_representatives)
+	if (join->keeps)
 		return keeping_next(join, timeout_ms, batch);
 
 	FastedStatus status = fasted_cpu_engine()->next(join->join, timeout_ms, batch);
@@ -263,7 +263,7 @@ make_connecting(FastedEngine *engine)
 	engine->counts = connecting_counts_of;
 	engine->join_close = connecting_join_close;
 	engine->nearest = NULL;
-	engine->list_rows = NULL;
+	engine->rows_for_lists = NULL;
 	engine->connects = engine->chooses_representatives = true;
 }
 

@@ -103,7 +103,7 @@ copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
 
 /* Room is behind the rows that are there. */
 static FastedStatus
-take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+copy_staged(FastedSet *set, const FastedSet *from, size_t nrows)
 {
 	return copy_rows(set, from, from->rows.rows, nrows);
 }
@@ -180,7 +180,7 @@ engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet
 	if (problem->continues && found->a == a && found->b == b &&
 		found->first_b == b->options.first_row)
 	{
-		whole.further = found->further;
+		whole.continues = found->further;
 		if (found->further)
 		{
 			FastedStatus status = fasted_cpu_engine()->set_open(context, &(FastedSetOptions) {0}, &b);
@@ -215,13 +215,13 @@ fasted_engine(void)
 	engine.devices = engine_devices;
 	engine.describe = engine_describe;
 	engine.open = engine_open;
-	engine.take_staged = take_staged;
+	engine.copy_staged = copy_staged;
 	engine.copy_rows = copy_rows;
 	make_connecting(&engine);
 	engine.next = engine_next;
 	engine.close = engine_close;
 	engine.join_open = engine_join_open;
 	engine.nearest = engine_nearest;
-	engine.list_rows = fasted_cpu_engine()->list_rows;
+	engine.rows_for_lists = fasted_cpu_engine()->rows_for_lists;
 	return &engine;
 }
