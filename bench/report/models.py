@@ -1,16 +1,15 @@
 """Cosine distances of embedding models, for doc/choosing-eps.md (bench/models/run.py)."""
 import math
 
-from page import COLOURS, TOP, figure, machines_of, save, table
+from page import COLOURS, figure, machines_of, save, table
 
-PICTURE = TOP / "doc/models.svg"
 NEIGHBOURS = (0.1, 1, 10)       # columns of the table
 PRECISION = 0.9                 # smallest proportion of near-copies among the pairs within the suggested eps
 
 
-def measured(results):
-    """Returns the result file, or None."""
-    return next((found["models"] for found in machines_of(results, "models")), None)
+def machine(results):
+    """Returns the Results that have the measurements."""
+    return machines_of(results, "models")[0]
 
 
 def suggested(m):
@@ -22,7 +21,7 @@ def suggested(m):
 def distances(results):
     """Returns the table of the page, with empty lines around it."""
     rows = []
-    for m in measured(results)["measurements"]:
+    for m in machine(results)["models"]["measurements"]:
         at = dict(m["distances"])
         rows.append([m["model"], *(f"{at[n]:.2f}" for n in (*NEIGHBOURS, max(at))), f"{suggested(m):.2f}"])
     return "\n".join(["", "", table(["model", *map(str, NEIGHBOURS), "random", "duplicates"], rows), "", ""])
@@ -30,15 +29,13 @@ def distances(results):
 
 def pairs(results):
     """Returns the distances of the example pairs by the first model."""
-    *others, last = (f"{distance:.2f}" for distance in measured(results)["measurements"][0]["pairs"])
+    *others, last = (f"{distance:.2f}" for distance in machine(results)["models"]["measurements"][0]["pairs"])
     return f"{', '.join(others)} and {last}"
 
 
 def plot(results):
     """Draws neighbours over distance; below it, the distances of the example pairs on the same axis."""
-    found = measured(results)
-    if found is None:
-        return
+    found = machine(results)["models"]
     fig, axes = figure(width=7, height=6)
     above = axes[0][0]
     fig.subplots_adjust(bottom=0.45)
@@ -54,4 +51,4 @@ def plot(results):
     below.spines["left"].set_visible(False)
     for k, (one, other) in enumerate(examples):
         below.text(0, k - 0.3, f"“{one}” / “{other}”", fontsize=8)
-    save(fig, PICTURE)
+    save(fig, machine(results).plot("models"))
