@@ -29,7 +29,7 @@
 #define GPU_PAYS_FLOP 1e12
 
 /*
- * Minimum for several GPUs: half a second of work for one GPU, because each must be initialized.
+ * Minimum for several GPUs: a quarter of a second of work for one GPU, because each must be initialized.
  * If the user lists GPUs in fasted.gpu_devices, a tenth suffices, where two are slightly faster
  * than one.
  */
