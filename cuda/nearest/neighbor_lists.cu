@@ -483,7 +483,7 @@ ListReader::fetch(Window &window, uint32_t first)
 	window.first = first;
 	window.end = std::min(rows_ - first, window_rows_) + first;
 	if (window.lists.size() < room)
-		window.lists.allocate(room, "allocating room for the rows' neighbors");
+		window.lists.allocate(room, "allocating device memory for the rows' neighbors");
 	copy_async(window.lists.get(), table_.lists + (size_t) first * table_.k,
 			   (size_t) (window.end - first) * table_.k, cudaMemcpyDeviceToHost, stream_,
 			   "reading the rows' neighbors");

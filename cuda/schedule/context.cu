@@ -325,7 +325,7 @@ Context::choice_eps(const FastedProblem &problem, const Set &a, const Set &b)
 	if (problem.output != FASTED_OUTPUT_NEAREST)
 		return problem.eps;
 	if (!sampled_radii_)
-		sampled_radii_.allocate(budget, kRadiusRoom, "allocating room for a sample");
+		sampled_radii_.allocate(budget, kRadiusRoom, "allocating device memory for a sample");
 	radius = find_typical_radius(a.formed_rows().rows, b.formed_rows().rows, &a == &b, problem.k,
 								 sampled_radii_.get(), rounds.stream());
 	return radius < problem.eps ? radius : problem.eps;
@@ -477,7 +477,7 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	look_.form.reset();
 	prepare(problem, a, b);
 	if (!scalars_)
-		scalars_.allocate(budget, 1, "allocating room for thresholds");
+		scalars_.allocate(budget, 1, "allocating device memory for thresholds");
 	look_.form = a.formed_rows().form;
 	look_.either = false;
 	take_near_task();
@@ -622,7 +622,7 @@ Context::count_candidates()
 	launch_near_thresholds(near, stream);
 	launch_count(near, stream);
 	if (hits_.size() == 0)
-		hits_.allocate(kCountParts, "allocating room for a sample");
+		hits_.allocate(kCountParts, "allocating device memory for a sample");
 	copy_async(hits_.get(), near.scalars->hits, kCountParts, cudaMemcpyDeviceToHost, stream,
 			   "counting candidates of a sample");
 	look_.piece.record(stream);

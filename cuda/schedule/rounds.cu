@@ -234,7 +234,7 @@ Rounds::allocate_results(Budget &budget, size_t candidates)
 	for (Slot &slot : slots_)
 		slot.pairs.allocate(budget, candidates, "allocating device memory for results");
 	for (Piece &piece : pieces_)
-		piece.pairs.allocate(std::min(kPiecePairs, candidates), "allocating room for results");
+		piece.pairs.allocate(std::min(kPiecePairs, candidates), "allocating device memory for results");
 }
 
 /* Returns whether the filter with folded thresholds can be used for a join. */

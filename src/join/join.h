@@ -223,7 +223,7 @@ typedef struct SmallJoin
 
 /*
  * Finds the pairs of a partition whose canonical distance is at most eps, in row order.  The pairs
- * array must have room for all pairs of the partition.  Returns the number of pairs found.
+ * array must have capacity for all pairs of the partition.  Returns the number of pairs found.
  */
 extern size_t SmallJoinPairs(const SmallJoin *join, const FastedPartition *partition,
 							 FastedPair *pairs);
