@@ -31,9 +31,9 @@ namespace fasted
 
 /*
  * log2 of the pairs per chunk, from 32 (what one warp rechecks) to 256. In small chunks,
- * neighboring pairs were found at about the same time and share rows, which makes the recheck of
- * long rows faster.  Large chunks need fewer atomics per warp, which makes the filter of short rows
- * faster.
+ * neighboring pairs were found at about the same time and share rows, which makes the recheck
+ * faster if rows have many dimensions.  Large chunks need fewer atomics per warp, which makes the
+ * filter faster if rows have few dimensions.
  */
 constexpr uint32_t kSmallChunkShift = 5;
 constexpr uint32_t kLargeChunkShift = 8;

@@ -22,8 +22,8 @@ namespace fasted
 
 /*
  * The parts of a row's threshold that do not depend on eps: the squared norm of the quantized row,
- * as computed, and rho, an upper bound of the distance between the row and its quantized form
- * (filter_bound.h). Both are in the scale of the form.
+ * as computed, and rho. rho is an upper bound of the distance between the row and its quantized
+ * form (filter_bound.h). Both are in the scale of the form.
  */
 struct alignas(16) RowNorm
 {
@@ -280,8 +280,8 @@ private:
  *
  * A projected row has `width` components.  All but the last are the products of the row's image w =
  * s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of the
- * rest of w.  Two projected rows are not further apart than their images, up to the errors in
- * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  In names, "short" means
+ * residual of w.  Two projected rows are not further apart than their images, up to the errors in
+ * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  The prefix short_ in names means
  * projected.
  */
 

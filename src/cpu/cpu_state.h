@@ -327,7 +327,7 @@ struct FastedContext
 	int			engaged;		/* number of workers that take part in the join */
 	int			at_work;		/* number of these that have not finished the phase */
 	PairPool	pool;
-	PairBlock  *caller_block;	/* block lent to the caller until its next call */
+	PairBlock  *caller_block;	/* block that the caller reads until its next call */
 
 	/* Read and written without the lock. */
 	atomic_bool stop;
@@ -458,9 +458,9 @@ extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32
 extern size_t cpu_packed_row_bytes(const FastedContext *context, uint32_t level);
 
 /*
- * Makes room for packed rows of a level or of FULL_STAGE.  Growing discards what was packed.  Level
- * rows have neither squares nor INT16 rows, because only input rows are rechecked.  Returns false
- * if out of memory.
+ * Ensures capacity for packed rows of a level or of FULL_STAGE.  If the buffer grows, the rows
+ * packed before are lost.  Level rows have neither squares nor INT16 rows, because only input rows
+ * are rechecked.  Returns false if out of memory.
  */
 extern bool cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows,
 							   uint32_t level);

@@ -148,8 +148,8 @@ open_tasks(MultiGpuJoin *join)
 typedef enum Locality
 {
 	LOCAL,					/* it holds both parts */
-	COPIED,					/* it holds one part and has a copy of the other one */
-	NEEDS_COPY,				/* it holds one part and has to copy the other one */
+	COPIED,					/* it holds one part and has a copy of the other part */
+	NEEDS_COPY,				/* it holds one part and has to copy the other part */
 	UNAVAILABLE				/* it holds no part, and cannot do the task */
 } Locality;
 

@@ -6,8 +6,8 @@
  * A panel join has one side if a relation is joined with itself, or two sides (0: a, 1: b).
  * If all rows fit into the engine's memory, each side is one set.  Otherwise the join is a
  * block nested loop.  An outer panel, as large as possible, remains in memory, while the rows
- * to be joined with it are loaded in small inner panels.  There are two inner panels: one is
- * loaded while the other one is joined.
+ * to be joined with it are loaded in small inner panels.  There are two inner panels: one is loaded
+ * while the other is joined.
  *
  *	  panel_join_open
  *	  stage, commit, register_memory, put ...	add rows to a side

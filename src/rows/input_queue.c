@@ -87,7 +87,7 @@ typedef struct Block
 	uint32		nrows;
 	uint32		dimensions;
 	Size		value_bytes;	/* total size of values that are passed by reference */
-	bool		has_zeros;		/* does the block contain a zero vector? */
+	bool		has_zeros;		/* the block contains a zero vector */
 	/* a value passed by reference is stored as its distance from the end of the block */
 	Datum		values[ROW_VALUES][MAX_BLOCK_ROWS];
 } Block;
@@ -116,7 +116,7 @@ typedef struct SharedInput
 typedef struct Leader
 {
 	RowTaker   *taker;
-	bool		reads;			/* may the leader read a share of the plan? */
+	bool		reads;			/* the leader may read a share of the plan */
 	SharedInput *shared;		/* NULL without shared memory, and at the end */
 	ParallelContext *pcxt;
 	uint32		nworkers;
@@ -126,7 +126,7 @@ typedef struct Leader
 	int			nsettling;		/* the first ones, to be released at the next wait_read */
 	uint32		tuples_received;	/* tuples that workers have returned */
 	int64		received_before;	/* tuples_received at the last null row, or -1 */
-	bool		share_done;		/* has the leader read all of its share of the plan? */
+	bool		share_done;		/* the leader has read all of its share of the plan */
 	TupleTableSlot *nulls;
 } Leader;
 
@@ -136,7 +136,7 @@ typedef struct InputState
 	Leader	   *leader;			/* NULL in a worker; the fields below are for workers only */
 	SharedInput *shared;
 	int			number;			/* number of the block being filled; -1: none */
-	bool		has_error;		/* was the last row one that the leader has to report? */
+	bool		has_error;		/* the leader has to report an error of the last row */
 } InputState;
 
 /* --- shared memory */

@@ -84,7 +84,9 @@ grouped(double eps, const Mode &mode, const Layout &layout)
 	return problem;
 }
 
-/* Tests every mode with exact eps; limit_rows: memory for so many rows, unless zero. */
+/*
+ * Tests every mode with exact eps; limit_rows, unless zero, limits memory to this number of rows.
+ */
 void
 check_groups(const char *what, const Sides &sides, const Layout &layout, double share = 0.02,
 			 uint32_t limit_rows = 0)
