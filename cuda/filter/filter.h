@@ -234,7 +234,10 @@ extern uint32_t wgmma_cluster;	/* for benchmarks: blocks per cluster; 0: automat
 void launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
 						 cudaStream_t stream);
 
-/* Folded filter: capability 9.0, INT8 rows of row_bytes bytes with folded thresholds (row_table.h). */
+/*
+ * Folded filter: capability 9.0, INT8 rows of row_bytes bytes with folded thresholds (see
+ * row_table.h).
+ */
 TileShape	folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
 						 const Device &device);
 void launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Device &device,

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * near_thresholds.cu
- *	  Thresholds computed from radii (doc/internals/bound-nearest.md, section 3), and a typical radius.
+ *	  Thresholds computed from radii (doc/internals/bound-nearest.md, section 3), and a typical
+ *	  radius.
  *
  *-------------------------------------------------------------------------
  */

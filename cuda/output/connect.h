@@ -80,7 +80,8 @@ void launch_connect_open(const Connecting &connect, unsigned long long first, ui
 						 cudaStream_t stream);
 
 /*
- * Representatives (FASTED_OUTPUT_REPRESENTATIVES), and the nearest representative of each other row.
+ * Representatives (FASTED_OUTPUT_REPRESENTATIVES), and the nearest representative of each other
+ * row.
  *
  * In order of rank, a row becomes a representative unless an earlier representative is within eps.
  * All pairs of the join are stored on the device until it is done.  Then rounds are run.  In each

@@ -281,8 +281,8 @@ private:
  * A projected row has `width` components.  All but the last are the products of the row's image w =
  * s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of the
  * residual of w.  Two projected rows are not further apart than their images, up to the errors in
- * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  The prefix short_ in names means
- * projected.
+ * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  Names that contain "short"
+ * refer to projected rows.
  */
 
 /* The possible numbers of components of a projected row. */

@@ -44,9 +44,9 @@
 #include "row_store.h"
 
 /*
- * An encoding: the parameters that turn rows into packed rows.  It is computed from a sample, and
- * shared by all sets whose rows are packed with it.  Only the caller's thread changes the
- * reference count.
+ * A form: the encoding, that is, the parameters that turn rows into packed rows.  It is computed
+ * from a sample, and shared by all sets whose rows are packed with it.  Only the caller's thread
+ * changes the reference count.
  */
 typedef struct Form
 {
@@ -351,7 +351,7 @@ typedef enum Phase
 	PHASE_PROJECT,				/* project rows that are not yet projected: by slivers */
 	PHASE_ORDER,				/* order rows so that near rows are adjacent: one thread per set */
 	PHASE_LEVELS,				/* pack level rows, or compute their thresholds: by slivers */
-	PHASE_TEST,					/* test a sample of tiles, by which levels are chosen: by rows of tiles */
+	PHASE_TEST,					/* test a sample of tiles, to choose the levels: by rows of tiles */
 	PHASE_PACK,					/* pack rows, or compute their thresholds: by slivers */
 	PHASE_RADII,				/* nearest neighbors: compute initial radii, by blocks */
 	PHASE_JOIN,					/* join the strips */

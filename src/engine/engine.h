@@ -463,12 +463,13 @@ typedef struct FastedEngine
 	FastedStatus (*copy_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
 
 	/*
-	 * register_memory registers memory of the caller from which put will read rows; its pages may be
-	 * page-locked.  It returns false if reading from registered memory would not be faster
-	 * than staging.  It must be called before seal, for one memory range at a time.
+	 * register_memory registers memory of the caller from which put will read rows; its pages may
+	 * be page-locked.  It returns false if reading from registered memory would not be faster than
+	 * staging.  It must be called before seal, for one memory range at a time.
 	 *
-	 * unregister_memory waits until the engine has read all rows and unregisters the memory.  It must be
-	 * called before the memory is freed, and may be called without a preceding register_memory.
+	 * unregister_memory waits until the engine has read all rows and unregisters the memory.  It
+	 * must be called before the memory is freed, and may be called without a preceding
+	 * register_memory.
 	 */
 	bool		(*register_memory) (FastedSet *set, void *memory, size_t bytes);
 	void		(*unregister_memory) (FastedSet *set);

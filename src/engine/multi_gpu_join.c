@@ -9,8 +9,8 @@
  *
  * To start, a device chooses an encoding and quantises its rows.  All devices do so in parallel.
  *
- * Representatives (FASTED_OUTPUT_REPRESENTATIVES) depend on all pairs together, so a single device does
- * such a join.  Returning all pairs would take longer, even with two devices.
+ * Representatives (FASTED_OUTPUT_REPRESENTATIVES) depend on all pairs together, so a single device
+ * does such a join.  Returning all pairs would take longer, even with two devices.
  *
  * Slices of different devices fit together only if the rows are in the same order on all devices,
  * which is the case for identical devices.  Each device returns a hash of its row order.  The join

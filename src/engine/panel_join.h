@@ -28,8 +28,8 @@
  * range, from its first row on, and calls next again.  It need not stage the whole range.  It
  * should not stage too many rows at a time, because a join may be running meanwhile.
  *
- * As with an engine (engine.h), only stats, last_error, unregister_memory and close may be called after
- * a failure.
+ * As with an engine (engine.h), only stats, last_error, unregister_memory and close may be called
+ * after a failure.
  *
  *-------------------------------------------------------------------------
  */
@@ -90,8 +90,8 @@ extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
 
 /*
- * Sets the ranks for FASTED_OUTPUT_REPRESENTATIVES or _NEAREST, instead of problem.ranks.  It must be
- * called before next.  The array has the ranks of all rows of the only side or of side 1.  If
+ * Sets the ranks for FASTED_OUTPUT_REPRESENTATIVES or _NEAREST, instead of problem.ranks.  It must
+ * be called before next.  The array has the ranks of all rows of the only side or of side 1.  If
  * the join is done in panels, _REPRESENTATIVES returns all pairs, regardless of ranks.
  */
 extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);

@@ -54,7 +54,10 @@
 /* Time for which the leader waits for a tuple that a worker has announced. */
 #define TUPLE_WAIT_MS 1
 
-/* Blocks passed to the sink before each call of wait_read; as many again may wait to be released. */
+/*
+ * Blocks passed to the sink before each call of wait_read.  The same number may wait to be
+ * released.
+ */
 #define BLOCKS_PER_WAIT 4
 
 /*

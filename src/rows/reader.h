@@ -44,10 +44,11 @@ struct RowSink
 	void		(*begin_row) (RowSink *sink, Datum partition, int dimensions, Datum key);
 
 	/*
-	 * Optional functions for rows that are in memory already; NULL if not supported.  register_memory
-	 * registers the memory, unregister_memory ends that.  Between the two, take_block takes the first
-	 * of nrows rows in that memory and returns how many it took; these may be read until wait_read
-	 * (engine.h).  If it returns 0, the caller uses buffer_for_rows and take_rows.
+	 * Optional functions for rows that are in memory already; NULL if not supported.
+	 * register_memory registers the memory, and unregister_memory unregisters it.  Between the two
+	 * calls, take_block takes the first of nrows rows in that memory and returns how many it took;
+	 * these may be read until wait_read (engine.h).  If it returns 0, the caller uses
+	 * buffer_for_rows and take_rows.
 	 */
 	void		(*register_memory) (RowSink *sink, void *memory, size_t bytes);
 	size_t		(*take_block) (RowSink *sink, const float *rows, const Datum *keys, size_t nrows);

@@ -326,7 +326,7 @@ test_again()
 		}
 		tested_engine->join_close(join);
 		good &= same_as_oracle(rows, distances[turn], eps, outcome, &why);
-		tap::ok(good, "one set again, partitions %d: %zu pairs %s", turn, outcome.pairs.size(),
+		tap::ok(good, "one set joined again, partitions %d: %zu pairs %s", turn, outcome.pairs.size(),
 				why.c_str());
 	}
 	tested_engine->close(context);
