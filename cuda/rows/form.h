@@ -76,7 +76,7 @@ void launch_quantise_paper(const RowTable &rows, uint32_t row_bytes,
 						   __half *values, uint32_t *norms, uint32_t *overflow,
 						   cudaStream_t stream);
 
-/* Maximum dimension for which INT32 sums cannot overflow, whatever the rows. */
+/* Maximum number of dimensions for which INT32 sums cannot overflow with any rows. */
 constexpr uint32_t kMostDimensionsInt8 = FASTED_INT8_MOST_DIMENSIONS;
 
 /*

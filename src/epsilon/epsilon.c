@@ -377,7 +377,7 @@ PairsWanted(double neighbors, double rows)
 	return Max(1.0, Min(pairs, PairsOf(rows)));
 }
 
-/* The number of rows to use; more pairs would hardly improve the estimate. */
+/* Returns the number of rows to use; more pairs would hardly improve the estimate. */
 static uint32
 RowsToUse(const RowArray *array, double share)
 {

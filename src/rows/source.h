@@ -80,8 +80,8 @@ extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const c
 								   const char *function, const char *window);
 
 /*
- * Makes a source of values of a type that do not come from a relation: the rows of a window
- * partition.  Their keys are their numbers, from 1.  Errors: it is not a vector type.
+ * Makes a source of values of a type that are not read from a relation, but are those of the rows
+ * of a window partition.  Their keys are their numbers, from 1.  Errors: it is not a vector type.
  */
 extern VectorSource *ResolveValues(Oid type, FastedMetric metric, const char *function);
 

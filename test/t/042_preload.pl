@@ -41,7 +41,7 @@ is(said($odd, "DROP EXTENSION fasted; $create"), '', 'no NOTICE if the library i
 is(said('postgres', "SET client_min_messages = warning; DROP EXTENSION fasted; $create"), '', 'no NOTICE if client_min_messages excludes it');
 is(said('postgres', "BEGIN; DROP EXTENSION fasted; $create; ROLLBACK; SELECT 1"), '', 'no NOTICE after ROLLBACK');
 is(said('postgres', "BEGIN; DROP EXTENSION fasted; SAVEPOINT s; $create; ROLLBACK TO s; COMMIT"), '', 'no NOTICE after ROLLBACK TO');
-is(() = said('postgres', "BEGIN; $create; CREATE TABLE t (); COMMIT; DROP TABLE t") =~ /NOTICE/g, 1, 'one NOTICE, at COMMIT');
+is(() = said('postgres', "BEGIN; $create; CREATE TABLE t (); COMMIT; DROP TABLE t") =~ /NOTICE/g, 1, 'a single NOTICE, at COMMIT');
 
 # Other libraries are retained.  A user who may not read the setting is not shown it.
 $node->safe_psql('postgres', q{CREATE ROLE owner LOGIN; CREATE DATABASE other OWNER owner;

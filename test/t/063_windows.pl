@@ -121,13 +121,13 @@ for my $name (sort keys %stages)
 	my $phase = sub { my ($columns) = @_; return sql("SELECT $columns FROM $view WHERE pid = " . $session->pid) };
 	$session->send('SET fasted.prune = off; SET fasted.threads = 1; SET fasted.cpu_kernel = portable;');
 	$session->send(query_of(40_000, 1000));
-	ok(wait_until(sub { $phase->("phase = 'reading' AND rows_read > 0") eq 't' }), 'rows of a partition are read');
-	is($phase->('relid IS NULL, relation IS NULL, rows_expected, pairs'), 't|t|40000|0', 'no relation, and the expected number of rows');
-	ok(wait_until(sub { $phase->("phase = 'joining' AND units_done > 0") eq 't' }), 'the rows are joined');
-	is($phase->('rows_read, units_done <= units_total'), '40000|t', 'progress of all rows');
+	ok(wait_until(sub { $phase->("phase = 'reading' AND rows_read > 0") eq 't' }), 'progress: rows of a partition are read');
+	is($phase->('relid IS NULL, relation IS NULL, rows_expected, pairs'), 't|t|40000|0', 'progress: no relation, and the expected number of rows');
+	ok(wait_until(sub { $phase->("phase = 'joining' AND units_done > 0") eq 't' }), 'progress: the rows are joined');
+	is($phase->('rows_read, units_done <= units_total'), '40000|t', 'progress: all rows have been read');
 	sql('SELECT pg_cancel_backend(' . $session->pid . ')');
 	$session->query('SELECT');
-	is($phase->('count(*)'), 0, 'the row disappears');
+	is($phase->('count(*)'), 0, 'progress: the row disappears');
 	$session->quit;
 }
 

@@ -137,17 +137,17 @@ for my $case (1 .. 200)
 # --- plans
 
 my $both = 's a JOIN t b ON fasted_within(a.v, b.v, 2)';
-same("SELECT a.id, b.id AS c FROM $both", 'inner');
-same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON fasted_within(a.v, b.v, 2)", 'left');
-same("SELECT a.id FROM s a WHERE EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))", 'semi');
-same("SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))", 'anti');
-same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND 2 > fasted_distance(b.v, a.v)", 'with itself');
-same("SELECT a.id, b.id AS c, x.id AS d FROM $both JOIN s x ON fasted_within(x.v, b.v, 1)", 'three');
-same("SELECT a.id, b.id AS c FROM s a JOIN t b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2) WHERE a.id IN (SELECT id FROM t WHERE k = 1)", 'above and below others');
+same("SELECT a.id, b.id AS c FROM $both", 'inner join');
+same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON fasted_within(a.v, b.v, 2)", 'left join');
+same("SELECT a.id FROM s a WHERE EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))", 'semi join');
+same("SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))", 'anti join');
+same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND 2 > fasted_distance(b.v, a.v)", 'a table joined with itself');
+same("SELECT a.id, b.id AS c, x.id AS d FROM $both JOIN s x ON fasted_within(x.v, b.v, 1)", 'three tables');
+same("SELECT a.id, b.id AS c FROM s a JOIN t b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2) WHERE a.id IN (SELECT id FROM t WHERE k = 1)", 'a join node above and below other joins');
 same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM s a JOIN t b ON fasted_within(a.v, b.v, g)) q",
-	'rescanned with other values of eps');
+	'the node is rescanned with other values of eps');
 same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM (SELECT * FROM s WHERE k >= g) a JOIN t b ON fasted_within(a.v, b.v, 2)) q",
-	'rescanned with other rows');
+	'the node is rescanned with other rows');
 same("SELECT a.id, b.id AS c FROM parts a JOIN parts b ON a.id = b.id AND fasted_within(a.v, b.v, 2)", 'partitionwise',
 	set => 'SET enable_partitionwise_join = on', any_plan => 1);
 for my $type ('LEFT JOIN', 'RIGHT JOIN')
