@@ -35,10 +35,14 @@
 PG_FUNCTION_INFO_V1(fasted_info);
 PG_FUNCTION_INFO_V1(fasted_internal_advise_preload);
 
-/* Did this transaction create the extension, in a session that does not preload the library? */
+/*
+ * True if this transaction created the extension, in a session that does not preload the library.
+ */
 static bool advise_at_commit = false;
 
-/* Does this list of libraries, as a setting has it, contain this extension's library? */
+/*
+ * Returns true if this value of a setting, a list of libraries, contains this extension's library.
+ */
 static bool
 ListsLibrary(const char *setting)
 {
@@ -59,7 +63,7 @@ ListsLibrary(const char *setting)
 	return false;
 }
 
-/* The setting that makes this session preload the library; NULL if there is none. */
+/* Returns the setting that makes this session preload the library; NULL if there is none. */
 static const char *
 PreloadSetting(void)
 {

@@ -474,7 +474,9 @@ public:
 		if (recorded_)
 			check_cuda(cudaEventSynchronize(event_), doing);
 	}
-	/* Like done, for an event of another device.  If that device failed, the work is over, too. */
+	/*
+	 * Like done, for an event of another device.  Returns true as well if that device has failed.
+	 */
 	bool is_over() const
 	{
 		cudaError_t error = recorded_ ? cudaEventQuery(event_) : cudaSuccess;

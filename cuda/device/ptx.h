@@ -84,7 +84,7 @@ mma_step(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 
 /*
  * The same for 16 dimensions in FP64.  Lane l holds dimensions l % 4 + 4 s of row l / 4 + 8 h in
- * a[2 s + h], and the same dimensions of column l / 4 in b[s].  Before sm_90, the instruction
+ * a[2 s + h].  It holds the same dimensions of column l / 4 in b[s].  Before sm_90, the instruction
  * exists for 8 x 8 tiles and 4 dimensions only.
  */
 __device__ __forceinline__ void

@@ -31,9 +31,9 @@ namespace fasted
 
 /*
  * log2 of the pairs per chunk, from 32 (what one warp rechecks) to 256. In small chunks,
- * neighboring pairs were found at about the same time and share rows, which makes the recheck of
- * long rows faster.  Large chunks need fewer atomics per warp, which makes the filter of short rows
- * faster.
+ * neighboring pairs were found at about the same time and share rows, which makes the recheck
+ * faster if rows have many dimensions.  Large chunks need fewer atomics per warp, which makes the
+ * filter faster if rows have few dimensions.
  */
 constexpr uint32_t kSmallChunkShift = 5;
 constexpr uint32_t kLargeChunkShift = 8;
@@ -234,7 +234,10 @@ extern uint32_t wgmma_cluster;	/* for benchmarks: blocks per cluster; 0: automat
 void launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
 						 cudaStream_t stream);
 
-/* Folded filter: capability 9.0, INT8 rows of row_bytes bytes with folded thresholds (row_table.h). */
+/*
+ * Folded filter: capability 9.0, INT8 rows of row_bytes bytes with folded thresholds (see
+ * row_table.h).
+ */
 TileShape	folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
 						 const Device &device);
 void launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Device &device,

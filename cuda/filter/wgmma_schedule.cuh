@@ -21,10 +21,10 @@ namespace fasted
  * thread.  Three warpgroups do not fit: ptxas needs 154 registers for such a product, but limits a
  * block of four warpgroups to 128.
  *
- * Rows pass through shared memory in slices of 128 bytes (the width of the swizzle), in two rings:
- * one for slices of A (128 rows) and one for slices of B (256 rows). A run is a row of tiles that
- * use the same rows of A. If all slices of these rows fit into the ring, they remain resident for
- * the whole run, and only B is copied for each tile.  For longer rows, a run is one tile.
+ * Rows pass through shared memory in slices of 128 bytes, the width of the swizzle.  There are two
+ * rings: one for slices of A (128 rows) and one for slices of B (256 rows). A run is a row of tiles
+ * that use the same rows of A. If all slices of these rows fit into the ring, they remain resident
+ * for the whole run, and only B is copied for each tile.  For longer rows, a run is one tile.
  */
 
 namespace wgmma

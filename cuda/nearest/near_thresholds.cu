@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * near_thresholds.cu
- *	  Thresholds computed from radii (doc/internals/bound-nearest.md, section 3), and a typical radius.
+ *	  Thresholds computed from radii (doc/internals/bound-nearest.md, section 3), and a typical
+ *	  radius.
  *
  *-------------------------------------------------------------------------
  */
@@ -254,7 +255,7 @@ other_kernel(const NearTask task)
 		RowNorm		norm = task.b.norms[place];
 		double		more = 0;
 
-		/* this comparison is also true if rho is NaN; such a row is a candidate in every pair */
+		/* this is also true if rho is NaN; the row is then a candidate in every pair */
 		if (!(norm.rho <= usual))
 			more = (norm.rho - usual) * (2.0 * largest + norm.rho + usual);
 		threshold = task.form.threshold(norm.norm2, 0.0, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));

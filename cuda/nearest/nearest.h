@@ -156,7 +156,10 @@ constexpr uint32_t kLookColumns = 1024;
 /* Number of equal parts of the rows, in their order, for which candidates are counted. */
 constexpr uint32_t kCountParts = 32;
 
-/* Values for the whole join, on the device.  The letters are those of doc/internals/bound-nearest.md. */
+/*
+ * Values for the whole join, on the device.  Their letters are those of
+ * doc/internals/bound-nearest.md.
+ */
 struct NearScalars
 {
 	double		usual_rho;		/* c: quantisation error that few rows of b exceed */

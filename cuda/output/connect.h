@@ -80,13 +80,15 @@ void launch_connect_open(const Connecting &connect, unsigned long long first, ui
 						 cudaStream_t stream);
 
 /*
- * Representatives (FASTED_OUTPUT_REPRESENTATIVES), and the nearest representative of each other row.
+ * Representatives (FASTED_OUTPUT_REPRESENTATIVES), and the nearest representative of each other
+ * row.
  *
  * In order of rank, a row becomes a representative unless an earlier representative is within eps.
  * All pairs of the join are stored on the device until it is done.  Then rounds are run.  In each
- * round, a row becomes a representative ("kept") if all of its earlier neighbours are dropped; and
- * later neighbours of representatives are dropped.  One pair is returned for each dropped row: the
- * pair with its nearest representative; if several are equally near, that of lowest rank.
+ * round, a row becomes a representative (kKept) if all of its earlier neighbours are dropped, and
+ * the later neighbours of representatives are dropped (kDropped).  One pair is returned for each
+ * dropped row: the pair with its nearest representative; if several are equally near, that of
+ * lowest rank.
  *
  * A few rounds suffice, unless rows form long chains.  If rows are still undecided after the last
  * round, all pairs whose earlier row is not dropped are returned, and the caller decides.  If the

@@ -51,7 +51,7 @@ connect_open_kernel(const __grid_constant__ Connecting c, unsigned long long fir
 	return_pairs(c, emit, pair);
 }
 
-/* Number of rounds that decide which rows are kept. */
+/* Number of rounds that decide which rows are representatives. */
 constexpr uint32_t kRounds = 32;
 
 constexpr uint8_t kOpenFate = 0;
@@ -84,7 +84,7 @@ bits_of(double dist)
 	return (unsigned long long) __double_as_longlong(dist);
 }
 
-/* Drops the later neighbours of kept rows, and blocks the later neighbours of undecided rows. */
+/* Drops the later neighbours of representatives, and blocks those of undecided rows. */
 __global__ void
 __launch_bounds__(kBlock)
 block_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
@@ -107,7 +107,7 @@ block_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecti
 	}
 }
 
-/* Keeps rows that are not blocked. */
+/* Makes representatives of the undecided rows that are not blocked. */
 __global__ void
 __launch_bounds__(kBlock)
 keep_kernel(const __grid_constant__ Keeping k, uint32_t round)
@@ -125,7 +125,7 @@ keep_kernel(const __grid_constant__ Keeping k, uint32_t round)
 		k.fate[row] = kKept;
 }
 
-/* Finds the distance of the nearest kept row; or, if by_rank, its rank, given the distance. */
+/* Finds the distance of the nearest representative or, if by_rank, its rank, given the distance. */
 __global__ void
 __launch_bounds__(kBlock)
 nearest_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,

@@ -194,8 +194,8 @@ FilterRows::forget()
 
 /*
  * Sets *aside to the free memory behind the ordered rows; returns false if it is too small for a
- * second copy.  There, rows are quantized before they are moved into order.  For short rows, moving
- * is faster than quantizing again.
+ * second copy.  There, rows are quantized before they are moved into order.  If rows have few
+ * dimensions, moving them is faster than quantizing them again.
  */
 bool
 FilterRows::has_spare_memory(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const

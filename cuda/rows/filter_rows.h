@@ -160,8 +160,8 @@ public:
 	static size_t bytes(uint64_t rows) { return Budget::rounded(rows * sizeof(uint32_t)); }
 
 	/*
-	 * Sets the labels of `rows` rows from side 0 or 1 of the partitions; partitions null: no labels.
-	 * Returns true if any label changed.
+	 * Sets the labels of `rows` rows from side 0 or 1 of the partitions; partitions null: no
+	 * labels.  Returns true if any label changed.
 	 */
 	bool		set(Budget &budget, const FastedPartition *partitions, uint32_t npartitions, int side,
 					uint32_t rows, cudaStream_t stream);

@@ -22,8 +22,8 @@ namespace fasted
 
 /*
  * The parts of a row's threshold that do not depend on eps: the squared norm of the quantized row,
- * as computed, and rho, an upper bound of the distance between the row and its quantized form
- * (filter_bound.h). Both are in the scale of the form.
+ * as computed, and rho. rho is an upper bound of the distance between the row and its quantized
+ * form (filter_bound.h). Both are in the scale of the form.
  */
 struct alignas(16) RowNorm
 {
@@ -76,7 +76,7 @@ void launch_quantise_paper(const RowTable &rows, uint32_t row_bytes,
 						   __half *values, uint32_t *norms, uint32_t *overflow,
 						   cudaStream_t stream);
 
-/* Maximum dimension for which INT32 sums cannot overflow, whatever the rows. */
+/* Maximum number of dimensions for which INT32 sums cannot overflow with any rows. */
 constexpr uint32_t kMostDimensionsInt8 = FASTED_INT8_MOST_DIMENSIONS;
 
 /*
@@ -280,9 +280,9 @@ private:
  *
  * A projected row has `width` components.  All but the last are the products of the row's image w =
  * s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of the
- * rest of w.  Two projected rows are not further apart than their images, up to the errors in
- * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  In names, "short" means
- * projected.
+ * residual of w.  Two projected rows are not further apart than their images, up to the errors in
+ * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  Names that contain "short"
+ * refer to projected rows.
  */
 
 /* The possible numbers of components of a projected row. */

@@ -146,8 +146,9 @@ struct Tile
 };
 
 /*
- * A thread's products: rows threadIdx.x / 16 * 4 to + 3 of the block with columns threadIdx.x % 16
- * * 4 to + 3 and, for 128 columns, the same columns + 64.
+ * A thread's products.  Let r = threadIdx.x / 16 * 4 and c = threadIdx.x % 16 * 4.  The thread
+ * multiplies rows r to r + 3 of the block with columns c to c + 3 and, if there are 128 columns,
+ * also with columns c + 64 to c + 67.
  */
 template <int kWidth>
 struct Products

@@ -37,10 +37,10 @@ constexpr float kLargestSingle = 0x1p50f;
 
 /*
  * Error of one mma or wgmma step of 16 dimensions, relative to the product of both rows' norms, in
- * units of 2^-24. Reported hardware behavior: twice per step, at most 9 terms (8 products and the
- * accumulator) are aligned to the largest and truncated at 24 bits, and each sum is rounded toward
- * zero: 2 (9 + 2) = 22. Hopper, with 17 terms at 25 bits, has 10.5. The bound is doubled for future
- * GPUs.
+ * units of 2^-24. The hardware reportedly sums at most 9 terms at a time (8 products and the
+ * accumulator), twice per step.  It aligns the terms to the largest, truncates them at 24 bits, and
+ * rounds each sum toward zero: 2 (9 + 2) = 22. Hopper, with 17 terms at 25 bits, has 10.5. The
+ * bound is doubled for future GPUs.
  */
 constexpr double kStepError = 44.0 / 16777216.0;
 constexpr uint32_t kStepNumbers = kStepBytes / sizeof(__half);

@@ -228,9 +228,9 @@ errors_kernel(const SampledRows rows, const float *centre, const int *exponent,
 }
 
 /*
- * Chooses the scale with the least mean squared error.  The mean error would be worse: the number
- * of rows within reach grows faster than the reach, so a few badly clipped rows cost more than
- * slightly better rounding of all rows gains.  One block, one warp per scale.
+ * Chooses the scale with the least mean squared error.  The mean error would be worse, because the
+ * number of rows within reach grows faster than the reach.  A few badly clipped rows therefore cost
+ * more than slightly better rounding of all rows gains.  One block, one warp per scale.
  */
 __global__ void
 choose_scale_kernel(const float *errors, uint32_t sampled, const int *exponent,

@@ -9,8 +9,8 @@
  *
  * A join of a sample determines whether a form suits, and which precision is faster.  INT8 is
  * multiplied at twice the rate of FP16, but its quantisation error is larger, so that more pairs
- * have to be rechecked.  Rows projected to reduced dimensions ("short rows", form.h) are even
- * faster, with even more pairs to recheck.
+ * have to be rechecked.  Rows projected to reduced dimensions (form.h) are even faster, with even
+ * more pairs to recheck.
  *
  *-------------------------------------------------------------------------
  */

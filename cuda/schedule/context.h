@@ -405,7 +405,7 @@ private:
 	DeviceArray<uint32_t> ranks_;	/* ranks of the rows as neighbours */
 	bool		ranked_ = false;	/* the current join has ranks */
 	DeviceArray<double> squares_;	/* squared norms, for the cosine metric */
-	Event		settled_;		/* recorded after the rows that were put before the last wait_read */
+	Event		settled_;		/* recorded after the rows put before the last wait_read */
 	Event		uploaded_;
 };
 

@@ -79,7 +79,7 @@ struct RoundSettings
 	bool		cosine = false;
 	bool		doubles = false;
 	size_t		direction_bytes = 0;	/* buffer size for directions or rounded rows; 0: none */
-	size_t		projected_bytes = 0;	/* buffer size for projected rows; 0: rows are not projected */
+	size_t		projected_bytes = 0;	/* buffer size for projected rows; 0: not projected */
 	uint32_t	forced_width = 0;	/* for tests: project to this many dimensions; 0: if faster */
 };
 

@@ -18,7 +18,7 @@
 /* Time for which readers wait for a writer that has left. */
 #define AWAY_MS 100
 
-/* Time after which a waiting process checks again, in case that it missed a signal. */
+/* Time after which a waiting process checks again, in case it missed a signal. */
 #define LOOK_AGAIN_MS 20
 
 struct BlockRing

@@ -38,7 +38,7 @@ extern int	BlockRingTakeAny(BlockRing *ring, bool *full);
 extern void BlockRingPublish(BlockRing *ring, int number);
 extern void BlockRingRelease(BlockRing *ring, int number);
 
-/* The number of full blocks.  Cheap enough to be called for every row. */
+/* Returns the number of full blocks.  This is cheap enough to be called for every row. */
 extern uint32 BlockRingFull(BlockRing *ring);
 
 /*

@@ -7,8 +7,9 @@
  * Unless client_connection_check_interval is set, PostgreSQL detects a lost client only when it
  * next writes to it.  A join may compute for hours before it writes anything, so it
  * checks the connection itself.  PostgreSQL detects the postmaster's death when it waits for an
- * event, which a join does not do, so it checks that too: no new server can start while a
- * process of the old one is running.
+ * event.  A join does not wait for events, so it checks for the postmaster's death itself.
+ * Otherwise it would prevent the start of a new server, which requires that all processes of the
+ * old server have ended.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,7 +42,7 @@ PG_FUNCTION_INFO_V1(fasted_internal_progress);
  */
 extern bool pq_check_connection(void);
 
-/* Have so many milliseconds passed since then?  True if then is zero. */
+/* Returns true if this number of milliseconds has passed since then, or if then is zero. */
 static bool
 IsOver(instr_time then, double milliseconds)
 {
@@ -96,7 +97,7 @@ CleanupOnContextReset(void *arg)
 	cleanup->clean(cleanup->arg);
 }
 
-/* Cleans up after errors only: otherwise, the memory context will call the cleanup. */
+/* Calls cleanups after errors only.  Otherwise, the memory context will call them. */
 static void
 CleanupOnOwnerRelease(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg)
 {

@@ -80,7 +80,7 @@ typedef struct Progress
 /* relid: the joined relation; InvalidOid if there are several. */
 extern void ProgressBegin(Progress *progress, Oid relid);
 
-/* Is it time for an update of the view?  Cheap: reads the clock once. */
+/* Returns true if the view should be updated.  This call is cheap: it reads the clock once. */
 extern bool ProgressIsDue(const Progress *progress);
 extern void ProgressShow(Progress *progress, ProgressPhase phase, const ProgressNumbers *numbers);
 

@@ -447,9 +447,9 @@ ShardQuery(const VectorSource *source, List *shards)
 
 	initStringInfo(&query);
 	/*
-	 * OFFSET 0 makes vectors be detoasted after the sort.  Without conditions in the parts of UNION
-	 * ALL, the planner can use indexes for the order instead.  So rows without a vector are not
-	 * excluded here; besides, only the cast tells which vectors are null.
+	 * OFFSET 0 makes vectors be detoasted after the sort.  If the parts of UNION ALL have no
+	 * conditions, the planner can use indexes for the order instead.  So rows without a vector are
+	 * not excluded here.  Besides, whether a vector is null is known only after the cast.
 	 */
 	appendStringInfo(&query, "COPY (SELECT k::%s, fasted_citus.vector_bytes(v::%s) FROM (SELECT k, v FROM (",
 					 key_type, NameOfType(VectorFormType(source->form)));

@@ -26,7 +26,7 @@ extern List *FindWorkers(const VectorSource *source, const char **reason);
 /*
  * Returns the table that a relation's rows come from.  For a simple view, this is the base table of
  * the relation that it selects from (see SelectedRelation).  Returns InvalidOid for other views.
- * Any other relation is returned as it is.
+ * Returns any other relation unchanged.
  */
 extern Oid	BaseTable(Oid relid);
 
@@ -78,8 +78,8 @@ typedef struct SliceReport
 /*
  * Raises an error for a node that reads a Citus table, or a view of one, if EXPLAIN (ANALYZE) shows
  * it in a subplan that Citus has run before.  Citus (13.2) treats every custom scan in such a
- * subplan as its own, and crashes.  Such a subplan is recognized by its EXPLAIN_ONLY flag together
- * with instrumentation.
+ * subplan as its own, and crashes.  The EXPLAIN_ONLY flag together with instrumentation identifies
+ * these subplans.
  */
 extern void RefuseCitusExplain(const EState *estate, int eflags, Oid relid);
 

@@ -79,7 +79,7 @@ QualifiedName(Oid relid)
 									  get_rel_name(relid));
 }
 
-/* Returns the size in bytes of the source's distributed table, asked from the first node. */
+/* Requests the size of the source's distributed table from the first node.  Returns it in bytes. */
 static double
 TableBytes(ConnectionSet *connections, const VectorSource *source)
 {

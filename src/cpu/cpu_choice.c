@@ -4,8 +4,8 @@
  *	  Chooses the form and the filter of a join, and its pruning levels.
  *
  * INT8 multiplies four times as fast as FP32, but finds more false candidates: pairs that turn
- * out to be too far apart.  So may a form that was computed for other rows.  Their number is
- * estimated by joining a sample of the rows.
+ * out to be too far apart.  A form that was computed for other rows may increase their number, too.
+ * The number is estimated by joining a sample of the rows.
  *
  * The larger set's form is retained if it is good enough, because packing the larger set costs
  * more.
@@ -42,7 +42,7 @@
 /* --- form and filter */
 
 /*
- * Returns how many pairs INT8 must compare for one false candidate, so that it pays.
+ * Returns the least number of compared pairs per false candidate with which INT8 pays off.
  *
  * INT8 saves about 11 ps per pair and dimension.  A recheck takes 40 ns and 0.25 ns per dimension,
  * on a Xeon of 2023.  With INT16 rows a false candidate takes 18 ns and 15 ps per dimension, on an

@@ -77,7 +77,10 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 	}
 }
 
-/* Filters a strip: fills the worker's hit map.  `sparse` tells that most tiles have no hit. */
+/*
+ * Filters a strip: fills the worker's hit map.  `sparse`: most tiles have no hit, so that the AMX
+ * kernel first tests whether there is any.
+ */
 void
 cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 				 const Strip *strip, bool sparse)

@@ -75,8 +75,9 @@ extern void cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t 
 /* --- cpu_recheck.c */
 
 /*
- * Functions that recheck candidates.  A function of the input rows, or of the first one widened to
- * FP64, gives a value.  The distance is that value, or is computed from it and the rows' squares.
+ * Functions that recheck candidates.  A function of the two input rows computes a value; the first
+ * row may be widened to FP64.  The distance is that value, or is computed from it and the rows'
+ * squares.
  */
 typedef struct Recheck
 {
@@ -108,7 +109,10 @@ cpu_distance(const Recheck *recheck, double number, size_t row, size_t col)
 		: fasted_exact_cosine_of(number, recheck->squares_a[row], recheck->squares_b[col]);
 }
 
-/* Makes room for at least nblocks free blocks.  If the pool grows, all former blocks are lost. */
+/*
+ * Ensures that the pool has at least nblocks blocks.  If the pool grows, the contents of all blocks
+ * are lost.
+ */
 extern bool pair_pool_reserve(PairPool *pool, size_t nblocks, size_t block_pairs,
 							  MemoryCount *count);
 extern void pair_pool_free(PairPool *pool, MemoryCount *count);

@@ -127,7 +127,7 @@ typedef struct Int8Kernel
 	uint32_t	b_words;
 	uint32_t	a_flip;			/* 0, or 0x80808080: adds 128 to each byte of a */
 	uint32_t	part;			/* partial sums are stored as squares of this side; 0: by rows */
-	uint32_t	speed;			/* bytes multiplied in the time of one byte by VNNI; 0: 1 */
+	uint32_t	speed;			/* bytes multiplied while VNNI multiplies one byte; 0: one */
 
 	/* Called before a thread's first sweep and after its last one; or NULL. */
 	void		(*begin) (void);

@@ -26,7 +26,7 @@
 
 /*
  * Unless the caller forces pruning, a join is pruned only if it has at least this many pairs per
- * row.  A self-join of 20000 rows has; it takes a tenth of a second.
+ * row.  A self-join of 20000 rows has that many, and takes a tenth of a second.
  */
 #define PRUNED_PAIRS_PER_ROW 10000
 

@@ -46,7 +46,10 @@
 /* Number of sets that a context can hold without exceeding its memory limit. */
 #define PLANNED_SETS 3
 
-/* Rows of more dimensions are not pruned: their samples would take as much memory as all else. */
+/*
+ * Rows of more dimensions are not pruned: their samples would take as much memory as all other
+ * buffers together.
+ */
 #define MOST_DIMENSIONS 8192
 
 /* Rows of fewer dimensions than the second level has are not pruned. */

@@ -16,8 +16,8 @@
 /* --- products */
 
 /*
- * Returns the kernel that multiplies slivers: this one or, if its tiles are higher than its
- * slivers, another one with the same width; NULL if there is none.
+ * Returns the kernel that multiplies slivers: this kernel or, if its tiles are higher than its
+ * slivers, another kernel with the same width.  Returns NULL if there is none.
  */
 const CpuKernel *
 cpu_product_kernel(const CpuKernel *kernel)

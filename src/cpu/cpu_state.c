@@ -49,8 +49,8 @@ cpu_rest_after(FastedContext *context, uint64_t ms)
 }
 
 /*
- * Pauses while the caller has not asked for pairs for some time, until it does or closes the
- * join.  Workers call this at least every few milliseconds.  Returns false if the worker must stop.
+ * Pauses if the caller has not called next for some time, until it calls next or closes the join.
+ * Workers call this at least every few milliseconds.  Returns false if the worker must stop.
  */
 bool
 cpu_may_continue(FastedContext *context)

@@ -44,9 +44,9 @@
 #include "row_store.h"
 
 /*
- * An encoding: the parameters that turn rows into packed rows.  It is computed from a sample, and
- * shared by all sets whose rows are packed with it.  Only the caller's thread changes the
- * reference count.
+ * A form: the encoding, that is, the parameters that turn rows into packed rows.  It is computed
+ * from a sample, and shared by all sets whose rows are packed with it.  Only the caller's thread
+ * changes the reference count.
  */
 typedef struct Form
 {
@@ -327,7 +327,7 @@ struct FastedContext
 	int			engaged;		/* number of workers that take part in the join */
 	int			at_work;		/* number of these that have not finished the phase */
 	PairPool	pool;
-	PairBlock  *caller_block;	/* block lent to the caller until its next call */
+	PairBlock  *caller_block;	/* block that the caller reads until its next call */
 
 	/* Read and written without the lock. */
 	atomic_bool stop;
@@ -351,7 +351,7 @@ typedef enum Phase
 	PHASE_PROJECT,				/* project rows that are not yet projected: by slivers */
 	PHASE_ORDER,				/* order rows so that near rows are adjacent: one thread per set */
 	PHASE_LEVELS,				/* pack level rows, or compute their thresholds: by slivers */
-	PHASE_TEST,					/* test a sample of tiles, by which levels are chosen: by rows of tiles */
+	PHASE_TEST,					/* test a sample of tiles, to choose the levels: by rows of tiles */
 	PHASE_PACK,					/* pack rows, or compute their thresholds: by slivers */
 	PHASE_RADII,				/* nearest neighbors: compute initial radii, by blocks */
 	PHASE_JOIN,					/* join the strips */
@@ -458,9 +458,9 @@ extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32
 extern size_t cpu_packed_row_bytes(const FastedContext *context, uint32_t level);
 
 /*
- * Makes room for packed rows of a level or of FULL_STAGE.  Growing discards what was packed.  Level
- * rows have neither squares nor INT16 rows, because only input rows are rechecked.  Returns false
- * if out of memory.
+ * Ensures capacity for packed rows of a level or of FULL_STAGE.  If the buffer grows, the rows
+ * packed before are lost.  Level rows have neither squares nor INT16 rows, because only input rows
+ * are rechecked.  Returns false if out of memory.
  */
 extern bool cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows,
 							   uint32_t level);

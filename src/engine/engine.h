@@ -135,8 +135,8 @@ typedef enum FastedOutput
 	/*
 	 * nearest returns, for each row of set a, its k nearest rows of set b within eps, or
 	 * all of them if there are fewer than k.  Neighbours are ordered by distance, then by
-	 * the rank of the row of b.  In a self-join, a pair makes each of its rows a neighbour
-	 * of the other one; no row is its own neighbour.
+	 * the rank of the row of b.  In a self-join, each row of a pair is a neighbour of the other
+	 * row; no row is its own neighbour.
 	 */
 	FASTED_OUTPUT_NEAREST,
 
@@ -402,8 +402,7 @@ typedef struct FastedEngine
 	/*
 	 * Checks whether the engine can run on this host with these devices, a list as in
 	 * FastedOptions.  Returns FASTED_OK, FASTED_NO_DEVICE or FASTED_UNKNOWN_DEVICE.  Unless
-	 * it is FASTED_OK, writes a message as that of last_error to reason, of at most size
-	 * bytes.
+	 * it is FASTED_OK, writes a message in the form of last_error to reason, which has size bytes.
 	 */
 	FastedStatus (*probe) (const char *devices, char *reason, size_t size);
 
@@ -439,8 +438,8 @@ typedef struct FastedEngine
 	void		(*close) (FastedContext *context);
 
 	/*
-	 * Returns whether nsets sets, set i having rows[i] rows, would fit into memory together
-	 * if the context had no other sets.  Up to three sets of one row always fit.
+	 * Returns whether nsets sets would fit into memory together if the context had no other sets.
+	 * Set i has rows[i] rows.  Up to three sets of one row always fit.
 	 */
 	bool		(*fits) (const FastedContext *context, const uint64_t *rows, int nsets);
 
@@ -464,12 +463,13 @@ typedef struct FastedEngine
 	FastedStatus (*copy_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
 
 	/*
-	 * register_memory registers memory of the caller from which put will read rows; its pages may be
-	 * page-locked.  It returns false if reading from registered memory would not be faster
-	 * than staging.  It must be called before seal, for one memory range at a time.
+	 * register_memory registers memory of the caller from which put will read rows; its pages may
+	 * be page-locked.  It returns false if reading from registered memory would not be faster than
+	 * staging.  It must be called before seal, for one memory range at a time.
 	 *
-	 * unregister_memory waits until the engine has read all rows and unregisters the memory.  It must be
-	 * called before the memory is freed, and may be called without a preceding register_memory.
+	 * unregister_memory waits until the engine has read all rows and unregisters the memory.  It
+	 * must be called before the memory is freed, and may be called without a preceding
+	 * register_memory.
 	 */
 	bool		(*register_memory) (FastedSet *set, void *memory, size_t bytes);
 	void		(*unregister_memory) (FastedSet *set);

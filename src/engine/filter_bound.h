@@ -32,10 +32,10 @@
 
 /*
  * Returns an upper bound of the true distance, times scale, of any pair whose canonical
- * distance (exact_distance.h) is at most eps.  The canonical distance has these rounding
- * errors of relative size u: one per difference, one per fma (in chains of d / 32), five
- * for additions, and one for the square root.  scale is a power of two or, for INT8 rows,
- * any FP32 number; the bound also covers the rounding error of the product.
+ * distance (exact_distance.h) is at most eps.  The canonical distance has rounding errors of
+ * relative size u.  There is one per difference, one per fma (in chains of d / 32), five for
+ * additions, and one for the square root.  scale is a power of two or, for INT8 rows, any FP32
+ * number; the bound also covers the rounding error of the product.
  */
 FASTED_EVERYWHERE double
 fasted_eps_upper(double eps, double scale, uint32_t dimensions)
@@ -116,9 +116,9 @@ fasted_rho(double error2, double norm2, uint32_t dimensions)
 }
 
 /*
- * Returns a bound of the relative error of an inner product of d terms in FP32, summed in any
- * order with at most `extra` additional additions on any path:
- * gamma_k = k u / (1 - k u), k = d + extra.
+ * Returns a bound of the relative error of an inner product of d terms in FP32.  The terms are
+ * summed in any order, with at most `extra` additional additions on any path.  The bound is
+ * gamma_k = k u / (1 - k u) with k = d + extra.
  */
 FASTED_EVERYWHERE double
 fasted_gamma32(uint32_t dimensions, uint32_t extra)
@@ -129,8 +129,9 @@ fasted_gamma32(uint32_t dimensions, uint32_t extra)
 }
 
 /*
- * Returns a bound of the absolute error of the same inner product due to underflow, which is
- * at most 2^-150 per product or fma, and is propagated through the rest of the sum.
+ * Returns a bound of the absolute error of the same inner product due to underflow.  Underflow
+ * causes an error of at most 2^-150 per product or fma, which is propagated through the rest of the
+ * sum.
  */
 FASTED_EVERYWHERE double
 fasted_alpha32(uint32_t dimensions)
@@ -406,8 +407,8 @@ fasted_prune_gamma_fp32(uint32_t dimensions)
 }
 
 /*
- * Returns an upper bound of ||w - q||, where w = s (x - c) is exact and q is computed by a
- * subtraction in FP32 and a product with a power of two, without overflow.  norm bounds ||q||.
+ * Returns an upper bound of ||w - q||, where w = s (x - c) is exact. q is computed by a subtraction
+ * in FP32 and a product with a power of two, without overflow. norm bounds ||q||.
  */
 FASTED_EVERYWHERE double
 fasted_prune_image_error(double norm, uint32_t dimensions)

@@ -140,12 +140,12 @@ fasted_order_unit(const FastedOrder *order, uint64_t number,
  * The tiles of a partitioned join (FastedProblem.partitions).  Such a join computes only the tiles
  * that may have pairs of rows of the same partition.
  *
- * A row of tiles covers consecutive rows of one side.  Because partitions are in ascending order
- * on both sides, the columns to be compared with a row of tiles form one span, and spans ascend
- * from one row of tiles to the next.  A stripe is a range of columns as wide as a tile.  The
- * rows of tiles whose spans overlap a stripe are therefore consecutive.  Tiles are numbered
- * stripe by stripe, and from top to bottom within a stripe, so that tiles with consecutive
- * numbers share columns.  Only the first tile of each stripe is stored: its number and its row.
+ * A row of tiles covers consecutive rows of one side.  Partitions are in ascending order on both
+ * sides.  The columns to be compared with a row of tiles therefore form one span, and spans ascend
+ * from one row of tiles to the next.  A stripe is a range of columns as wide as a tile.  The rows
+ * of tiles whose spans overlap a stripe are therefore consecutive.  Tiles are numbered stripe by
+ * stripe, and from top to bottom within a stripe, so that tiles with consecutive numbers share
+ * columns.  Only the first tile of each stripe is stored: its number and its row.
  *
  * A span extends from the first partition of its rows to the last one.  A tile may have pairs of
  * different partitions, or rows of no partition; the caller must check each pair.

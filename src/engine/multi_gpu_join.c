@@ -9,8 +9,8 @@
  *
  * To start, a device chooses an encoding and quantises its rows.  All devices do so in parallel.
  *
- * Representatives (FASTED_OUTPUT_REPRESENTATIVES) depend on all pairs together, so a single device does
- * such a join.  Returning all pairs would take longer, even with two devices.
+ * Representatives (FASTED_OUTPUT_REPRESENTATIVES) depend on all pairs together, so a single device
+ * does such a join.  Returning all pairs would take longer, even with two devices.
  *
  * Slices of different devices fit together only if the rows are in the same order on all devices,
  * which is the case for identical devices.  Each device returns a hash of its row order.  The join
@@ -148,8 +148,8 @@ open_tasks(MultiGpuJoin *join)
 typedef enum Locality
 {
 	LOCAL,					/* it holds both parts */
-	COPIED,					/* it holds one part and has a copy of the other one */
-	NEEDS_COPY,				/* it holds one part and has to copy the other one */
+	COPIED,					/* it holds one part and has a copy of the other part */
+	NEEDS_COPY,				/* it holds one part and has to copy the other part */
 	UNAVAILABLE				/* it holds no part, and cannot do the task */
 } Locality;
 

@@ -6,8 +6,8 @@
  * A panel join has one side if a relation is joined with itself, or two sides (0: a, 1: b).
  * If all rows fit into the engine's memory, each side is one set.  Otherwise the join is a
  * block nested loop.  An outer panel, as large as possible, remains in memory, while the rows
- * to be joined with it are loaded in small inner panels.  There are two inner panels: one is
- * loaded while the other one is joined.
+ * to be joined with it are loaded in small inner panels.  There are two inner panels: one is loaded
+ * while the other is joined.
  *
  *	  panel_join_open
  *	  stage, commit, register_memory, put ...	add rows to a side
@@ -28,8 +28,8 @@
  * range, from its first row on, and calls next again.  It need not stage the whole range.  It
  * should not stage too many rows at a time, because a join may be running meanwhile.
  *
- * As with an engine (engine.h), only stats, last_error, unregister_memory and close may be called after
- * a failure.
+ * As with an engine (engine.h), only stats, last_error, unregister_memory and close may be called
+ * after a failure.
  *
  *-------------------------------------------------------------------------
  */
@@ -90,8 +90,8 @@ extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
 
 /*
- * Sets the ranks for FASTED_OUTPUT_REPRESENTATIVES or _NEAREST, instead of problem.ranks.  It must be
- * called before next.  The array has the ranks of all rows of the only side or of side 1.  If
+ * Sets the ranks for FASTED_OUTPUT_REPRESENTATIVES or _NEAREST, instead of problem.ranks.  It must
+ * be called before next.  The array has the ranks of all rows of the only side or of side 1.  If
  * the join is done in panels, _REPRESENTATIVES returns all pairs, regardless of ranks.
  */
 extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);

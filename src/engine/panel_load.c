@@ -369,7 +369,7 @@ panels_load_inner(PanelJoin *join)
 
 	if (join->loading != NULL || !join->outer.sealed)
 		return FASTED_OK;
-	/* load the panel to be joined next; if that is complete, load the other one */
+	/* load the panel to be joined next or, if it is complete, the other panel */
 	if (panel->sealed)
 		panel = &join->inner[!join->turn];
 	if (panel->sealed || join->inner_next >= join->inner_end)

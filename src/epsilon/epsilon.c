@@ -120,7 +120,10 @@ typedef enum ShareAnswer
 	SHARE_IS_MORE
 } ShareAnswer;
 
-/* The number of standard deviations within which a normal variable is with this probability. */
+/*
+ * Returns the number of standard deviations within which a normal variable lies with this
+ * probability.
+ */
 static double
 NormalDeviation(double share)
 {
@@ -161,11 +164,11 @@ typedef struct ShareVariance
  * Variance of the fraction p of near pairs; if far is true, of pairs that are not near.
  *
  * zeta1 + p p is the probability that two rows are both near a third row.  It is estimated by
- * the paths of length two in the sample: c (c - 1) for each row with c neighbours.  (The
- * variance of c would include noise, which is most of it where most c are zero.)  If all rows
- * have the same number of neighbours, zeta1 is negative: -p (1 - p) / total.  The number of
- * rows behind it is L. Kish's effective sample size: the squared sum of the weights, divided by
- * the sum of their squares.
+ * the paths of length two in the sample: c (c - 1) for each row with c neighbours.  (The variance
+ * of c would include noise.  Where most c are zero, noise is most of that variance.)  If all rows
+ * have the same number of neighbours, zeta1 is negative: -p (1 - p) / total.  The number of rows
+ * behind it is L. Kish's effective sample size: the squared sum of the weights, divided by the sum
+ * of their squares.
  */
 static ShareVariance
 VarianceOfShare(const ShareTest *test, double p, const FastedPair *near, size_t count, bool far)
@@ -201,7 +204,10 @@ VarianceOfShare(const ShareTest *test, double p, const FastedPair *near, size_t 
 	};
 }
 
-/* The fraction of pairs that unseen rows can have: with one another; if far, with all rows. */
+/*
+ * Returns the largest fraction of pairs among unseen rows or, if far, of pairs of unseen rows with
+ * all rows.
+ */
 static double
 UnseenShare(const ShareTest *test, bool far)
 {
@@ -212,7 +218,7 @@ UnseenShare(const ShareTest *test, bool far)
 	return test->unseen * (test->unseen - 1.0) / all;
 }
 
-/* Is this fraction possible, although the sample's fraction p is smaller? */
+/* Returns true if this fraction is possible, although the sample's fraction p is smaller. */
 static bool
 MayBeMore(const ShareTest *test, double share, double p, ShareVariance variance)
 {
@@ -226,7 +232,7 @@ MayBeMore(const ShareTest *test, double share, double p, ShareVariance variance)
 	return share - p <= test->deviations * sqrt(supposed);
 }
 
-/* Is this fraction possible, although the sample's fraction p is greater? */
+/* Returns true if this fraction is possible, although the sample's fraction p is greater. */
 static bool
 MayBeLess(const ShareTest *test, double share, double p, ShareVariance variance)
 {
@@ -371,7 +377,7 @@ PairsWanted(double neighbors, double rows)
 	return Max(1.0, Min(pairs, PairsOf(rows)));
 }
 
-/* The number of rows to use; more pairs would hardly improve the estimate. */
+/* Returns the number of rows to use; more pairs would hardly improve the estimate. */
 static uint32
 RowsToUse(const RowArray *array, double share)
 {

@@ -4,10 +4,10 @@
  *	  Samples the rows of a source, and finds pairs of rows in memory by the rank of their
  *	  distance.
  *
- * An engine finds pairs within a given distance, not by rank.  So that distance is first
- * estimated from all pairs of some of the rows, and the join is repeated with another one if
- * the estimate was wrong.  The rows must be in random order.  Each pair of them must have a
- * distance: with cosine, no row may be zero.
+ * An engine finds pairs within a given distance, not by rank.  The distance of the rank is
+ * therefore estimated first, from all pairs of some of the rows.  If the estimate was wrong, the
+ * join is repeated with another distance.  The rows must be in random order.  Each pair of them
+ * must have a distance: with cosine, no row may be zero.
  *
  *-------------------------------------------------------------------------
  */
@@ -72,7 +72,7 @@ typedef struct DistanceGuess
 	FastedPair *pairs;			/* the pairs of the first rows that are not ignored */
 	size_t		npairs;
 	uint64		all;			/* number of pairs of the first rows, with those ignored */
-	bool		complete;		/* are the first rows all rows? */
+	bool		complete;		/* the first rows are all rows */
 	FastedPair *nearest;		/* result of the last call of NearestPairs */
 	VectorJoin *join;			/* join of all rows; NULL before its first use */
 } DistanceGuess;

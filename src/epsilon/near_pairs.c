@@ -18,7 +18,10 @@
 #define LEAST_GUESS_ROWS 64
 #define MOST_GUESS_ROWS 1000
 
-/* An estimated distance should enclose 1.5 times as many pairs, and 20 more of the first rows'. */
+/*
+ * An estimated distance should enclose 1.5 times the requested number of pairs, and 20 more pairs
+ * of the first rows.
+ */
 #define GUESS_MARGIN 1.5
 #define GUESS_PAIRS 20.0
 
@@ -166,8 +169,8 @@ GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_co
 }
 
 /*
- * Estimates a distance within which so many pairs of all rows are, and `more` further pairs of the
- * first rows.  Returns the greatest possible distance if too few pairs are known.
+ * Estimates a distance within which there are `pairs` pairs of all rows, and `more` additional
+ * pairs of the first rows.  Returns the greatest possible distance if too few pairs are known.
  */
 static double
 GuessDistance(DistanceGuess *guess, double pairs, double more)

@@ -11,8 +11,9 @@
  * To avoid deadlocks, no process waits for a process that may wait for it.  A worker may be
  * blocked by a full tuple queue or at a barrier of a hash join.  So the leader never waits for
  * workers: it consumes blocks that no worker takes.  Workers wait for the leader only before it
- * has begun and while it fills blocks.  If the leader has been elsewhere for a while and there
- * is no full block, the worker's scan ends.  No row is lost, because the leader scans to the end.
+ * has begun and while it fills blocks.  If the leader has executed other nodes for a while and
+ * there is no full block, the worker's scan ends.  No row is lost, because the leader scans to the
+ * end.
  *
  *-------------------------------------------------------------------------
  */
@@ -98,7 +99,7 @@ InitializeSharedOutputInWorker(CustomScanState *node, shm_toc *toc, void *shared
 
 /*
  * ShutdownCustomScan.  No more rows are requested, at least for now: a cursor that pauses calls
- * this, too.  Pauses the run and detaches from the ring, whose shared memory is about to go.
+ * this, too.  Pauses the run and detaches from the ring, whose shared memory is about to be freed.
  */
 void
 DetachSharedOutput(CustomScanState *node)

@@ -10,11 +10,11 @@
  * nearest core row within eps.  Of several at the same distance, the one with the smallest id
  * is chosen.  A row without a core row within eps is noise.
  *
- * There is one pass over all pairs, and another one over the pairs that were stored.
- * A row that is known to be a core row remains one.  So a pair of two known core rows
- * unites their sets immediately and is dropped.  Any other pair is stored, since it is not yet
- * known whether its rows are core rows.  It is one of the first min_points - 2 pairs
- * of one of its rows, which bounds the number of stored pairs per row.
+ * There is one pass over all pairs, and a second pass over the stored pairs.  A row that is known
+ * to be a core row remains one.  So a pair of two known core rows unites their sets immediately and
+ * is dropped.  Any other pair is stored, since it is not yet known whether its rows are core rows.
+ * It is one of the first min_points - 2 pairs of one of its rows, which bounds the number of stored
+ * pairs per row.
  *
  * An engine with FASTED_OUTPUT_CONNECTIONS drops redundant pairs itself and returns few.  They
  * are stored until the engine returns the numbers of pairs, which tell which rows are core rows.

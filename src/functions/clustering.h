@@ -58,8 +58,8 @@ typedef struct Clustering Clustering;
  *	  result	for each row, in the order of ids: sets the columns after the id.  Rows may be
  *				requested again from the first one on.
  *
- * output is the request to the engine: pairs, counts, connections or representatives (engine.h).  An
- * engine that lacks the latter two returns all pairs instead, without counts.
+ * output is the request to the engine: pairs, counts, connections or representatives (engine.h).
+ * An engine that lacks the latter two returns all pairs instead, without counts.
  */
 typedef struct ClusteringMethods
 {

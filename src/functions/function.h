@@ -83,7 +83,7 @@ typedef struct PairFilter
 	bool		above;			/* id_a > id_b passes */
 } PairFilter;
 
-/* The checked arguments of a call, and what the caller needs of its result. */
+/* The checked arguments of a call, and the parts of its result that the caller needs. */
 typedef struct FunctionCall
 {
 	const FunctionDescriptor *function;
@@ -92,7 +92,7 @@ typedef struct FunctionCall
 	CallSource	sources[2];
 	double		eps;			/* set if the function has this argument */
 	FastedMetric metric;
-	char	   *partition_by;	/* partition column (PartitionSource); NULL: rows are not partitioned */
+	char	   *partition_by;	/* partition column (PartitionSource); NULL: not partitioned */
 	VectorSource *rows;			/* window functions: the partition's rows, in place of sources */
 	RowPusher  *pusher;			/* window functions: pushes these rows; otherwise NULL */
 

@@ -51,7 +51,7 @@ extern void PairStoreInit(PairStore *store, int parts);
 /* Enlarges the memory.  The store must not be full. */
 extern void PairStoreGrow(PairStore *store);
 
-/* Returns true if the caller must write or remove pairs before it adds another one. */
+/* Returns true if the caller must write or remove pairs before it adds another pair. */
 static inline bool
 PairStoreIsFull(const PairStore *store)
 {

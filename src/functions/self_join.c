@@ -167,7 +167,7 @@ FillWithPairs(SelfJoinRun *run, OutputBlock *block)
 	uint32		nchosen;
 	size_t		used;
 
-	/* the common case: pairs can be returned as they are */
+	/* the common case: pairs are returned unchanged */
 	if (!run->filtered && !run->ordered && (!run->has_ids || run->keys->rank == NULL))
 	{
 		used = Min(run->npairs, OUTPUT_ROWS);

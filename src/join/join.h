@@ -41,9 +41,9 @@ struct RowPusher
 };
 
 /*
- * Input of a join.  problem.eps is on the metric's scale.  If problem.partitions is set, only rows of
- * one partition are compared.  The partitions are an estimate without row offsets at first, and must be
- * exact when push returns.
+ * Input of a join. problem.eps is on the metric's scale.  If problem.partitions is set, only rows
+ * of one partition are compared.  The partitions are an estimate without row offsets at first, and
+ * must be exact when push returns.
  */
 typedef struct JoinRequest
 {
@@ -160,8 +160,8 @@ extern uint64 JoinCount(VectorJoin *join);
 extern uint64 JoinPairs(const VectorJoin *join);
 
 /*
- * With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h) before the first JoinNext.  The array
- * must remain valid until JoinNext returns false.
+ * With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h) before the first JoinNext.
+ * The array must remain valid until JoinNext returns false.
  */
 extern void JoinRank(VectorJoin *join, const uint32 *ranks);
 

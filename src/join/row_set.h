@@ -6,8 +6,8 @@
  * The supplier of a side pushes its rows.  Vectors go to the engine while it has capacity, and
  * otherwise to a temporary file.  Keys remain in this process.
  *
- * Implemented by row_set.c, keys.c, partitioned_rows.c and engines.c.  The join itself is declared in
- * join.h.
+ * Implemented by row_set.c, keys.c, partitioned_rows.c and engines.c.  The join itself is declared
+ * in join.h.
  *
  *-------------------------------------------------------------------------
  */

@@ -517,7 +517,7 @@ VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 
 /*
  * Returns the dimensions of the partition's first usable outer vector.  Returns 0 if there is
- * none or the clauses decide.  Evaluates the bound when such a vector has been found.
+ * none or the clauses decide.  Evaluates the bound when a usable vector has been found.
  */
 static int
 DimensionsOfPartition(JoinNode *node)

@@ -54,7 +54,10 @@
 /* Time for which the leader waits for a tuple that a worker has announced. */
 #define TUPLE_WAIT_MS 1
 
-/* Blocks passed to the sink before each call of wait_read; as many again may wait to be released. */
+/*
+ * Blocks passed to the sink before each call of wait_read.  The same number may wait to be
+ * released.
+ */
 #define BLOCKS_PER_WAIT 4
 
 /*
@@ -87,7 +90,7 @@ typedef struct Block
 	uint32		nrows;
 	uint32		dimensions;
 	Size		value_bytes;	/* total size of values that are passed by reference */
-	bool		has_zeros;		/* does the block contain a zero vector? */
+	bool		has_zeros;		/* the block contains a zero vector */
 	/* a value passed by reference is stored as its distance from the end of the block */
 	Datum		values[ROW_VALUES][MAX_BLOCK_ROWS];
 } Block;
@@ -116,7 +119,7 @@ typedef struct SharedInput
 typedef struct Leader
 {
 	RowTaker   *taker;
-	bool		reads;			/* may the leader read a share of the plan? */
+	bool		reads;			/* the leader may read a share of the plan */
 	SharedInput *shared;		/* NULL without shared memory, and at the end */
 	ParallelContext *pcxt;
 	uint32		nworkers;
@@ -126,7 +129,7 @@ typedef struct Leader
 	int			nsettling;		/* the first ones, to be released at the next wait_read */
 	uint32		tuples_received;	/* tuples that workers have returned */
 	int64		received_before;	/* tuples_received at the last null row, or -1 */
-	bool		share_done;		/* has the leader read all of its share of the plan? */
+	bool		share_done;		/* the leader has read all of its share of the plan */
 	TupleTableSlot *nulls;
 } Leader;
 
@@ -136,7 +139,7 @@ typedef struct InputState
 	Leader	   *leader;			/* NULL in a worker; the fields below are for workers only */
 	SharedInput *shared;
 	int			number;			/* number of the block being filled; -1: none */
-	bool		has_error;		/* was the last row one that the leader has to report? */
+	bool		has_error;		/* the leader has to report an error of the last row */
 } InputState;
 
 /* --- shared memory */

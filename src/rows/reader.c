@@ -251,7 +251,7 @@ PlanQuery(const VectorSource *source, Query *query, int cursor_options)
 	return plan;
 }
 
-/* Is this a plan of Citus?  Its node is on top, or below a Sort. */
+/* Returns true for a plan of Citus.  Its node is on top, or below a Sort. */
 static bool
 IsCitusPlan(const Plan *plan)
 {
@@ -390,7 +390,7 @@ SetForThisQuery(const char *name, const char *value)
 }
 
 /*
- * Do the workers, and possibly the leader, compute all columns?  (The planner puts
+ * Returns true if the workers, and possibly the leader, compute all columns.  (The planner puts
  * expressions that are not parallel safe above the Gather node.)
  */
 static bool
@@ -562,7 +562,9 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 
 /* --- all rows */
 
-/* Returns false, without reading anything, if workers may not read or do not pay. */
+/*
+ * Returns false, without reading anything, if workers may not read, or do not make reading faster.
+ */
 static bool
 ReadInParallel(RowTaker *taker, uint64 rows)
 {

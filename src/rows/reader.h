@@ -21,9 +21,9 @@ struct PlannedStmt;
  * Destination of the rows of a source: a join or a sample.
  *
  * The reader calls expect_rows with the planner's estimate, then set_dimensions with the
- * dimensions of the first vector and the name of its row.  For the rows it then calls in turn
- * buffer_for_rows, which returns a buffer and the number of rows that fit (0: stop reading), and
- * take_rows, with the keys of the rows written there.  The buffer is of doubles if the source's
+ * dimensions of the first vector and the name of its row.  It then alternates between two calls.
+ * buffer_for_rows returns a buffer and the number of rows that fit (0: stop reading). take_rows
+ * passes the keys of the rows written to that buffer.  The buffer is of doubles if the source's
  * element is (engine.h).
  */
 typedef struct RowSink RowSink;
@@ -44,10 +44,11 @@ struct RowSink
 	void		(*begin_row) (RowSink *sink, Datum partition, int dimensions, Datum key);
 
 	/*
-	 * Optional functions for rows that are in memory already; NULL if not supported.  register_memory
-	 * registers the memory, unregister_memory ends that.  Between the two, take_block takes the first
-	 * of nrows rows in that memory and returns how many it took; these may be read until wait_read
-	 * (engine.h).  If it returns 0, the caller uses buffer_for_rows and take_rows.
+	 * Optional functions for rows that are in memory already; NULL if not supported.
+	 * register_memory registers the memory, and unregister_memory unregisters it.  Between the two
+	 * calls, take_block takes the first of nrows rows in that memory and returns how many it took;
+	 * these may be read until wait_read (engine.h).  If it returns 0, the caller uses
+	 * buffer_for_rows and take_rows.
 	 */
 	void		(*register_memory) (RowSink *sink, void *memory, size_t bytes);
 	size_t		(*take_block) (RowSink *sink, const float *rows, const Datum *keys, size_t nrows);
@@ -92,7 +93,7 @@ typedef struct RowTaker
 	uint64		tuples;			/* rows received as tuples */
 	int			dimensions;		/* of the first vector; 0 before it */
 	char	   *first_row_name;
-	bool		stopped;		/* does the sink take no more rows? */
+	bool		stopped;		/* the sink takes no more rows */
 } RowTaker;
 
 /*
@@ -146,7 +147,10 @@ typedef enum SourceValue
  */
 extern Query *MakeSourceQuery(const VectorSource *source, SourceValue value);
 
-/* Do values keep their order in this cast?  Then an index on the column can sort them. */
+/*
+ * Returns true if values keep their order in this cast, so that an index on the column can sort
+ * them.
+ */
 extern bool CastKeepsOrder(Oid from, Oid to);
 
 /*

@@ -106,7 +106,7 @@ typedef struct CastFunction
 
 /*
  * Finds the function that converts the elements of an array to real.  Returns false if none is
- * called, or if the type is not the true array type of its elements, as int2vector.
+ * called, or if the type is not the true array type of its elements, such as int2vector.
  */
 static bool
 FindElementCast(Oid array, CastFunction *cast)
@@ -203,7 +203,7 @@ static const Oid lossless_casts[][2] = {
 	{MACADDROID, MACADDR8OID},
 };
 
-/* May keys of type from be read as type to?  That includes the same type. */
+/* Returns true if keys of type from may be read as type to, which may be the same type. */
 static bool
 KeyConverts(Oid from, Oid to)
 {
@@ -280,7 +280,10 @@ OpenRelation(Oid relid)
 	return rel;
 }
 
-/* Parses a column name as in a query, where it may be quoted.  Returns NULL if no column has it. */
+/*
+ * Parses a column name as in a query, where it may be quoted.  Returns NULL if there is no such
+ * column.
+ */
 static char *
 NameInQuery(Relation rel, const char *name)
 {
@@ -517,9 +520,9 @@ HasForeignChild(Relation rel)
 }
 
 /*
- * Can the order be read by a second query?  It must return the same rows in the same snapshot,
- * which a view or a row security policy does not guarantee.  The user must also have the
- * privilege to read the column; otherwise the error is raised before any vector is read.
+ * Returns true if a second query can read the order.  That query must return the same rows in the
+ * same snapshot, which a view or a row security policy does not guarantee.  The user must also have
+ * the privilege to read the column; otherwise the error is raised before any vector is read.
  */
 static bool
 CanReadTwice(const VectorSource *source, Relation rel, const char *order)

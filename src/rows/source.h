@@ -47,7 +47,7 @@ typedef struct VectorSource
 	char	   *order_column;	/* NULL: unordered; else see OrderSource */
 	bool		descending;
 	bool		order_apart;	/* the order is read by a second query (ReadOrder) */
-	bool		key_order;		/* are rows read in the order of their keys? */
+	bool		key_order;		/* rows are read in the order of their keys */
 	SourceReader reader;		/* NULL, or the reader to try; requires key_order */
 	char	   *partition_column;	/* NULL: no partitions; else see PartitionSource */
 	Oid			partition_type;
@@ -80,8 +80,8 @@ extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const c
 								   const char *function, const char *window);
 
 /*
- * Makes a source of values of a type that do not come from a relation: the rows of a window
- * partition.  Their keys are their numbers, from 1.  Errors: it is not a vector type.
+ * Makes a source of values of a type that are not read from a relation, but are those of the rows
+ * of a window partition.  Their keys are their numbers, from 1.  Errors: it is not a vector type.
  */
 extern VectorSource *ResolveValues(Oid type, FastedMetric metric, const char *function);
 
@@ -113,7 +113,10 @@ RowsComeInOrder(const VectorSource *source)
 		(source->order_column != NULL && !source->order_apart);
 }
 
-/* May the current user read the column, by privileges on the column or the relation? */
+/*
+ * Returns true if the current user may read the column, by a privilege on the column or the
+ * relation.
+ */
 extern bool MayRead(Oid relid, AttrNumber column);
 
 /* Text for a key in messages: "id = 7". */
@@ -131,7 +134,7 @@ extern void PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, Sor
  */
 extern bool FindVectorCast(Oid type, Oid *function);
 
-/* Is this a kind of relation that can be joined? */
+/* Returns true if relations of this kind can be joined. */
 extern bool IsSelectable(char relkind);
 
 /* The array type of a vector form. */

@@ -40,7 +40,7 @@ typedef struct ColumnSample
 	int			count;
 	int			dimensions;
 	double		weight[MAX_SAMPLE]; /* fraction of rows that it represents */
-	bool		common[MAX_SAMPLE]; /* is it one of the most common values? */
+	bool		common[MAX_SAMPLE]; /* it is one of the most common values */
 	double	   *rows[MAX_SAMPLE];
 } ColumnSample;
 
@@ -101,9 +101,9 @@ NullVectors(Oid relid, AttrNumber column)
 }
 
 /*
- * A type with a modifier, as pgvector's types, has the dimensions as its modifier.  For arrays,
- * ANALYZE stores the average number of distinct elements, which for typical vectors is close
- * to the number of dimensions.
+ * The modifier of a vector type, such as pgvector's, is its number of dimensions.  For arrays,
+ * ANALYZE stores the average number of distinct elements, which for typical vectors is close to the
+ * number of dimensions.
  */
 double
 KnownDimensions(Oid relid, AttrNumber column)
@@ -291,8 +291,9 @@ SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 }
 
 /*
- * Is the column an array, or does its type have a trusted cast to an array?  Only casts in C, as
- * pgvector's, are trusted: the cast runs during planning, with the privileges of the user.
+ * Returns true if the column is an array, or its type has a trusted cast to an array.  Only casts
+ * in C, such as those of pgvector, are trusted: the cast runs during planning, with the privileges
+ * of the user.
  */
 static bool
 FindCast(Oid relid, AttrNumber column, Oid *cast)

@@ -93,7 +93,7 @@ ConvertNumerics(ArrayType *array, float *to)
 	return finite;
 }
 
-/* Is an element finite in the array, though it is not finite as real? */
+/* Returns true if the element is finite in the array, but not finite as real. */
 static bool
 ElementIsFinite(ArrayType *array, VectorForm form, int i)
 {

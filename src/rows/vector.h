@@ -58,10 +58,13 @@ RowBytes(FastedElement element, uint32 dimensions)
 extern VectorProblem VectorElements(ArrayType *array, const VectorSource *source,
 									int dimensions, float *row, int *element);
 
-/* Are all elements zero after conversion?  VectorShape must have accepted the array. */
+/*
+ * Returns true if all elements are zero after conversion.  VectorShape must have accepted the
+ * array.
+ */
 extern bool VectorIsZero(ArrayType *array, VectorForm form, int dimensions);
 
-/* Are all elements of a converted row zero? */
+/* Returns true if all elements of a converted row are zero. */
 static inline bool
 RowIsZero(const float *row, FastedElement element, uint32 dimensions)
 {
@@ -91,8 +94,8 @@ pg_noreturn extern void ReportVectorProblem(VectorProblem problem,
 
 /*
  * Servers send an array element by element, with a function call for each on both sides.  That
- * takes several times as long as the rest of reading it.  So queries that Citus executes
- * select arrays as they are in memory, as bytea.
+ * takes several times as long as the rest of reading it.  So queries that Citus executes select
+ * arrays in their memory format, as bytea.
  */
 
 /*

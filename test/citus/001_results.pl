@@ -67,9 +67,9 @@ is(sql("SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"), sql("SELECT cou
 like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"), $divided,
 	'count(*): distributed');
 like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
-	qr/read \d+\.\d+ ms, filter \d+\.\d+ ms/, 'with times');
+	qr/read \d+\.\d+ ms, filter \d+\.\d+ ms/, 'EXPLAIN ANALYZE shows the times of the workers');
 is(sql("SELECT count(*) FROM fasted_self_join('dist', 'v', 4) WHERE dist > 2"),
-	sql("SELECT count(*) FROM truth WHERE dist > 2"), 'a lower bound');
+	sql("SELECT count(*) FROM truth WHERE dist > 2"), 'a lower bound of the distance');
 is(sql("SELECT count(*) FROM (SELECT FROM fasted_self_join('dist', 'v', 4) LIMIT 5) x"), 5, 'LIMIT');
 is(sql("SELECT sum(neighbors) FROM dist JOIN fasted_neighbors('dist', 'v', 4) USING (id)"),
 	2 * sql("SELECT count(*) FROM truth"), 'joined with its own table');
@@ -78,17 +78,17 @@ for my $call ("fasted_neighbors('dist', 'v', 4)", "(SELECT id_a AS id FROM faste
 {
 	my $query = "EXPLAIN (ANALYZE) SELECT count(*) FROM dist JOIN $call USING (id)";
 	my ($status, $out, $err) = $node->psql('postgres', $query);
-	like($err, qr/ERROR:  EXPLAIN \(ANALYZE\) does not support fasted functions.*HINT.*fasted\.scan_node = off/s, 'a subplan of Citus');
-	like(sql("SET fasted.scan_node = off; $query"), qr/Distributed Subplan/, 'can be explained');
+	like($err, qr/ERROR:  EXPLAIN \(ANALYZE\) does not support fasted functions.*HINT.*fasted\.scan_node = off/s, 'EXPLAIN ANALYZE of a subplan of Citus is an error');
+	like(sql("SET fasted.scan_node = off; $query"), qr/Distributed Subplan/, 'EXPLAIN ANALYZE works with fasted.scan_node = off');
 }
 is(sql("SELECT count(*) FROM (SELECT fasted_self_join('dist', 'v', 4)) x"),
-	sql("SELECT count(*) FROM truth"), 'the function itself');
+	sql("SELECT count(*) FROM truth"), 'the function in a select list');
 is(sql("SET fasted.distribute = off; SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
-	sql("SELECT count(*) FROM truth"), 'off');
+	sql("SELECT count(*) FROM truth"), 'fasted.distribute = off: all pairs');
 unlike(sql("SET fasted.distribute = off; EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
-	qr/Citus Workers/, 'off: not divided');
+	qr/Citus Workers/, 'fasted.distribute = off: not divided');
 unlike(sql("SET fasted.distribute = auto; EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
-	qr/Citus Workers/, 'auto: not divided, it is small');
+	qr/Citus Workers/, 'fasted.distribute = auto: a small join is not divided');
 unlike(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('plain', 'v', 4)"),
 	qr/Citus Workers/, 'not a table of Citus: not divided');
 same('the row to keep', "fasted_keep_one('dist', 'v', 3)");
@@ -195,7 +195,7 @@ my ($status, $out, $err);
 sql("INSERT INTO dist VALUES (7, '{1, 2}')");
 ($status, $out, $err) = $node->psql('postgres', "SELECT count(*) FROM fasted_self_join('dist', 'v', 1)");
 like($err, qr/different numbers of dimensions/, 'dimensions differ');
-like($err, qr/Citus worker "127\.0\.0\.1:\d+"/, 'and the error names the worker');
+like($err, qr/Citus worker "127\.0\.0\.1:\d+"/, 'the error names the worker');
 sql("UPDATE dist SET v = '{NaN}' WHERE id = 7");
 ($status, $out, $err) = $node->psql('postgres', "SELECT count(*) FROM fasted_self_join('dist', 'v', 1)");
 like($err, qr/NaN|not finite/i, 'NaN');

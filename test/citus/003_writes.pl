@@ -25,7 +25,7 @@ is(sql($count), $pairs, 'without concurrent writes');
 is(sql("BEGIN; INSERT INTO items VALUES (2001, '{-50}'), (2002, '{-50}');
 	$count; ROLLBACK"), $pairs + 1, "a transaction's own rows are joined");
 is(sql("BEGIN; CREATE TABLE other (id int); SELECT create_distributed_table('other', 'id'); INSERT INTO other VALUES (1), (2);
-	$count; ROLLBACK") =~ s/\s//gr, $pairs, 'it wrote to another table');
+	$count; ROLLBACK") =~ s/\s//gr, $pairs, 'a transaction that wrote to another table');
 is(sql("BEGIN ISOLATION LEVEL REPEATABLE READ; $count; $count; COMMIT"), "$pairs\n$pairs", 'repeatable read');
 
 # --- a worker reads later than the session
@@ -70,7 +70,7 @@ DROP FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, re
 ALTER FUNCTION fasted_citus.prompt_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean)
 	RENAME TO join_slice;
 END
-is(sql($count), $pairs, 'the same result as before');
+is(sql($count), $pairs, 'without the delay the result is the same as before');
 
 # --- continuous writes: a row moves between clusters of equal shape, so that all states
 # of the table have the same number of pairs

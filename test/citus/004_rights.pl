@@ -29,11 +29,11 @@ is(sql("SET ROLE reader; $count"), 99, 'privileges on two columns');
 like(sql("SET ROLE reader; $plan"), $divided, 'the join is distributed');
 like(failure("SET ROLE reader; SELECT count(*) FROM fasted_self_join('items', 'secret', 1)"), qr/42501/, 'no privilege on a third column');
 sql("CREATE FUNCTION definer() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM fasted_self_join(''items'', ''secret'', 1)'");
-is(sql("SET ROLE reader; SELECT definer()"), 99, 'SECURITY DEFINER');
+is(sql("SET ROLE reader; SELECT definer()"), 99, 'a SECURITY DEFINER function has the privileges of its owner');
 is(sql("SET ROLE reader; SELECT count(*) FROM fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)"),
-	2, 'a slice by itself');
+	2, 'a user with privileges may request a slice');
 like(failure("SET ROLE reader; SELECT fasted_citus.join_slice('items', 'secret', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)"),
-	qr/42501/, 'with the privileges of the caller');
+	qr/42501/, 'a slice is read with the privileges of the caller');
 for my $slice ('0, 0', '1, 1', '-1, 3', '3, 3')
 {
 	like(failure("SELECT fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', $slice)"),
@@ -45,9 +45,9 @@ like(failure("SELECT fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l
 # --- row security: applied, and the join is not distributed
 
 sql("CREATE POLICY odd ON items USING (id % 2 = 1); ALTER TABLE items ENABLE ROW LEVEL SECURITY");
-like(sql($plan), $divided, 'it does not apply to a superuser');
+like(sql($plan), $divided, 'row security does not apply to a superuser');
 is(sql("SET ROLE reader; SELECT count(*) FROM fasted_self_join('items', 'v', 2)"), 49, 'only rows that the policy allows');
-unlike(sql("SET ROLE reader; $plan"), qr/Citus Workers/, 'not distributed');
+unlike(sql("SET ROLE reader; $plan"), qr/Citus Workers/, 'a join with row security is not distributed');
 sql("ALTER TABLE items DISABLE ROW LEVEL SECURITY; DROP POLICY odd ON items");
 
 # --- views
@@ -118,7 +118,7 @@ is(sql("SET fasted.distribute = off; $count"), 0, 'not distributed');
 sql("SELECT citus_set_node_property('127.0.0.1', " . $workers[1]->port . ", 'shouldhaveshards', false)");
 my $two = sql("SET fasted.memory_limit = '3MB'; $plan");
 unlike($two, $divided, 'a node with shouldhaveshards = false does not join');
-like($two, qr/Citus Workers: \S+ \(50%.*, \S+ \(50%/, 'the other nodes join');
+like($two, qr/Citus Workers: \S+ \(50%.*, \S+ \(50%/, 'the nodes with shouldhaveshards = true join');
 
 # a sufficiently large table
 sql("SET fasted.memory_limit = '3MB'; INSERT INTO items SELECT i, array_agg(sin(i * k)), NULL FROM generate_series(3001, 23000) i, generate_series(1, 500) k GROUP BY i");

@@ -60,14 +60,14 @@ same('one', "fasted_knn_join('dist', 'v', 'dist', 'v', 1)");
 is(same('more than rows', "fasted_knn_join('ref', 'v', 'ref', 'v', 2000)"), 882 * 881, 'all rows are neighbours');
 same('cosine', "fasted_knn_join('dist', 'v', 'dist', 'v', 5, metric => 'cosine')");
 same('within a distance', "fasted_knn_join('dist', 'v', 'dist', 'v', 20, max_distance => 2)");
-same('within no distance', "fasted_knn_join('dist', 'v', 'dist', 'v', 20, max_distance => 0)");
+same('within a distance of zero', "fasted_knn_join('dist', 'v', 'dist', 'v', 20, max_distance => 0)");
 same('two tables', "fasted_knn_join('dist', 'v', 'ref', 'v', 10)");
-same('the other way', "fasted_knn_join('ref', 'v', 'dist', 'v', 10, metric => 'cosine')");
+same('two tables in the opposite order', "fasted_knn_join('ref', 'v', 'dist', 'v', 10, metric => 'cosine')");
 same('two columns of a table', "fasted_knn_join('dist', 'v', 'dist', 'w', 3)");
 same('panels', "fasted_knn_join('dist', 'v', 'dist', 'v', 40)", "SET fasted.memory_limit = '1MB'");
 same('another kernel', "fasted_knn_join('dist', 'v', 'ref', 'v', 4)", "SET fasted.cpu_kernel = portable");
 is(sql("SET fasted.scan_node = off; SELECT count(*), sum(rank) FROM fasted_knn_join('dist', 'v', 'dist', 'v', 10)"),
-	14700 . '|' . 1470 * 55, 'a function that stores');
+	14700 . '|' . 1470 * 55, 'a function call that stores its result');
 is(sql("SELECT count(*) FROM (SELECT FROM fasted_knn_join('dist', 'v', 'dist', 'v', 10) LIMIT 5) x"), 5, 'LIMIT');
 is(sql("SELECT count(*) FROM generate_series(1, 2) g, LATERAL (SELECT * FROM fasted_knn_join('dist', 'v', 'dist', 'v', g)) x"),
 	1470 * 3, 'LATERAL');
@@ -75,8 +75,8 @@ like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_knn_join('dist', 'v'
 	qr/Rows Read: 2352\n.*Pairs: 14700\n.*, cpu, 5120 pairs, read \d/s, 'EXPLAIN ANALYZE shows the workers');
 
 # not distributed, with the right result
-for my $case (["fasted_knn_join('dist', 'v', 'plain_ref', 'v', 3)", 'a table of this server alone'],
-	["fasted_knn_join('plain_dist', 'v', 'ref', 'v', 3)", 'and the other way'])
+for my $case (["fasted_knn_join('dist', 'v', 'plain_ref', 'v', 3)", 'a table of this server alone as the second table'],
+	["fasted_knn_join('plain_dist', 'v', 'ref', 'v', 3)", 'a table of this server alone as the first table'])
 {
 	my ($call, $name) = @$case;
 	(my $plain = $call) =~ s/'(dist|ref)'/'plain_$1'/g;
@@ -84,7 +84,7 @@ for my $case (["fasted_knn_join('dist', 'v', 'plain_ref', 'v', 3)", 'a table of 
 	unlike(sql("EXPLAIN (ANALYZE, COSTS off) SELECT * FROM $call"), qr/Citus Workers/, "$name: not distributed");
 }
 unlike(sql("SET fasted.distribute = auto; EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_knn_join('dist', 'v', 'ref', 'v', 3)"),
-	qr/Citus Workers/, 'auto: not divided, they are small');
+	qr/Citus Workers/, 'fasted.distribute = auto: a join of small tables is not divided');
 
 # keys passed by reference; magnitudes; empty tables
 sql(<<'END');
@@ -116,11 +116,11 @@ sql('CREATE ROLE reader LOGIN');
 my $nearest = "SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'dist', 'v', 9)";
 like(failure("SET ROLE reader; $nearest"), qr/42501: permission denied for table dist/, 'no privilege to read the table');
 sql('GRANT SELECT ON dist TO reader');
-is(sql("SET ROLE reader; $nearest"), 777 * 9, 'with the privilege');
+is(sql("SET ROLE reader; $nearest"), 777 * 9, 'the privilege to read the table suffices');
 for my $slice ('9, 1, \'l2\', 0, 0', '9, 1, \'l2\', 3, 3', '0, 1, \'l2\', 0, 1', '9, -1, \'l2\', 0, 1', '9, 1, \'dot\', 0, 1')
 {
 	like(failure("SELECT fasted_citus.nearest_slice('dist', 'v', 'id', 'dist', 'v', 'id', 'text', $slice)"),
-		qr/ERROR:  22023/, "no slice: $slice");
+		qr/ERROR:  22023/, "invalid arguments of a slice: $slice");
 }
 
 # --- rows change during the join
@@ -165,7 +165,7 @@ SET citus.enable_ddl_propagation = off;
 DROP FUNCTION fasted_citus.nearest_slice($signature);
 ALTER FUNCTION fasted_citus.prompt_slice($signature) RENAME TO nearest_slice;
 END
-is(sql($two), 777, 'the same result as before');
+is(sql($two), 777, 'without the delay the result is the same as before');
 
 # rows written by the transaction itself
 is(sql("BEGIN; INSERT INTO ref VALUES ('z', array_fill(1, '{37}')); $two; ROLLBACK"), 777, 'the transaction sees its own row');

@@ -12,8 +12,8 @@ our @EXPORT = qw(new_cluster is_same_rows slices_at $divided);
 # Matches EXPLAIN (ANALYZE) if the work was divided among three workers.
 our $divided = qr/Citus Workers: 127\.0\.0\.1:\d+ \(3\d%.*, 127\.0\.0\.1:\d+ \(3\d%.*, 127\.0\.0\.1:\d+ \(3\d%/;
 
-# Returns the nodes, the coordinator first.  Joins of distributed tables of any size are distributed,
-# unless the test sets otherwise.  FASTED_ENGINE selects the engine of all nodes (default cpu).
+# Returns the nodes, the coordinator first.  Joins of distributed tables of any size are
+# distributed, unless the test sets otherwise.  FASTED_ENGINE selects the engine of all nodes (default cpu).
 sub new_cluster
 {
 	my ($name) = @_;

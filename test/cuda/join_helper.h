@@ -32,7 +32,7 @@ struct Outcome
 	FastedStats stats = {};
 	bool		was_full = false;
 	bool		read_back_right = true;
-	bool		registered = false;	/* rows were put from registered memory; see tuning.always_register */
+	bool		registered = false;	/* rows were put from registered memory */
 };
 
 /* The rows of each side; a self-join if there is no b. */

@@ -84,7 +84,9 @@ grouped(double eps, const Mode &mode, const Layout &layout)
 	return problem;
 }
 
-/* Tests every mode with exact eps; limit_rows: memory for so many rows, unless zero. */
+/*
+ * Tests every mode with exact eps; limit_rows, unless zero, limits memory to this number of rows.
+ */
 void
 check_groups(const char *what, const Sides &sides, const Layout &layout, double share = 0.02,
 			 uint32_t limit_rows = 0)
@@ -324,7 +326,7 @@ test_again()
 		}
 		tested_engine->join_close(join);
 		good &= same_as_oracle(rows, distances[turn], eps, outcome, &why);
-		tap::ok(good, "one set again, partitions %d: %zu pairs %s", turn, outcome.pairs.size(),
+		tap::ok(good, "one set joined again, partitions %d: %zu pairs %s", turn, outcome.pairs.size(),
 				why.c_str());
 	}
 	tested_engine->close(context);

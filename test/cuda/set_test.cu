@@ -338,7 +338,7 @@ test_forms(const Mode &mode)
 
 	/* INT8 clamps these rows, which then are no candidates */
 	if (mode.filter == FASTED_FILTER_INT8)
-		tap::ok(common == own, "%s: so does a distant set", mode.name);
+		tap::ok(common == own, "%s: a distant set adopts it, too", mode.name);
 	else
 	{
 		tap::ok(common != nullptr && common != own && form_after(context, *c, *a, 5) == common,

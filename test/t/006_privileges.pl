@@ -57,7 +57,7 @@ like(as_role('stranger', "SELECT count(*) FROM fasted_self_join('small', 'v', 0)
 is(as_role('view_reader', sprintf $join, 'few'), 9, 'a view, read with the privileges of its owner');
 like(as_role('view_reader', sprintf $join, 'few_as_invoker'), $denied,
 	'a view, read with the privileges of its invoker');
-like(as_role('view_reader', $small), $denied, 'the table of the view');
+like(as_role('view_reader', $small), $denied, 'the table of the view, without the view');
 
 is(as_role('stranger', 'SELECT join_as_owner()'), 99, 'a SECURITY DEFINER function');
 like(as_role('stranger', 'SELECT join_as_caller()'), $denied,
@@ -66,7 +66,7 @@ like(as_role('stranger', 'SELECT join_as_caller()'), $denied,
 like(as_role('reader', sprintf $join, 'hidden.t'), $denied, 'a schema without USAGE');
 
 my $oid = $node->safe_psql('postgres', "SELECT 'hidden.t'::regclass::oid");
-like(as_role('stranger', sprintf $join, $oid), $denied, 'a table by its OID');
+like(as_role('stranger', sprintf $join, $oid), $denied, 'a table without SELECT, given by its OID');
 
 # Privileges are checked at execution, in a prepared statement too.
 my $session = FastedTest::Session->new($node);
@@ -89,7 +89,7 @@ like(as_role('reader', $small), qr/42501: permission denied for function fasted_
 is(as_role('columns_reader', $small), 99, 'EXECUTE on one of the functions');
 like(as_role('columns_reader',
 		"SELECT count(*) FROM fasted_self_join_typed(NULL::int, 'small', 'v', 1)"),
-	qr/42501: permission denied for function fasted_self_join/, 'but not on the other');
+	qr/42501: permission denied for function fasted_self_join/, 'no EXECUTE on the other function');
 
 $node->stop;
 done_testing();

@@ -63,7 +63,7 @@ $session->quit;
 
 $node->safe_psql('postgres', 'ALTER TABLE notes FORCE ROW LEVEL SECURITY');
 is(as_role('owner', $join), '0||', 'FORCE ROW LEVEL SECURITY applies to the owner');
-is($node->safe_psql('postgres', $join), '29|1|30', 'but not to a superuser');
+is($node->safe_psql('postgres', $join), '29|1|30', 'FORCE ROW LEVEL SECURITY does not apply to a superuser');
 
 $node->stop;
 done_testing();

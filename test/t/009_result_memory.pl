@@ -31,7 +31,7 @@ SKIP:
 {
 	skip 'a sanitizer keeps memory', 1 if sanitized();
 	cmp_ok(memory_of($session->pid, 'VmHWM') - $before, '<', 16 * 1024,
-		'both need little memory (kB)');
+		'the scan node and the function need little memory (kB)');
 }
 is(scalar temp_files($node), 0, 'the temporary file is removed');
 $session->quit;

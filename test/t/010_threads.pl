@@ -29,7 +29,7 @@ for my $threads (1 .. 4)
 		$most = $count if $count > $most;
 		usleep(5000);
 	}
-	is($most, 1 + $threads, "threads = $threads: that many in addition to the backend's own");
+	is($most, 1 + $threads, "threads = $threads: the join has this number of threads besides the backend's own");
 
 	my $open = 0;
 	for my $task (grep { !m{/$pid$} } glob("/proc/$pid/task/*"))
@@ -37,10 +37,10 @@ for my $threads (1 .. 4)
 		my ($blocked) = slurp_file("$task/status") =~ /^SigBlk:\s+[0-9a-f]*([0-9a-f]{8})$/m;
 		$open++ if (hex($blocked) & $signals) != $signals;
 	}
-	is($open, 0, "threads = $threads: all signals are blocked in them");
+	is($open, 0, "threads = $threads: all signals are blocked in the threads of the join");
 	$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 	$session->query('SELECT');
-	is(thread_count($pid), 1, "threads = $threads: none remains");
+	is(thread_count($pid), 1, "threads = $threads: no thread of the join remains");
 	$session->quit;
 }
 

@@ -59,11 +59,11 @@ $session->query("SELECT count(*) FROM fasted_self_join('bad', 'v', 1)");
 like($session->{err}, qr/different numbers of dimensions/, 'an error after a savepoint');
 $session->query('ROLLBACK TO s');
 is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99,
-	'the transaction continues');
+	'the transaction continues after ROLLBACK TO');
 $session->query("INSERT INTO small VALUES (101, '{101, 7, -1}')");
 $session->query('RELEASE s');
 is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 100,
-	'and sees rows of a subtransaction');
+	'the transaction sees the rows of a released subtransaction');
 $session->query('COMMIT');
 
 # A cursor of the outer transaction, whose join fails in a subtransaction: its resources are

@@ -25,13 +25,13 @@ FROM (SELECT id FROM big WHERE kind < 3) b JOIN fasted_self_join('small', 'v', 2
 END
 my $expected = $node->safe_psql('postgres', "SET max_parallel_workers_per_gather = 0; $query");
 like($node->safe_psql('postgres', "EXPLAIN (COSTS OFF) $query"), qr/Gather/, 'the plan is parallel');
-is($node->safe_psql('postgres', $query), $expected, 'with the same result as the serial plan');
+is($node->safe_psql('postgres', $query), $expected, 'the parallel plan has the same result as the serial plan');
 
 # This developer setting runs every parallel-safe plan in a worker.
 my $force = $node->safe_psql('postgres',
 	"SELECT name FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query')");
 is($node->safe_psql('postgres', "SET $force = on; SELECT count(*) FROM fasted_self_join('small', 'v', 1)"),
-	99, 'forced parallel mode');
+	99, 'forced parallel mode: the same result');
 is($node->safe_psql('postgres',
 		"SET $force = on; SELECT count(*) FROM big b WHERE kind = 0 "
 		  . "AND id IN (SELECT id_a FROM fasted_self_join('small', 'v', 1))"),

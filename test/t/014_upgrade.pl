@@ -57,14 +57,14 @@ $node->safe_psql('postgres', 'DROP EXTENSION fasted');
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_proc WHERE proname LIKE 'fasted%' OR pronamespace::regnamespace::text LIKE 'fasted%'"),
 	0, 'DROP EXTENSION leaves nothing');
 $node->safe_psql('postgres', 'CREATE EXTENSION fasted');
-is($node->safe_psql('postgres', $catalog), $fresh, 'installed again');
+is($node->safe_psql('postgres', $catalog), $fresh, 'the extension can be dropped and installed again');
 $node->safe_psql('postgres', 'DROP EXTENSION fasted; CREATE SCHEMA elsewhere; CREATE EXTENSION fasted SCHEMA elsewhere');
 is($node->safe_psql('postgres', "SET search_path = elsewhere, public; $works"), '1|2|5',
-	'in another schema');
+	'the extension can be installed in another schema');
 is($node->safe_psql('postgres',
 		"CREATE TABLE t (id uuid PRIMARY KEY, v real[]); SET search_path = pg_catalog;"
 		  . "SELECT count(*) FROM elsewhere.fasted_self_join_typed(NULL::uuid, 'public.t', 'v', 5)"),
-	0, 'and called by its full name');
+	0, 'a function in another schema is called by its qualified name');
 
 # Which roles may install it.
 $node->safe_psql('postgres', 'CREATE ROLE plain LOGIN; DROP EXTENSION fasted');

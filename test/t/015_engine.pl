@@ -21,11 +21,11 @@ sub with_engine
 }
 
 my ($status, $out, $err) = with_engine('cpu', $small);
-is($out, 99, 'cpu');
-like($err, qr/engine cpu/, 'cpu: the statistics name it');
+is($out, 99, 'cpu: all pairs');
+like($err, qr/engine cpu/, 'cpu: the statistics name the CPU engine');
 
 ($status, $out, $err) = with_engine('auto', $small);
-is($out, 99, 'auto');
+is($out, 99, 'auto: all pairs');
 like($err, qr/engine cpu/, 'auto: a small join uses the CPU');
 
 # By its estimates a large join, worth a GPU; in fact it has few rows.
@@ -61,7 +61,7 @@ if ($status == 0)
 }
 else
 {
-	like($err, qr/0A000: the CUDA engine is not available/, 'cuda: not available');
+	like($err, qr/0A000: the CUDA engine is not available/, 'cuda: an error, because CUDA is not available');
 	like($err, qr/DETAIL:  \S/, 'cuda: the detail gives the reason');
 	like($err, qr/HINT:  .*fasted.engine = auto/, 'cuda: the hint tells what to do');
 }

@@ -54,9 +54,9 @@ for my $call (sprintf($nearest, ''), sprintf($nearest, ", partition_by => 'id'")
 		"\\set VERBOSITY verbose\nSET fasted.engine = auto; $call; SET fasted.engine = cuda; $call; SET fasted.engine = cpu; $call",
 		on_error_stop => 0);
 	is($out, "$found\n$found", 'auto: the CPU finds neighbours');
-	unlike($err, qr/WARNING/, 'without a warning');
+	unlike($err, qr/WARNING/, 'auto: no warning if the GPU engine does not support the output');
 	like($err, qr/ERROR:  0A000: the CUDA engine does not find nearest neighbors\nHINT:  Use "SET fasted.engine = auto"/,
-		'cuda: the error says so');
+		'cuda: the error says that the output is not supported');
 }
 
 # The same with parallel readers: they stop, then read again for the CPU engine.

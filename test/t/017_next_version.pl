@@ -67,8 +67,8 @@ is($node->safe_psql('postgres', "SELECT extversion, fasted_next() FROM pg_extens
 	'99.0.0|99', 'the next version is installed');
 is(look_at_dependents($node, 'postgres'), $before, 'dependent objects are unchanged');
 is($session->query($execute), $executed, 'prepared statements of an older session work');
-is($session->query('MOVE ABSOLUTE 0 FROM c; FETCH 2 FROM c'), $fetched, 'and so does its cursor');
-is($session->{err}, '', 'without an error');
+is($session->query('MOVE ABSOLUTE 0 FROM c; FETCH 2 FROM c'), $fetched, 'a cursor of an older session works');
+is($session->{err}, '', 'the older session has no error');
 is($node->safe_psql('postgres', "SELECT procost FROM pg_proc WHERE oid = 'fasted_distance(real[], real[])'::regprocedure"), '30',
 	'the cost of a function has changed');
 is($node->safe_psql('postgres', 'SELECT count(next) FROM pg_stat_fasted_progress'), '0', 'the view has another column');
@@ -77,8 +77,8 @@ $session->quit;
 # Users' objects survive a failing update, and DROP EXTENSION without CASCADE.
 append_to_file($broken, 'DROP FUNCTION fasted_next(); SELECT 1 / 0;');
 my (undef, undef, $err) = $node->psql('postgres', "ALTER EXTENSION fasted UPDATE TO '99.0.1'");
-like($err, qr/division by zero/, 'an update that fails');
-is(look_at_dependents($node, 'postgres'), $before, 'it changes nothing');
+like($err, qr/division by zero/, 'an update whose script raises an error fails');
+is(look_at_dependents($node, 'postgres'), $before, 'an update that fails changes nothing');
 (undef, undef, $err) = $node->psql('postgres', 'DROP EXTENSION fasted');
 like($err, qr/other objects depend on it.*view pairs depends on function fasted_self_join/s, 'DROP EXTENSION refuses to drop dependent objects');
 

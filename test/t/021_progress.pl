@@ -34,8 +34,8 @@ $session->send("SET fasted.memory_limit = '16MB';");
 $session->send($endless);
 ok(wait_until(sub { number('rows_read') > 1000 }), 'rows are read');
 is(look("SELECT pid, datname, usename, relation, phase, units_total, pairs FROM $view"),
-	"$pid|postgres|worker|endless|reading|0|0", 'the join and its phase');
-is(look("SELECT relid = 'endless'::regclass, rows_expected > 0 FROM $view"), 't|t', 'the relation and the expected number of rows');
+	"$pid|postgres|worker|endless|reading|0|0", 'the view shows the join and its phase');
+is(look("SELECT relid = 'endless'::regclass, rows_expected > 0 FROM $view"), 't|t', 'the view shows the relation and the expected number of rows');
 my $before = number('rows_read');
 ok(wait_until(sub { number('rows_read') > $before }), 'the number of rows grows');
 
@@ -64,7 +64,7 @@ is(number('pid'), 0, 'the row disappears after an error');
 $session->send("RESET fasted.memory_limit; SET fasted.cpu_kernel = portable; SET fasted.prune = off;");
 $session->send($wide);
 ok(wait_until(sub { number("CASE WHEN phase = 'joining' THEN units_done END") > 0 }), 'units of work are completed');
-is(look("SELECT rows_read, units_done < units_total FROM $view"), '40000|t', 'fewer than the total');
+is(look("SELECT rows_read, units_done < units_total FROM $view"), '40000|t', 'fewer units are completed than in total');
 $before = number('units_done');
 ok(wait_until(sub { number('units_done') > $before }), 'the number of completed units grows');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
@@ -74,9 +74,9 @@ is(number('pid'), 0, 'the row disappears');
 # --- a join on a distance has no single relation
 
 $session->send("SELECT count(*) FROM wide a JOIN wide b ON a.id < b.id AND fasted_within(a.v, b.v, 0.5);");
-ok(wait_until(sub { number("CASE WHEN phase = 'joining' THEN units_done END") > 0 }), 'a join on a distance');
+ok(wait_until(sub { number("CASE WHEN phase = 'joining' THEN units_done END") > 0 }), 'the view shows a join on a distance');
 is(look("SELECT relid IS NULL, relation IS NULL, rows_read FROM $view"), 't|t|79998',
-	'no relation, and the rows of both sides; the last outer row and the first inner row have no partner');
+	'a join on a distance: no relation, and the rows of both sides; the last outer row and the first inner row have no partner');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $session->query('SELECT');
 
@@ -84,7 +84,7 @@ $session->query('SELECT');
 
 $node->safe_psql('postgres', 'GRANT SELECT ON small, many_pairs TO worker');
 is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99, 'a short join');
-is(number('pid'), 0, 'the row disappears after it');
+is(number('pid'), 0, 'the row disappears after a short join');
 is($session->query(<<'END'), '99|99', 'two joins in one query');
 SELECT (SELECT count(*) FROM fasted_self_join('small', 'v', 1)), (SELECT count(*) FROM fasted_self_join('small', 'v', 1))
 END
@@ -99,14 +99,14 @@ DO $$ BEGIN
 END $$;
 SELECT count(*), sum(n) FROM log
 END
-is(number('pid'), 0, 'no row remains');
+is(number('pid'), 0, 'no row remains after several joins');
 
 # COPY occupies the backend's progress entry.
 $session->send('COPY (' . substr($wide, 0, -1) . ') TO STDOUT;');
 ok(wait_until(sub { thread_count($pid) > 1 }), 'a join within COPY');
 sleep 1;
-is(number('pid'), 0, 'is not in our view');
-is(look("SELECT command, type FROM pg_stat_progress_copy WHERE pid = $pid"), 'COPY TO|PIPE', 'but in the view of COPY, unchanged');
+is(number('pid'), 0, 'a join within COPY is not in our view');
+is(look("SELECT command, type FROM pg_stat_progress_copy WHERE pid = $pid"), 'COPY TO|PIPE', 'the entry in the view of COPY is unchanged');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $session->query('SELECT');
 

@@ -66,7 +66,7 @@ is_deeply([ @$plan{ 'Aggregate', 'Pairs', 'Actual Rows' } ], [ 'count(*)', 197, 
 # --- conditions are passed to the engine
 $plan = analyze_node("SELECT * FROM fasted_self_join('small', 'v', 50) WHERE dist < 2");
 is_deeply([ @$plan{ 'Pairs', 'Actual Rows' } ], [ 99, 99 ], 'the engine does not return pairs that a condition excludes');
-is($plan->{'Rows Removed by Filter'} // 0, 0, 'so the node removes no rows');
+is($plan->{'Rows Removed by Filter'} // 0, 0, 'the node removes no rows by a condition that the engine applies');
 
 # --- the node stops early
 my $offset = log_size($node);
@@ -78,12 +78,12 @@ is($plan->{'Rows Read'}, 6000, 'LIMIT: EXPLAIN shows the work of the stopped eng
 isnt($plan->{$_}, 'auto', "LIMIT: $_") for 'Engine', 'Distance Filter';
 $plan = analyze_node("SELECT * FROM eps_of e, LATERAL fasted_self_join('small', 'v', e.eps) LIMIT 150",
 	'SET fasted.engine = auto; SET enable_memoize = off');
-is_deeply([ @$plan{ 'Runs', 'Rows Read' } ], [ 2, 200 ], 'LIMIT: earlier runs are counted, too');
+is_deeply([ @$plan{ 'Runs', 'Rows Read' } ], [ 2, 200 ], 'LIMIT: the statistics include earlier runs');
 isnt($plan->{Engine}, 'auto', 'LIMIT: EXPLAIN names the engine of several runs');
 is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT FROM $many LIMIT 10) x"), 10, 'LIMIT');
 is($node->safe_psql('postgres', "SELECT EXISTS (SELECT FROM $many WHERE id_a = id_b - 1)"), 't', 'EXISTS');
 is($node->safe_psql('postgres', "SELECT count(*), sum(id_a) FROM (SELECT * FROM $many OFFSET 5) x")
-	  =~ /^(\d+)/ ? $1 : '', $all - 5, 'all of it');
+	  =~ /^(\d+)/ ? $1 : '', $all - 5, 'OFFSET: all other rows are returned');
 
 # --- cursors
 my $session = FastedTest::Session->new($node);
@@ -99,7 +99,7 @@ is(thread_count($session->pid) > 1, 1, "the first cursor's threads exist");
 $session->query('CLOSE c; CLOSE d');
 is(thread_count($session->pid), 1, 'closing the cursor before its end ends the threads');
 $session->query('FETCH BACKWARD 1 FROM c');
-like($session->{err}, qr/cursor "c" does not exist/, 'the cursor does not exist any more');
+like($session->{err}, qr/cursor "c" does not exist/, 'a closed cursor does not exist');
 $session->query("ROLLBACK; BEGIN; DECLARE c CURSOR FOR SELECT id_a, id_b FROM fasted_self_join('small', 'v', 2)");
 $session->query('FETCH 2 FROM c');
 $session->query('FETCH BACKWARD 1 FROM c');
@@ -110,17 +110,17 @@ my @backward = split /\n/, $session->query('FETCH BACKWARD ALL FROM c');
 is_deeply([ reverse @backward ], \@forward, 'a SCROLL cursor, forward and backward');
 is($session->query('FETCH ABSOLUTE 5 FROM c'), $forward[4], 'a SCROLL cursor, to a row by number');
 $session->query("DECLARE h CURSOR WITH HOLD FOR SELECT id_a FROM fasted_self_join('small', 'v', 1) ORDER BY 1");
-is($session->query('FETCH 1 FROM h'), 1, 'a cursor WITH HOLD');
+is($session->query('FETCH 1 FROM h'), 1, 'a cursor WITH HOLD returns its first row');
 $session->query('COMMIT');
-is($session->query('FETCH 1 FROM h'), 2, 'it continues after the commit');
+is($session->query('FETCH 1 FROM h'), 2, 'a cursor WITH HOLD continues after the commit');
 $session->query('CLOSE h');
 
 # An error while cursors are open.
 $session->query("BEGIN; DECLARE c CURSOR FOR SELECT id_a FROM $many");
 $session->query('FETCH 10 FROM c');
 $session->query('SELECT 1/0');
-is($session->query('ROLLBACK'), '', 'an error while a cursor is open');
-is(thread_count($session->pid), 1, 'it ends the threads of the cursor');
+is($session->query('ROLLBACK'), '', 'an error while a cursor is open: ROLLBACK works');
+is(thread_count($session->pid), 1, 'an error ends the threads of an open cursor');
 $session->query("SELECT id_a / (id_a - 77) FROM fasted_self_join('small', 'v', 1)");
 like($session->{err}, qr/division by zero/, 'an error above the node');
 is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99, 'the session remains usable');
@@ -157,7 +157,7 @@ END \$\$;
 END
 is($session->query('SELECT first_ones(1234)'), 1234, 'a FOR loop that ends early, with subtransactions');
 is(thread_count($session->pid), 1, 'no thread remains');
-is($session->query('SELECT max(first_ones(n)) FROM generate_series(1, 20) n'), 20, 'many such loops');
+is($session->query('SELECT max(first_ones(n)) FROM generate_series(1, 20) n'), 20, 'many FOR loops that end early');
 $session->query('CALL with_commits()');
 like($session->{err}, qr/rows: 197/, 'a FOR loop with commits');
 
@@ -190,22 +190,22 @@ $session->query('RESET fasted.scan_node; DEALLOCATE ALL');
 $session->query("PREPARE q AS SELECT sum(id_a) FROM fasted_self_join('small', 'v', 1)");
 is($session->query('EXECUTE q'), 4950, 'a prepared statement');
 $node->safe_psql('postgres', 'UPDATE small SET v = ARRAY[1000, 0, 0] WHERE id = 100');
-is($session->query('EXECUTE q'), 4950 - 99, 'it sees changes by other sessions');
+is($session->query('EXECUTE q'), 4950 - 99, 'a prepared statement sees changes by other sessions');
 $node->safe_psql('postgres', "ALTER TABLE small RENAME v TO w");
 $session->query('EXECUTE q');
-like($session->{err}, qr/column "v" of relation "small" does not exist/, 'and changes of the table definition');
+like($session->{err}, qr/column "v" of relation "small" does not exist/, 'a prepared statement sees changes of the table definition');
 $session->quit;
 
 # --- memory, temporary files
 unlike(log_since($node, $offset), qr/temporary file: path .*, size [0-9]{7,}/, 'no large temporary file');
 is($node->safe_psql('postgres', "SELECT sum(temp_bytes) < 1000000 FROM pg_stat_database"), 't',
-	'nor by the statistics');
+	'no large temporary file according to pg_stat_database');
 
 # EXPLAIN reports the engine that was used, not the one in the settings.
 $plan = analyze_node("SELECT sum(id_a) FROM fasted_self_join('many', 'v', 1)", 'SET fasted.filter = fp16');
 is($plan->{'Distance Filter'}, 'fp32', 'after a run EXPLAIN shows the filter that was used');
-ok($plan->{'Host Memory'} > 0, 'and the memory');
-ok(!exists $plan->{'Device Memory'}, 'but no device memory on a CPU');
+ok($plan->{'Host Memory'} > 0, 'after a run EXPLAIN shows the host memory');
+ok(!exists $plan->{'Device Memory'}, 'EXPLAIN shows no device memory on a CPU');
 
 # The planner takes the same lock as a plain SELECT to read a table.
 $node->safe_psql('postgres', <<'END');
@@ -226,9 +226,9 @@ for my $case ([ 'many', 'many' ], [ 'parts', 'part' ], [ 'parts', 'parts' ], [ '
 		like($asker->{err}, qr/ERROR:  55P03/, "EXPLAIN of a join of $joined waits for a lock on $locked, scan node $scan_node");
 		$holder->query('ROLLBACK');
 		$asker->query('RESET lock_timeout; BEGIN');
-		like($asker->query($explain), qr/rows=/, 'and continues after its release');
+		like($asker->query($explain), qr/rows=/, 'EXPLAIN continues after the lock is released');
 		is($asker->query("SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation = '$locked'::regclass"),
-			'AccessShareLock', 'with a lock that it holds until the end of its transaction');
+			'AccessShareLock', 'EXPLAIN holds its own lock until the end of its transaction');
 		$asker->query('ROLLBACK');
 	}
 }

@@ -132,7 +132,7 @@ $node->safe_psql('postgres',
 	'ALTER FUNCTION fasted_self_join SECURITY DEFINER');
 unlike($node->safe_psql('postgres', "EXPLAIN SELECT id_a FROM $small"), qr/FastedSelfJoin/,
 	'SECURITY DEFINER on the function itself: no node');
-is(as_role('stranger', 'on', $queries{counting}), 99, 'it has the privileges of its owner');
+is(as_role('stranger', 'on', $queries{counting}), 99, 'SECURITY DEFINER on the function itself: it has the privileges of its owner');
 
 # Estimates reveal nothing about vectors that the user may not read.
 $node->safe_psql('postgres', <<'END');
@@ -150,8 +150,8 @@ for my $role ($superuser, 'stranger')
 		$estimate{$role}{$eps} = $1;
 	}
 }
-isnt($estimate{$superuser}{5}, $estimate{$superuser}{0.5}, 'estimates depend on the data');
-is($estimate{stranger}{5}, $estimate{stranger}{0.5}, 'but not for a user who may not read the data');
+isnt($estimate{$superuser}{5}, $estimate{$superuser}{0.5}, 'estimates depend on the data for a user who may read them');
+is($estimate{stranger}{5}, $estimate{stranger}{0.5}, 'estimates do not depend on the data for a user who may not read them');
 
 $node->stop;
 done_testing();

@@ -50,7 +50,7 @@ sub is_parallel
 }
 
 my $groups = "SELECT id_a, count(*), sum(dist)::numeric(12, 2) FROM $many GROUP BY 1 ORDER BY 1";
-is_parallel($groups, 'groups');
+is_parallel($groups, 'GROUP BY');
 is_parallel("SELECT sum(id_a), sum(id_b), max(dist), min(id_b - id_a) FROM $many", 'sums');
 is_parallel("SELECT sum(id_a) FROM fasted_self_join('many', 'v', 'Infinity', 'id', true, true) WHERE id_a % 3 = 1",
 	'both directions, self pairs, a condition');
@@ -60,7 +60,7 @@ is_parallel("SELECT DISTINCT dist::int % 50 AS d FROM $many ORDER BY 1", 'distin
 is_parallel("SELECT k.kind, sum(p.id_b), count(*) FROM $many p JOIN kinds k ON k.id = p.id_a GROUP BY 1 ORDER BY 1",
 	'a join');
 is_parallel("SELECT n, count(*) FROM (SELECT id_a, count(*) AS n FROM $many GROUP BY 1) x GROUP BY 1 ORDER BY 1",
-	'groups in a subquery');
+	'GROUP BY in a subquery');
 is_parallel("SELECT sum(id_a) FROM $many", 'sums without the leader\'s share',
 	'SET max_parallel_workers_per_gather = 4;');
 is_parallel("SELECT sum(p.id_b), count(p.dist) FROM kinds k JOIN $many p ON k.id = p.id_a",
@@ -81,17 +81,17 @@ $plan = $plan->{Plans}[0] until $plan->{'Custom Plan Provider'};
 my @shares = map { $_->{'Actual Rows'} * $_->{'Actual Loops'} } @{ $plan->{Workers} };
 cmp_ok(scalar(grep { $_ > 0 } @shares), '>=', 1, "workers return rows (@shares)");
 is($plan->{Pairs}, 1500 * 1499 / 2, 'the leader reports the statistics of the engine');
-is($plan->{Runs} // 1, 1, 'of one run');
+is($plan->{Runs} // 1, 1, 'the leader reports the statistics of a single run');
 
 # Queries without a parallel plan.
 unlike(plan_of("SELECT id_a, sum(dist) FROM fasted_self_join_typed(NULL::text, 'texts', 'v', 500) GROUP BY 1"),
-	qr/Parallel Custom/, 'ids that are no plain values');
+	qr/Parallel Custom/, 'no parallel plan with ids that are passed by reference');
 unlike(plan_of($groups, 'SET parallel_leader_participation = off;'), qr/Parallel Custom/,
 	'no parallel plan without leader participation');
 unlike(plan_of("SELECT sum(dist) FROM kinds k, LATERAL fasted_self_join('many', 'v', k.id) p"),
-	qr/Parallel Custom/, 'an argument that changes');
+	qr/Parallel Custom/, 'no parallel plan with an argument that changes');
 unlike(plan_of("SELECT sum(dist) FROM (SELECT * FROM $many UNION ALL SELECT * FROM $many) x"),
-	qr/Parallel Custom/, 'a part of an append');
+	qr/Parallel Custom/, 'no parallel plan below an Append');
 unlike(plan_of("SELECT count(*) FROM $many"), qr/Gather/, 'no parallel plan for count(*)');
 
 # A plan that is executed after its settings changed.
@@ -112,7 +112,7 @@ $session->query('CREATE TEMP TABLE mine (id bigint PRIMARY KEY, v real[]); BEGIN
 like($session->query("EXPLAIN (COSTS OFF) SELECT sum(dist) FROM fasted_self_join('mine', 'v', 900)"),
 	qr/Parallel Custom/, 'a temporary table: parallel');
 is($session->query("SELECT sum(dist), sum(id_a) FROM fasted_self_join('mine', 'v', 900)"),
-	899 * 900 * 901 / 6 . '|' . 899 * 900 * 901 / 6, 'with its uncommitted rows');
+	899 * 900 * 901 / 6 . '|' . 899 * 900 * 901 / 6, 'a temporary table: the uncommitted rows are joined');
 $session->query('ROLLBACK');
 
 # A plan that was made before leader participation was disabled.  The leader runs the
@@ -134,7 +134,7 @@ for my $name (sort keys %cached)
 		"$name: a leader that should not participate runs the join of its temporary table");
 	my $plan = decode_json($session->query('EXPLAIN (ANALYZE, FORMAT json) EXECUTE q'))->[0]{Plan};
 	$plan = $plan->{Plans}[-1] until $plan->{'Custom Plan Provider'};
-	is($plan->{Pairs} // 'none', 900 * 899 / 2 * ($plan->{Runs} // 1), "$name: it reports the statistics of the engine");
+	is($plan->{Pairs} // 'none', 900 * 899 / 2 * ($plan->{Runs} // 1), "$name: EXPLAIN shows the statistics of the engine");
 	$session->query('RESET parallel_leader_participation; DEALLOCATE q');
 }
 $session->query('RESET ALL');
@@ -146,16 +146,16 @@ CREATE FUNCTION slow(bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL
 END
 my $slow = "SELECT id_a, id_b FROM $many WHERE slow(id_a)";
 like(plan_of($slow), qr/Gather.*Parallel Custom/s, 'a Gather without an aggregate');
-is(scalar(split /\n/, $session->query($slow)), 1500 * 1499 / 2, 'it returns all rows');
+is(scalar(split /\n/, $session->query($slow)), 1500 * 1499 / 2, 'a Gather without an aggregate returns all rows');
 unlike(plan_of("$slow LIMIT 5"), qr/Gather/, 'a small LIMIT needs no workers');
 my $left = 'SELECT count(*) FROM generate_series(1, 4) g WHERE EXISTS '
   . "(SELECT FROM $many p WHERE slow(p.id_a) AND p.id_b > 9 + g)";
 my $inner = 'SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_memoize = off; ';
 like(plan_of($left, $inner), qr/Nested Loop Semi Join.*Gather.*Parallel Custom/s, 'a Gather in a nested loop');
-is($session->query("$inner $left"), 4, 'the loop stops it early and runs it again');
+is($session->query("$inner $left"), 4, 'a nested loop stops the Gather early and runs it again');
 is($session->query("SELECT count(*) FROM generate_series(1, 3) g WHERE EXISTS "
 		  . "(SELECT 1 FROM (SELECT max(id_b) AS m FROM $many GROUP BY id_a OFFSET 0) p WHERE p.m > g + 9)"),
-	3, 'a gather that is run again');
+	3, 'a Gather that is run again');
 is($session->query("SELECT count(*), sum(id_a) FROM $many p JOIN empty e ON e.id = p.id_a"), '0|', 'a join with an empty table');
 $session->query('RESET ALL');
 $session->query("SELECT sum(id_a / (id_b - 1400)) FROM $many");

@@ -54,12 +54,12 @@ $renamer->send("CALL rename($seconds + 1);");
 $joiner->send("CALL join_meanwhile($oid, $seconds);");
 my ($end) = $joiner->query('SELECT 1');
 like($end, qr/^1$/m, 'the joining session is alive');
-unlike($joiner->{err} // '', qr/ERROR/, 'it has no error');
+unlike($joiner->{err} // '', qr/ERROR/, 'the joining session has no error');
 $renamer->query('SELECT 1');
 $_->quit for $renamer, $joiner;
 
 cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM seen'), '>', 10, 'joins were run');
-is($node->safe_psql('postgres', 'SELECT DISTINCT total FROM seen'), 4, 'each has the distances of its own table');
+is($node->safe_psql('postgres', 'SELECT DISTINCT total FROM seen'), 4, 'each join has the distances of its own table');
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/terminated by signal|ERROR:/, 'no process failed');
 
 $node->stop;

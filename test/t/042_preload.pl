@@ -30,18 +30,18 @@ sub statement
 $node->safe_psql('postgres', 'CREATE DATABASE "An ""odd"" name"');
 my $odd = 'An "odd" name';
 my $notice = said($odd, $create);
-like($notice, qr/NOTICE:  sessions do not preload .*^DETAIL: .*^HINT:  Run this statement/ms, 'a NOTICE');
+like($notice, qr/NOTICE:  sessions do not preload .*^DETAIL: .*^HINT:  Run this statement/ms, 'CREATE EXTENSION raises a NOTICE');
 is(statement($notice), q{ALTER DATABASE "An ""odd"" name" SET session_preload_libraries = 'fasted'}, 'the hint gives the statement');
 like($node->safe_psql($odd, $preloading), qr/^none.*\|Run.* = 'fasted'$/, 'fasted_info gives the same statement');
 $node->safe_psql($odd, statement($notice));
-is($node->safe_psql($odd, $preloading), 'by session_preload_libraries|', 'it is effective in new sessions');
-is(said($odd, "DROP EXTENSION fasted; $create"), '', 'then there is no NOTICE');
+is($node->safe_psql($odd, $preloading), 'by session_preload_libraries|', 'the recommended statement is effective in new sessions');
+is(said($odd, "DROP EXTENSION fasted; $create"), '', 'no NOTICE if the library is preloaded already');
 
 # Cases without a NOTICE.
-is(said('postgres', "SET client_min_messages = warning; DROP EXTENSION fasted; $create"), '', 'none if client_min_messages excludes it');
-is(said('postgres', "BEGIN; DROP EXTENSION fasted; $create; ROLLBACK; SELECT 1"), '', 'none after ROLLBACK');
-is(said('postgres', "BEGIN; DROP EXTENSION fasted; SAVEPOINT s; $create; ROLLBACK TO s; COMMIT"), '', 'none after ROLLBACK TO');
-is(() = said('postgres', "BEGIN; $create; CREATE TABLE t (); COMMIT; DROP TABLE t") =~ /NOTICE/g, 1, 'one NOTICE, at COMMIT');
+is(said('postgres', "SET client_min_messages = warning; DROP EXTENSION fasted; $create"), '', 'no NOTICE if client_min_messages excludes it');
+is(said('postgres', "BEGIN; DROP EXTENSION fasted; $create; ROLLBACK; SELECT 1"), '', 'no NOTICE after ROLLBACK');
+is(said('postgres', "BEGIN; DROP EXTENSION fasted; SAVEPOINT s; $create; ROLLBACK TO s; COMMIT"), '', 'no NOTICE after ROLLBACK TO');
+is(() = said('postgres', "BEGIN; $create; CREATE TABLE t (); COMMIT; DROP TABLE t") =~ /NOTICE/g, 1, 'a single NOTICE, at COMMIT');
 
 # Other libraries are retained.  A user who may not read the setting is not shown it.
 $node->safe_psql('postgres', q{CREATE ROLE owner LOGIN; CREATE DATABASE other OWNER owner;
@@ -53,15 +53,15 @@ is(statement($advice), q{ALTER DATABASE other SET session_preload_libraries = 'p
 	'other users see the complete list');
 $node->safe_psql('other', statement($advice));
 is($node->safe_psql('other', "SHOW session_preload_libraries; $preloading"),
-	qq{plpgsql, "\$libdir/plpgsql", fasted\nby session_preload_libraries|}, 'and can be set so');
+	qq{plpgsql, "\$libdir/plpgsql", fasted\nby session_preload_libraries|}, 'the recommended list with other libraries can be set');
 
 # Which users may set it.
 $node->safe_psql('postgres', 'CREATE DATABASE plain OWNER owner');
 like(said('plain', $create, '-U', 'owner'), qr/^HINT:  Ask a superuser to run this statement/m, 'the hint for a user without the privilege');
 $node->safe_psql('postgres', 'GRANT SET ON PARAMETER session_preload_libraries TO owner');
 like($notice = said('plain', "DROP EXTENSION fasted; $create", '-U', 'owner'), qr/^HINT:  Run this statement/m, 'the hint for a user with the privilege');
-is(said('plain', statement($notice), '-U', 'owner'), '', 'the owner runs it');
-is($node->safe_psql('plain', $preloading), 'by session_preload_libraries|', 'it applies to all users');
+is(said('plain', statement($notice), '-U', 'owner'), '', 'the owner of the database runs the recommended statement');
+is($node->safe_psql('plain', $preloading), 'by session_preload_libraries|', 'the statement of the owner applies to all users');
 
 # With pgvector installed, the row of fasted_info names the consequence, which is checked here.
 SKIP:

@@ -300,8 +300,8 @@ for my $name (sort keys %calls)
 	my $plan = sql("EXPLAIN (ANALYZE) SELECT * FROM $calls{$name}");
 	my %shown = $plan =~ /^ *([A-Z][\w ]*): (.*)$/mg;
 	like($plan, qr/^Custom Scan \(FastedClustering\).*rows=20000 /, "$name: by the node");
-	is("@shown{'Engine', 'Rows Read', 'Dimensions', 'Pairs', 'Threads'}", "cpu 20000 16 $found 2", "$name: the join's numbers");
-	like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM $calls{$name} LIMIT 1"), qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Rows Read: 20000\n/, "$name: with LIMIT, too");
+	is("@shown{'Engine', 'Rows Read', 'Dimensions', 'Pairs', 'Threads'}", "cpu 20000 16 $found 2", "$name: EXPLAIN shows the numbers of the join");
+	like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM $calls{$name} LIMIT 1"), qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Rows Read: 20000\n/, "$name: EXPLAIN shows the engine and the rows with LIMIT");
 	cmp_ok($shown{Candidates}, '>=', $found, "$name: candidates");
 	like($shown{$_}, qr/^[1-9]\d* kB$/, "$name: $_") for 'Host Memory', 'Memory Usage';
 	like($shown{$_}, qr/^\d+\.\d+ ms$/, "$name: $_") for 'Read Time', 'Wait Time', 'Clustering Time', 'Filter Time';
@@ -311,7 +311,7 @@ for my $name (sort keys %calls)
 	my $found = sql('SELECT count(*) / 2 FROM near');
 	like($plan, qr/Spilled Pairs: $found$/m, 'EXPLAIN shows the pairs in a file');
 	my ($memory) = $plan =~ /Memory Usage: (\d+) kB/;
-	cmp_ok($memory, '<', 4096, 'the memory that they need is small');
+	cmp_ok($memory, '<', 4096, 'writing pairs to a file needs little memory');
 }
 
 my %ways = (

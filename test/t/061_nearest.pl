@@ -129,11 +129,11 @@ like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM (VALUES ('a'
 my $cheap = "$parallel; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0";
 my $sums = "SELECT count(*), sum(id_a), sum(id_b * rank), sum(rank), max(dist) FROM $calls{b} WHERE id_b % 3 > 0";
 like(sql("$cheap; EXPLAIN (COSTS OFF) $sums"), qr/Gather.*Parallel Custom Scan \(FastedNearest\)/s, 'rows are distributed to workers');
-is(sql("$cheap; $sums"), sql("SET max_parallel_workers_per_gather = 0; $sums"), 'the same rows');
-is(sql("$cheap; $_"), sql("SET max_parallel_workers_per_gather = 0; $_"), 'and in groups')
+is(sql("$cheap; $sums"), sql("SET max_parallel_workers_per_gather = 0; $sums"), 'workers: the same rows as without workers');
+is(sql("$cheap; $_"), sql("SET max_parallel_workers_per_gather = 0; $_"), 'workers: the same rows with GROUP BY')
   for "SELECT id_a % 7, count(*), sum(id_b), max(dist) FROM $calls{h} GROUP BY 1 ORDER BY 1";
 unlike(sql("$cheap; EXPLAIN (COSTS OFF) SELECT count(dist) FROM fasted_knn_join_typed(NULL::text, 'same', 'v', 'same', 'v', 10, 'n')"),
-	qr/Parallel Custom/, 'not with ids that are no plain values');
+	qr/Parallel Custom/, 'no workers with ids that are passed by reference');
 
 # --- memory
 
@@ -175,11 +175,11 @@ my %stages = (
 		sql => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
-	'a group' => {
+	'a partition' => {
 		sql => "SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', partition_by => 'g');",
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
-	'small groups' => {
+	'small partitions' => {
 		settings => 'SET fasted.scan_node = off;',
 		sql => "SELECT count(*) FROM fasted_knn_join('small_groups', 'v', 'small_groups', 'v', 5, 'id', partition_by => 'g');",
 		reached => sub { sql('SELECT coalesce(max(rows_read), 0) FROM pg_stat_fasted_progress') > 0 || temp_files($node) },
@@ -206,7 +206,7 @@ ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE phase = 'joining' AND 
 is(sql("SELECT relation, rows_read, units_done < units_total FROM $view"), 'wide|40000|t', 'progress of a join');
 sql('SELECT pg_cancel_backend(' . $session->pid . ')');
 $session->query('SELECT');
-is(sql("SELECT count(*) FROM $view"), 0, 'the row disappears');
+is(sql("SELECT count(*) FROM $view"), 0, 'progress: the row disappears');
 # of all partitions, not of a single one
 $session->send("RESET fasted.cpu_kernel; SET fasted.scan_node = off; SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', partition_by => 'g');");
 ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE rows_read > 2000") }), 'rows of several partitions are read');

@@ -121,13 +121,13 @@ for my $name (sort keys %stages)
 	my $phase = sub { my ($columns) = @_; return sql("SELECT $columns FROM $view WHERE pid = " . $session->pid) };
 	$session->send('SET fasted.prune = off; SET fasted.threads = 1; SET fasted.cpu_kernel = portable;');
 	$session->send(query_of(40_000, 1000));
-	ok(wait_until(sub { $phase->("phase = 'reading' AND rows_read > 0") eq 't' }), 'rows of a partition are read');
-	is($phase->('relid IS NULL, relation IS NULL, rows_expected, pairs'), 't|t|40000|0', 'no relation, and the expected number of rows');
-	ok(wait_until(sub { $phase->("phase = 'joining' AND units_done > 0") eq 't' }), 'the rows are joined');
-	is($phase->('rows_read, units_done <= units_total'), '40000|t', 'progress of all rows');
+	ok(wait_until(sub { $phase->("phase = 'reading' AND rows_read > 0") eq 't' }), 'progress: rows of a partition are read');
+	is($phase->('relid IS NULL, relation IS NULL, rows_expected, pairs'), 't|t|40000|0', 'progress: no relation, and the expected number of rows');
+	ok(wait_until(sub { $phase->("phase = 'joining' AND units_done > 0") eq 't' }), 'progress: the rows are joined');
+	is($phase->('rows_read, units_done <= units_total'), '40000|t', 'progress: all rows have been read');
 	sql('SELECT pg_cancel_backend(' . $session->pid . ')');
 	$session->query('SELECT');
-	is($phase->('count(*)'), 0, 'the row disappears');
+	is($phase->('count(*)'), 0, 'progress: the row disappears');
 	$session->quit;
 }
 
@@ -173,12 +173,12 @@ my %ways = (
 for my $way (sort keys %ways)
 {
 	my $offset = log_size($node);
-	is(sql("SET work_mem = '64MB'; SET $ways{$way}; $query"), $expected, "$way: the same");
+	is(sql("SET work_mem = '64MB'; SET $ways{$way}; $query"), $expected, "$way: the same result");
 	cmp_ok(bytes_filed($offset), '>', 500_000, "$way: in files") if $way =~ /64kB|little/;
 }
 is(scalar temp_files($node), 0, 'no temporary file remains');
 
-# --- random rows: the same as the functions in FROM with partition_by, also if a distance equals eps
+# --- random rows: the same as the functions in FROM with partition_by, even if distances equal eps
 
 sql(<<'END');
 CREATE TABLE chance (id int PRIMARY KEY, g int, v real[], d float8[], p int);
@@ -257,7 +257,7 @@ is(sql("SELECT setseed($seed); SELECT try_chance(200)") =~ s/^\n//r, '', "random
 	my $parallel = join '; ', map { "SET $_" } 'parallel_setup_cost = 0', 'parallel_tuple_cost = 0', 'min_parallel_table_scan_size = 0',
 	  'parallel_leader_participation = off';
 	like(sql("$parallel; EXPLAIN (COSTS OFF) $all"), qr/WindowAgg.*Gather/s, 'workers read below the window');
-	is(sql("$parallel; $query"), $expected, 'the same above a parallel plan');
+	is(sql("$parallel; $query"), $expected, 'the same result above a parallel plan');
 }
 
 # a session's memory does not grow with the partitions, also before the query ends

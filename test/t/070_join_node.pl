@@ -137,17 +137,17 @@ for my $case (1 .. 200)
 # --- plans
 
 my $both = 's a JOIN t b ON fasted_within(a.v, b.v, 2)';
-same("SELECT a.id, b.id AS c FROM $both", 'inner');
-same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON fasted_within(a.v, b.v, 2)", 'left');
-same("SELECT a.id FROM s a WHERE EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))", 'semi');
-same("SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))", 'anti');
-same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND 2 > fasted_distance(b.v, a.v)", 'with itself');
-same("SELECT a.id, b.id AS c, x.id AS d FROM $both JOIN s x ON fasted_within(x.v, b.v, 1)", 'three');
-same("SELECT a.id, b.id AS c FROM s a JOIN t b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2) WHERE a.id IN (SELECT id FROM t WHERE k = 1)", 'above and below others');
+same("SELECT a.id, b.id AS c FROM $both", 'inner join');
+same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON fasted_within(a.v, b.v, 2)", 'left join');
+same("SELECT a.id FROM s a WHERE EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))", 'semi join');
+same("SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))", 'anti join');
+same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND 2 > fasted_distance(b.v, a.v)", 'a table joined with itself');
+same("SELECT a.id, b.id AS c, x.id AS d FROM $both JOIN s x ON fasted_within(x.v, b.v, 1)", 'three tables');
+same("SELECT a.id, b.id AS c FROM s a JOIN t b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2) WHERE a.id IN (SELECT id FROM t WHERE k = 1)", 'a join node above and below other joins');
 same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM s a JOIN t b ON fasted_within(a.v, b.v, g)) q",
-	'rescanned with other values of eps');
+	'the node is rescanned with other values of eps');
 same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM (SELECT * FROM s WHERE k >= g) a JOIN t b ON fasted_within(a.v, b.v, 2)) q",
-	'rescanned with other rows');
+	'the node is rescanned with other rows');
 same("SELECT a.id, b.id AS c FROM parts a JOIN parts b ON a.id = b.id AND fasted_within(a.v, b.v, 2)", 'partitionwise',
 	set => 'SET enable_partitionwise_join = on', any_plan => 1);
 for my $type ('LEFT JOIN', 'RIGHT JOIN')
@@ -179,9 +179,9 @@ for my $where ('a.k > 2 AND b.id % 2 = 1', 'b.k > 2 AND a.id % 2 = 1', 'a.k > 2 
 	  if $where =~ /^a.k > 2 AND b.id/;
 }
 # row addresses (ctid) are columns, too
-same("SELECT a.ctid AS p, b.ctid AS q FROM s a JOIN s b ON a.id < b.id AND fasted_within(a.v, b.v, 2)", 'places are selected');
-same("SELECT count(*), min(a.id), max(b.id) FROM s a JOIN s b ON a.ctid < b.ctid AND fasted_within(a.v, b.v, 2)", 'places are compared');
-same("SELECT a.id, b.ctid AS q, b.tableoid AS r FROM s a LEFT JOIN t b ON fasted_within(a.v, b.v, 2)", 'places of one side');
+same("SELECT a.ctid AS p, b.ctid AS q FROM s a JOIN s b ON a.id < b.id AND fasted_within(a.v, b.v, 2)", 'row addresses (ctid) are selected');
+same("SELECT count(*), min(a.id), max(b.id) FROM s a JOIN s b ON a.ctid < b.ctid AND fasted_within(a.v, b.v, 2)", 'row addresses (ctid) are compared');
+same("SELECT a.id, b.ctid AS q, b.tableoid AS r FROM s a LEFT JOIN t b ON fasted_within(a.v, b.v, 2)", 'row addresses (ctid) of one side');
 # aggregates that return vectors
 same("SELECT k FROM s WHERE k IS NOT NULL GROUP BY k HAVING fasted_within(array_agg(id ORDER BY id)::real[], '{1, 8, 15}', 1e9) IS NULL OR count(*) > 0", 'aggregates in HAVING', any_plan => 1);
 same("SELECT x.k FROM (SELECT k, array_agg(k)::real[] AS v FROM s WHERE k IS NOT NULL GROUP BY k, id) x WHERE fasted_within(x.v, '{1}', 2)", 'aggregates of a subquery', any_plan => 1);
@@ -192,13 +192,13 @@ same("SELECT a.id, b.id AS c FROM s a JOIN t b ON fasted_distance(a.v, b.v) < 'I
 same("SELECT a.id, b.id AS c FROM nothing a JOIN nothing b ON fasted_within(a.v, b.v, 1, 'foo')", 'an unknown metric of no rows', any_plan => 1);
 same("SELECT a.id, b.id AS c FROM s a JOIN s b ON fasted_within(a.v, b.v, 1, 'foo')", 'an unknown metric', any_plan => 1);
 same("SELECT a.id, b.id AS c FROM mixed a JOIN s b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'other dimensions, which another clause separates');
-same("SELECT a.id, b.id AS c FROM s a JOIN mixed b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'the same on the inner side');
-same("SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'on both sides');
-same("SELECT a.id FROM mixed a WHERE NOT EXISTS (SELECT FROM mixed b WHERE a.id < b.id AND a.dim = b.dim AND fasted_within(a.v, b.v, 2))", 'on both sides of an anti join');
-same("SELECT a.id, b.id AS c FROM mixed a LEFT JOIN mixed b ON a.id < b.id AND a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'of a left join');
+same("SELECT a.id, b.id AS c FROM s a JOIN mixed b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'other dimensions on the inner side, which another clause separates');
+same("SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'other dimensions on both sides');
+same("SELECT a.id FROM mixed a WHERE NOT EXISTS (SELECT FROM mixed b WHERE a.id < b.id AND a.dim = b.dim AND fasted_within(a.v, b.v, 2))", 'other dimensions on both sides of an anti join');
+same("SELECT a.id, b.id AS c FROM mixed a LEFT JOIN mixed b ON a.id < b.id AND a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'other dimensions on both sides of a left join');
 is(result_of($forced, "SELECT count(*) FROM mixed a JOIN s b ON fasted_within(a.v, b.v, 2)"), 'error 22000', 'different numbers of dimensions: an error');
 is(result_of($forced, "SELECT count(*) FROM bad a JOIN s b ON fasted_within(a.v, b.v, 2)"), 'error 22004', 'a null element: an error');
-same("SELECT a.id, b.id AS c FROM bad a JOIN s b ON a.id <> 77 AND fasted_within(a.v, b.v, 2)", 'unless another clause keeps the row out');
+same("SELECT a.id, b.id AS c FROM bad a JOIN s b ON a.id <> 77 AND fasted_within(a.v, b.v, 2)", 'a null element in a row that another clause excludes: no error');
 is(result_of($forced, "SELECT count(*) FROM s a JOIN t b ON fasted_within(a.v, b.v, -1)"), 'error 22023', 'a negative eps: an error');
 same("SELECT count(*) FROM s a JOIN nothing b ON fasted_within(a.v, b.v, -1)", 'not where there is no row', any_plan => 1);
 same("SELECT a.id, a.word, b.word AS x FROM wide a JOIN wide b ON fasted_within(a.v, b.v, 2)", 'rows in a file', set => "SET fasted.memory_limit = '1MB'");
@@ -252,7 +252,7 @@ for my $expression (@expressions)
 		is($error, result_of("$plain; $nested", $sql), "$expression: the same error, $on");
 	}
 	same("SELECT a.id, b.id AS c FROM texts a LEFT JOIN nothing b ON $near", "$expression, an empty side");
-	same("SELECT a.id, b.id AS c FROM nothing b LEFT JOIN texts a ON $near", "$expression, the other one is empty");
+	same("SELECT a.id, b.id AS c FROM nothing b LEFT JOIN texts a ON $near", "$expression, the other side is empty");
 	# a self-join: each row is on both sides
 	$near = "fasted_within($a, $b, 2)";
 	same("SELECT a.id, b.id AS c FROM texts a JOIN texts b ON $_ AND $near", "$expression, with itself, $_", set => $nested)
@@ -268,7 +268,7 @@ for my $sides ('s a LEFT JOIN nothing b', 'nothing a LEFT JOIN t b', 's a JOIN n
 		"fasted_distance(a.v, b.v) <= (SELECT 'NaN'::float8)", 'fasted_distance(a.v, b.v) < (SELECT NULL::float8)')
 	{
 		same("SELECT a.id, b.id AS c FROM $sides ON $near", "$near, $sides");
-		same("SELECT a.id, b.id AS c FROM $sides ON a.k = b.k AND $near", "$near, $sides, in groups", any_plan => 1);
+		same("SELECT a.id, b.id AS c FROM $sides ON a.k = b.k AND $near", "$near, $sides, in partitions", any_plan => 1);
 	}
 }
 same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON a.id < 0 AND fasted_within(a.v, b.v, 1 / (SELECT 0))", 'a bound that no row asks for');
@@ -298,7 +298,7 @@ for my $condition ("current_user <> 'nobody at all'", "current_user = 'nobody at
 	same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND $near WHERE $condition", "$name, with itself");
 	same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON $near WHERE $condition", "$name, above a left join");
 	same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON $near AND $condition", "$name, of a left join", any_plan => $condition =~ / IN /);
-	same("SELECT a.id, b.id AS c FROM s a JOIN t b ON a.k = b.k AND $near WHERE $condition", "$name, in groups");
+	same("SELECT a.id, b.id AS c FROM s a JOIN t b ON a.k = b.k AND $near WHERE $condition", "$name, in partitions");
 	same("SELECT a.id FROM s a WHERE EXISTS (SELECT FROM t b WHERE $near AND $condition)", "$name, of a semi join", any_plan => $condition =~ / IN /);
 	same("SELECT a.id FROM s a WHERE EXISTS (SELECT FROM t b WHERE $near) AND $condition", "$name, above a semi join");
 	same("SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM t b WHERE $near AND $condition)", "$name, of an anti join", any_plan => $condition =~ / IN /);
@@ -330,16 +330,16 @@ like($explain, qr/FastedJoin.*One-Time Filter: \$1\n.*never executed/s, 'no row 
 $node->safe_psql('postgres', 'CREATE TABLE few AS SELECT g AS k, g / 2.0::float8 AS radius FROM generate_series(0, 4) g; ANALYZE few');
 my ($some_s, $some_t) = map { "LATERAL (SELECT * FROM $_ WHERE $_.k >= few.k OFFSET 0)" } qw(s t);
 same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 2)", 'both sides lateral');
-same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 2) AND a.k = b.k AND a.id + b.id > 40 * few.k", 'with a clause from outside');
+same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 2) AND a.k = b.k AND a.id + b.id > 40 * few.k", 'both sides lateral, with a clause on the outer relation');
 same("SELECT few.k AS f, a.id, b.id AS c FROM few, s a, $some_t b WHERE fasted_within(a.v, b.v, 2)", 'one side lateral');
-same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, b.word FROM (SELECT * FROM s WHERE s.k >= few.k OFFSET 0) a LEFT JOIN t b ON b.k <> few.k AND fasted_within(a.v, b.v, 2)) q", 'a left join in it',
+same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, b.word FROM (SELECT * FROM s WHERE s.k >= few.k OFFSET 0) a LEFT JOIN t b ON b.k <> few.k AND fasted_within(a.v, b.v, 2)) q", 'a left join in a lateral subquery',
 	any_plan => 1);
-same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, b.sum FROM s a LEFT JOIN (SELECT t.*, t.k + few.k AS sum FROM t) b ON fasted_within(a.v, b.v, 2)) q", 'a column from outside');
+same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, b.sum FROM s a LEFT JOIN (SELECT t.*, t.k + few.k AS sum FROM t) b ON fasted_within(a.v, b.v, 2)) q", 'a column of the outer relation in a lateral subquery');
 same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, a.sum + b.sum AS sum FROM (SELECT s.*, s.k + few.k AS sum FROM s OFFSET 0) a JOIN (SELECT s.*, s.k + few.k AS sum FROM s OFFSET 0) b ON a.id < b.id AND fasted_within(a.v, b.v, 2)) q",
-	'the same values on both sides');
-same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, few.radius)", 'a radius from outside', any_plan => 1);
-same("SELECT a.id, b.id AS c FROM s a, LATERAL (SELECT * FROM t WHERE t.k >= a.k OFFSET 0) b WHERE fasted_within(a.v, b.v, 2)", 'on each other', any_plan => 1);
-same("SELECT few.k AS f, a.id, b.id AS c FROM parts few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 0) AND few.id < 9", 'on a table with partitions', any_plan => 1,
+	'a self-join with a column of the outer relation');
+same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, few.radius)", 'a radius from the outer relation', any_plan => 1);
+same("SELECT a.id, b.id AS c FROM s a, LATERAL (SELECT * FROM t WHERE t.k >= a.k OFFSET 0) b WHERE fasted_within(a.v, b.v, 2)", 'one side depends on the other side', any_plan => 1);
+same("SELECT few.k AS f, a.id, b.id AS c FROM parts few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 0) AND few.id < 9", 'both sides depend on a partitioned table', any_plan => 1,
 	set => "SET enable_partitionwise_join = $_")
   for qw(on off);
 
@@ -398,8 +398,8 @@ for my $case (["SELECT count(*) FROM keyed a JOIN keyed b ON a.id < b.id AND $ne
 	my $plan = $node->safe_psql('postgres', "$forced; EXPLAIN (VERBOSE, COSTS OFF) $sql");
 	is(scalar($plan =~ /ctid/), $left ? 1 : '', ($left ? 'fetched later' : 'read at once') . ": $sql");
 }
-same("SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.id < b.id AND a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2)", 'fetched for odd rows');
-same("SELECT a.id, b.id AS c FROM mixed a JOIN s b ON a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2)", 'fetched for odd rows of two tables');
+same("SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.id < b.id AND a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2)", 'vectors are fetched for fallback rows');
+same("SELECT a.id, b.id AS c FROM mixed a JOIN s b ON a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2)", 'vectors are fetched for fallback rows of two tables');
 my $gated = "PREPARE g(bool) AS SELECT count(*), count(b.id) FROM s a LEFT JOIN (SELECT * FROM t WHERE \$1) b ON $near; EXECUTE g(true); EXECUTE g(false)";
 is(result_of("SET plan_cache_mode = force_generic_plan; $forced", $gated), result_of($plain, $gated), 'below a one-time filter');
 my $changed = 'BEGIN; DECLARE c CURSOR FOR SELECT a.id, b.id FROM mixed a JOIN mixed b ON a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2) ORDER BY random() * 0, 1, 2; '
@@ -431,10 +431,10 @@ END
 for my $key ('a.tenant = b.tenant', 'a.tenant = b.tenant AND a.letter = b.letter', 'a.tenant = b.big', 'b.number = a.number AND a.tenant = b.tenant', 'a.code = b.code AND a.tenant < b.tenant',
 	'a.tenant % 5 = b.tenant % 5 AND a.id < b.id', 'lower(a.letter) = b.letter AND a.tenant <> 7777 AND b.tenant <> 7777')
 {
-	same("SELECT a.id, b.id AS c FROM tenants a JOIN tenants b ON $key AND fasted_within(a.v, b.v, 3)", "groups: $key");
-	same("SELECT a.id, b.id AS c FROM tenants a LEFT JOIN (SELECT * FROM tenants WHERE id % 3 > 0) b ON $key AND fasted_within(a.v, b.v, 3)", "groups, left join: $key");
-	same("SELECT a.id FROM tenants a WHERE NOT EXISTS (SELECT FROM tenants b WHERE $key AND a.id <> b.id AND fasted_within(a.v, b.v, 2))", "groups, anti join: $key");
-	same("SELECT a.id FROM tenants a WHERE EXISTS (SELECT FROM tenants b WHERE $key AND a.id <> b.id AND fasted_within(a.v, b.v, 0.02, 'cosine'))", "groups, cosine: $key");
+	same("SELECT a.id, b.id AS c FROM tenants a JOIN tenants b ON $key AND fasted_within(a.v, b.v, 3)", "partitions: $key");
+	same("SELECT a.id, b.id AS c FROM tenants a LEFT JOIN (SELECT * FROM tenants WHERE id % 3 > 0) b ON $key AND fasted_within(a.v, b.v, 3)", "partitions, left join: $key");
+	same("SELECT a.id FROM tenants a WHERE NOT EXISTS (SELECT FROM tenants b WHERE $key AND a.id <> b.id AND fasted_within(a.v, b.v, 2))", "partitions, anti join: $key");
+	same("SELECT a.id FROM tenants a WHERE EXISTS (SELECT FROM tenants b WHERE $key AND a.id <> b.id AND fasted_within(a.v, b.v, 0.02, 'cosine'))", "partitions, cosine: $key");
 }
 $explain = $node->safe_psql('postgres',
 	"$forced; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM tenants a JOIN tenants b ON a.tenant = b.tenant AND fasted_within(a.v, b.v, 1)");
@@ -598,7 +598,7 @@ like(plan_of('SELECT', 'INSERT INTO long_a SELECT * FROM long_b n WHERE NOT EXIS
 my $new = 'SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 0))';
 my $expected = $node->safe_psql('postgres', "$plain; SELECT count(*), sum(id) FROM ($new) q");
 is($node->safe_psql('postgres', "WITH i AS (INSERT INTO long_a $new RETURNING id) SELECT count(*), sum(id) FROM i"),
-	$expected, 'is inserted');
+	$expected, 'rows without a near row are inserted');
 is($node->safe_psql('postgres', "SELECT count(*) FROM ($new) q"), '0', 'no row is new afterwards');
 
 # the query loads the library

@@ -44,7 +44,7 @@ sub explained
 	return $node->safe_psql('postgres', "$forced; $set;\nEXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) $query");
 }
 
-my %in_memory = ('all at once' => 'SELECT', 'a few groups at a time' => "SET fasted.memory_limit = '1MB'");
+my %in_memory = ('all partitions together' => 'SELECT', 'a few partitions at a time' => "SET fasted.memory_limit = '1MB'");
 
 sub same
 {
@@ -90,7 +90,7 @@ like($plan, qr/Rows Read: $rows\n/, 'all rows');
 like($plan, qr/Panels: 1\n/, 'one panel');
 my ($candidates) = $plan =~ /Candidates: (\d+)/;
 cmp_ok($candidates, '<', 600_000, 'pairs of different partitions are no candidates');
-like(explained("SET fasted.memory_limit = '1MB'", $join), qr/Partitions: 151\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'the same, some partitions at a time');
+like(explained("SET fasted.memory_limit = '1MB'", $join), qr/Partitions: 151\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'EXPLAIN counts all partitions and rows if some partitions are joined at a time');
 
 like($plan, qr/Small Partitions: 0\n/, 'all partitions use an engine');
 like(explained('SELECT', "$join LIMIT 5"), qr/Engine: cpu\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'statistics of an engine that was stopped early');

@@ -300,9 +300,9 @@ while (time < $end && @wrong < 5)
 note("$count{call} calls, $count{join} joins");
 is(join("\n\n", @wrong), '', "random calls and joins, FASTED_SEED=$seed");
 cmp_ok($count{$_}, '>', 0, "there was a $_") for sort keys %count;
-is($lives, 1, 'in one session');
+is($lives, 1, 'all calls and joins ran in one session');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM small'), '120', 'the server is running');
-unlike(log_since($node, 0), qr/terminated by signal|TRAP:|PANIC/, 'it never crashed');
+unlike(log_since($node, 0), qr/terminated by signal|TRAP:|PANIC/, 'the server never crashed');
 $session->quit;
 $node->stop;
 done_testing();

@@ -31,7 +31,7 @@ for my $way (qw(ends exits dies))
 	run([ $^X, "-I$FindBin::RealBin", $script, $way ], '>', \my $out, '2>', \my $err);
 	like($out, qr/^not ok 1 - on purpose$/m, "$way: the test fails") or diag($err);
 	like($out, qr/^# sockets: \S/m, "$way: the sockets had a directory");
-	is_deeply([ glob("$temp/*") ], [], "$way: it is removed");
+	is_deeply([ glob("$temp/*") ], [], "$way: the directory of the sockets is removed");
 	remove_tree(glob("$PostgreSQL::Test::Utils::tmp_check/t_fails_fails_data"));
 }
 

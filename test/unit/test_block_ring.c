@@ -325,7 +325,7 @@ waiting_writers(void)
 	while_waiting = read_one_later;
 	number = BlockRingWaitEmpty(ring);
 	ok(number == BLOCKS - 1 || number == 0, "a writer gets the first block that was read");
-	ok(clock_us > 100000 && BlockRingFull(ring) == BLOCKS - 1, "it waited until then");
+	ok(clock_us > 100000 && BlockRingFull(ring) == BLOCKS - 1, "the writer waited until a block was read");
 	clock_us = 0;
 	while_waiting = stop_later;
 	ok(BlockRingWaitEmpty(ring) < 0 && clock_us > 100000, "no block after readers have stopped");

@@ -560,7 +560,10 @@ seconds(void)
 	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
 }
 
-/* Measures how long close takes at some time, and next before it; returns false on failure. */
+/*
+ * Calls next `batches` times, waits for delay_ms, and closes the join.  Measures the longest call
+ * of next, and the call of close, in seconds.  Returns false on failure.
+ */
 static bool
 time_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches, double *closed, double *longest)
 {
@@ -591,7 +594,10 @@ time_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches, double
 	return good;
 }
 
-/* Both must return soon, in one of three attempts, since other processes may use the CPUs. */
+/*
+ * Calls of next and close must return soon.  One of three attempts suffices, because other
+ * processes may use the CPUs.
+ */
 static void
 check_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches)
 {
@@ -617,7 +623,7 @@ check_refusals(void)
 	char		reason[100] = "x";
 
 	ok(engine->abi == FASTED_ENGINE_ABI && strcmp(engine->name, "cpu") == 0 &&
-	   engine->probe(NULL, reason, sizeof(reason)) == FASTED_OK, "abi and probe");
+	   engine->probe(NULL, reason, sizeof(reason)) == FASTED_OK, "ABI, name and probe of the engine");
 	for (int i = 0; i < 5; i++)
 		bad[i] = good;
 	bad[0].dimensions = 0;
@@ -665,12 +671,12 @@ check_order(void)
 	size_t		capacity;
 
 	ok(panel_join_open(engine, &problem, &join) == FASTED_OK &&
-	   panel_join_next(join, 0, &batch) == FASTED_INTERNAL, "next before start");
+	   panel_join_next(join, 0, &batch) == FASTED_INTERNAL, "next before start is an error");
 	panel_join_close(join);
 	ok(panel_join_open(engine, &problem, &join) == FASTED_OK &&
 	   panel_join_stage(join, 0, &room, &capacity) == FASTED_OK &&
 	   panel_join_commit(join, 0, capacity + 1) == FASTED_INTERNAL,
-	   "more rows committed than staged");
+	   "to commit more rows than staged is an error");
 	panel_join_close(join);
 	ok(panel_join_open(engine, &problem, &join) == FASTED_OK &&
 	   panel_join_stage(join, 0, &room, &capacity) == FASTED_OK &&

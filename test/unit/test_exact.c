@@ -3,8 +3,8 @@
  * test_exact.c
  *	  The canonical distances: every kernel, compared bit for bit with a reference.
  *
- * The reference is written independently, from the definition.  Each FMA is computed in an
- * extended range and rounded once, by means of __float128 if available: 113 bits hold the exact
+ * The reference is written independently, from the definition.  Each FMA is computed in an extended
+ * range and rounded once, by means of __float128 if available.  Its 113 bits hold the exact
  * product, and a sticky bit holds the error of the sum.
  *
  *-------------------------------------------------------------------------

@@ -22,7 +22,7 @@ static struct
 	int			fail_device;	/* this device fails; -1: none */
 	int			fail_call;		/* in its call of this number */
 	int			fail_calls[DEVICES];	/* the same for each device; 0: never */
-	bool		lends;
+	bool		lends;			/* memory is registered by all devices; else by the first only */
 	FastedContext *contexts[DEVICES];
 	int			opened;
 	int			closed;
@@ -30,8 +30,8 @@ static struct
 	bool		failed[DEVICES];
 	int			after_failure;	/* calls after a failure, which are forbidden */
 	uint32_t	k;				/* neighbors per row */
-	uint32_t	most_added;		/* longest lists that devices add */
-	int			adds;			/* number of times that they did */
+	uint32_t	most_added;		/* longest lists that devices can merge */
+	int			adds;			/* number of calls that merged lists */
 	int			copies;			/* copies of rows between devices */
 	int			full_device;	/* out of memory for rows from its call full_call on; -1: none */
 	int			full_call;
@@ -697,7 +697,7 @@ check_small(void)
 		right = counts_right(&made, &plain) && right;
 		drop_case(&made);
 	}
-	ok(right, "few rows, or none");
+	ok(right, "joins of few rows, or none, have all pairs");
 }
 
 /* Tests an outer panel whose rows are partitioned over the devices. */
@@ -715,7 +715,8 @@ check_panels(void)
 		right = joins_right(&made, &plain, &stats) && stats.panels > 1;
 		right = right && (sides == 2 || play.copies > 0);
 		reset_play(3);
-		ok(counts_right(&made, &plain) && right, "panels (%u), %d sides", stats.panels, sides);
+		ok(counts_right(&made, &plain) && right, "panels distributed over devices (%u), %d sides",
+		   stats.panels, sides);
 		drop_case(&made);
 	}
 }
@@ -920,14 +921,14 @@ check_open_failures(void)
 		reset_play(3);
 		play.fail_calls[device] = 1;
 		ok(joins_right(&made, &plain, &stats) && strstr(stats.device, "0%, not used") != NULL,
-		   "one device cannot be opened: %s", stats.device);
+		   "a device that cannot be opened is not used: %s", stats.device);
 	}
 	reset_play(3);
 	for (int device = 0; device < 3; device++)
 		play.fail_calls[device] = 1;
 	ok(panel_join_open(join_engine, &made.problem, &join) == FASTED_DEVICE_FAILED &&
 	   strcmp(panel_join_last_error(join_engine, join), "The device was told to fail.") == 0,
-	   "no device can be opened");
+	   "the join fails if no device can be opened");
 	panel_join_close(join);
 	ok(play.closed == play.opened && play.opened == 3, "all devices are closed");
 	drop_case(&made);

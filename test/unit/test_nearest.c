@@ -420,7 +420,7 @@ check_groups(uint64_t n)
 		make_groups(&truth, most[i / 2 % 3]);
 		find_truth(&truth);
 		for (int j = 0; j < 4; j++)
-			check(&truth, &ways[random_below((uint32_t) count)], j == 3 ? 300000 : 0, "groups");
+			check(&truth, &ways[random_below((uint32_t) count)], j == 3 ? 300000 : 0, "partitions");
 		free_truth(&truth);
 	}
 }

@@ -100,7 +100,7 @@ main(void)
 			good = good && check_grid(t, t, square, true) &&
 				check_strips(t, square);
 	}
-	ok(good, "triangles up to 70 blocks, squares up to 9");
+	ok(good, "triangles of up to 70 blocks have each unit once, with squares of up to 9");
 
 	good = true;
 	for (uint64_t rows = 0; rows <= 20; rows++)
@@ -108,12 +108,12 @@ main(void)
 		for (uint64_t cols = 0; cols <= 20; cols++)
 			good = good && check_grid(rows, cols, 1 + rows % 9, false);
 	}
-	ok(good, "rectangles up to 20 by 20");
+	ok(good, "rectangles of up to 20 by 20 blocks have each unit once");
 
 	good = true;
 	for (uint64_t j = 0; j < 300000; j++)
 		good = good && check_column(j);
-	ok(good, "closed form, columns up to 300000");
+	ok(good, "closed form of unit numbers, columns up to 300000");
 
 	good = true;
 	for (int i = 0; i < 2000000; i++)
@@ -122,6 +122,6 @@ main(void)
 		good = good && check_column(j);
 	for (uint64_t j = UINT64_C(94906265); j < UINT64_C(94906265) + 1000; j++)
 		good = good && check_column(j);
-	ok(good, "closed form, columns up to 2^31");
+	ok(good, "closed form of unit numbers, columns up to 2^31");
 	return tap_done();
 }

@@ -312,7 +312,7 @@ check_again(const Case *c)
 	twice.again = 1 + (int) random_below(60);
 	run_case(&twice, 0, seen);
 	ok(seen->status == FASTED_DONE && !seen->strange && all_met(c, seen) && fake.wrong == 0 &&
-	   fake.contexts == 0 && fake.resident <= c->limit, "again, abandoned after %d calls%s%s",
+	   fake.contexts == 0 && fake.resident <= c->limit, "joined again, and abandoned after %d calls%s%s",
 	   twice.again, fake.wrong > 0 ? ": " : "", fake.wrong > 0 ? fake.what : "");
 	free(seen);
 }

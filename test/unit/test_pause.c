@@ -110,7 +110,8 @@ check_rest(uint32_t n, uint32_t d, int timeout_ms, bool tell)
 	before = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
 	for (int i = 0; i < 100 && milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before < 100; i++)
 		good = good && panel_join_next(join, 100, &batch) == FASTED_AGAIN;
-	ok(good && milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before >= 100, "work resumes");
+	ok(good && milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before >= 100,
+	   "work resumes with the following call of next");
 
 	panel_join_pause(join);
 	(void) windows_to_rest();

@@ -74,7 +74,7 @@ test_quotas(void)
 
 	put("/proc/self/cgroup", "0::/system.slice/postgresql.service\n");
 	put("/sys/fs/cgroup/system.slice/postgresql.service/cpu.max", "max 100000\n");
-	is(0, "no limit");
+	is(0, "no quota");
 
 	put("/proc/self/cgroup", "0::/a/b/c\n");
 	put("/sys/fs/cgroup/a/b/c/cpu.max", "800000 100000\n");
@@ -102,7 +102,7 @@ test_quotas(void)
 static void
 test_nonsense(void)
 {
-	is(0, "no files");
+	is(0, "no cgroup files");
 
 	put("/proc/self/cgroup", "0\n:\n");
 	put("/sys/fs/cgroup/cpu.max", "100000 100000\n");

@@ -54,6 +54,6 @@ main(void)
 		all = all && shows_all_of(period, 1024, 1024 * period * 4) && shows_all_of(period, 1024, 1024 * 48) &&
 			shows_all_of(period, 1024, 999999);
 	ok(all, "samples represent periodic data");
-	ok(fasted_sample_row(4095, 4096, UINT32_C(0x7fffffff)) < UINT32_C(0x7fffffff), "the largest set");
+	ok(fasted_sample_row(4095, 4096, UINT32_C(0x7fffffff)) < UINT32_C(0x7fffffff), "sample of the largest set");
 	return tap_done();
 }

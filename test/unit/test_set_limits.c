@@ -59,7 +59,7 @@ check_staging_meanwhile(void)
 	ok(status == FASTED_DONE && meanwhile && expected.count > 0 && pair_equal(&got, &expected),
 	   "rows are staged during a join of other sets: %zu pairs", got.count);
 	mirrors[2].first_row = 0;
-	ok(check_join(context, &mirrors[2], &mirrors[0], d, 8.5), "then they are joined");
+	ok(check_join(context, &mirrors[2], &mirrors[0], d, 8.5), "the rows staged during that join are joined");
 	free(got.pairs);
 	free(expected.pairs);
 	engine->close(context);

@@ -100,7 +100,7 @@ check_partners(const Way *way)
 		}
 		engine->close(fresh);
 	}
-	ok(good, "%s, %s%s: partners of other scales", way->kernel, way->name, way->pruned);
+	ok(good, "%s, %s%s: joins with sets of other scales", way->kernel, way->name, way->pruned);
 	engine->close(context);
 	for (int i = 0; i < 3; i++)
 		free((float *) rows[i].rows);
@@ -195,7 +195,7 @@ check_any_order(const Way *way, FastedFilter filter, uint32_t d, uint32_t most, 
 				break;
 		}
 	}
-	ok(good, "%s, %s%s, d = %u: %d steps", way->kernel,
+	ok(good, "%s, %s%s, d = %u: %d random operations", way->kernel,
 	   filter == FASTED_FILTER_AUTO ? "auto" : way->name, way->pruned, d, done);
 	engine->close(context);
 	for (int i = 0; i < SETS; i++)

@@ -204,7 +204,7 @@ AddParameter(Parameters *parameters, const char *keyword, const char *value)
 	parameters->values[parameters->count++] = value;
 }
 
-/* Adds the parameters of a connection string; what: where Citus has it, for messages. */
+/* Adds the parameters of a connection string.  `what` names its source in messages. */
 static void
 AddString(Parameters *parameters, const char *conninfo, const char *what)
 {

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * connecting.h
- *	  Connections and representatives (engine.h) by the CPU engine, for one that stands in for a GPU.
+ *	  Adds the outputs _CONNECTIONS and _REPRESENTATIVES (engine.h) to the CPU engine, for engines
+ *	  that simulate a GPU.
  *
- * It hands out as little as it may: of pairs of rows that are core rows by then, those
- * that unite two sets; and one pair for each row that is not kept.  For one relation, of
- * few rows.
+ * It returns as few pairs as engine.h allows.  A pair of two rows that are already known to be core
+ * rows is returned only if it unites two sets.  For each row that is not a representative, one pair
+ * is returned.  Both outputs support only self-joins of at most CONNECTED_ROWS rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +24,7 @@ typedef uint32_t uint32;		/* PostgreSQL's */
 #define CONNECTED_ROWS 65536
 #define CONNECTED_CONTEXTS 16
 
-/* What a context's last join left, by the rows' numbers. */
+/* Result of a context's last join with _CONNECTIONS, by row number. */
 typedef struct Connected
 {
 	FastedContext *context;
@@ -33,7 +34,7 @@ typedef struct Connected
 
 static Connected *connected[CONNECTED_CONTEXTS];
 
-/* In place of a join of the CPU engine, which begins with its context, too. */
+/* A join.  As in the CPU engine's joins, the context is the first field. */
 typedef struct ConnectingJoin
 {
 	FastedContext *context;
@@ -41,12 +42,12 @@ typedef struct ConnectingJoin
 	FastedProblem problem;
 	FastedSet  *sets[2];
 	Connected  *state;			/* NULL: no connections */
-	FastedPair *pairs;			/* of a batch; of representatives all */
+	FastedPair *pairs;			/* pairs of the current batch; for _REPRESENTATIVES all pairs */
 	size_t		npairs;
 	bool		keeps;
 } ConnectingJoin;
 
-/* Devices begin at once. */
+/* Returns the state of a context.  Devices open their joins in parallel threads. */
 static Connected *
 connected_of(FastedContext *context)
 {
@@ -101,7 +102,7 @@ connecting_join_open(FastedContext *context, const FastedProblem *problem, Faste
 	return status;
 }
 
-/* Must this pair come? */
+/* Counts the pair for both of its rows.  Returns true if the pair must be returned. */
 static int
 connecting_counts(ConnectingJoin *join, const FastedPair *pair)
 {
@@ -123,7 +124,10 @@ rank_of(const ConnectingJoin *join, uint32_t row)
 	return join->problem.ranks != NULL ? join->problem.ranks[row] : row;
 }
 
-/* One round of the definition: does anything change? */
+/*
+ * Finds each row's nearest representative, given the representatives of the previous round.
+ * Returns true if any of them changed.
+ */
 static bool
 find_representatives(const ConnectingJoin *join, FastedPair *nearest, uint64_t rows)
 {
@@ -151,7 +155,7 @@ find_representatives(const ConnectingJoin *join, FastedPair *nearest, uint64_t r
 	return changed;
 }
 
-/* When all pairs have come: what tells the representatives takes their place. */
+/* Replaces all pairs by one pair for each row that is not a representative. */
 static void
 leave_representatives(ConnectingJoin *join)
 {

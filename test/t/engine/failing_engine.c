@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * failing_engine.c
- *	  Stands in for the CUDA engine, and fails where it is told to.
+ *	  Simulates the CUDA engine, and fails in a requested function.
  *
- * The place comes as the limit of device memory, in kB (enum Place).  What it
- * can't do otherwise it does honestly: it is no good at joins, and reports no
- * pair but the one that PLACE_AFTER_PAIR asks for.  It has one device, 0, of name
- * GPU-0f0f0f0f-....
+ * The limit of device memory, in kB, selects the function (enum Place).  This engine does not
+ * compute distances.  It returns no pairs, except a single one for PLACE_AFTER_PAIR.  It has one
+ * device, with ordinal 0 and the UUID that is defined below.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,16 +27,16 @@ enum Place
 	PLACE_SEAL,
 	PLACE_JOIN_OPEN,
 	PLACE_NEXT,
-	PLACE_RESET,				/* before rows are fed again */
-	PLACE_WANT_ROWS,			/* stage fails when they are */
+	PLACE_RESET,				/* before rows are loaded in panels */
+	PLACE_WANT_ROWS,			/* stage fails when panels are loaded */
 	PLACE_AFTER_PAIR,
-	PLACE_PUT,					/* from here on, memory is registered */
+	PLACE_PUT,					/* this place and the following ones register memory */
 	PLACE_WAIT_READ,
-	PLACE_REGISTERED,			/* until next */
-	PLACE_UNSUPPORTED			/* what it can't do is asked of it */
+	PLACE_REGISTERED,			/* next fails, after rows were put from registered memory */
+	PLACE_UNSUPPORTED			/* open reports an unsupported option, with a hint */
 };
 
-/* Rows that a set holds, where it is to be full. */
+/* Maximum number of rows of a set, at places that need full sets (is_small). */
 #define FEW_ROWS 20
 
 #define UUID "GPU-0f0f0f0f-0000-0000-0000-000000000000"
@@ -77,7 +76,7 @@ fail(FastedContext *context, const char *where)
 	return FASTED_DEVICE_FAILED;
 }
 
-/* Are sets full after a few rows? */
+/* Returns true if sets are full after FEW_ROWS rows. */
 static bool
 is_small(const FastedContext *context)
 {
@@ -137,7 +136,7 @@ engine_last_error(const FastedContext *context)
 	return context == NULL ? "" : context->error;
 }
 
-/* The memory must still be there, to its end. */
+/* Reads the last byte: the memory must still exist. */
 static void
 engine_unregister_memory(FastedSet *set)
 {
@@ -261,7 +260,7 @@ engine_set_reset(FastedSet *set, uint64_t first_row)
 	return set->context->place == PLACE_RESET ? fail(set->context, "set_reset") : FASTED_OK;
 }
 
-/* Its memory goes with the context. */
+/* engine_close frees the set's memory. */
 static void
 engine_set_close(FastedSet *set)
 {

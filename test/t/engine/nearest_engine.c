@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * nearest_engine.c
- *	  Stands in for the CUDA engine where neighbours are found: the CPU engine, which
- *	  fails where it is told to.
+ *	  Simulates the CUDA engine in joins for nearest neighbours: the CPU engine, which fails in a
+ *	  requested function.
  *
- * The place comes as the limit of device memory, in kB (enum Place); 1: nowhere.  Built
- * with the CPU engine's files.
+ * The limit of device memory, in kB, selects the function (enum Place); 1: no function fails.
+ * Built with the CPU engine's files.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,14 +19,14 @@ enum Place
 	PLACE_OPEN = 2,
 	PLACE_SET_OPEN,
 	PLACE_STAGE,
-	PLACE_STAGE_LATER,			/* when rows have been staged */
+	PLACE_STAGE_LATER,			/* after rows have been committed */
 	PLACE_COMMIT,
-	PLACE_COMMIT_LATER,			/* the second time: of side 1, if there is one and rows are few */
+	PLACE_COMMIT_LATER,			/* second call: for side 1, if there are two sides with few rows */
 	PLACE_SEAL,
 	PLACE_JOIN_OPEN,
 	PLACE_NEXT,
 	PLACE_NEAREST,
-	PLACE_JOIN_OPEN_LATER		/* the second one */
+	PLACE_JOIN_OPEN_LATER		/* second call */
 };
 
 static FastedEngine engine;
@@ -76,7 +76,7 @@ engine_set_open(FastedContext *context, const FastedSetOptions *options, FastedS
 	return at(PLACE_SET_OPEN, cpu->set_open(context, options, set));
 }
 
-/* Room for few rows, so that it is asked for often. */
+/* Limits the staging buffer to few rows, so that stage is called often. */
 static FastedStatus
 engine_stage(FastedSet *set, float **rows, size_t *capacity)
 {

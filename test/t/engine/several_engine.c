@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * several_engine.c
- *	  Stands in for the CUDA engine on a machine with three GPUs: the CPU engine is
- *	  each of them.
+ *	  Simulates the CUDA engine on a machine with three GPUs, each of which is the CPU engine.
  *
- * The limit of device memory, in kB, is the look for pairs at which the second device
- * fails; less than 2: none.  Built with the CPU engine's files.
+ * The limit of device memory, in kB, is the number of the call of next in which the second device
+ * fails, plus one.  If it is less than 2, no call fails.  Built with the CPU engine's files.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,10 +19,10 @@
 #define DEVICES 3
 
 static FastedEngine engine;
-static FastedContext *second;	/* that device's */
+static FastedContext *second;	/* context of the second device */
 static long calls_left;
 
-/* The devices of the list, or all. */
+/* Returns the devices in the list, or all devices if it is empty. */
 static int
 engine_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 {
@@ -79,7 +78,7 @@ engine_open(const FastedOptions *options, FastedContext **context)
 	return status;
 }
 
-/* Rows of another device's set, as if they had been staged here. */
+/* Adds rows of another device's set, as stage and commit do. */
 static FastedStatus
 copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
 {
@@ -101,14 +100,14 @@ copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
 	return FASTED_OK;
 }
 
-/* Room is behind the rows that are there. */
+/* The staging buffer of the CPU engine follows the rows that the set already has. */
 static FastedStatus
 copy_staged(FastedSet *set, const FastedSet *from, size_t nrows)
 {
 	return copy_rows(set, from, from->rows.rows, nrows);
 }
 
-/* A join begins with its context. */
+/* The first field of a join is its context. */
 static FastedStatus
 engine_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
@@ -117,7 +116,7 @@ engine_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	return connecting_next(join, timeout_ms, batch);
 }
 
-/* A context's last join for neighbours. */
+/* The last join of a context for nearest neighbours. */
 #define CONTEXTS 16
 typedef struct Found
 {
@@ -125,7 +124,7 @@ typedef struct Found
 	FastedSet  *a;
 	FastedSet  *b;
 	uint64_t	first_b;
-	bool		further;		/* it went on from an earlier panel */
+	bool		further;		/* it continued the join of an earlier panel */
 } Found;
 static Found found_by[CONTEXTS];
 
@@ -135,7 +134,7 @@ found_of(FastedContext *context)
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	Found	   *found = NULL;
 
-	/* devices begin at once */
+	/* devices open their joins in parallel threads */
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < CONTEXTS; i++)
 	{
@@ -159,13 +158,14 @@ engine_close(FastedContext *context)
 {
 	*found_of(context) = (Found) {0};
 	if (context == second)
-		second = NULL;			/* another device's context may come to lie there */
+		second = NULL;			/* a later context may get the same address */
 	fasted_cpu_engine()->close(context);
 }
 
 /*
- * The CPU engine finds neighbours without slices.  So a device finds all with its first slice of
- * two panels, and nothing with others; those that several devices have are in the result once.
+ * The CPU engine does not support slices of joins for nearest neighbours.  So the first slice of
+ * two panels on a device finds all neighbours, and its later slices find none.  Neighbours that
+ * several devices have found are in the result once.
  */
 static FastedStatus
 engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
