@@ -20,7 +20,7 @@ FILES = ("real_world", "over_rows", "real_world_large")
 
 def runs(results):
     """Returns the result files of a machine that have measurements of whole joins."""
-    return [results.get(name) for name in FILES if results.get(name)]
+    return [found for name in FILES if (found := results[name])]
 
 
 def measured(results):

@@ -11,7 +11,7 @@ import models
 import on_cpu
 import over_rows
 import throughput
-from chosen import NESTED_LOOP, OURS, OURS_ON_CPU, S, largest, measured, median, one, peers, runs, timed
+from chosen import LARGE, NESTED_LOOP, OURS, OURS_ON_CPU, S, largest, measured, median, one, peers, runs, timed
 from page import TOP, Results, cpu_name, digits, paper_set, published, table
 
 LEFT_OUT = {"development.md"}   # of doc/; it is for developers
@@ -24,7 +24,6 @@ NOT_MEASURED = {
     ("README.md", "3 minutes"),                     # of make demo
     ("README.md", "25 minutes"),                    # of make check
     ("administration.md", "100 ms"),                # interval at which a join checks for a cancellation
-    ("getting-started.md", "15 minutes"),           # to read the tutorial
     ("limits.md", "100 ms"),
     ("limits.md", "eight times"),                   # of another setting
 }
@@ -81,13 +80,14 @@ def paper_lines(results):
 
 
 def large_lines(results):
-    """Returns a line for each of our engines: the largest table that the CPU engine joined, if it has a million rows."""
-    counts = [m for m in measured(results) if m["method"] in (OURS_ON_CPU, OURS) and m.get("output") == "count" and m["selectivity"] == S]
-    rows = max((m["rows"] for m in counts if m["method"] == OURS_ON_CPU), default=0)
-    hardware = {OURS_ON_CPU: cpu_name(runs(results)[-1]["environment"]), OURS: "NVIDIA H200"}
-    return [[f"{rows} x {m['dimensions']}", hardware[method], f"{two(median(m))} s", "", ""]
-            for method in hardware for m in counts if rows >= 1000000 and (m["method"], m["rows"]) == (method, rows)
-            and m["data"] in {c["data"] for c in counts if (c["method"], c["rows"]) == (OURS_ON_CPU, rows)}]
+    """Returns lines for the largest table that our CPU engine joined, by it and on the GPU; [] below LARGE rows."""
+    measurements = measured(results)
+    on_the_cpu = max(timed(measurements, method=OURS_ON_CPU, output="count", selectivity=S), key=lambda m: m["rows"], default=None)
+    if on_the_cpu is None or on_the_cpu["rows"] < LARGE:
+        return []
+    on_the_gpu = one(measurements, method=OURS, output="count", **{key: on_the_cpu[key] for key in ("data", "rows", "selectivity")})
+    return [[f"{m['rows']} x {m['dimensions']}", hardware, f"{two(median(m))} s", "", ""]
+            for hardware, m in ((cpu_name(runs(results)[-1]["environment"]), on_the_cpu), ("NVIDIA H200", on_the_gpu)) if m]
 
 
 def how_fast(results):

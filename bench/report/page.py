@@ -23,9 +23,6 @@ class Results:
         path = self.folder / f"{name}.json"
         return json.loads(path.read_text()) if path.exists() else None
 
-    def get(self, name):
-        return self[name]
-
     def plot(self, name):
         """Returns the path of a plot of this machine."""
         return self.folder / f"{name}.svg"
