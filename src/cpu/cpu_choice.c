@@ -533,14 +533,15 @@ cpu_test_levels(Worker *worker)
 void
 cpu_choose_levels(FastedJoin *join)
 {
-	PruneCosts	costs = cpu_prune_costs(join);
 	double		sums[PRUNE_SEQUENCES] = {0};
+	double		full;
 
 	if (join->tested_rows == 0)
 		return;
+	full = cpu_prune_costs(join).full;
 	for (uint32_t i = 0; i < join->tested_rows; i++)
 	{
-		sums[0] += WORTH * costs.full * join->tested_tiles[i];
+		sums[0] += WORTH * full * join->tested_tiles[i];
 		for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
 			sums[levels] += join->tested_costs[i][levels];
 	}

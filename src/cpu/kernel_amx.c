@@ -343,18 +343,6 @@ sweep_short(const TileSweep *sweep, const TileOperands *tile, size_t sliver, int
 	}
 }
 
-TARGET static void
-sweep_one_step(const TileSweep *sweep, const TileOperands *tile, size_t sliver)
-{
-	sweep_short(sweep, tile, sliver, 1);
-}
-
-TARGET static void
-sweep_two_steps(const TileSweep *sweep, const TileOperands *tile, size_t sliver)
-{
-	sweep_short(sweep, tile, sliver, 2);
-}
-
 TARGET void
 fasted_sweep_amx(const TileSweep *sweep)
 {
@@ -366,9 +354,9 @@ fasted_sweep_amx(const TileSweep *sweep)
 	if (sweep->tiles == 0)
 		return;
 	if (sweep->first && sweep->last && sweep->depth == SIDE)
-		sweep_one_step(sweep, &tile, sliver);
+		sweep_short(sweep, &tile, sliver, 1);
 	else if (sweep->first && sweep->last && sweep->depth == 2 * SIDE)
-		sweep_two_steps(sweep, &tile, sliver);
+		sweep_short(sweep, &tile, sliver, 2);
 	else
 		sweep_steps(sweep, &tile, sliver);
 }
