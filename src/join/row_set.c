@@ -136,6 +136,8 @@ OpenEngine(RowSet *set)
 	JoinOpenEngine(set->join);
 	set->direct = !run->failed && set->registered != NULL &&
 		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
+	if (!set->held)
+		return;
 	set->held = false;
 	set->held_rows = nheld;
 	set->capacity = set->used = 0;
@@ -150,8 +152,7 @@ OpenEngine(RowSet *set)
 		memcpy(buffer, held + done * FloatsOf(set), n * FloatsOf(set) * sizeof(float));
 		set->used += n;
 	}
-	if (held != NULL)
-		pfree(held);
+	pfree(held);
 }
 
 /* Allocates memory for rows that come before the engine is ready. */
@@ -161,11 +162,12 @@ HoldRows(RowSet *set)
 	const PanelProblem *problem = &set->join->run.problem;
 	size_t		row_bytes = FloatsOf(set) * sizeof(float);
 	uint64		expected = problem->expected_rows[set->side];
+	size_t		capacity = Min(expected + expected / 4 + 1, problem->options.memory_limit / row_bytes);
 
-	set->capacity = Min(expected + expected / 4 + 1, problem->options.memory_limit / row_bytes);
-	set->buffer = MemoryContextAllocExtended(set->join->context, Max(set->capacity, 1) * row_bytes,
+	set->buffer = MemoryContextAllocExtended(set->join->context, Max(capacity, 1) * row_bytes,
 											 MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
 	set->held = set->buffer != NULL;
+	set->capacity = set->held ? capacity : 0;
 }
 
 static void
