@@ -140,13 +140,13 @@ took=$((($(date +%s%N) - begin) / 1000000))
 is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 "cancelled during a join ($took ms in total)"
 is "$(grep -cFx "$exact" <<<"$said")" 2 'the session is usable after a cancel'
 
-# Enough rows for the GPU to read them from shared memory that workers fill; then with an
-# invalid row.
+# Enough rows for the GPU to read them from shared memory that workers fill, after a first join has
+# initialized it; then with an invalid row.
 query "CREATE TABLE gpu_wide (id int PRIMARY KEY, v real[]); ALTER TABLE gpu_wide ALTER v SET STORAGE PLAIN;
 	INSERT INTO gpu_wide SELECT i, array_fill((i % 50000)::real, ARRAY[800]) FROM generate_series(1, 100000) AS i;
 	ANALYZE gpu_wide" >/dev/null
 wide="SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('gpu_wide', 'v', 0)"
-said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
+said=$(query "$digest; SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
 is "$(tail -n 1 <<<"$said")" '50000|2500000000' 'registered memory: right pairs'
 ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'registered memory: EXPLAIN shows rows' "$said"
 said=$(psql -XqAt 2>&1 <<END
@@ -168,7 +168,7 @@ query "CREATE TABLE gpu_wide_doubles (id int PRIMARY KEY, v float8[]); ALTER TAB
 	INSERT INTO gpu_wide_doubles SELECT id, array_fill(id % 45000 + 1e-9::float8, ARRAY[400]) FROM gpu_wide WHERE id <= 90000;
 	ANALYZE gpu_wide_doubles" >/dev/null
 wide=${wide//gpu_wide/gpu_wide_doubles}
-said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
+said=$(query "$digest; SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
 is "$(tail -n 1 <<<"$said")" '45000|2025000000' 'doubles, registered memory: right pairs'
 ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'doubles, registered memory: rows counted' "$said"
 query 'DROP TABLE gpu_wide, gpu_wide_doubles' >/dev/null
