@@ -7,8 +7,10 @@
  * row, inner products of quantised rows determine the nearest centres, and rows are sorted by them.
  * In the second step, each row is compared with the rows of b at nearby places in this order.  The
  * canonical distances to the k rows that seem nearest are computed.  The largest of them is the
- * first radius of the row (doc/internals/bound-nearest.md, section 2).  If a has few rows, b is not
- * sorted; rows of a are then compared with the sample only.
+ * first radius of the row (doc/internals/bound-nearest.md, section 2).  Both steps are repeated with
+ * other centres, and later among the rows whose radii are the largest.  Then the k rows are chosen
+ * among all that were compared.  If a has few rows, b is not sorted; rows of a are then compared with
+ * the sample only.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,6 +33,7 @@ constexpr uint32_t kStride = kLookColumns + 8;	/* of products in shared memory *
 constexpr uint32_t kWarpColumns = kLookColumns / kWarps;
 constexpr uint32_t kFragments = kWarpColumns / 16;
 constexpr uint32_t kEach = kLookColumns / 32;	/* columns per lane */
+constexpr uint32_t kMergedEach = kMostMerged / 32;	/* rows of earlier looks per lane */
 constexpr uint32_t kSharedBytes = kRows * kStride * sizeof(uint32_t);
 
 /* Approximate number of bytes of rows to multiply per launch, which takes 20 ms at most. */
@@ -49,15 +52,25 @@ struct Operands
 	const void *rows;
 	const void *columns;
 	uint32_t	row_bytes;
-	uint32_t	first;			/* place of the first group of columns */
+	uint32_t	first;			/* place of the first column */
 	uint32_t	step;			/* distance between groups, in places */
+	uint32_t	spacing = 1;	/* distance between columns of a group, in places */
 
 	__device__ __forceinline__ uint32_t
 	place_of(uint32_t column) const
 	{
-		return first + column / 16 * step + column % 16;
+		return first + column / 16 * step + column % 16 * spacing;
 	}
 };
+
+/* Returns the operands for centres: rows of b with equal distances, in places. */
+Operands
+centre_operands(const NearTask &task, const NearSide &side)
+{
+	uint32_t	spacing = task.b.table.rows / kLookColumns;
+
+	return {side.values, task.b.values, task.row_bytes, spacing / 2, 16 * spacing, spacing};
+}
 
 /* The type in which tensor cores add up products. */
 template <class Number> struct SumOf;
@@ -91,7 +104,7 @@ multiply(const Operands &p, uint32_t place, uint32_t *products)
 			wmma::fragment<wmma::matrix_b, 16, 16, 16, Number, wmma::col_major> y;
 
 			wmma::load_matrix_sync(y, b + (size_t) p.place_of(column + f * 16) * numbers + k,
-								   numbers);
+								   p.spacing * numbers);
 			wmma::mma_sync(sums[f], x, y, sums[f]);
 		}
 	}
@@ -297,8 +310,9 @@ window_of_groups(const NearTask &task, uint32_t place)
 constexpr int kLowestBit = 12;
 
 /* Returns the k-th smallest of a warp's numbers, slightly rounded up.  None may be negative. */
+template <uint32_t kCount>
 __device__ float
-least_but(const float (&squares)[kEach], uint32_t k)
+least_but(const float (&squares)[kCount], uint32_t k)
 {
 	uint32_t	answer = 0;
 
@@ -309,7 +323,7 @@ least_but(const float (&squares)[kEach], uint32_t k)
 		uint32_t	below = 0;
 
 #pragma unroll
-		for (uint32_t i = 0; i < kEach; i++)
+		for (uint32_t i = 0; i < kCount; i++)
 			below += __float_as_uint(squares[i]) < middle;
 		if (__reduce_add_sync(0xffffffff, below) < k)
 			answer = middle;
@@ -317,13 +331,52 @@ least_but(const float (&squares)[kEach], uint32_t k)
 	return __uint_as_float(answer | ((1u << kLowestBit) - 1));
 }
 
-/* Stores the numbers of the k rows of b that seem nearest in the row's list, which is empty. */
-__device__ void
-note_columns(const NearTask &task, uint32_t row, const Operands &looked,
-			 const float (&squares)[kEach])
+/* Rows of b that are compared with one row of a, some for each lane of a warp. */
+template <uint32_t kCount>
+struct Seen
 {
-	FastedNeighbor *list = task.table.lists + (size_t) row * task.table.k;
-	float		largest = least_but(squares, task.table.k);
+	float		squares[kCount];	/* approximate squared distances; infinity: no row */
+	uint32_t	numbers[kCount];
+};
+
+/* Adds the rows in the list of an earlier look, except those that have been seen again. */
+__device__ __forceinline__ void
+add_earlier(const FastedNeighbor *list, uint32_t k, Seen<kEach + kMergedEach> *seen)
+{
+	uint32_t	lane = threadIdx.x % 32;
+	bool		some = list[0].row != kTooFew;
+
+#pragma unroll
+	for (uint32_t e = 0; e < kMergedEach; e++)
+	{
+		uint32_t	at = e * 32 + lane;
+		bool		there = some && at < k;
+		uint32_t	number = there ? list[at].row : 0;
+		uint32_t	again = there ? 0 : 1;
+
+		for (uint32_t from = 0; some && from < 32 && e * 32 + from < k; from++)
+		{
+			uint32_t	wanted = __shfl_sync(0xffffffff, number, from);
+			bool		found = false;
+
+#pragma unroll
+			for (uint32_t i = 0; i < kEach; i++)
+				found = found || seen->numbers[i] == wanted;
+			found = __any_sync(0xffffffff, found);
+			again |= found && from == lane;
+		}
+		seen->squares[kEach + e] = again ? INFINITY : (float) list[at].dist;
+		seen->numbers[kEach + e] = number;
+	}
+	__syncwarp();
+}
+
+/* Stores the k rows of b that seem nearest in a row's list, with their approximate squares. */
+template <uint32_t kCount>
+__device__ void
+note_rows(FastedNeighbor *list, uint32_t k, const Seen<kCount> &seen)
+{
+	float		largest = least_but(seen.squares, k);
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	before = 0;
 
@@ -334,18 +387,18 @@ note_columns(const NearTask &task, uint32_t row, const Operands &looked,
 		return;
 	}
 #pragma unroll
-	for (uint32_t i = 0; i < kEach; i++)
+	for (uint32_t i = 0; i < kCount; i++)
 	{
-		uint32_t	lanes = __ballot_sync(0xffffffff, squares[i] <= largest);
+		uint32_t	lanes = __ballot_sync(0xffffffff, seen.squares[i] <= largest);
 		uint32_t	at = before + __popc(lanes & ((1u << lane) - 1));
 
-		if (squares[i] <= largest && at < task.table.k)
-			list[at].row = task.b.table.number_at(looked.place_of(i * 32 + lane));
+		if (seen.squares[i] <= largest && at < k)
+			list[at] = {seen.numbers[i], seen.squares[i]};
 		before += __popc(lanes);
 	}
 }
 
-template <class Number>
+template <class Number, bool kAgain>
 __global__ void
 __launch_bounds__(kBlock)
 look_kernel(const __grid_constant__ LookParams p)
@@ -374,7 +427,8 @@ look_kernel(const __grid_constant__ LookParams p)
 		uint32_t	place = first + row;
 		RowNorm		norm = task.a.norms[place];
 		uint32_t	label = task.a.labels != nullptr ? task.a.labels[task.a.table.number_at(place)] : 1;
-		float		squares[kEach];
+		FastedNeighbor *list = task.table.lists + (size_t) task.a.table.number_at(place) * task.table.k;
+		Seen<kEach + (kAgain ? kMergedEach : 0)> seen;
 
 		/* the previous block computes this row, possibly with other columns */
 		if (place < p.first + blockIdx.x * kRows)
@@ -384,15 +438,18 @@ look_kernel(const __grid_constant__ LookParams p)
 		{
 			uint32_t	other = looked.place_of(i * 32 + lane);
 
-			squares[i] = square_of<Number>(norm, task.b.norms[other],
-										   products[row * kStride + i * 32 + lane]);
+			seen.squares[i] = square_of<Number>(norm, task.b.norms[other],
+												products[row * kStride + i * 32 + lane]);
+			seen.numbers[i] = task.b.table.number_at(other);
 			if (task.self && other == place)
-				squares[i] = INFINITY;
+				seen.squares[i] = INFINITY;
 			if (task.a.labels != nullptr
-				&& (!is_group(label) || task.b.labels[task.b.table.number_at(other)] != label))
-				squares[i] = INFINITY;
+				&& (!is_group(label) || task.b.labels[seen.numbers[i]] != label))
+				seen.squares[i] = INFINITY;
 		}
-		note_columns(task, task.a.table.number_at(place), looked, squares);
+		if constexpr (kAgain)
+			add_earlier(list, task.table.k, &seen);
+		note_rows(list, task.table.k, seen);
 	}
 }
 
@@ -581,8 +638,7 @@ launch_cell_keys(const NearTask &task, bool of_b, uint32_t first, uint32_t count
 				 cudaStream_t stream)
 {
 	const NearSide &side = of_b ? task.b : task.a;
-	CellParams	params = {{side.values, task.b.values, task.row_bytes, 0,
-		task.b.table.rows / (kLookColumns / 16)}, side.norms, task.b.norms, side.table.rows,
+	CellParams	params = {centre_operands(task, side), side.norms, task.b.norms, side.table.rows,
 		first, keys};
 
 	launch(by_precision<const CellParams>(task.form.precision, cell_kernel<signed char>,
@@ -599,13 +655,23 @@ launch_cells(const NearTask &task, cudaStream_t stream)
 }
 
 void
+launch_look(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream)
+{
+	LookParams	params = {task, first};
+	auto		look = task.again
+		? by_precision<const LookParams>(task.form.precision, look_kernel<signed char, true>,
+										 look_kernel<__half, true>, look_kernel<float, true>)
+		: by_precision<const LookParams>(task.form.precision, look_kernel<signed char, false>,
+										 look_kernel<__half, false>, look_kernel<float, false>);
+
+	launch(look, params, groups_of(count), stream);
+}
+
+void
 launch_first_radii(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream)
 {
 	LookParams	params = {task, first};
 
-	launch(by_precision<const LookParams>(task.form.precision, look_kernel<signed char>,
-										  look_kernel<__half>, look_kernel<float>),
-		   params, groups_of(count), stream);
 	if (task.form.cosine)
 		launch_radii<FASTED_METRIC_COSINE>(params, first + count, stream);
 	else

@@ -197,6 +197,7 @@ struct NearTask
 	bool		either = false;
 	float	   *levels = nullptr;	/* M of the proof, one for each kLevelRows places */
 	bool		met = false;	/* lists have neighbours from earlier joins, so radii are small */
+	bool		again = false;	/* lists have the rows that seemed nearest in an earlier look */
 };
 
 /* Number of places per level, and number of levels for this many rows. */
@@ -239,13 +240,19 @@ void launch_cell_keys(const NearTask &task, bool of_b, uint32_t first, uint32_t 
 /* Computes scalars->cells, when both sides are sorted by their keys. */
 void launch_cells(const NearTask &task, cudaStream_t stream);
 
+/* Lists up to this length are merged with those of earlier looks. */
+constexpr uint32_t kMostMerged = 128;
+
 /*
- * Computes radii of count rows of a.  If rows are sorted by keys, a radius is found from
- * kLookColumns rows of b with similar keys.  Otherwise it is found from rows of the same partition,
- * or from a sample of b.  Lists must be empty.
+ * Stores in the lists of count rows of a the k rows of b that seem nearest, by the distances of
+ * quantised rows.  If rows are sorted by keys, kLookColumns rows of b with similar keys are
+ * compared.  Otherwise these are rows of the same partition, or a sample of b.  With task.again,
+ * the rows in the lists are compared, too.  The lengths of the lists must be zero.
  */
-void launch_first_radii(const NearTask &task, uint32_t first, uint32_t count,
-						cudaStream_t stream);
+void launch_look(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream);
+
+/* Computes radii of count rows of a from their lists. */
+void launch_first_radii(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream);
 
 /*
  * Counts candidates in a sample (scalars->hits), with the thresholds for task.either.  There must

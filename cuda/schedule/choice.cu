@@ -166,21 +166,26 @@ pairs_of(const FormRequest &request)
 
 }								/* namespace */
 
-bool
-worst_look_again(const CandidateCounts &candidates, uint32_t k)
+uint32_t
+worst_parts(const CandidateCounts &candidates, uint32_t k)
 {
-	double		worst = 0;
 	double		others = 0;
 	double		share = 0;
+	uint32_t	good = 0;
 
+	/* a part is worse if its rows have many more candidates than the rows before it */
 	for (uint32_t part = 0; part < kCountParts; part++)
 	{
-		bool		last = part >= kCountParts - kWorstParts;
+		double		of_part = CandidateCounts::share(part);
 
-		(last ? worst : others) += candidates.of_part[part];
-		share += last ? CandidateCounts::share(part) : 0;
+		if (part >= kCountParts - kWorstParts
+			&& candidates.of_part[part] / of_part > kMuchWorse * std::max((double) k, others / share))
+			break;
+		others += candidates.of_part[part];
+		share += of_part;
+		good++;
 	}
-	return kAlwaysOnce || worst / share > kMuchWorse * std::max((double) k, others / (1 - share));
+	return kAlwaysOnce ? kWorstParts : kCountParts - good;
 }
 
 /*

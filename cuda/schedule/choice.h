@@ -78,11 +78,12 @@ uint32_t	rows_to_meet_first(const RoundSettings &settings, const FormKind &kind,
 							   uint32_t k, const CandidateCounts &candidates, bool divided);
 
 /*
- * Returns whether to compute first radii again for the last kWorstParts of the rows, among these
- * rows.  Rows are sorted by radius.  It pays if these first radii are much worse than the others.
+ * Returns the number of last parts of the rows, at most kWorstParts, whose rows have many more
+ * candidates than the others.  Rows are sorted by radius.  It pays to look for near rows again among
+ * the rows of these parts.
  */
 constexpr uint32_t kWorstParts = kCountParts * 6 / 32;
-bool		worst_look_again(const CandidateCounts &candidates, uint32_t k);
+uint32_t	worst_parts(const CandidateCounts &candidates, uint32_t k);
 
 /* Joins samples of two sets, or of one set with itself, in the forms that are tried. */
 class SampleJoin

@@ -35,6 +35,10 @@ constexpr uint64_t kLeastRowsToFold = 8192;
 /* There must be memory for at least this many sets of one row each. */
 constexpr int kLeastSets = 3;
 
+/* Nearest neighbours: number of looks at all rows, and maximum number of looks at the worst rows. */
+constexpr uint32_t kLooks = 2;
+constexpr uint32_t kMostWorstLooks = 6;
+
 /* Share of the free memory that a context may use; the rest is left to other processes. */
 constexpr double kShareOfFree = 0.9;
 
@@ -487,7 +491,9 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	/* if a has few rows, sorting both sides by keys takes longer than it saves */
 	if (!problem.continues && wants_first_radii(a.rows(), b.rows(), problem.k))
 		look_.step = problem.partitions == nullptr && a.rows() >= b.rows() / 2
-			? LookStep::kKeysOfA : LookStep::kRadii;
+			? LookStep::kKeysOfA : LookStep::kLook;
+	if (look_.step == LookStep::kKeysOfA && problem.k <= kMostMerged)
+		look_.more = kLooks - 1;
 }
 
 /* Starts a join for nearest neighbours: prepares the lists, and the steps before the rounds. */
@@ -501,8 +507,8 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 	look_.a = &a;
 	look_.b = &b;
 	look_.second_set = nullptr;
-	look_.next = look_.good = 0;
-	look_.ordered = false;
+	look_.next = look_.good = look_.more = look_.worst = 0;
+	look_.ordered = look_.again = false;
 	look_.met = problem.continues;
 	look_.task = task_for(problem, a, b);
 	look_.step = LookStep::kBegin;
@@ -548,6 +554,7 @@ Context::looking() const
 {
 	NearTask	task = look_.task.near;
 
+	task.again = look_.again;
 	for (NearSide *side : {&task.a, &task.b})
 	{
 		side->table.order += look_.good;
@@ -569,7 +576,9 @@ Context::launch_piece(uint32_t rows)
 
 	if (first == rows)
 		return false;
-	if (look_.step == LookStep::kRadii)
+	if (look_.step == LookStep::kLook)
+		launch_look(near, first, count, rounds.stream());
+	else if (look_.step == LookStep::kRadii)
 		launch_first_radii(near, first, count, rounds.stream());
 	else
 	{
@@ -595,13 +604,16 @@ Context::take_keys()
 	launch_cells(looking(), rounds.stream());
 }
 
-/* Repeats the steps for the last rows of a set that is sorted by radius, the worst rows. */
+/* Repeats the steps for the rows of the last parts of a set that is sorted by radius. */
 void
-Context::begin_second_look()
+Context::look_at_worst(uint32_t parts)
 {
 	uint32_t	rows = look_.a->rows();
 
-	look_.good = rows - rows / kCountParts * kWorstParts;
+	look_.worst++;
+	/* there must be at least kLookColumns rows */
+	parts = std::max(parts, kLookColumns / (rows / kCountParts) + 1);
+	look_.good = rows - rows / kCountParts * parts;
 	look_.next = 0;
 	look_.step = LookStep::kKeysOfA;
 	check_cuda(cudaMemsetAsync(look_.a->filter.keys(), 0, look_.good * sizeof(uint32_t),
@@ -701,8 +713,17 @@ Context::launch_next_step()
 			else
 			{
 				take_keys();
-				look_.step = LookStep::kRadii;
+				look_.step = LookStep::kLook;
 			}
+			return false;
+		case LookStep::kLook:
+			if (launch_piece(a - look_.good))
+				return false;
+			look_.next = 0;
+			look_.again = look_.ordered && look_.task.near.table.k <= kMostMerged;
+			look_.step = look_.more > 0 ? LookStep::kKeysOfA : LookStep::kRadii;
+			if (look_.more > 0)
+				look_.more--;
 			return false;
 		case LookStep::kRadii:
 			if (launch_piece(a - look_.good))
@@ -716,9 +737,9 @@ Context::launch_next_step()
 			break;
 		case LookStep::kCount:
 			candidates = candidates_of(hits_.get(), a);
-			if (look_.good == 0 && worst_look_again(candidates, look_.task.near.table.k))
+			if (look_.worst < kMostWorstLooks && worst_parts(candidates, look_.task.near.table.k) > 0)
 			{
-				begin_second_look();
+				look_at_worst(worst_parts(candidates, look_.task.near.table.k));
 				return false;
 			}
 			if (rows_first(candidates) == kMeetNone)

@@ -263,7 +263,8 @@ private:
 	{
 		kKeysOfA,				/* compute keys that bring neighbouring rows together */
 		kKeysOfB,
-		kRadii,					/* compute first radii from rows with similar keys */
+		kLook,					/* find near rows among those with similar keys */
+		kRadii,					/* compute first radii from these rows */
 		kCount,					/* estimate the number of candidates with these radii */
 		kBegin,					/* start the rounds */
 		kDone					/* the rounds have started */
@@ -287,6 +288,9 @@ private:
 		bool		ordered = false;	/* rows are in the order of their keys */
 		uint32_t	next = 0;	/* number of rows for which this step was launched */
 		uint32_t	good = 0;	/* rows to skip if only the worst rows repeat the steps */
+		uint32_t	more = 0;	/* number of further looks at all rows */
+		uint32_t	worst = 0;	/* number of looks at the worst rows */
+		bool		again = false;	/* lists have rows of an earlier look */
 		Event		piece;
 	};
 	bool		is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const;
@@ -294,7 +298,7 @@ private:
 	bool		launch_next_step();
 	NearTask	looking() const;
 	bool		launch_piece(uint32_t rows);
-	void		begin_second_look();
+	void		look_at_worst(uint32_t parts);
 	void		take_near_task();
 	void		take_worst_first();
 	void		take_keys();

@@ -119,10 +119,9 @@ Start(VectorJoin *join)
 	if (join->run.problem.sides == 1)
 		ereport(DEBUG1,
 				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
-								 " of them by %d workers, " UINT64_FORMAT " from registered memory, "
-								 UINT64_FORMAT " before the engine was ready",
-								 rows->count, SecondsSince(join->begun), rows->worker_rows,
-								 rows->nworkers, rows->direct_rows, rows->held_rows)));
+								 " of them by %d workers, " UINT64_FORMAT " from registered memory",
+								 rows->count, SecondsSince(join->begun),
+								 rows->worker_rows, rows->nworkers, rows->direct_rows)));
 	JoinShowProgress(join, PROGRESS_PREPARING);
 	OrderKeys(join);
 	if (join->request.problem.output == FASTED_OUTPUT_NEAREST)
@@ -225,7 +224,7 @@ ReadAndStart(VectorJoin *join)
 	{
 		ResetRows(join);
 		PushRows(join);
-		if (join->run.engine == NULL && !join->rows[0].held && !join->rows[1].held)
+		if (join->run.engine == NULL)
 			return;
 		for (int side = 0; side < join->run.problem.sides; side++)
 			RowSetFlush(&join->rows[side]);

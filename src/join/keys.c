@@ -8,9 +8,10 @@
  * for text would cost more than the pair itself.
  *
  * With parallel workers, rows never arrive in key order, and comparing a million keys takes as long
- * as reading them.  Integer keys are therefore sorted by a radix sort, lowest digit first.  While a
- * GPU joins, this process only has to poll the GPU, so a thread sorts.  The thread calls no
- * PostgreSQL function: its memory is allocated before it starts, and it ends when a flag is set.
+ * as reading them.  Integer keys are therefore ranked by an array of all possible keys if these are
+ * few, else by a radix sort, lowest digit first.  While a GPU joins, this process only has to poll
+ * the GPU, so a thread sorts.  The thread calls no PostgreSQL function: its memory is allocated
+ * before it starts, and it ends when a flag is set.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,6 +43,9 @@
 
 /* Minimum rows for a thread; fewer are sorted within two milliseconds. */
 #define ROWS_FOR_THREAD (1 << 17)
+
+/* Keys are dense if at most this many times their number are possible, from least to largest. */
+#define DENSE_SPAN (sizeof(RankedRow) / sizeof(uint32))
 
 /* Interval between interrupt checks while waiting for the thread, in nanoseconds. */
 #define WAIT_NS 500000
@@ -78,33 +82,63 @@ IsStopRequested(IntegerRank *ranking, uint32 i)
 	return i % RADIX_ROWS_PER_CHECK == 0 && pg_atomic_read_u32(&ranking->stop) != 0;
 }
 
-/* Fills rows with the keys, relative to the least key.  Returns the number of significant bits. */
-static int
-FillRows(IntegerRank *ranking)
+/*
+ * Computes the least key and the number of keys from the least to the largest, or UINT64_MAX if
+ * that is too large for 64 bits.
+ */
+static int64
+LeastKey(IntegerRank *ranking, uint64 *span)
 {
-	const Datum *keys = ranking->keys;
-	RankedRow  *rows = ranking->rows;
-	int64		least = (int64) keys[0];
-	uint64		all = 0;
-	int			bits = 0;
+	int64		least = (int64) ranking->keys[0];
+	int64		largest = least;
 
+	for (uint32 i = 0; i < ranking->count && !IsStopRequested(ranking, i); i++)
+	{
+		least = Min(least, (int64) ranking->keys[i]);
+		largest = Max(largest, (int64) ranking->keys[i]);
+	}
+	*span = (uint64) largest - (uint64) least;
+	*span += *span < PG_UINT64_MAX;
+	return least;
+}
+
+/*
+ * Ranks keys by an array with an element for each possible key.  The memory for rows has capacity
+ * for DENSE_SPAN times the number of keys.
+ */
+static void
+RankDense(IntegerRank *ranking, int64 least, uint64 span)
+{
+	const uint32 none = ranking->count;
+	uint32	   *row_of = (uint32 *) ranking->rows;
+	uint32		rank = 0;
+
+	for (uint64 at = 0; at < span; at++)
+		row_of[at] = none;
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
+		uint32	   *row = &row_of[(uint64) ranking->keys[i] - (uint64) least];
+
 		if (IsStopRequested(ranking, i))
-			return 0;
-		least = Min(least, (int64) keys[i]);
+			return;
+		if (*row != none)
+			ranking->duplicate = i;
+		*row = i;
 	}
-	for (uint32 i = 0; i < ranking->count; i++)
+	for (uint64 at = 0; at < span; at++)
+		if (row_of[at] != none)
+			ranking->rank[row_of[at]] = rank++;
+}
+
+/* Fills rows with the keys, relative to the least key. */
+static void
+FillRows(IntegerRank *ranking, int64 least)
+{
+	for (uint32 i = 0; i < ranking->count && !IsStopRequested(ranking, i); i++)
 	{
-		if (IsStopRequested(ranking, i))
-			return 0;
-		rows[i].key = (uint64) keys[i] - (uint64) least;
-		rows[i].row = i;
-		all |= rows[i].key;
+		ranking->rows[i].key = (uint64) ranking->keys[i] - (uint64) least;
+		ranking->rows[i].row = i;
 	}
-	while (bits < 64 && (all >> bits) != 0)
-		bits++;
-	return bits;
 }
 
 /* Sorts stably by the digit that starts at bit shift. */
@@ -142,9 +176,16 @@ SortByDigit(IntegerRank *ranking, int shift)
 static void
 Rank(IntegerRank *ranking)
 {
-	int			bits = FillRows(ranking);
+	uint64		span;
+	int64		least = LeastKey(ranking, &span);
 
-	for (int shift = 0; shift < bits && !IsStopRequested(ranking, 0); shift += DIGIT_BITS)
+	if (span <= DENSE_SPAN * (uint64) ranking->count)
+	{
+		RankDense(ranking, least, span);
+		return;
+	}
+	FillRows(ranking, least);
+	for (int shift = 0; shift < 64 && (span - 1) >> shift != 0; shift += DIGIT_BITS)
 		SortByDigit(ranking, shift);
 	for (uint32 i = 0; i < ranking->count; i++)
 	{

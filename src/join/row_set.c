@@ -100,8 +100,6 @@ SpillClose(SpillFile *spill)
 
 /* --- rows from a reader */
 
-static size_t BufferForRows(RowSink *sink, float **buffer);
-
 /* Returns the size of a row in units of float. */
 static inline size_t
 FloatsOf(const RowSet *set)
@@ -122,52 +120,6 @@ static RowSet *
 OtherSide(const RowSet *set)
 {
 	return set->join->run.problem.sides == 2 ? &set->join->rows[!set->side] : NULL;
-}
-
-/* Opens the engine and passes the held rows to it. */
-static void
-OpenEngine(RowSet *set)
-{
-	EngineRun  *run = &set->join->run;
-	float	   *held = set->buffer;
-	size_t		nheld = set->used;
-	size_t		n;
-
-	JoinOpenEngine(set->join);
-	set->direct = !run->failed && set->registered != NULL &&
-		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
-	if (!set->held)
-		return;
-	set->held = false;
-	set->held_rows = nheld;
-	set->capacity = set->used = 0;
-	for (size_t done = 0; done < nheld; done += n)
-	{
-		float	   *buffer;
-
-		CheckJoinInterrupts();
-		n = Min(Min(BufferForRows(&set->sink, &buffer), nheld - done), CopyRows(set));
-		if (n == 0)
-			break;
-		memcpy(buffer, held + done * FloatsOf(set), n * FloatsOf(set) * sizeof(float));
-		set->used += n;
-	}
-	pfree(held);
-}
-
-/* Allocates memory for rows that come before the engine is ready. */
-static void
-HoldRows(RowSet *set)
-{
-	const PanelProblem *problem = &set->join->run.problem;
-	size_t		row_bytes = FloatsOf(set) * sizeof(float);
-	uint64		expected = problem->expected_rows[set->side];
-	size_t		capacity = Min(expected + expected / 4 + 1, problem->options.memory_limit / row_bytes);
-
-	set->buffer = MemoryContextAllocExtended(set->join->context, Max(capacity, 1) * row_bytes,
-											 MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
-	set->held = set->buffer != NULL;
-	set->capacity = set->held ? capacity : 0;
 }
 
 static void
@@ -239,14 +191,11 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 		TakeFewRows(set);
 		return;
 	}
-	if (run->failed)
-		return;
-	if (run->join == NULL && !EngineIsReady(run))
-		HoldRows(set);
-	if (!set->held)
-		OpenEngine(set);
+	if (!run->failed)
+		JoinOpenEngine(set->join);
+	set->direct = !run->failed && set->registered != NULL &&
+		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
 }
-
 
 /* Moves all rows of a side from the engine to a temporary file. */
 static void
@@ -293,8 +242,6 @@ RowSetFlush(RowSet *set)
 {
 	EngineRun  *run = &set->join->run;
 
-	if (set->held && !run->failed)
-		OpenEngine(set);
 	if (set->used == 0 || run->failed)
 		return;
 	if (set->spill != NULL)
@@ -314,8 +261,6 @@ BufferForRows(RowSink *sink, float **buffer)
 	RowSet	   *set = (RowSet *) sink;
 	EngineRun  *run = &set->join->run;
 
-	if (set->held && (set->used == set->capacity || EngineIsReady(run)))
-		OpenEngine(set);
 	if (set->used == set->capacity)
 	{
 		RowSetFlush(set);

@@ -145,8 +145,6 @@ typedef struct RowSet
 	float	   *buffer;
 	size_t		capacity;
 	size_t		used;
-	bool		held;			/* the buffer holds all rows, because the engine is not ready */
-	uint64		held_rows;		/* number of rows that were held */
 	uint64		committed;		/* rows that the engine has taken */
 
 	/* Registered memory from which the engine may read rows directly. */

@@ -139,17 +139,11 @@ for my $name (sort keys %nearest)
 	like($plan, qr/Device: .* \(0, \d+%\), .* \(1, \d+%\), .* \(2, \d+%\)$/m, "$name: each device's share");
 }
 
-# Rows that come before the engine is ready are held in memory, up to fasted.memory_limit.
+# The engine is opened when the GPU is ready.
 my $one = "SET fasted.engine = cuda; SET fasted.gpu_devices = '0'; SET client_min_messages = debug1";
-for my $case ([ '100MB', '4000' ], [ '1MB', '\d+' ])
-{
-	my (undef, $out, $said) = $node->psql('postgres',
-		"$one; SET fasted.memory_limit = '$case->[0]'; $queries{pairs}");
-	is($out, $right{pairs}, "rows held in $case->[0]: all pairs");
-	like($said, qr/read 4000 rows .* [1-9]\d* before the engine was ready/, "some rows were held");
-}
+is($node->safe_psql('postgres', "$one; $queries{pairs}"), $right{pairs}, 'the GPU is initialized while rows are read');
 
-# The GPU fails when the held rows of the first relation are passed to it.
+# The GPU cannot be opened for the first relation.
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION few() RETURNS SETOF int LANGUAGE plpgsql STABLE ROWS 100000000 AS
 	$$ BEGIN RETURN QUERY SELECT * FROM generate_series(1, 10); END $$;
