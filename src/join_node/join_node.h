@@ -133,19 +133,18 @@ typedef struct FilePlace
 	off_t		offset;
 } FilePlace;
 
-/* A row in memory consists of its values followed by its null flags. */
 typedef struct RetainedRows
 {
 	MemoryContext context;
 	MemoryContext values;		/* pass-by-reference values of the rows in memory */
 	TupleDesc	columns;
-	Size		row_bytes;
 	Size		budget;			/* remaining memory budget, in bytes */
 	uint32		count;
 
 	uint32		in_memory;		/* number of rows in memory; later rows are in the file */
 	uint32		capacity;
-	char	   *rows;
+	Datum	   *rows;			/* values by row and column */
+	bool	   *nulls;			/* null flags by row and column; NULL: there are no nulls */
 
 	BufFile    *file;			/* rows that exceed the budget; NULL if none */
 	FilePlace  *places;
@@ -153,12 +152,17 @@ typedef struct RetainedRows
 	TupleTableSlot *slots[2];	/* one row of the file for each reader */
 } RetainedRows;
 
-/* Prefetches the row's values and null flags. */
+/* Prefetches the first and the last value of the row. */
 static inline void
 RetainedRowsPrefetch(const RetainedRows *retained, uint32 row)
 {
+	Size		natts = retained->columns->natts;
+
 	if (row < retained->in_memory)
-		__builtin_prefetch(retained->rows + row * retained->row_bytes);
+	{
+		__builtin_prefetch(retained->rows + row * natts);
+		__builtin_prefetch(retained->rows + row * natts + natts - 1);
+	}
 }
 
 /* Prefetches the pass-by-reference values of a row whose Datums have already been prefetched. */
@@ -171,7 +175,7 @@ extern void *GrowArray(MemoryContext context, void *array, uint32 *capacity, Siz
 
 typedef struct RowList
 {
-	uint32	   *numbers;
+	uint32	   *numbers;		/* NULL: number i is i */
 	uint32		count;
 	uint32		capacity;
 } RowList;
@@ -200,6 +204,14 @@ typedef struct PartitionSize
 	double		pairs;
 } PartitionSize;
 
+/* Columns to copy from a retained row to a slot. */
+typedef struct ColumnCopies
+{
+	int			count;
+	int		   *from;			/* columns of the retained row */
+	int		   *to;				/* columns of the slot */
+} ColumnCopies;
+
 /* State of one side of the join. */
 typedef struct JoinSide
 {
@@ -208,14 +220,15 @@ typedef struct JoinSide
 	ExprState  *vector;
 	int			first;			/* its first column in the scan tuple */
 	int			columns;
-	int		   *from;			/* source column in the child plan's row, by column */
-	TupleTableSlot *row;		/* a row of the child plan; all its columns are retained */
+	TupleTableSlot *row;		/* the retained columns of the child plan's row */
+	ColumnCopies to_scan;		/* from retained rows to the scan tuple */
+	ColumnCopies to_result;		/* to the result, if node->direct */
 
 	/*
 	 * Late materialization of vectors.  Only the engine needs most vectors, and the clauses rarely
-	 * do.  A side that is a table scan therefore retains nulls in place of vectors.  It fetches the
-	 * few vectors that a clause needs again by ctid.  The query's snapshot prevents removal of
-	 * these row versions.
+	 * do.  A side that is a table scan therefore retains its columns without the vector.  The ctid
+	 * is retained as an int8.  The few vectors that a clause needs are fetched again by ctid.  The
+	 * query's snapshot prevents removal of these row versions.
 	 */
 	int			late_vector;	/* column in the child plan; -1: vectors are retained */
 	int			late_column;	/* column in the scan tuple */
@@ -257,6 +270,7 @@ typedef struct BatchSide
 typedef BatchSide BatchPartition[2];
 
 /* The row numbers of a candidate pair. */
+#define NO_ROW UINT32_MAX
 typedef struct Candidate
 {
 	uint32		outer;
@@ -288,6 +302,7 @@ typedef struct JoinNode
 	int			order_column;
 	bool		order_swapped;	/* the clause is inner < outer */
 	bool		no_columns;		/* the parent node uses no columns */
+	bool		direct;			/* the result consists of columns, copied from retained rows */
 	bool	   *used_columns;	/* columns that clauses use; these are detoasted when read */
 	FastedElement element;		/* element type of the engine's vectors */
 	JoinSide	sides[2];
@@ -331,7 +346,7 @@ typedef struct JoinNode
 	const FastedPair *pairs;
 	size_t		npairs;
 	size_t		next_pair;
-	Candidate	last;
+	Candidate	last;			/* inner: NO_ROW for an outer row without a match */
 	bool		mirrored;		/* shared rows: return the last pair with sides exchanged */
 	uint32		next_equal;		/* shared rows: next row to pair with itself */
 
@@ -364,6 +379,13 @@ RowOfPartition(const JoinSide *side, uint32 i)
 	return side->hashed == NULL ? i : side->hashed[side->partition.first + i].row;
 }
 
+/* Returns the row number of a row of the engine. */
+static inline uint32
+RowOfEngine(const JoinSide *side, uint32 i)
+{
+	return side->pushed.numbers == NULL ? i : side->pushed.numbers[i];
+}
+
 /* --- join_rows.c: reads child plans, retains rows and loads them into the scan tuple */
 
 /* Initializes a side for its child plan, once for all executions. */
@@ -381,6 +403,9 @@ extern void ReadSide(JoinNode *node, JoinSide *side);
 
 /* Returns true if the side has no rows.  Reads the first row if necessary. */
 extern bool IsEmptySide(JoinNode *node, JoinSide *side);
+
+/* Copies columns of a retained row to a slot, or nulls for NO_ROW. */
+extern void CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableSlot *slot);
 
 /* Loads a row of one side or of both into the scan tuple, without late-materialized vectors. */
 extern void LoadRow(JoinNode *node, JoinSide *side, uint32 row);

@@ -547,6 +547,24 @@ AddNumber(JoinNode *node, RowList *list, uint32 number)
 	list->numbers[list->count++] = number;
 }
 
+/* Records the row of the next row number of the engine. */
+static void
+AddPushed(JoinNode *node, JoinSide *side, uint32 row)
+{
+	RowList    *pushed = &side->pushed;
+	uint32		count = pushed->count;
+
+	if (pushed->numbers == NULL && row == count)
+	{
+		pushed->count++;
+		return;
+	}
+	if (pushed->numbers == NULL)
+		for (pushed->count = 0; pushed->count < count;)
+			AddNumber(node, pushed, pushed->count);
+	AddNumber(node, pushed, row);
+}
+
 /* Returns the use of the row in the scan tuple.  Stores its vector if the engine is to take it. */
 static VectorUse
 UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
@@ -590,7 +608,7 @@ PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector,
 			else
 				memcpy(side->vectors + side->pushed.count * JoinNodeRowFloats(node), vector,
 					   JoinNodeRowFloats(node) * sizeof(float));
-			AddNumber(node, &side->pushed, RowOfPartition(side, i));
+			AddPushed(node, side, RowOfPartition(side, i));
 		}
 		else if (use == CLAUSES_DECIDE)
 			AddNumber(node, &side->fallback, i);

@@ -4,9 +4,9 @@
  *	  Reads the rows of a side, retains them and loads them into the scan tuple; reads the
  *	  vector there as floats or doubles.
  *
- * A row in memory consists of its values followed by its null flags, so that it need not be
- * deformed.  Pass-by-reference values are in a separate memory context.  A row in the temporary
- * file is a minimal tuple.
+ * A row in memory consists of its values, so that it need not be deformed.  Null flags are in a
+ * separate array, which exists only if a value is null.  Pass-by-reference values are in a separate
+ * memory context.  A row in the temporary file is a minimal tuple.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +16,7 @@
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "base/guc.h"
+#include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "engine/engine.h"
 #include "executor/executor.h"
@@ -53,17 +54,26 @@ AddInMemory(RetainedRows *retained, const TupleTableSlot *row, Size bytes)
 	Datum	   *copy;
 
 	if (retained->in_memory == retained->capacity)
+	{
 		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
-								   retained->row_bytes);
-	copy = (Datum *) (retained->rows + retained->in_memory * retained->row_bytes);
+								   natts * sizeof(Datum));
+		if (retained->nulls != NULL)
+			retained->nulls = repalloc_huge(retained->nulls, (Size) retained->capacity * natts);
+	}
+	copy = retained->rows + (Size) retained->in_memory * natts;
 	for (int i = 0; i < natts; i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
 
 		copy[i] = row->tts_isnull[i] ? (Datum) 0 :
+			column->attbyval ? row->tts_values[i] :
 			datumCopy(row->tts_values[i], column->attbyval, column->attlen);
+		if (row->tts_isnull[i] && retained->nulls == NULL)
+			retained->nulls = MemoryContextAllocExtended(retained->context, (Size) retained->capacity * natts,
+														 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	}
-	memcpy(copy + natts, row->tts_isnull, natts * sizeof(bool));
+	if (retained->nulls != NULL)
+		memcpy(retained->nulls + (Size) retained->in_memory * natts, row->tts_isnull, natts);
 	retained->in_memory++;
 	retained->budget -= bytes;
 	MemoryContextSwitchTo(old);
@@ -99,7 +109,7 @@ AddToFile(RetainedRows *retained, TupleTableSlot *row)
 static void
 RetainedRowsAdd(RetainedRows *retained, TupleTableSlot *row)
 {
-	Size		bytes = retained->row_bytes;
+	Size		bytes = retained->columns->natts * (sizeof(Datum) + sizeof(bool));
 
 	if (retained->count == FASTED_MAX_ROWS)
 		ereport(ERROR,
@@ -125,7 +135,7 @@ RetainedRowsAdd(RetainedRows *retained, TupleTableSlot *row)
 typedef struct RetainedRow
 {
 	const Datum *values;
-	const bool *isnull;
+	const bool *isnull;			/* NULL: no value is null */
 } RetainedRow;
 
 static RetainedRow
@@ -149,12 +159,12 @@ FetchFromFile(RetainedRows *retained, uint32 row, int reader)
 static inline RetainedRow
 RetainedRowsFetch(RetainedRows *retained, uint32 row, int reader)
 {
-	const Datum *values;
+	Size		first = (Size) row * retained->columns->natts;
 
 	if (unlikely(row >= retained->in_memory))
 		return FetchFromFile(retained, row, reader);
-	values = (const Datum *) (retained->rows + row * retained->row_bytes);
-	return (RetainedRow) {.values = values,.isnull = (const bool *) (values + retained->columns->natts)};
+	return (RetainedRow) {.values = retained->rows + first,
+		.isnull = retained->nulls == NULL ? NULL : retained->nulls + first};
 }
 
 void
@@ -169,7 +179,7 @@ RetainedRowsPrefetchValues(RetainedRows *retained, uint32 row)
 	{
 		const char *bytes = DatumGetPointer(values.values[i]);
 
-		if (values.isnull[i] || TupleDescAttr(retained->columns, i)->attbyval)
+		if (TupleDescAttr(retained->columns, i)->attbyval || bytes == NULL)
 			continue;
 		for (int line = 0; line < PREFETCH_LINES; line++)
 			__builtin_prefetch(bytes + line * CACHE_LINE);
@@ -216,6 +226,57 @@ InitVector(JoinNode *node, JoinSide *side)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
 }
 
+/* Returns the retained column of a column of the child plan, which is not the late vector. */
+static int
+RetainedColumn(const JoinSide *side, int column)
+{
+	return column - (side->late_vector >= 0 && column > side->late_vector);
+}
+
+/* Returns the descriptor of the retained columns. */
+static TupleDesc
+RetainedColumns(const JoinNode *node, const JoinSide *side)
+{
+	TupleDesc	columns = ExecGetResultType(side->plan);
+	TupleDesc	retained;
+
+	if (side->late_vector < 0)
+		return columns;
+	retained = CreateTemplateTupleDesc(columns->natts - 1);
+	for (int i = 0; i < columns->natts; i++)
+	{
+		int			to = RetainedColumn(side, i) + 1;
+
+		if (i == node->plan.late_ctid[side->number])
+			TupleDescInitEntry(retained, to, NULL, INT8OID, -1, 0);
+		else if (i != side->late_vector)
+			TupleDescCopyEntry(retained, to, columns, i + 1);
+	}
+	return retained;
+}
+
+static void
+AddCopy(ColumnCopies *columns, int from, int to)
+{
+	columns->from[columns->count] = from;
+	columns->to[columns->count++] = to;
+}
+
+/* Finds the result's columns of the side, each of which is a column of the scan tuple. */
+static void
+InitResult(JoinNode *node, JoinSide *side)
+{
+	List	   *tlist = node->css.ss.ps.plan->targetlist;
+	ListCell   *cell;
+
+	side->to_result.from = palloc(list_length(tlist) * sizeof(int) + 1);
+	side->to_result.to = palloc(list_length(tlist) * sizeof(int) + 1);
+	foreach(cell, tlist)
+		for (int i = 0; i < side->to_scan.count; i++)
+			if (castNode(Var, lfirst_node(TargetEntry, cell)->expr)->varattno == side->to_scan.to[i] + 1)
+				AddCopy(&side->to_result, side->to_scan.from[i], foreach_current_index(cell));
+}
+
 void
 InitSide(JoinNode *node, int number, PlanState *plan)
 {
@@ -231,14 +292,20 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	side->first = number == OUTER_SIDE ? 0 : outer_columns;
 	side->columns = number == OUTER_SIDE ? outer_columns : natts - outer_columns;
 	side->late_vector = node->plan.late_vector[number];
-	side->from = palloc(side->columns * sizeof(int) + 1);
+	side->row = ExecInitExtraTupleSlot(plan->state, RetainedColumns(node, side), &TTSOpsVirtual);
+	side->to_scan.from = palloc(side->columns * sizeof(int) + 1);
+	side->to_scan.to = palloc(side->columns * sizeof(int) + 1);
 	for (int i = 0; i < side->columns; i++)
 	{
-		side->from[i] = shared ? list_nth_int(node->plan.shared_columns, i) : i;
-		if (side->from[i] == side->late_vector)
+		int			column = shared ? list_nth_int(node->plan.shared_columns, i) : i;
+
+		if (column == side->late_vector)
 			side->late_column = side->first + i;
+		else if (column != node->plan.late_ctid[number])
+			AddCopy(&side->to_scan, RetainedColumn(side, column), side->first + i);
 	}
-	side->row = ExecInitExtraTupleSlot(plan->state, ExecGetResultType(plan), &TTSOpsVirtual);
+	if (node->direct)
+		InitResult(node, side);
 	if (side->late_vector >= 0)
 		side->late_slot = table_slot_create(((ScanState *) plan)->ss_currentRelation,
 											&plan->state->es_tupleTable);
@@ -265,7 +332,6 @@ BeginSide(JoinNode *node, JoinSide *side)
 	retained->context = node->context;
 	retained->values = GenerationContextCreate(node->context, "fasted retained rows", ALLOCSET_DEFAULT_SIZES);
 	retained->columns = side->row->tts_tupleDescriptor;
-	retained->row_bytes = MAXALIGN(Max(retained->columns->natts, 1) * (sizeof(Datum) + sizeof(bool)));
 	retained->budget = (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? 2 : 4);
 	side->retained = retained;
 }
@@ -276,14 +342,14 @@ CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 	RetainedRows *retained = node->sides[OUTER_SIDE].retained;
 	RetainedRow a = RetainedRowsFetch(retained, row, OUTER_SIDE);
 	RetainedRow b = RetainedRowsFetch(retained, other, INNER_SIDE);
-	int			column = node->order_column;
+	int			column = RetainedColumn(&node->sides[OUTER_SIDE], node->order_column);
 	MemoryContext old;
 	int			compared;
 
 	/* fetching from the file invalidates loaded rows */
 	if (Max(row, other) >= retained->in_memory)
 		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
-	if (a.isnull[column] || b.isnull[column])
+	if ((a.isnull != NULL && a.isnull[column]) || (b.isnull != NULL && b.isnull[column]))
 		return 0;
 	old = MemoryContextSwitchTo(node->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
 	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order);
@@ -315,29 +381,29 @@ TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
 	TupleTableSlot *row = side->row;
 	MemoryContext old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
-	int			count = row->tts_tupleDescriptor->natts;
+	Datum	   *values = scan->tts_values + side->first;
+	bool	   *isnull = scan->tts_isnull + side->first;
 
 	slot_getallattrs(slot);
 	ExecClearTuple(row);
-	memcpy(row->tts_values, slot->tts_values, count * sizeof(Datum));
-	memcpy(row->tts_isnull, slot->tts_isnull, count * sizeof(bool));
 	for (int i = 0; i < side->columns; i++)
 	{
-		int			column = side->first + i;
-		Datum	   *value = &row->tts_values[side->from[i]];
-		bool		isnull = row->tts_isnull[side->from[i]];
-
-		if (node->used_columns[column] && !isnull &&
-			TupleDescAttr(row->tts_tupleDescriptor, side->from[i])->attlen == -1 &&
-			VARATT_IS_EXTERNAL(DatumGetPointer(*value)))
-			*value = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(*value)));
-		scan->tts_values[column] = *value;
-		scan->tts_isnull[column] = isnull;
+		values[i] = slot->tts_values[i];
+		isnull[i] = slot->tts_isnull[i];
+		if (node->used_columns[side->first + i] && !isnull[i] &&
+			TupleDescAttr(slot->tts_tupleDescriptor, i)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
+			values[i] = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(values[i])));
+		if (i == node->plan.late_ctid[side->number])
+			values[i] = Int64GetDatum(itemptr_encode((ItemPointer) DatumGetPointer(values[i])));
+		if (i != side->late_vector)
+		{
+			row->tts_values[RetainedColumn(side, i)] = values[i];
+			row->tts_isnull[RetainedColumn(side, i)] = isnull[i];
+		}
 	}
 	side->loaded = -1;
 	side->has_vector = true;
-	if (side->late_vector >= 0)
-		row->tts_isnull[side->late_vector] = true;
 	RetainedRowsAdd(side->retained, ExecStoreVirtualTuple(row));
 	if (node->order != NULL)
 		NoteDirection(node, side->retained);
@@ -394,20 +460,34 @@ EndSide(JoinSide *side)
 /* --- the scan tuple */
 
 void
+CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableSlot *slot)
+{
+	RetainedRow retained = {0};
+
+	if (row == NO_ROW)
+	{
+		for (int i = 0; i < columns->count; i++)
+			slot->tts_isnull[columns->to[i]] = true;
+		return;
+	}
+	retained = RetainedRowsFetch(side->retained, row, side->number);
+	/* fetching from the file invalidates the loaded row */
+	if (row >= side->retained->in_memory)
+		side->loaded = -1;
+	for (int i = 0; i < columns->count; i++)
+	{
+		slot->tts_values[columns->to[i]] = retained.values[columns->from[i]];
+		slot->tts_isnull[columns->to[i]] = retained.isnull != NULL && retained.isnull[columns->from[i]];
+	}
+}
+
+void
 LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 {
-	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-	RetainedRow retained;
-
 	if (side->loaded == row)
 		return;
-	retained = RetainedRowsFetch(side->retained, row, side->number);
+	CopyColumns(side, &side->to_scan, row, node->css.ss.ss_ScanTupleSlot);
 	side->loaded = row;
-	for (int i = 0; i < side->columns; i++)
-	{
-		scan->tts_values[side->first + i] = retained.values[side->from[i]];
-		scan->tts_isnull[side->first + i] = retained.isnull[side->from[i]];
-	}
 	side->has_vector = side->late_vector < 0;
 }
 
@@ -423,14 +503,14 @@ LoadVector(JoinNode *node, JoinSide *side)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
 	TargetEntry *entry;
-	Datum		place;
+	RetainedRow retained;
+	ItemPointerData place;
 
 	if (side->has_vector || side->loaded < 0)
 		return;
-	place = RetainedRowsFetch(side->retained, side->loaded,
-							  side->number).values[node->plan.late_ctid[side->number]];
-	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation,
-									   (ItemPointer) DatumGetPointer(place),
+	retained = RetainedRowsFetch(side->retained, side->loaded, side->number);
+	itemptr_decode(&place, DatumGetInt64(retained.values[RetainedColumn(side, node->plan.late_ctid[side->number])]));
+	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation, &place,
 									   side->plan->state->es_snapshot, side->late_slot))
 		elog(ERROR, "could not fetch a row of the join again from its table");
 	entry = list_nth(side->plan->plan->targetlist, side->late_vector);
@@ -458,7 +538,9 @@ ScanTuple(JoinNode *node)
 	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
 
-	ResetExprContext(econtext);
+	/* most expressions allocate no memory */
+	if (!econtext->ecxt_per_tuple_memory->isReset)
+		ResetExprContext(econtext);
 	scan->tts_flags &= ~TTS_FLAG_EMPTY;
 	scan->tts_nvalid = scan->tts_tupleDescriptor->natts;
 	econtext->ecxt_scantuple = scan;
