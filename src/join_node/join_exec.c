@@ -261,9 +261,9 @@ BeginRun(JoinNode *node)
 		inner->retained = outer->retained;
 	else
 		BeginSide(node, inner);
-	if (outer->late_vector < 0)
+	if (outer->late_vector < 0 && outer->nkeys == 0)
 		ReadSide(node, outer);
-	if (!node->plan.shared && inner->late_vector < 0 && !IsEmptySide(node, outer))
+	if (!node->plan.shared && inner->late_vector < 0 && inner->nkeys == 0 && !IsEmptySide(node, outer))
 		ReadSide(node, inner);
 	FindPartitions(node);
 	node->runs++;

@@ -180,22 +180,35 @@ typedef struct RowList
 	uint32		capacity;
 } RowList;
 
-/* A row number and the hash of the row's equality keys. */
-typedef struct HashedRow
+/* The operand of an equality clause on one side. */
+typedef struct EqualityKey
 {
-	uint64		hash;
-	uint32		row;
-} HashedRow;
+	ExprState  *expr;
+	FmgrInfo	hash;
+	Oid			collation;
+	int16		typlen;
+	bool		typbyval;
+	bool		comparable;		/* keys whose bits equal those of an outer key are equal */
+	Datum		value;			/* of the current row */
+} EqualityKey;
 
 /*
- * A hash partition: the rows of one side whose keys have the same hash.  The range refers to the
- * side's rows sorted by hash.
+ * The rows of one side in a hash partition.  The range refers to the side's rows sorted by
+ * partition.
  */
 typedef struct PartitionPlace
 {
 	uint32		first;
 	uint32		count;
 } PartitionPlace;
+
+/* A hash partition: the rows whose equality keys have the same hash. */
+typedef struct HashPartition
+{
+	PartitionPlace places[2];
+	Datum	   *keys;			/* keys of the first outer row */
+	bool		equal_keys;		/* all keys are certainly equal, not only their hashes */
+} HashPartition;
 
 /* Number of rows on both sides and number of row pairs.  Shared rows are counted once. */
 typedef struct PartitionSize
@@ -238,16 +251,15 @@ typedef struct JoinSide
 	int			plain_vector;	/* scan tuple column; -1: none */
 
 	/* Equality keys, which determine the hash partitions. */
-	List	   *keys;			/* ExprStates */
-	FmgrInfo   *hashes;
+	EqualityKey *keys;
+	int			nkeys;
 
 	/* The fields from here on are reset for each execution. */
 	RetainedRows *retained;
 	bool		complete;		/* the child plan has returned all rows */
 	int64		loaded;			/* row number in the scan tuple; -1: none, -2: nulls */
 	bool		has_vector;		/* the scan tuple includes the late-materialized vector */
-	const HashedRow *hashed;	/* rows sorted by hash; NULL: one partition of all rows */
-	uint32		nhashed;
+	uint32	   *order;			/* rows sorted by partition; NULL: one partition of all rows */
 	PartitionPlace partition;	/* current hash partition */
 	PartitionPlace next;		/* hash partition most recently returned by NextPartition */
 	uint32		partner;		/* index in the partition at which the last partner search ended */
@@ -327,6 +339,11 @@ typedef struct JoinNode
 	FastedPair *own_pairs;		/* pairs found without an engine; capacity SMALL_JOIN_PAIRS */
 	bool	   *matched;		/* flag for each outer row; NULL in an inner join */
 	uint32		next_unmatched;
+	struct partition_hash *partition_numbers;	/* indexes in partitions, by hash */
+	HashPartition *partitions;
+	uint32		npartitions;
+	uint32		partition_capacity;
+	uint32		next_partition;
 	PartitionSize all_size;		/* sum over all hash partitions */
 	bool		partition_pending; /* the last partition taken is to start the next batch */
 	BatchPartition *batch;
@@ -340,6 +357,7 @@ typedef struct JoinNode
 	uint32		nbatch;
 	PartitionSize batch_size;
 	int			dimensions;		/* dimensions of the engine's rows; 0: no rows */
+	bool		unequal_keys;	/* the keys of a partition may differ */
 	bool		distance_decides;	/* every pair within the radius counts */
 
 	/* Iteration over the engine's pairs. */
@@ -376,7 +394,7 @@ JoinNodeRowFloats(const JoinNode *node)
 static inline uint32
 RowOfPartition(const JoinSide *side, uint32 i)
 {
-	return side->hashed == NULL ? i : side->hashed[side->partition.first + i].row;
+	return side->order == NULL ? i : side->order[side->partition.first + i];
 }
 
 /* Returns the row number of a row of the engine. */
@@ -437,8 +455,8 @@ extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 /* --- join_push.c: forms hash partitions and batches, and passes vectors to an engine */
 
 /*
- * Forms the hash partitions of the execution.  Without equality keys, all rows form one
- * partition.
+ * Forms the hash partitions of the execution.  Reads sides with equality keys completely.  Without
+ * equality keys, all rows form one partition.
  */
 extern void FindPartitions(JoinNode *node);
 

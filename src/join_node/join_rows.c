@@ -226,6 +226,33 @@ InitVector(JoinNode *node, JoinSide *side)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
 }
 
+static bool
+IsInteger(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+static void
+InitKeys(JoinNode *node, JoinSide *side)
+{
+	const JoinPlan *plan = &node->plan;
+
+	side->nkeys = list_length(plan->keys[side->number]);
+	side->keys = palloc0(side->nkeys * sizeof(EqualityKey) + 1);
+	for (int i = 0; i < side->nkeys; i++)
+	{
+		EqualityKey *key = &side->keys[i];
+		Oid			type = exprType(list_nth(plan->keys[side->number], i));
+		Oid			outer_type = exprType(list_nth(plan->keys[OUTER_SIDE], i));
+
+		key->expr = ExecInitExpr(list_nth(plan->keys[side->number], i), &node->css.ss.ps);
+		fmgr_info(list_nth_oid(plan->hashes[side->number], i), &key->hash);
+		key->collation = list_nth_oid(plan->key_collations, i);
+		get_typlenbyval(type, &key->typlen, &key->typbyval);
+		key->comparable = type == outer_type || (IsInteger(type) && IsInteger(outer_type));
+	}
+}
+
 /* Returns the retained column of a column of the child plan, which is not the late vector. */
 static int
 RetainedColumn(const JoinSide *side, int column)
@@ -284,8 +311,6 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - node->plan.count;
 	int			outer_columns = node->plan.outer_columns;
 	bool		shared = node->plan.shared && number == INNER_SIDE;
-	List	   *hashes = node->plan.hashes[number];
-	ListCell   *cell;
 
 	side->number = number;
 	side->plan = plan;
@@ -311,10 +336,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 											&plan->state->es_tupleTable);
 	side->loaded = -1;
 	InitVector(node, side);
-	side->keys = ExecInitExprList(node->plan.keys[number], &node->css.ss.ps);
-	side->hashes = palloc(list_length(hashes) * sizeof(FmgrInfo) + 1);
-	foreach(cell, hashes)
-		fmgr_info(lfirst_oid(cell), &side->hashes[foreach_current_index(cell)]);
+	InitKeys(node, side);
 	if (node->used_columns == NULL)
 		FindUsedColumns(node);
 }
