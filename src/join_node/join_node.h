@@ -136,7 +136,6 @@ typedef struct FilePlace
 typedef struct RetainedRows
 {
 	MemoryContext context;
-	MemoryContext values;		/* pass-by-reference values of the rows in memory */
 	TupleDesc	columns;
 	Size		budget;			/* remaining memory budget, in bytes */
 	uint32		count;
@@ -145,6 +144,9 @@ typedef struct RetainedRows
 	uint32		capacity;
 	Datum	   *rows;			/* values by row and column */
 	bool	   *nulls;			/* null flags by row and column; NULL: there are no nulls */
+	char	   *free;			/* start and size of free memory for pass-by-reference values */
+	Size		free_bytes;
+	Size		value_bytes;	/* total size of the memory for these values */
 
 	BufFile    *file;			/* rows that exceed the budget; NULL if none */
 	FilePlace  *places;

@@ -5,12 +5,14 @@
  *	  vector there as floats or doubles.
  *
  * A row in memory consists of its values, so that it need not be deformed.  Null flags are in a
- * separate array, which exists only if a value is null.  Pass-by-reference values are in a separate
- * memory context.  A row in the temporary file is a minimal tuple.
+ * separate array, which exists only if a value is null.  Pass-by-reference values are stored one
+ * after the other.  A row in the temporary file is a minimal tuple.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <sys/mman.h>
 
 #include "access/detoast.h"
 #include "access/sysattr.h"
@@ -35,6 +37,11 @@
 #define PREFETCH_LINES 4
 #define CACHE_LINE 64
 
+/* Sizes of pieces of memory for values. */
+#define MIN_PIECE ((Size) 8192)
+#define MAX_PIECE ((Size) 32 * 1024 * 1024)
+#define HUGE_PAGE ((Size) 2 * 1024 * 1024)
+
 void *
 GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
 {
@@ -46,10 +53,40 @@ GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
 
 /* --- retained rows */
 
+/* Copies a pass-by-reference value.  Memory is allocated in pieces, of huge pages if large. */
+static Datum
+CopyValue(RetainedRows *retained, Datum value, int typlen)
+{
+	Size		bytes;
+	char	   *copy;
+
+	if (typlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
+		return datumCopy(value, false, typlen);
+	bytes = MAXALIGN(datumGetSize(value, false, typlen));
+	if (bytes > retained->free_bytes)
+	{
+		Size		piece = Max(bytes, Min(Max(retained->value_bytes, MIN_PIECE), MAX_PIECE));
+		Size		alignment = piece < HUGE_PAGE ? MAXIMUM_ALIGNOF : HUGE_PAGE;
+
+		retained->free = MemoryContextAllocHuge(retained->context, piece + alignment);
+		retained->free = (char *) TYPEALIGN(alignment, retained->free);
+		retained->free_bytes = piece;
+		retained->value_bytes += piece;
+#ifdef MADV_HUGEPAGE
+		if (alignment == HUGE_PAGE)
+			(void) madvise(retained->free, piece, MADV_HUGEPAGE);
+#endif
+	}
+	copy = retained->free;
+	retained->free += bytes;
+	retained->free_bytes -= bytes;
+	return PointerGetDatum(memcpy(copy, DatumGetPointer(value), datumGetSize(value, false, typlen)));
+}
+
 static void
 AddInMemory(RetainedRows *retained, const TupleTableSlot *row, Size bytes)
 {
-	MemoryContext old = MemoryContextSwitchTo(retained->values);
+	MemoryContext old = MemoryContextSwitchTo(retained->context);
 	int			natts = retained->columns->natts;
 	Datum	   *copy;
 
@@ -67,7 +104,7 @@ AddInMemory(RetainedRows *retained, const TupleTableSlot *row, Size bytes)
 
 		copy[i] = row->tts_isnull[i] ? (Datum) 0 :
 			column->attbyval ? row->tts_values[i] :
-			datumCopy(row->tts_values[i], column->attbyval, column->attlen);
+			CopyValue(retained, row->tts_values[i], column->attlen);
 		if (row->tts_isnull[i] && retained->nulls == NULL)
 			retained->nulls = MemoryContextAllocExtended(retained->context, (Size) retained->capacity * natts,
 														 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
@@ -352,7 +389,6 @@ BeginSide(JoinNode *node, JoinSide *side)
 	RetainedRows *retained = MemoryContextAllocZero(node->context, sizeof(RetainedRows));
 
 	retained->context = node->context;
-	retained->values = GenerationContextCreate(node->context, "fasted retained rows", ALLOCSET_DEFAULT_SIZES);
 	retained->columns = side->row->tts_tupleDescriptor;
 	retained->budget = (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? 2 : 4);
 	side->retained = retained;
