@@ -255,7 +255,7 @@ BeginRun(JoinNode *node)
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
 	for (int i = 0; i < 2; i++)
-		LoadNulls(node, &node->sides[i]);
+		LoadRow(node, &node->sides[i], NO_ROW);
 	BeginSide(node, outer);
 	if (node->plan.shared)
 		inner->retained = outer->retained;
@@ -326,20 +326,6 @@ NextMatch(JoinNode *node)
 	return false;
 }
 
-/* Loads the row in node->last into the scan tuple. */
-static ExprContext *
-LoadMatch(JoinNode *node)
-{
-	ExprContext *econtext = ScanTuple(node);
-
-	LoadRow(node, &node->sides[OUTER_SIDE], node->last.outer);
-	if (node->last.inner == NO_ROW)
-		LoadNulls(node, &node->sides[INNER_SIDE]);
-	else
-		LoadRow(node, &node->sides[INNER_SIDE], node->last.inner);
-	return econtext;
-}
-
 /* Copies the columns of the result from the retained rows in node->last. */
 static TupleTableSlot *
 CopyMatch(JoinNode *node, TupleTableSlot *result)
@@ -375,7 +361,8 @@ NextRow(PlanState *state)
 			return TTS_EMPTY(result) ? ExecStoreVirtualTuple(result) : result;
 		if (node->direct)
 			return CopyMatch(node, result);
-		econtext = LoadMatch(node);
+		econtext = ScanTuple(node);
+		LoadPair(node, node->last.outer, node->last.inner);
 		if (node->other_quals == NULL || ExecQual(node->other_quals, econtext))
 			return projection == NULL ? econtext->ecxt_scantuple : ExecProject(projection);
 		InstrCountFiltered2(node, 1);

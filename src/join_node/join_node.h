@@ -175,9 +175,11 @@ extern void *GrowArray(MemoryContext context, void *array, uint32 *capacity, Siz
 
 /* --- the node at run time */
 
+#define NO_ROW UINT32_MAX
+
 typedef struct RowList
 {
-	uint32	   *numbers;		/* NULL: number i is i */
+	uint32	   *numbers;
 	uint32		count;
 	uint32		capacity;
 } RowList;
@@ -259,7 +261,7 @@ typedef struct JoinSide
 	/* The fields from here on are reset for each execution. */
 	RetainedRows *retained;
 	bool		complete;		/* the child plan has returned all rows */
-	int64		loaded;			/* row number in the scan tuple; -1: none, -2: nulls */
+	int64		loaded;			/* row number in the scan tuple, or NO_ROW; -1: none */
 	bool		has_vector;		/* the scan tuple includes the late-materialized vector */
 	uint32	   *order;			/* rows sorted by partition; NULL: one partition of all rows */
 	PartitionPlace partition;	/* current hash partition */
@@ -269,6 +271,7 @@ typedef struct JoinSide
 
 	/* Rows of the current batch. */
 	RowList		pushed;			/* row number by engine row number */
+	bool		all_pushed;		/* they are equal */
 	RowList		fallback;		/* fallback rows, as ascending indexes in their partition */
 } JoinSide;
 
@@ -284,7 +287,6 @@ typedef struct BatchSide
 typedef BatchSide BatchPartition[2];
 
 /* The row numbers of a candidate pair. */
-#define NO_ROW UINT32_MAX
 typedef struct Candidate
 {
 	uint32		outer;
@@ -403,7 +405,7 @@ RowOfPartition(const JoinSide *side, uint32 i)
 static inline uint32
 RowOfEngine(const JoinSide *side, uint32 i)
 {
-	return side->pushed.numbers == NULL ? i : side->pushed.numbers[i];
+	return side->all_pushed ? i : side->pushed.numbers[i];
 }
 
 /* --- join_rows.c: reads child plans, retains rows and loads them into the scan tuple */
@@ -427,15 +429,15 @@ extern bool IsEmptySide(JoinNode *node, JoinSide *side);
 /* Copies columns of a retained row to a slot, or nulls for NO_ROW. */
 extern void CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableSlot *slot);
 
-/* Loads a row of one side or of both into the scan tuple, without late-materialized vectors. */
+/*
+ * Loads a row of one side or of both into the scan tuple, without late-materialized vectors.  Loads
+ * nulls for NO_ROW.
+ */
 extern void LoadRow(JoinNode *node, JoinSide *side, uint32 row);
 extern void LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row);
 
 /* Fetches the late-materialized vector of the row in the scan tuple, if it is missing. */
 extern void LoadVector(JoinNode *node, JoinSide *side);
-
-/* Sets the side's columns of the scan tuple to null. */
-extern void LoadNulls(JoinNode *node, JoinSide *side);
 
 /* Resets per-tuple memory and returns an expression context for the scan tuple. */
 extern ExprContext *ScanTuple(JoinNode *node);

@@ -568,24 +568,6 @@ DimensionsOfPartition(JoinNode *node)
 	return 0;
 }
 
-/* Records the row of the next row number of the engine. */
-static void
-AddPushed(JoinNode *node, JoinSide *side, uint32 row)
-{
-	RowList    *pushed = &side->pushed;
-	uint32		count = pushed->count;
-
-	if (pushed->numbers == NULL && row == count)
-	{
-		pushed->count++;
-		return;
-	}
-	if (pushed->numbers == NULL)
-		for (pushed->count = 0; pushed->count < count;)
-			AddNumber(node, pushed, pushed->count);
-	AddNumber(node, pushed, row);
-}
-
 /* Returns the use of the row in the scan tuple.  Stores its vector if the engine is to take it. */
 static VectorUse
 UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
@@ -629,7 +611,7 @@ PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector,
 			else
 				memcpy(side->vectors + side->pushed.count * JoinNodeRowFloats(node), vector,
 					   JoinNodeRowFloats(node) * sizeof(float));
-			AddPushed(node, side, RowOfPartition(side, i));
+			AddNumber(node, &side->pushed, RowOfPartition(side, i));
 		}
 		else if (use == CLAUSES_DECIDE)
 			AddNumber(node, &side->fallback, i);
@@ -675,6 +657,9 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 		}
 	}
 	pfree(vector);
+	/* without partitions, rows are pushed in ascending order */
+	side->all_pushed = side->order == NULL && side->pushed.count > 0 &&
+		side->pushed.numbers[side->pushed.count - 1] == side->pushed.count - 1;
 	return taken;
 }
 
@@ -691,6 +676,7 @@ PushPartitions(RowPusher *pusher, VectorJoin *join)
 	if (node->plan.shared)
 	{
 		inner->pushed = outer->pushed;
+		inner->all_pushed = outer->all_pushed;
 		inner->fallback = outer->fallback;
 		inner->complete = outer->complete;
 	}

@@ -34,7 +34,7 @@
 #define VALUE_OVERHEAD 16
 
 /* Number of cache lines to prefetch of a value.  The hardware prefetcher continues after these. */
-#define PREFETCH_LINES 4
+#define PREFETCH_LINES 9
 #define CACHE_LINE 64
 
 /* Sizes of pieces of memory for values. */
@@ -520,22 +520,20 @@ EndSide(JoinSide *side)
 void
 CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableSlot *slot)
 {
+	bool		none = row == NO_ROW;
 	RetainedRow retained = {0};
 
-	if (row == NO_ROW)
-	{
-		for (int i = 0; i < columns->count; i++)
-			slot->tts_isnull[columns->to[i]] = true;
-		return;
-	}
-	retained = RetainedRowsFetch(side->retained, row, side->number);
+	if (!none)
+		retained = RetainedRowsFetch(side->retained, row, side->number);
 	/* fetching from the file invalidates the loaded row */
-	if (row >= side->retained->in_memory)
+	if (!none && row >= side->retained->in_memory)
 		side->loaded = -1;
 	for (int i = 0; i < columns->count; i++)
 	{
-		slot->tts_values[columns->to[i]] = retained.values[columns->from[i]];
-		slot->tts_isnull[columns->to[i]] = retained.isnull != NULL && retained.isnull[columns->from[i]];
+		int			from = columns->from[i];
+
+		slot->tts_values[columns->to[i]] = none ? (Datum) 0 : retained.values[from];
+		slot->tts_isnull[columns->to[i]] = none || (retained.isnull != NULL && retained.isnull[from]);
 	}
 }
 
@@ -564,7 +562,7 @@ LoadVector(JoinNode *node, JoinSide *side)
 	RetainedRow retained;
 	ItemPointerData place;
 
-	if (side->has_vector || side->loaded < 0)
+	if (side->has_vector || side->loaded < 0 || side->loaded == NO_ROW)
 		return;
 	retained = RetainedRowsFetch(side->retained, side->loaded, side->number);
 	itemptr_decode(&place, DatumGetInt64(retained.values[RetainedColumn(side, node->plan.late_ctid[side->number])]));
@@ -576,18 +574,6 @@ LoadVector(JoinNode *node, JoinSide *side)
 		slot_getattr(side->late_slot, castNode(Var, entry->expr)->varattno,
 					 &scan->tts_isnull[side->late_column]);
 	side->has_vector = true;
-}
-
-void
-LoadNulls(JoinNode *node, JoinSide *side)
-{
-	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-
-	if (side->loaded == -2)
-		return;
-	memset(scan->tts_values + side->first, 0, side->columns * sizeof(Datum));
-	memset(scan->tts_isnull + side->first, true, side->columns * sizeof(bool));
-	side->loaded = -2;
 }
 
 ExprContext *
