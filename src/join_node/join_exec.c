@@ -330,11 +330,14 @@ NextMatch(JoinNode *node)
 static TupleTableSlot *
 CopyMatch(JoinNode *node, TupleTableSlot *result)
 {
+	JoinSide   *outer = &node->sides[OUTER_SIDE];
+	JoinSide   *inner = &node->sides[INNER_SIDE];
+
 	/* a parent node may have materialized the last result */
 	if (TTS_SHOULDFREE(result))
 		ExecClearTuple(result);
-	CopyColumns(&node->sides[OUTER_SIDE], &node->sides[OUTER_SIDE].to_result, node->last.outer, result);
-	CopyColumns(&node->sides[INNER_SIDE], &node->sides[INNER_SIDE].to_result, node->last.inner, result);
+	CopyColumns(outer, &outer->to_result, node->last.outer, result);
+	CopyColumns(inner, &inner->to_result, node->last.inner, result);
 	result->tts_flags &= ~TTS_FLAG_EMPTY;
 	result->tts_nvalid = result->tts_tupleDescriptor->natts;
 	return result;

@@ -427,7 +427,8 @@ extern void ReadSide(JoinNode *node, JoinSide *side);
 extern bool IsEmptySide(JoinNode *node, JoinSide *side);
 
 /* Copies columns of a retained row to a slot, or nulls for NO_ROW. */
-extern void CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableSlot *slot);
+extern void CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row,
+						TupleTableSlot *slot);
 
 /*
  * Loads a row of one side or of both into the scan tuple, without late-materialized vectors.  Loads

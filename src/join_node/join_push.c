@@ -748,7 +748,8 @@ FormNextBatch(JoinNode *node)
 		node->batch_size = SizeWithNext(node, node->batch_size);
 		if (node->dimensions == 0)
 			node->dimensions = dimensions;
-		node->unequal_keys |= node->npartitions > 0 && !node->partitions[node->next_partition - 1].equal_keys;
+		node->unequal_keys |= node->npartitions > 0 &&
+			!node->partitions[node->next_partition - 1].equal_keys;
 	}
 	return node->nbatch > 0;
 }

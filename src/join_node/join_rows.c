@@ -57,12 +57,14 @@ GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
 static Datum
 CopyValue(RetainedRows *retained, Datum value, int typlen)
 {
+	Size		size;
 	Size		bytes;
 	char	   *copy;
 
 	if (typlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
 		return datumCopy(value, false, typlen);
-	bytes = MAXALIGN(datumGetSize(value, false, typlen));
+	size = datumGetSize(value, false, typlen);
+	bytes = MAXALIGN(size);
 	if (bytes > retained->free_bytes)
 	{
 		Size		piece = Max(bytes, Min(Max(retained->value_bytes, MIN_PIECE), MAX_PIECE));
@@ -80,7 +82,7 @@ CopyValue(RetainedRows *retained, Datum value, int typlen)
 	copy = retained->free;
 	retained->free += bytes;
 	retained->free_bytes -= bytes;
-	return PointerGetDatum(memcpy(copy, DatumGetPointer(value), datumGetSize(value, false, typlen)));
+	return PointerGetDatum(memcpy(copy, DatumGetPointer(value), size));
 }
 
 static void
@@ -106,8 +108,8 @@ AddInMemory(RetainedRows *retained, const TupleTableSlot *row, Size bytes)
 			column->attbyval ? row->tts_values[i] :
 			CopyValue(retained, row->tts_values[i], column->attlen);
 		if (row->tts_isnull[i] && retained->nulls == NULL)
-			retained->nulls = MemoryContextAllocExtended(retained->context, (Size) retained->capacity * natts,
-														 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+			retained->nulls = palloc_extended((Size) retained->capacity * natts,
+											  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	}
 	if (retained->nulls != NULL)
 		memcpy(retained->nulls + (Size) retained->in_memory * natts, row->tts_isnull, natts);
@@ -451,7 +453,8 @@ TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 		if (node->used_columns[side->first + i] && !isnull[i] &&
 			TupleDescAttr(slot->tts_tupleDescriptor, i)->attlen == -1 &&
 			VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
-			values[i] = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(values[i])));
+			values[i] =
+				PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(values[i])));
 		if (i == node->plan.late_ctid[side->number])
 			values[i] = Int64GetDatum(itemptr_encode((ItemPointer) DatumGetPointer(values[i])));
 		if (i != side->late_vector)
@@ -559,13 +562,14 @@ LoadVector(JoinNode *node, JoinSide *side)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
 	TargetEntry *entry;
+	int			ctid = RetainedColumn(side, node->plan.late_ctid[side->number]);
 	RetainedRow retained;
 	ItemPointerData place;
 
 	if (side->has_vector || side->loaded < 0 || side->loaded == NO_ROW)
 		return;
 	retained = RetainedRowsFetch(side->retained, side->loaded, side->number);
-	itemptr_decode(&place, DatumGetInt64(retained.values[RetainedColumn(side, node->plan.late_ctid[side->number])]));
+	itemptr_decode(&place, DatumGetInt64(retained.values[ctid]));
 	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation, &place,
 									   side->plan->state->es_snapshot, side->late_slot))
 		elog(ERROR, "could not fetch a row of the join again from its table");
