@@ -216,6 +216,32 @@ InitVector(JoinNode *node, JoinSide *side)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
 }
 
+/*
+ * Finds the scan of a table whose vectors are late-materialized.  Prepares to read it by parallel
+ * workers if input is not NULL.
+ */
+static void
+InitInput(JoinNode *node, JoinSide *side, InputReader *input)
+{
+	bool		doubles = node->element == FASTED_ELEMENT_DOUBLE;
+
+	side->scan = (ScanState *) (input == NULL ? side->plan :
+								outerPlanState(outerPlanState(side->plan)));
+	if (input == NULL || (node->plan.shared && side->number == INNER_SIDE))
+		return;
+	side->input = input;
+	side->source = (VectorSource) {
+		.form = doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4,.element = node->element,
+		.metric = IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2
+	};
+	input->source = &side->source;
+	input->vector_column = side->late_vector;
+	input->same_dimensions = input->all_rows = true;
+	input->detoast = node->used_columns + side->first;
+	input->take_block = TakeBlock;
+	input->arg = side;
+}
+
 void
 InitSide(JoinNode *node, int number, PlanState *plan)
 {
@@ -226,6 +252,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	List	   *hashes = node->plan.hashes[number];
 	ListCell   *cell;
 
+	side->node = node;
 	side->number = number;
 	side->plan = plan;
 	side->first = number == OUTER_SIDE ? 0 : outer_columns;
@@ -239,9 +266,6 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 			side->late_column = side->first + i;
 	}
 	side->row = ExecInitExtraTupleSlot(plan->state, ExecGetResultType(plan), &TTSOpsVirtual);
-	if (side->late_vector >= 0)
-		side->late_slot = table_slot_create(((ScanState *) plan)->ss_currentRelation,
-											&plan->state->es_tupleTable);
 	side->loaded = -1;
 	InitVector(node, side);
 	side->keys = ExecInitExprList(node->plan.keys[number], &node->css.ss.ps);
@@ -250,6 +274,10 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 		fmgr_info(lfirst_oid(cell), &side->hashes[foreach_current_index(cell)]);
 	if (node->used_columns == NULL)
 		FindUsedColumns(node);
+	if (side->late_vector < 0)
+		return;
+	InitInput(node, side, InputReaderOf(plan));
+	side->late_slot = table_slot_create(side->scan->ss_currentRelation, &plan->state->es_tupleTable);
 }
 
 /* --- reading */
@@ -308,6 +336,73 @@ NoteDirection(JoinNode *node, const RetainedRows *retained)
 		node->direction = 0;
 }
 
+/* Retains the rows of a block in memory.  value_bytes is the size of values by reference. */
+static void
+AddBlockInMemory(RetainedRows *retained, const InputBlock *block, int vector_column)
+{
+	int			natts = retained->columns->natts;
+	char	   *values = MemoryContextAlloc(retained->values, Max(block->value_bytes, 1));
+	const char *from = (const char *) block + block->bytes - block->value_bytes;
+	char	   *rows;
+
+	memcpy(values, from, block->value_bytes);
+	while (retained->in_memory + block->nrows > retained->capacity)
+		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
+								   retained->row_bytes);
+	rows = retained->rows + retained->in_memory * retained->row_bytes;
+	for (int i = 0, column = 0; i < natts; i++)
+	{
+		bool		byval = TupleDescAttr(retained->columns, i)->attbyval;
+		const Datum *more = InputValues(block, column);
+		const bool *nulls = InputNulls(block, column);
+
+		for (uint32 row = 0; row < block->nrows; row++)
+		{
+			Datum	   *copy = (Datum *) (rows + row * retained->row_bytes);
+			bool		isnull = i == vector_column || nulls[row];
+
+			copy[i] = isnull ? (Datum) 0 : byval ? more[row] :
+				PointerGetDatum(values + (DatumGetPointer(more[row]) - from));
+			((bool *) (copy + natts))[i] = isnull;
+		}
+		column += i != vector_column;
+	}
+	retained->in_memory += block->nrows;
+	retained->count += block->nrows;
+}
+
+void
+RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block)
+{
+	RetainedRows *retained = side->retained;
+	TupleTableSlot *row = side->row;
+	Size		bytes = block->nrows * retained->row_bytes + block->value_bytes + VALUE_OVERHEAD;
+
+	/* rows of several workers have no order */
+	node->direction = 0;
+	side->loaded = -1;
+	side->has_vector = false;
+	if (retained->file == NULL && bytes <= retained->budget &&
+		retained->count + block->nrows <= FASTED_MAX_ROWS)
+	{
+		AddBlockInMemory(retained, block, side->late_vector);
+		retained->budget -= bytes;
+		return;
+	}
+	for (uint32 i = 0; i < block->nrows; i++)
+	{
+		ExecStoreAllNullTuple(row);
+		for (int column = 0; column < block->nvalues; column++)
+		{
+			int			target = column + (column >= side->late_vector);
+
+			row->tts_values[target] = InputValues(block, column)[i];
+			row->tts_isnull[target] = InputNulls(block, column)[i];
+		}
+		RetainedRowsAdd(retained, row);
+	}
+}
+
 /* Loads a row of the child plan into the scan tuple, and retains it. */
 static void
 TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
@@ -347,21 +442,32 @@ TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 bool
 ReadRow(JoinNode *node, JoinSide *side)
 {
-	TupleTableSlot *slot = NULL;
+	/* executor nodes expect the per-query memory context */
+	MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
+	uint32		count = side->retained->count;
 
-	if (!side->complete)
+	while (!side->complete)
 	{
-		/* executor nodes expect the per-query memory context */
-		MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
+		TupleTableSlot *slot = side->input == NULL ? ExecProcNode(side->plan) :
+			InputNext(side->input, side->plan);
 
-		slot = ExecProcNode(side->plan);
-		MemoryContextSwitchTo(old);
+		side->complete = TupIsNull(slot);
+		if (side->complete)
+			break;
+		if (side->input == NULL || InputIsRow(side->input, slot))
+		{
+			TakeRow(node, side, slot);
+			break;
+		}
+		/* a null row: the rows of a block have been retained, or Gather is to fetch a tuple */
+		if (!side->takes_vectors && side->retained->count > count)
+			break;
 	}
-	side->complete = TupIsNull(slot);
-	if (side->complete)
-		return false;
-	TakeRow(node, side, slot);
-	return true;
+	/* end the workers before those of the other side start */
+	if (side->complete && side->input != NULL)
+		(void) ExecShutdownNode(side->plan);
+	MemoryContextSwitchTo(old);
+	return !side->complete;
 }
 
 void
@@ -387,6 +493,9 @@ EndSide(JoinSide *side)
 	}
 	if (side->late_slot != NULL)
 		ExecClearTuple(side->late_slot);
+	/* workers may be waiting for the leader */
+	if (side->input != NULL)
+		(void) ExecShutdownNode(side->plan);
 	memset(&side->retained, 0, sizeof(JoinSide) - offsetof(JoinSide, retained));
 	side->loaded = -1;
 }
@@ -429,11 +538,11 @@ LoadVector(JoinNode *node, JoinSide *side)
 		return;
 	place = RetainedRowsFetch(side->retained, side->loaded,
 							  side->number).values[node->plan.late_ctid[side->number]];
-	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation,
+	if (!table_tuple_fetch_row_version(side->scan->ss_currentRelation,
 									   (ItemPointer) DatumGetPointer(place),
 									   side->plan->state->es_snapshot, side->late_slot))
 		elog(ERROR, "could not fetch a row of the join again from its table");
-	entry = list_nth(side->plan->plan->targetlist, side->late_vector);
+	entry = list_nth(side->scan->ps.plan->targetlist, side->late_vector);
 	scan->tts_values[side->late_column] =
 		slot_getattr(side->late_slot, castNode(Var, entry->expr)->varattno,
 					 &scan->tts_isnull[side->late_column]);
