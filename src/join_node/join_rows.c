@@ -463,9 +463,6 @@ ReadRow(JoinNode *node, JoinSide *side)
 		if (!side->takes_vectors && side->retained->count > count)
 			break;
 	}
-	/* end the workers before those of the other side start */
-	if (side->complete && side->input != NULL)
-		(void) ExecShutdownNode(side->plan);
 	MemoryContextSwitchTo(old);
 	return !side->complete;
 }
@@ -493,9 +490,8 @@ EndSide(JoinSide *side)
 	}
 	if (side->late_slot != NULL)
 		ExecClearTuple(side->late_slot);
-	/* workers may be waiting for the leader */
 	if (side->input != NULL)
-		(void) ExecShutdownNode(side->plan);
+		InputEnd(side->input);
 	memset(&side->retained, 0, sizeof(JoinSide) - offsetof(JoinSide, retained));
 	side->loaded = -1;
 }

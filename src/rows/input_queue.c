@@ -493,12 +493,12 @@ SetInputSink(InputReader *reader, RowSink *sink)
 							  SharedBytes(reader->shared->nvalues, reader->pcxt->nworkers, reader->source));
 }
 
-/* Ends the use of shared memory, which is about to be freed.  Workers that still write stop. */
-static void
-EndInLeader(InputReader *reader)
+void
+InputEnd(InputReader *reader)
 {
 	RowSink    *sink = reader->sink;
 
+	reader->started = false;
 	if (reader->shared == NULL)
 		return;
 	BlockRingStop(RingOf(reader->shared));
@@ -570,7 +570,7 @@ NextInLeader(InputReader *reader, PlanState *below)
 		if (!TupIsNull(slot))
 			return reader->own = slot;
 	}
-	EndInLeader(reader);
+	InputEnd(reader);
 	return NULL;
 }
 
@@ -649,12 +649,8 @@ RescanInput(CustomScanState *node)
 static void
 ShutdownInput(CustomScanState *node)
 {
-	InputReader *reader = ((InputState *) node)->reader;
-
-	if (reader == NULL)
-		return;
-	EndInLeader(reader);
-	reader->started = false;
+	if (((InputState *) node)->reader != NULL)
+		InputEnd(((InputState *) node)->reader);
 }
 
 static Size
@@ -716,6 +712,7 @@ static const CustomExecMethods exec_methods = {
 	.ReScanCustomScan = RescanInput,
 	.EstimateDSMCustomScan = EstimateInput,
 	.InitializeDSMCustomScan = InitializeInput,
+	.ReInitializeDSMCustomScan = InitializeInput,
 	.InitializeWorkerCustomScan = InitializeInputInWorker,
 	.ShutdownCustomScan = ShutdownInput
 };

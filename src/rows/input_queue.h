@@ -123,6 +123,12 @@ extern InputReader *InputReaderOf(PlanState *gather);
 /* Executes such a Gather.  Returns its next row, a null row, or an empty slot at the end. */
 extern TupleTableSlot *InputNext(InputReader *reader, PlanState *gather);
 
+/*
+ * Ends the use of shared memory, which is about to be freed or used again.  Workers that still
+ * write, or wait for the leader, stop.
+ */
+extern void InputEnd(InputReader *reader);
+
 /* Returns false for a null row.  Must be called once for each row that Gather returns. */
 extern bool InputIsRow(InputReader *reader, const TupleTableSlot *slot);
 
