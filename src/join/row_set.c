@@ -166,6 +166,16 @@ TakeFewRows(RowSet *set)
 		join->output = FASTED_OUTPUT_PAIRS;
 }
 
+/* Registers the memory with the engine, which must be open. */
+static void
+UseRegistered(RowSet *set)
+{
+	EngineRun  *run = &set->join->run;
+
+	set->direct = !run->failed && set->registered != NULL &&
+		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
+}
+
 static void
 SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 {
@@ -184,8 +194,7 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 		return;
 	}
 	JoinOpenEngine(set->join);
-	set->direct = !run->failed && set->registered != NULL &&
-		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
+	UseRegistered(set);
 }
 
 static size_t
@@ -333,9 +342,11 @@ RegisterMemory(RowSink *sink, void *memory, size_t bytes)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	/* the memory is registered when the first vector opens the engine */
 	set->registered = memory;
 	set->registered_bytes = bytes;
+	/* without a source the engine is open already; otherwise the first vector opens it */
+	if (set->join->request.sources[0] == NULL)
+		UseRegistered(set);
 }
 
 static void

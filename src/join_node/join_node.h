@@ -19,6 +19,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
+#include "rows/input_queue.h"
 #include "rows/vector.h"
 #include "storage/buffile.h"
 #include "utils/sortsupport.h"
@@ -232,8 +233,11 @@ typedef struct ColumnCopies
 /* State of one side of the join. */
 typedef struct JoinSide
 {
+	struct JoinNode *node;
 	int			number;			/* OUTER_SIDE or INNER_SIDE */
 	PlanState  *plan;
+	InputReader *input;			/* parallel workers read the side; NULL: they do not */
+	VectorSource source;		/* representation of the vectors that they convert */
 	ExprState  *vector;
 	int			first;			/* its first column in the scan tuple */
 	int			columns;
@@ -249,6 +253,7 @@ typedef struct JoinSide
 	 */
 	int			late_vector;	/* column in the child plan; -1: vectors are retained */
 	int			late_column;	/* column in the scan tuple */
+	ScanState  *scan;			/* scan of the table */
 	TupleTableSlot *late_slot;	/* slot for the fetched table row */
 
 	/* A pgvector column that can be read without its cast. */
@@ -270,6 +275,8 @@ typedef struct JoinSide
 	float	   *vectors;		/* vectors of small partitions, joined without an engine */
 
 	/* Rows of the current batch. */
+	bool		takes_vectors;	/* the vectors of rows that are read now are used at once */
+	uint32		nvectors;		/* rows of the current partition whose vector is not null */
 	RowList		pushed;			/* row number by engine row number */
 	bool		all_pushed;		/* they are equal */
 	RowList		fallback;		/* fallback rows, as ascending indexes in their partition */
@@ -417,11 +424,18 @@ extern void InitSide(JoinNode *node, int number, PlanState *plan);
 extern void BeginSide(JoinNode *node, JoinSide *side);
 extern void EndSide(JoinSide *side);
 
-/* Reads and retains the next row, and leaves it in the scan tuple.  Returns false at the end. */
+/*
+ * Reads and retains the next row, and leaves it in the scan tuple.  Sets has_vector.  If workers
+ * read the side, retains rows of blocks too, or only these; then has_vector is false.  Returns
+ * false at the end.
+ */
 extern bool ReadRow(JoinNode *node, JoinSide *side);
 
 /* Reads all remaining rows. */
 extern void ReadSide(JoinNode *node, JoinSide *side);
+
+/* Retains the rows of a block. */
+extern void RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block);
 
 /* Returns true if the side has no rows.  Reads the first row if necessary. */
 extern bool IsEmptySide(JoinNode *node, JoinSide *side);
@@ -458,6 +472,9 @@ typedef struct VectorView
 extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 
 /* --- join_push.c: forms hash partitions and batches, and passes vectors to an engine */
+
+/* The InputReader callback of a side that workers read.  Retains the rows of a block. */
+extern bool TakeBlock(InputReader *reader, const InputBlock *block);
 
 /*
  * Forms the hash partitions of the execution.  Reads sides with equality keys completely.  Without

@@ -51,6 +51,7 @@
 #include "join/join.h"
 #include "join_node/join_node.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
@@ -279,22 +280,29 @@ AddNumber(JoinNode *node, RowList *list, uint32 number)
 }
 
 /*
- * Loads row i of the current partition into the scan tuple, including its vector.  If the side
- * has not been read completely, reads its next row.  Returns false at the end.
+ * Loads row *i of the current partition into the scan tuple, including its vector.  If the side
+ * has not been read completely, reads its next row.  If blocks have been read before that row, and
+ * their vectors have been used, advances *i to it.  Returns false at the end.
  */
 static bool
-LoadRowOfPartition(JoinNode *node, JoinSide *side, uint32 i)
+LoadRowOfPartition(JoinNode *node, JoinSide *side, uint32 *i)
 {
-	if (i < side->partition.count)
+	if (*i >= side->partition.count)
 	{
-		ScanTuple(node);
-		LoadRow(node, side, RowOfPartition(side, i));
-		LoadVector(node, side);
-		return true;
+		bool		more = ReadRow(node, side);
+
+		if (side->order == NULL)
+			side->partition.count = side->retained->count;
+		if (!more)
+			return false;
+		if (side->takes_vectors || side->has_vector)
+			*i = side->partition.count - 1;
+		if (side->has_vector)
+			return true;
 	}
-	if (!ReadRow(node, side))
-		return false;
-	side->partition.count++;
+	ScanTuple(node);
+	LoadRow(node, side, RowOfPartition(side, *i));
+	LoadVector(node, side);
 	return true;
 }
 
@@ -378,7 +386,7 @@ DivideSide(JoinNode *node, JoinSide *side)
 	RowList		numbers = {0};
 
 	side->partition.count = side->retained->count;
-	for (uint32 row = 0; LoadRowOfPartition(node, side, row); row++)
+	for (uint32 row = 0; LoadRowOfPartition(node, side, &row); row++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		AddNumber(node, &numbers, PartitionOfRow(node, side));
@@ -425,7 +433,8 @@ FindPartitions(JoinNode *node)
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
-	node->empty = IsEmptySide(node, outer) || IsEmptySide(node, inner);
+	/* the workers of an inner side do not start before the outer side has been read */
+	node->empty = IsEmptySide(node, outer) || (inner->input == NULL && IsEmptySide(node, inner));
 	if (node->empty)
 		return;
 	node->partition_pending = node->plan.keys[OUTER_SIDE] == NIL;
@@ -553,7 +562,7 @@ DimensionsOfPartition(JoinNode *node)
 {
 	JoinSide   *side = &node->sides[OUTER_SIDE];
 
-	for (uint32 i = 0; !node->clauses_decide && LoadRowOfPartition(node, side, i); i++)
+	for (uint32 i = 0; !node->clauses_decide && LoadRowOfPartition(node, side, &i); i++)
 	{
 		VectorView	vector = VectorOfRow(node, side, i);
 
@@ -585,25 +594,78 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 	return finite ? JoinNodeVector(node, vector) : CLAUSES_DECIDE;
 }
 
+/* Returns the use of a row of a block, whose vector it converts in place. */
+static VectorUse
+UseOfInput(JoinNode *node, const JoinSide *side, const InputBlock *block, uint32 i)
+{
+	const JoinPlan *plan = &node->plan;
+
+	if (block->vectors[i] == INPUT_NULL)
+		return HAS_NO_VECTOR;
+	if (block->vectors[i] == INPUT_UNUSABLE || node->clauses_decide ||
+		block->dimensions != (uint32) node->dimensions)
+		return CLAUSES_DECIDE;
+	if (IsExact(node) && plan->distance.cosine && node->radius >= 0.0 && !block->has_zeros)
+		return ENGINE_TAKES_IT;
+	return JoinNodeVector(node, InputRow(side->input, block, i));
+}
+
+/* Passes the rows of a block to the engine, unless only the number of dimensions is wanted yet. */
+bool
+TakeBlock(InputReader *reader, const InputBlock *block)
+{
+	JoinSide   *side = reader->arg;
+	JoinNode   *node = side->node;
+	uint32		first = side->retained->count;
+	uint32		pushed = 0;
+
+	RetainBlock(node, side, block);
+	for (uint32 i = 0; i < block->nrows && side->takes_vectors; i++)
+	{
+		VectorUse	use = UseOfInput(node, side, block, i);
+
+		side->nvectors += use != HAS_NO_VECTOR;
+		if (use == ENGINE_TAKES_IT)
+			AddNumber(node, &side->pushed, first + i);
+		else if (use == CLAUSES_DECIDE)
+			AddNumber(node, &side->fallback, first + i);
+		/* pass the preceding rows that have not been passed yet */
+		if (use != ENGINE_TAKES_IT || i == block->nrows - 1)
+		{
+			uint32		end = i + (use == ENGINE_TAKES_IT);
+
+			side->takes_vectors = end == pushed || PassVectors(reader, block, NULL, pushed, end - pushed);
+			pushed = i + 1;
+		}
+	}
+	return side->takes_vectors;
+}
+
 /*
  * Passes the vectors of the current partition's side to the engine, or stores them in
- * side->vectors if join is NULL.  Reads a side that has not been read yet.  Adds the number of
- * non-null vectors to *nvectors.  Returns false if the engine accepts no more rows.
+ * side->vectors if join is NULL.  Reads a side that has not been read yet.  Sets nvectors to the
+ * number of non-null vectors.  Returns false if the engine accepts no more rows.
  */
 static bool
-PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector, uint32 *nvectors)
+PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 {
 	JoinSide   *side = &node->sides[number];
 	bool		taken = true;
 
-	for (uint32 i = 0; taken && LoadRowOfPartition(node, side, i); i++)
+	side->takes_vectors = side->input != NULL;
+	if (side->input != NULL)
+	{
+		side->input->dimensions = node->dimensions;
+		SetInputSink(side->input, join == NULL ? NULL : JoinSink(join, number));
+	}
+	for (uint32 i = 0; taken && LoadRowOfPartition(node, side, &i); i++)
 	{
 		VectorUse	use;
 
 		CHECK_FOR_INTERRUPTS();
 		PrefetchPartition(side, i, true);
 		use = UseOf(node, side, i, vector);
-		*nvectors += use != HAS_NO_VECTOR;
+		side->nvectors += use != HAS_NO_VECTOR;
 		if (use == ENGINE_TAKES_IT)
 		{
 			if (join != NULL)
@@ -616,6 +678,9 @@ PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector,
 		else if (use == CLAUSES_DECIDE)
 			AddNumber(node, &side->fallback, i);
 	}
+	side->takes_vectors = false;
+	if (side->input != NULL)
+		SetInputSink(side->input, NULL);
 	return taken;
 }
 
@@ -639,9 +704,10 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 
 		TakePartition(node, g);
 		pushed->first_fallback = side->fallback.count;
-		pushed->nvectors = 0;
+		side->nvectors = 0;
 		if (number == OUTER_SIDE || node->batch[g][OUTER_SIDE].nvectors > 0)
-			taken = PushSideOfPartition(node, join, number, vector, &pushed->nvectors);
+			taken = PushSideOfPartition(node, join, number, vector);
+		pushed->nvectors = side->nvectors;
 		pushed->place = side->partition;
 		pushed->nfallback = side->fallback.count - pushed->first_fallback;
 		if (number == OUTER_SIDE)
@@ -663,6 +729,17 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 	return taken;
 }
 
+/* Withdraws the workers' memory; also called when the session ends, before its transaction does. */
+static void
+UnregisterInputs(int code, Datum arg)
+{
+	JoinNode   *node = (JoinNode *) DatumGetPointer(arg);
+
+	for (int i = 0; i < 2; i++)
+		if (node->sides[i].input != NULL)
+			SetInputSink(node->sides[i].input, NULL);
+}
+
 /* RowPusher callback: passes the batch's vectors to the engine, or stores them if join is NULL. */
 static void
 PushPartitions(RowPusher *pusher, VectorJoin *join)
@@ -671,8 +748,13 @@ PushPartitions(RowPusher *pusher, VectorJoin *join)
 	const JoinSide *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
-	if (PushSide(node, join, OUTER_SIDE) && !node->plan.shared)
-		(void) PushSide(node, join, INNER_SIDE);
+	/* however this ends, the engine may not read the workers' memory after it is freed */
+	PG_ENSURE_ERROR_CLEANUP(UnregisterInputs, PointerGetDatum(node));
+	{
+		if (PushSide(node, join, OUTER_SIDE) && !node->plan.shared)
+			(void) PushSide(node, join, INNER_SIDE);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(UnregisterInputs, PointerGetDatum(node));
 	if (node->plan.shared)
 	{
 		inner->pushed = outer->pushed;

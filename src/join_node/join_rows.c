@@ -85,6 +85,32 @@ CopyValue(RetainedRows *retained, Datum value, int typlen)
 	return PointerGetDatum(memcpy(copy, DatumGetPointer(value), size));
 }
 
+/* Allocates memory for more rows. */
+static void
+Reserve(RetainedRows *retained, uint32 nrows)
+{
+	int			natts = retained->columns->natts;
+
+	while (retained->in_memory + nrows > retained->capacity)
+	{
+		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
+								   natts * sizeof(Datum));
+		if (retained->nulls != NULL)
+			retained->nulls = repalloc_huge(retained->nulls, (Size) retained->capacity * natts);
+	}
+}
+
+/* Returns the null flags.  Allocates them for the first null. */
+static bool *
+NullFlags(RetainedRows *retained)
+{
+	if (retained->nulls == NULL)
+		retained->nulls = MemoryContextAllocExtended(retained->context,
+													 (Size) retained->capacity * retained->columns->natts,
+													 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	return retained->nulls;
+}
+
 static void
 AddInMemory(RetainedRows *retained, const TupleTableSlot *row, Size bytes)
 {
@@ -92,13 +118,7 @@ AddInMemory(RetainedRows *retained, const TupleTableSlot *row, Size bytes)
 	int			natts = retained->columns->natts;
 	Datum	   *copy;
 
-	if (retained->in_memory == retained->capacity)
-	{
-		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
-								   natts * sizeof(Datum));
-		if (retained->nulls != NULL)
-			retained->nulls = repalloc_huge(retained->nulls, (Size) retained->capacity * natts);
-	}
+	Reserve(retained, 1);
 	copy = retained->rows + (Size) retained->in_memory * natts;
 	for (int i = 0; i < natts; i++)
 	{
@@ -107,9 +127,8 @@ AddInMemory(RetainedRows *retained, const TupleTableSlot *row, Size bytes)
 		copy[i] = row->tts_isnull[i] ? (Datum) 0 :
 			column->attbyval ? row->tts_values[i] :
 			CopyValue(retained, row->tts_values[i], column->attlen);
-		if (row->tts_isnull[i] && retained->nulls == NULL)
-			retained->nulls = palloc_extended((Size) retained->capacity * natts,
-											  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+		if (row->tts_isnull[i])
+			(void) NullFlags(retained);
 	}
 	if (retained->nulls != NULL)
 		memcpy(retained->nulls + (Size) retained->in_memory * natts, row->tts_isnull, natts);
@@ -343,6 +362,32 @@ InitResult(JoinNode *node, JoinSide *side)
 				AddCopy(&side->to_result, side->to_scan.from[i], foreach_current_index(cell));
 }
 
+/*
+ * Finds the scan of a table whose vectors are late-materialized.  Prepares to read it by parallel
+ * workers if input is not NULL.
+ */
+static void
+InitInput(JoinNode *node, JoinSide *side, InputReader *input)
+{
+	bool		doubles = node->element == FASTED_ELEMENT_DOUBLE;
+
+	side->scan = (ScanState *) (input == NULL ? side->plan :
+								outerPlanState(outerPlanState(side->plan)));
+	if (input == NULL || (node->plan.shared && side->number == INNER_SIDE))
+		return;
+	side->input = input;
+	side->source = (VectorSource) {
+		.form = doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4,.element = node->element,
+		.metric = IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2
+	};
+	input->source = &side->source;
+	input->vector_column = side->late_vector;
+	input->same_dimensions = input->all_rows = true;
+	input->detoast = node->used_columns + side->first;
+	input->take_block = TakeBlock;
+	input->arg = side;
+}
+
 void
 InitSide(JoinNode *node, int number, PlanState *plan)
 {
@@ -351,6 +396,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	int			outer_columns = node->plan.outer_columns;
 	bool		shared = node->plan.shared && number == INNER_SIDE;
 
+	side->node = node;
 	side->number = number;
 	side->plan = plan;
 	side->first = number == OUTER_SIDE ? 0 : outer_columns;
@@ -370,14 +416,15 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	}
 	if (node->direct)
 		InitResult(node, side);
-	if (side->late_vector >= 0)
-		side->late_slot = table_slot_create(((ScanState *) plan)->ss_currentRelation,
-											&plan->state->es_tupleTable);
 	side->loaded = -1;
 	InitVector(node, side);
 	InitKeys(node, side);
 	if (node->used_columns == NULL)
 		FindUsedColumns(node);
+	if (side->late_vector < 0)
+		return;
+	InitInput(node, side, InputReaderOf(plan));
+	side->late_slot = table_slot_create(side->scan->ss_currentRelation, &plan->state->es_tupleTable);
 }
 
 /* --- reading */
@@ -434,6 +481,85 @@ NoteDirection(JoinNode *node, const RetainedRows *retained)
 		node->direction = 0;
 }
 
+/* Returns a value of a block as it is retained.  The columns of a block are the retained columns. */
+static inline Datum
+ValueOfBlock(const JoinSide *side, const InputBlock *block, int column, uint32 row)
+{
+	Datum		value = InputValues(block, column)[row];
+
+	if (column == RetainedColumn(side, side->node->plan.late_ctid[side->number]))
+		return Int64GetDatum(itemptr_encode((ItemPointer) DatumGetPointer(value)));
+	return value;
+}
+
+/* Retains the rows of a block in memory. */
+static void
+AddBlockInMemory(JoinSide *side, const InputBlock *block)
+{
+	RetainedRows *retained = side->retained;
+	int			natts = retained->columns->natts;
+	Size		first = (Size) retained->in_memory * natts;
+
+	Reserve(retained, block->nrows);
+	if (retained->nulls != NULL)
+		memset(retained->nulls + first, 0, (Size) block->nrows * natts);
+	for (int i = 0; i < natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
+		const bool *nulls = InputNulls(block, i);
+
+		for (uint32 row = 0; row < block->nrows; row++)
+		{
+			Size		place = first + (Size) row * natts + i;
+
+			retained->rows[place] = (Datum) 0;
+			if (nulls[row])
+				NullFlags(retained)[place] = true;
+			else
+			{
+				Datum		value = ValueOfBlock(side, block, i, row);
+
+				retained->rows[place] = column->attbyval ? value :
+					CopyValue(retained, value, column->attlen);
+			}
+		}
+	}
+	retained->in_memory += block->nrows;
+	retained->count += block->nrows;
+}
+
+void
+RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block)
+{
+	RetainedRows *retained = side->retained;
+	TupleTableSlot *row = side->row;
+	Size		bytes = block->nrows * (Size) retained->columns->natts * (sizeof(Datum) + sizeof(bool)) +
+		block->value_bytes;
+
+	/* rows of several workers have no order */
+	node->direction = 0;
+	side->loaded = -1;
+	side->has_vector = false;
+	if (retained->file == NULL && bytes <= retained->budget &&
+		retained->count + block->nrows <= FASTED_MAX_ROWS)
+	{
+		AddBlockInMemory(side, block);
+		retained->budget -= bytes;
+		return;
+	}
+	for (uint32 i = 0; i < block->nrows; i++)
+	{
+		ExecStoreAllNullTuple(row);
+		for (int column = 0; column < block->nvalues; column++)
+		{
+			row->tts_isnull[column] = InputNulls(block, column)[i];
+			if (!row->tts_isnull[column])
+				row->tts_values[column] = ValueOfBlock(side, block, column, i);
+		}
+		RetainedRowsAdd(retained, row);
+	}
+}
+
 /* Loads a row of the child plan into the scan tuple, and retains it. */
 static void
 TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
@@ -474,21 +600,29 @@ TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 bool
 ReadRow(JoinNode *node, JoinSide *side)
 {
-	TupleTableSlot *slot = NULL;
+	/* executor nodes expect the per-query memory context */
+	MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
+	uint32		count = side->retained->count;
 
-	if (!side->complete)
+	while (!side->complete)
 	{
-		/* executor nodes expect the per-query memory context */
-		MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
+		TupleTableSlot *slot = side->input == NULL ? ExecProcNode(side->plan) :
+			InputNext(side->input, side->plan);
 
-		slot = ExecProcNode(side->plan);
-		MemoryContextSwitchTo(old);
+		side->complete = TupIsNull(slot);
+		if (side->complete)
+			break;
+		if (side->input == NULL || InputIsRow(side->input, slot))
+		{
+			TakeRow(node, side, slot);
+			break;
+		}
+		/* a null row: the rows of a block have been retained, or Gather is to fetch a tuple */
+		if (!side->takes_vectors && side->retained->count > count)
+			break;
 	}
-	side->complete = TupIsNull(slot);
-	if (side->complete)
-		return false;
-	TakeRow(node, side, slot);
-	return true;
+	MemoryContextSwitchTo(old);
+	return !side->complete;
 }
 
 void
@@ -514,6 +648,8 @@ EndSide(JoinSide *side)
 	}
 	if (side->late_slot != NULL)
 		ExecClearTuple(side->late_slot);
+	if (side->input != NULL)
+		InputEnd(side->input);
 	memset(&side->retained, 0, sizeof(JoinSide) - offsetof(JoinSide, retained));
 	side->loaded = -1;
 }
@@ -570,10 +706,10 @@ LoadVector(JoinNode *node, JoinSide *side)
 		return;
 	retained = RetainedRowsFetch(side->retained, side->loaded, side->number);
 	itemptr_decode(&place, DatumGetInt64(retained.values[ctid]));
-	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation, &place,
+	if (!table_tuple_fetch_row_version(side->scan->ss_currentRelation, &place,
 									   side->plan->state->es_snapshot, side->late_slot))
 		elog(ERROR, "could not fetch a row of the join again from its table");
-	entry = list_nth(side->plan->plan->targetlist, side->late_vector);
+	entry = list_nth(side->scan->ps.plan->targetlist, side->late_vector);
 	scan->tts_values[side->late_column] =
 		slot_getattr(side->late_slot, castNode(Var, entry->expr)->varattno,
 					 &scan->tts_isnull[side->late_column]);
