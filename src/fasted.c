@@ -35,7 +35,7 @@
 #include "fmgr.h"
 #include "function_node/function_node.h"
 #include "join_node/join_node.h"
-#include "rows/reader.h"
+#include "rows/input_queue.h"
 
 /* Name and version for pg_get_loaded_modules(); the Makefile defines the version. */
 #ifdef PG_MODULE_MAGIC_EXT

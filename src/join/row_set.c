@@ -162,6 +162,16 @@ TakeFewRows(RowSet *set)
 		join->output = FASTED_OUTPUT_PAIRS;
 }
 
+/* Registers the memory with the engine, which must be open. */
+static void
+UseRegistered(RowSet *set)
+{
+	EngineRun  *run = &set->join->run;
+
+	set->direct = !run->failed && set->registered != NULL &&
+		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
+}
+
 static void
 ExpectRows(RowSink *sink, uint64 rows)
 {
@@ -193,8 +203,7 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 	}
 	if (!run->failed)
 		JoinOpenEngine(set->join);
-	set->direct = !run->failed && set->registered != NULL &&
-		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
+	UseRegistered(set);
 }
 
 /* Moves all rows of a side from the engine to a temporary file. */
@@ -336,9 +345,11 @@ RegisterMemory(RowSink *sink, void *memory, size_t bytes)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	/* the memory is registered when the first vector opens the engine */
 	set->registered = memory;
 	set->registered_bytes = bytes;
+	/* without a source the engine is open already; otherwise the first vector opens it */
+	if (set->join->request.sources[0] == NULL)
+		UseRegistered(set);
 }
 
 static void

@@ -78,11 +78,11 @@ NextOfEngine(JoinNode *node, Candidate *pair)
 		found = &node->pairs[node->next_pair];
 		if (node->next_pair++ + PAIRS_AHEAD < node->npairs)
 		{
-			RetainedRowsPrefetch(outer->retained, outer->pushed.numbers[found[PAIRS_AHEAD].a]);
-			RetainedRowsPrefetch(inner->retained, inner->pushed.numbers[found[PAIRS_AHEAD].b]);
+			RetainedRowsPrefetch(outer->retained, RowOfEngine(outer, found[PAIRS_AHEAD].a));
+			RetainedRowsPrefetch(inner->retained, RowOfEngine(inner, found[PAIRS_AHEAD].b));
 		}
-		*pair = (Candidate) {.outer = outer->pushed.numbers[found->a],
-			.inner = inner->pushed.numbers[found->b],
+		*pair = (Candidate) {.outer = RowOfEngine(outer, found->a),
+			.inner = RowOfEngine(inner, found->b),
 			.sure = IsExact(node) || found->dist < node->surely_within};
 		if (node->order == NULL || (pair->sure && node->distance_decides) || OrderRows(node, pair))
 			return true;
@@ -168,13 +168,11 @@ NextCandidate(JoinNode *node, Candidate *pair)
 	if (NextOfEngine(node, pair))
 	{
 		node->mirrored = GoesBothWays(node);
-		if (node->mirrored)
-			node->last = *pair;
 		return true;
 	}
 	if (GoesBothWays(node) && node->next_equal < node->sides[OUTER_SIDE].pushed.count)
 	{
-		uint32		row = node->sides[OUTER_SIDE].pushed.numbers[node->next_equal++];
+		uint32		row = RowOfEngine(&node->sides[OUTER_SIDE], node->next_equal++);
 
 		*pair = (Candidate) {row, row, IsExact(node) || 0.0 < node->surely_within};
 		return true;
@@ -183,8 +181,8 @@ NextCandidate(JoinNode *node, Candidate *pair)
 }
 
 /*
- * Returns true if the pair passes all clauses.  Loads it into the scan tuple if needed.  The
- * distance clause is evaluated too unless the pair is certainly within the radius.
+ * Returns true if the pair passes all clauses.  The distance clause is evaluated too unless the
+ * pair is certainly within the radius.
  */
 static bool
 PairPasses(JoinNode *node, const Candidate *pair)
@@ -193,54 +191,51 @@ PairPasses(JoinNode *node, const Candidate *pair)
 
 	if (pair->sure && node->distance_decides)
 		return true;
-	if (quals != NULL || !node->no_columns)
-		LoadPair(node, pair->outer, pair->inner);
+	if (quals == NULL)
+		return true;
+	LoadPair(node, pair->outer, pair->inner);
 	for (int i = 0; i < 2 && !pair->sure; i++)
 		LoadVector(node, &node->sides[i]);
-	if (quals == NULL || ExecQual(quals, ScanTuple(node)))
+	if (ExecQual(quals, ScanTuple(node)))
 		return true;
 	InstrCountFiltered1(node, 1);
 	return false;
 }
 
-/* Loads the next match of the batch into the scan tuple.  Returns false at the end. */
+/* Stores the next match of the batch in node->last.  Returns false at the end. */
 static bool
 NextPair(JoinNode *node)
 {
 	bool		one_match = node->plan.type == JOIN_SEMI || node->plan.type == JOIN_ANTI;
-	Candidate	pair;
+	Candidate  *pair = &node->last;
 
-	while (NextCandidate(node, &pair))
+	while (NextCandidate(node, pair))
 	{
 		CHECK_FOR_INTERRUPTS();
-		if ((one_match && node->matched[pair.outer]) || !PairPasses(node, &pair))
+		if ((one_match && node->matched[pair->outer]) || !PairPasses(node, pair))
 			continue;
 		if (node->matched != NULL)
-			node->matched[pair.outer] = true;
+			node->matched[pair->outer] = true;
 		if (node->plan.type != JOIN_ANTI)
 			return true;
 	}
 	return false;
 }
 
-/* Loads the next outer row without a match into the scan tuple, with nulls for the inner side. */
+/* Stores the next outer row without a match in node->last.  Returns false at the end. */
 static bool
 NextUnmatched(JoinNode *node)
 {
-	JoinSide   *outer = &node->sides[OUTER_SIDE];
-
 	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
 		return false;
-	while (node->next_unmatched < outer->retained->count)
+	while (node->next_unmatched < node->sides[OUTER_SIDE].retained->count)
 	{
 		uint32		row = node->next_unmatched++;
 
 		CHECK_FOR_INTERRUPTS();
-		if (node->matched[row])
-			continue;
-		LoadRow(node, outer, row);
-		LoadNulls(node, &node->sides[INNER_SIDE]);
-		return true;
+		node->last = (Candidate) {.outer = row,.inner = NO_ROW};
+		if (!node->matched[row])
+			return true;
 	}
 	return false;
 }
@@ -260,7 +255,7 @@ BeginRun(JoinNode *node)
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
 	for (int i = 0; i < 2; i++)
-		LoadNulls(node, &node->sides[i]);
+		LoadRow(node, &node->sides[i], NO_ROW);
 	if (node->plan.keys[OUTER_SIDE] == NIL)
 		WarmEngine(outer->plan->plan->plan_rows, inner->plan->plan->plan_rows);
 	BeginSide(node, outer);
@@ -268,9 +263,9 @@ BeginRun(JoinNode *node)
 		inner->retained = outer->retained;
 	else
 		BeginSide(node, inner);
-	if (outer->late_vector < 0)
+	if (outer->late_vector < 0 && outer->nkeys == 0)
 		ReadSide(node, outer);
-	if (!node->plan.shared && inner->late_vector < 0 && !IsEmptySide(node, outer))
+	if (!node->plan.shared && inner->late_vector < 0 && inner->nkeys == 0 && !IsEmptySide(node, outer))
 		ReadSide(node, inner);
 	FindPartitions(node);
 	node->runs++;
@@ -308,7 +303,7 @@ EndRun(JoinNode *node)
 	MemoryContextReset(node->context);
 }
 
-/* Loads the next match or unmatched outer row into the scan tuple.  Returns false at the end. */
+/* Stores the next match or unmatched outer row in node->last.  Returns false at the end. */
 static bool
 NextMatch(JoinNode *node)
 {
@@ -333,6 +328,23 @@ NextMatch(JoinNode *node)
 	return false;
 }
 
+/* Copies the columns of the result from the retained rows in node->last. */
+static TupleTableSlot *
+CopyMatch(JoinNode *node, TupleTableSlot *result)
+{
+	JoinSide   *outer = &node->sides[OUTER_SIDE];
+	JoinSide   *inner = &node->sides[INNER_SIDE];
+
+	/* a parent node may have materialized the last result */
+	if (TTS_SHOULDFREE(result))
+		ExecClearTuple(result);
+	CopyColumns(outer, &outer->to_result, node->last.outer, result);
+	CopyColumns(inner, &inner->to_result, node->last.inner, result);
+	result->tts_flags &= ~TTS_FLAG_EMPTY;
+	result->tts_nvalid = result->tts_tupleDescriptor->natts;
+	return result;
+}
+
 static TupleTableSlot *
 NextRow(PlanState *state)
 {
@@ -352,7 +364,10 @@ NextRow(PlanState *state)
 
 		if (node->no_columns)
 			return TTS_EMPTY(result) ? ExecStoreVirtualTuple(result) : result;
+		if (node->direct)
+			return CopyMatch(node, result);
 		econtext = ScanTuple(node);
+		LoadPair(node, node->last.outer, node->last.inner);
 		if (node->other_quals == NULL || ExecQual(node->other_quals, econtext))
 			return projection == NULL ? econtext->ecxt_scantuple : ExecProject(projection);
 		InstrCountFiltered2(node, 1);
@@ -530,6 +545,9 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	foreach(cell, ((CustomScan *) css->ss.ps.plan)->custom_plans)
 		css->custom_ps = lappend(css->custom_ps, ExecInitNode(lfirst(cell), estate, eflags));
+	node->direct = css->ss.ps.ps_ProjInfo != NULL && node->plan.other_quals == NIL;
+	foreach(cell, css->ss.ps.plan->targetlist)
+		node->direct &= IsA(lfirst_node(TargetEntry, cell)->expr, Var);
 	for (int i = 0; i < 2; i++)
 		InitSide(node, i, list_nth(css->custom_ps, node->plan.shared ? 0 : i));
 	InitQuals(node);

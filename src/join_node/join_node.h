@@ -19,6 +19,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
+#include "rows/input_queue.h"
 #include "rows/vector.h"
 #include "storage/buffile.h"
 #include "utils/sortsupport.h"
@@ -133,19 +134,20 @@ typedef struct FilePlace
 	off_t		offset;
 } FilePlace;
 
-/* A row in memory consists of its values followed by its null flags. */
 typedef struct RetainedRows
 {
 	MemoryContext context;
-	MemoryContext values;		/* pass-by-reference values of the rows in memory */
 	TupleDesc	columns;
-	Size		row_bytes;
 	Size		budget;			/* remaining memory budget, in bytes */
 	uint32		count;
 
 	uint32		in_memory;		/* number of rows in memory; later rows are in the file */
 	uint32		capacity;
-	char	   *rows;
+	Datum	   *rows;			/* values by row and column */
+	bool	   *nulls;			/* null flags by row and column; NULL: there are no nulls */
+	char	   *free;			/* start and size of free memory for pass-by-reference values */
+	Size		free_bytes;
+	Size		value_bytes;	/* total size of the memory for these values */
 
 	BufFile    *file;			/* rows that exceed the budget; NULL if none */
 	FilePlace  *places;
@@ -153,12 +155,17 @@ typedef struct RetainedRows
 	TupleTableSlot *slots[2];	/* one row of the file for each reader */
 } RetainedRows;
 
-/* Prefetches the row's values and null flags. */
+/* Prefetches the first and the last value of the row. */
 static inline void
 RetainedRowsPrefetch(const RetainedRows *retained, uint32 row)
 {
+	Size		natts = retained->columns->natts;
+
 	if (row < retained->in_memory)
-		__builtin_prefetch(retained->rows + row * retained->row_bytes);
+	{
+		__builtin_prefetch(retained->rows + row * natts);
+		__builtin_prefetch(retained->rows + row * natts + natts - 1);
+	}
 }
 
 /* Prefetches the pass-by-reference values of a row whose Datums have already been prefetched. */
@@ -169,6 +176,8 @@ extern void *GrowArray(MemoryContext context, void *array, uint32 *capacity, Siz
 
 /* --- the node at run time */
 
+#define NO_ROW UINT32_MAX
+
 typedef struct RowList
 {
 	uint32	   *numbers;
@@ -176,22 +185,35 @@ typedef struct RowList
 	uint32		capacity;
 } RowList;
 
-/* A row number and the hash of the row's equality keys. */
-typedef struct HashedRow
+/* The operand of an equality clause on one side. */
+typedef struct EqualityKey
 {
-	uint64		hash;
-	uint32		row;
-} HashedRow;
+	ExprState  *expr;
+	FmgrInfo	hash;
+	Oid			collation;
+	int16		typlen;
+	bool		typbyval;
+	bool		comparable;		/* keys whose bits equal those of an outer key are equal */
+	Datum		value;			/* of the current row */
+} EqualityKey;
 
 /*
- * A hash partition: the rows of one side whose keys have the same hash.  The range refers to the
- * side's rows sorted by hash.
+ * The rows of one side in a hash partition.  The range refers to the side's rows sorted by
+ * partition.
  */
 typedef struct PartitionPlace
 {
 	uint32		first;
 	uint32		count;
 } PartitionPlace;
+
+/* A hash partition: the rows whose equality keys have the same hash. */
+typedef struct HashPartition
+{
+	PartitionPlace places[2];
+	Datum	   *keys;			/* keys of the first outer row */
+	bool		equal_keys;		/* all keys are certainly equal, not only their hashes */
+} HashPartition;
 
 /* Number of rows on both sides and number of row pairs.  Shared rows are counted once. */
 typedef struct PartitionSize
@@ -200,48 +222,63 @@ typedef struct PartitionSize
 	double		pairs;
 } PartitionSize;
 
+/* Columns to copy from a retained row to a slot. */
+typedef struct ColumnCopies
+{
+	int			count;
+	int		   *from;			/* columns of the retained row */
+	int		   *to;				/* columns of the slot */
+} ColumnCopies;
+
 /* State of one side of the join. */
 typedef struct JoinSide
 {
+	struct JoinNode *node;
 	int			number;			/* OUTER_SIDE or INNER_SIDE */
 	PlanState  *plan;
+	InputReader *input;			/* parallel workers read the side; NULL: they do not */
+	VectorSource source;		/* representation of the vectors that they convert */
 	ExprState  *vector;
 	int			first;			/* its first column in the scan tuple */
 	int			columns;
-	int		   *from;			/* source column in the child plan's row, by column */
-	TupleTableSlot *row;		/* a row of the child plan; all its columns are retained */
+	TupleTableSlot *row;		/* the retained columns of the child plan's row */
+	ColumnCopies to_scan;		/* from retained rows to the scan tuple */
+	ColumnCopies to_result;		/* to the result, if node->direct */
 
 	/*
 	 * Late materialization of vectors.  Only the engine needs most vectors, and the clauses rarely
-	 * do.  A side that is a table scan therefore retains nulls in place of vectors.  It fetches the
-	 * few vectors that a clause needs again by ctid.  The query's snapshot prevents removal of
-	 * these row versions.
+	 * do.  A side that is a table scan therefore retains its columns without the vector.  The ctid
+	 * is retained as an int8.  The few vectors that a clause needs are fetched again by ctid.  The
+	 * query's snapshot prevents removal of these row versions.
 	 */
 	int			late_vector;	/* column in the child plan; -1: vectors are retained */
 	int			late_column;	/* column in the scan tuple */
+	ScanState  *scan;			/* scan of the table */
 	TupleTableSlot *late_slot;	/* slot for the fetched table row */
 
 	/* A pgvector column that can be read without its cast. */
 	int			plain_vector;	/* scan tuple column; -1: none */
 
 	/* Equality keys, which determine the hash partitions. */
-	List	   *keys;			/* ExprStates */
-	FmgrInfo   *hashes;
+	EqualityKey *keys;
+	int			nkeys;
 
 	/* The fields from here on are reset for each execution. */
 	RetainedRows *retained;
 	bool		complete;		/* the child plan has returned all rows */
-	int64		loaded;			/* row number in the scan tuple; -1: none, -2: nulls */
+	int64		loaded;			/* row number in the scan tuple, or NO_ROW; -1: none */
 	bool		has_vector;		/* the scan tuple includes the late-materialized vector */
-	const HashedRow *hashed;	/* rows sorted by hash; NULL: one partition of all rows */
-	uint32		nhashed;
+	uint32	   *order;			/* rows sorted by partition; NULL: one partition of all rows */
 	PartitionPlace partition;	/* current hash partition */
 	PartitionPlace next;		/* hash partition most recently returned by NextPartition */
 	uint32		partner;		/* index in the partition at which the last partner search ended */
 	float	   *vectors;		/* vectors of small partitions, joined without an engine */
 
 	/* Rows of the current batch. */
+	bool		takes_vectors;	/* the vectors of rows that are read now are used at once */
+	uint32		nvectors;		/* rows of the current partition whose vector is not null */
 	RowList		pushed;			/* row number by engine row number */
+	bool		all_pushed;		/* they are equal */
 	RowList		fallback;		/* fallback rows, as ascending indexes in their partition */
 } JoinSide;
 
@@ -288,6 +325,7 @@ typedef struct JoinNode
 	int			order_column;
 	bool		order_swapped;	/* the clause is inner < outer */
 	bool		no_columns;		/* the parent node uses no columns */
+	bool		direct;			/* the result consists of columns, copied from retained rows */
 	bool	   *used_columns;	/* columns that clauses use; these are detoasted when read */
 	FastedElement element;		/* element type of the engine's vectors */
 	JoinSide	sides[2];
@@ -312,6 +350,11 @@ typedef struct JoinNode
 	FastedPair *own_pairs;		/* pairs found without an engine; capacity SMALL_JOIN_PAIRS */
 	bool	   *matched;		/* flag for each outer row; NULL in an inner join */
 	uint32		next_unmatched;
+	struct partition_hash *partition_numbers;	/* indexes in partitions, by hash */
+	HashPartition *partitions;
+	uint32		npartitions;
+	uint32		partition_capacity;
+	uint32		next_partition;
 	PartitionSize all_size;		/* sum over all hash partitions */
 	bool		partition_pending; /* the last partition taken is to start the next batch */
 	BatchPartition *batch;
@@ -325,13 +368,14 @@ typedef struct JoinNode
 	uint32		nbatch;
 	PartitionSize batch_size;
 	int			dimensions;		/* dimensions of the engine's rows; 0: no rows */
+	bool		unequal_keys;	/* the keys of a partition may differ */
 	bool		distance_decides;	/* every pair within the radius counts */
 
 	/* Iteration over the engine's pairs. */
 	const FastedPair *pairs;
 	size_t		npairs;
 	size_t		next_pair;
-	Candidate	last;
+	Candidate	last;			/* inner: NO_ROW for an outer row without a match */
 	bool		mirrored;		/* shared rows: return the last pair with sides exchanged */
 	uint32		next_equal;		/* shared rows: next row to pair with itself */
 
@@ -361,7 +405,14 @@ JoinNodeRowFloats(const JoinNode *node)
 static inline uint32
 RowOfPartition(const JoinSide *side, uint32 i)
 {
-	return side->hashed == NULL ? i : side->hashed[side->partition.first + i].row;
+	return side->order == NULL ? i : side->order[side->partition.first + i];
+}
+
+/* Returns the row number of a row of the engine. */
+static inline uint32
+RowOfEngine(const JoinSide *side, uint32 i)
+{
+	return side->all_pushed ? i : side->pushed.numbers[i];
 }
 
 /* --- join_rows.c: reads child plans, retains rows and loads them into the scan tuple */
@@ -373,24 +424,35 @@ extern void InitSide(JoinNode *node, int number, PlanState *plan);
 extern void BeginSide(JoinNode *node, JoinSide *side);
 extern void EndSide(JoinSide *side);
 
-/* Reads and retains the next row, and leaves it in the scan tuple.  Returns false at the end. */
+/*
+ * Reads and retains the next row, and leaves it in the scan tuple.  Sets has_vector.  If workers
+ * read the side, retains rows of blocks too, or only these; then has_vector is false.  Returns
+ * false at the end.
+ */
 extern bool ReadRow(JoinNode *node, JoinSide *side);
 
 /* Reads all remaining rows. */
 extern void ReadSide(JoinNode *node, JoinSide *side);
 
+/* Retains the rows of a block. */
+extern void RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block);
+
 /* Returns true if the side has no rows.  Reads the first row if necessary. */
 extern bool IsEmptySide(JoinNode *node, JoinSide *side);
 
-/* Loads a row of one side or of both into the scan tuple, without late-materialized vectors. */
+/* Copies columns of a retained row to a slot, or nulls for NO_ROW. */
+extern void CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row,
+						TupleTableSlot *slot);
+
+/*
+ * Loads a row of one side or of both into the scan tuple, without late-materialized vectors.  Loads
+ * nulls for NO_ROW.
+ */
 extern void LoadRow(JoinNode *node, JoinSide *side, uint32 row);
 extern void LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row);
 
 /* Fetches the late-materialized vector of the row in the scan tuple, if it is missing. */
 extern void LoadVector(JoinNode *node, JoinSide *side);
-
-/* Sets the side's columns of the scan tuple to null. */
-extern void LoadNulls(JoinNode *node, JoinSide *side);
 
 /* Resets per-tuple memory and returns an expression context for the scan tuple. */
 extern ExprContext *ScanTuple(JoinNode *node);
@@ -411,9 +473,12 @@ extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 
 /* --- join_push.c: forms hash partitions and batches, and passes vectors to an engine */
 
+/* The InputReader callback of a side that workers read.  Retains the rows of a block. */
+extern bool TakeBlock(InputReader *reader, const InputBlock *block);
+
 /*
- * Forms the hash partitions of the execution.  Without equality keys, all rows form one
- * partition.
+ * Forms the hash partitions of the execution.  Reads sides with equality keys completely.  Without
+ * equality keys, all rows form one partition.
  */
 extern void FindPartitions(JoinNode *node);
 

@@ -31,7 +31,7 @@
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
 #include "functions/function.h"
-#include "rows/source.h"
+#include "rows/input_queue.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -62,6 +62,13 @@ typedef struct JoinPathData
 } JoinPathData;
 
 /* --- the path of one side, and the columns that it returns */
+
+/* Returns true if the clause is a filter above an outer join, not a condition of the join. */
+static bool
+IsFilterAboveJoin(const JoinPathData *data, const RestrictInfo *rinfo)
+{
+	return IS_OUTER_JOIN(data->plan.type) && RINFO_IS_PUSHED_DOWN(rinfo, data->joinrel->relids);
+}
 
 /* Returns a Var for the ctid of a table's row. */
 static Var *
@@ -149,6 +156,49 @@ ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
+ * Returns a path that reads a side by parallel workers, or NULL.  The side is a table with a
+ * late-materialized vector.  Workers convert the vector of every row, so this must not raise an
+ * error, and the leader evaluates no clause on single outer rows.  The size of the table alone
+ * decides whether workers read it, as in fasted's functions.  The costs are therefore those of path.
+ */
+static Path *
+ParallelPathOfSide(PlannerInfo *root, const JoinPathData *data, int number, PathTarget *target,
+				   const Path *path)
+{
+	RelOptInfo *side = data->rels[number];
+	Expr	   *vector = data->clause.vectors[number];
+	Path	   *read;
+	int			workers;
+	ListCell   *cell;
+
+	if (data->late[number] == NULL || path->pathtype != T_SeqScan ||
+		!root->glob->parallelModeOK || !side->consider_parallel ||
+		!is_parallel_safe(root, (Node *) vector) ||
+		MayRaise((Node *) list_make3(data->clause.vectors[OUTER_SIDE], data->clause.vectors[INNER_SIDE],
+									 data->clause.bound), NULL))
+		return NULL;
+	foreach(cell, number == INNER_SIDE || data->plan.shared ? NIL : data->restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if (!IsFilterAboveJoin(data, rinfo) &&
+			!bms_overlap(rinfo->clause_relids, data->rels[INNER_SIDE]->relids))
+			return NULL;
+	}
+	workers = CountScanWorkers(planner_rt_fetch(side->relid, root)->relid, side);
+	if (workers <= 0)
+		return NULL;
+	read = create_seqscan_path(root, side, NULL, workers);
+	read = (Path *) create_projection_path(root, side, read, target);
+	if (!read->parallel_safe)
+		return NULL;
+	read = InputPath(root, read, vector);
+	read->startup_cost = path->startup_cost;
+	read->total_cost = path->total_cost;
+	return read;
+}
+
+/*
  * Returns the path that reads a side.  For shared rows it returns the inner columns too.  For late
  * materialization it returns the ctid.
  */
@@ -158,6 +208,7 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 	RelOptInfo *side = data->rels[number];
 	RelOptInfo *inner = data->rels[INNER_SIDE];
 	Path	   *path;
+	Path	   *read;
 	PathTarget *target;
 	ListCell   *cell;
 
@@ -171,7 +222,8 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 	if (data->late[number] != NULL)
 		add_new_column_to_pathtarget(target, (Expr *) CtidVar(side->relid));
 	set_pathtarget_cost_width(root, target);
-	return (Path *) create_projection_path(root, side, path, target);
+	read = ParallelPathOfSide(root, data, number, target, path);
+	return read != NULL ? read : (Path *) create_projection_path(root, side, path, target);
 }
 
 /*
@@ -236,13 +288,6 @@ MayBeRechecked(const PlannerInfo *root)
 {
 	return root->rowMarks != NIL || root->parse->rowMarks != NIL ||
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT);
-}
-
-/* Returns true if the clause is a filter above an outer join, not a condition of the join. */
-static bool
-IsFilterAboveJoin(const JoinPathData *data, const RestrictInfo *rinfo)
-{
-	return IS_OUTER_JOIN(data->plan.type) && RINFO_IS_PUSHED_DOWN(rinfo, data->joinrel->relids);
 }
 
 /*

@@ -51,6 +51,8 @@
 #include "join/join.h"
 #include "join_node/join_node.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 
 #define FP32_ROUNDOFF 0x1p-24
@@ -225,105 +227,191 @@ PassesOuterQuals(JoinNode *node, const JoinSide *side)
 		ExecQual(node->outer_quals, node->css.ss.ps.ps_ExprContext);
 }
 
+typedef struct PartitionNumber
+{
+	uint64		hash;
+	uint32		number;			/* index in node->partitions */
+	char		status;
+} PartitionNumber;
+
+#define SH_PREFIX partition
+#define SH_ELEMENT_TYPE PartitionNumber
+#define SH_KEY_TYPE uint64
+#define SH_KEY hash
+#define SH_HASH_KEY(table, key) ((uint32) (key))
+#define SH_EQUAL(table, a, b) ((a) == (b))
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
 /*
- * Computes the hash of a row's equality keys.  Returns false if the row cannot match, because a key
- * is null or a clause on outer columns is false.
+ * Evaluates the equality keys of the row in the scan tuple, and computes their hash.  Returns false
+ * if the row cannot match, because a key is null or a clause on outer columns is false.
  */
 static bool
-HashKeys(JoinNode *node, JoinSide *side, uint32 row, uint64 *hash)
+HashKeys(JoinNode *node, JoinSide *side, uint64 *hash)
 {
-	ExprContext *econtext = ScanTuple(node);
-	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	bool		isnull;
-	ListCell   *cell;
+	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
+	bool		isnull = false;
 
+	if (!PassesOuterQuals(node, side))
+		return false;
 	*hash = 0;
-	LoadRow(node, side, row);
-	isnull = !PassesOuterQuals(node, side);
-	foreach(cell, isnull ? NIL : side->keys)
+	for (int i = 0; i < side->nkeys; i++)
 	{
-		int			n = foreach_current_index(cell);
-		Datum		value = ExecEvalExpr((ExprState *) lfirst(cell), econtext, &isnull);
+		EqualityKey *key = &side->keys[i];
 
+		key->value = ExecEvalExpr(key->expr, econtext, &isnull);
 		if (isnull)
-			break;
-		value = FunctionCall1Coll(&side->hashes[n], list_nth_oid(node->plan.key_collations, n), value);
-		*hash = hash_combine64(*hash, DatumGetUInt32(value));
+			return false;
+		*hash = hash_combine64(*hash, DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation,
+																	   key->value)));
 	}
-	MemoryContextSwitchTo(old);
-	return !isnull;
+	return true;
 }
 
-/* Orders rows by hash, then by row number for sequential access. */
-static int
-CompareHashedRows(const void *x, const void *y, void *arg)
-{
-	const HashedRow *a = x;
-	const HashedRow *b = y;
-
-	if (a->hash != b->hash)
-		return a->hash < b->hash ? -1 : 1;
-	return (a->row > b->row) - (a->row < b->row);
-}
-
-/* Sorts the side's rows by hash. */
 static void
-SortByHash(JoinNode *node, JoinSide *side)
+AddNumber(JoinNode *node, RowList *list, uint32 number)
 {
-	uint32		count = side->retained->count;
-	HashedRow *rows = MemoryContextAllocHuge(node->context, (Size) count * sizeof(HashedRow));
-
-	for (uint32 row = 0; row < count; row++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (HashKeys(node, side, row, &rows[side->nhashed].hash))
-			rows[side->nhashed++].row = row;
-	}
-	qsort_interruptible(rows, side->nhashed, sizeof(HashedRow), CompareHashedRows, NULL);
-	side->hashed = rows;
-}
-
-/* Returns the number of rows that have the same hash as the row at position first. */
-static uint32
-CountPartition(const JoinSide *side, uint32 first)
-{
-	uint32		end = first;
-
-	while (end < side->nhashed && side->hashed[end].hash == side->hashed[first].hash)
-	{
-		CHECK_FOR_INTERRUPTS();
-		end++;
-	}
-	return end - first;
+	if (list->count == list->capacity)
+		list->numbers = GrowArray(node->context, list->numbers, &list->capacity, sizeof(uint32));
+	list->numbers[list->count++] = number;
 }
 
 /*
- * Advances to the next hash that occurs on both sides, and stores its rows in outer->next and
- * inner->next.  Returns false if there is none.
+ * Loads row *i of the current partition into the scan tuple, including its vector.  If the side
+ * has not been read completely, reads its next row.  If blocks have been read before that row, and
+ * their vectors have been used, advances *i to it.  Returns false at the end.
+ */
+static bool
+LoadRowOfPartition(JoinNode *node, JoinSide *side, uint32 *i)
+{
+	if (*i >= side->partition.count)
+	{
+		bool		more = ReadRow(node, side);
+
+		if (side->order == NULL)
+			side->partition.count = side->retained->count;
+		if (!more)
+			return false;
+		if (side->takes_vectors || side->has_vector)
+			*i = side->partition.count - 1;
+		if (side->has_vector)
+			return true;
+	}
+	ScanTuple(node);
+	LoadRow(node, side, RowOfPartition(side, *i));
+	LoadVector(node, side);
+	return true;
+}
+
+/* Adds a hash partition, whose first row has the current keys.  Returns its index. */
+static uint32
+AddPartition(JoinNode *node, JoinSide *side)
+{
+	MemoryContext old = MemoryContextSwitchTo(node->context);
+	Datum	   *keys = palloc(side->nkeys * sizeof(Datum));
+
+	for (int i = 0; i < side->nkeys; i++)
+		keys[i] = datumCopy(side->keys[i].value, side->keys[i].typbyval, side->keys[i].typlen);
+	if (node->npartitions == node->partition_capacity)
+		node->partitions = GrowArray(node->context, node->partitions, &node->partition_capacity,
+									 sizeof(HashPartition));
+	node->partitions[node->npartitions] = (HashPartition) {.keys = keys,.equal_keys = true};
+	MemoryContextSwitchTo(old);
+	return node->npartitions++;
+}
+
+/* Adds the row in the scan tuple to its partition.  Returns NO_ROW if the row cannot match. */
+static uint32
+PartitionOfRow(JoinNode *node, JoinSide *side)
+{
+	MemoryContext old = MemoryContextSwitchTo(node->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	PartitionNumber *entry = NULL;
+	HashPartition *partition;
+	bool		found = true;
+	uint64		hash;
+
+	if (HashKeys(node, side, &hash))
+		entry = side->number == INNER_SIDE ? partition_lookup(node->partition_numbers, hash) :
+			partition_insert(node->partition_numbers, hash, &found);
+	if (!found)
+		entry->number = AddPartition(node, side);
+	if (entry != NULL)
+	{
+		partition = &node->partitions[entry->number];
+		partition->places[side->number].count++;
+		for (int i = 0; i < side->nkeys && partition->equal_keys; i++)
+			partition->equal_keys = side->keys[i].comparable &&
+				datum_image_eq(side->keys[i].value, partition->keys[i], side->keys[i].typbyval,
+							   side->keys[i].typlen);
+	}
+	MemoryContextSwitchTo(old);
+	return entry == NULL ? NO_ROW : entry->number;
+}
+
+/* Computes the order of the side's rows by partition, then by row number for sequential access. */
+static void
+OrderByPartition(JoinNode *node, JoinSide *side, const uint32 *numbers)
+{
+	uint32		first = 0;
+
+	for (uint32 i = 0; i < node->npartitions; i++)
+	{
+		PartitionPlace *place = &node->partitions[i].places[side->number];
+
+		CHECK_FOR_INTERRUPTS();
+		place->first = first;
+		first += place->count;
+		place->count = 0;
+	}
+	side->order = MemoryContextAllocHuge(node->context, ((Size) first + 1) * sizeof(uint32));
+	for (uint32 row = 0; row < side->retained->count; row++)
+	{
+		PartitionPlace *place;
+
+		CHECK_FOR_INTERRUPTS();
+		if (numbers[row] == NO_ROW)
+			continue;
+		place = &node->partitions[numbers[row]].places[side->number];
+		side->order[place->first + place->count++] = row;
+	}
+}
+
+/* Reads the side and divides its rows into partitions. */
+static void
+DivideSide(JoinNode *node, JoinSide *side)
+{
+	RowList		numbers = {0};
+
+	side->partition.count = side->retained->count;
+	for (uint32 row = 0; LoadRowOfPartition(node, side, &row); row++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		AddNumber(node, &numbers, PartitionOfRow(node, side));
+	}
+	OrderByPartition(node, side, numbers.numbers);
+	pfree(numbers.numbers);
+}
+
+/*
+ * Advances to the next partition that has rows on both sides, and stores its rows in outer->next
+ * and inner->next.  Returns false if there is none.
  */
 static bool
 NextPartition(JoinNode *node)
 {
-	JoinSide   *outer = &node->sides[OUTER_SIDE];
-	JoinSide   *inner = &node->sides[INNER_SIDE];
-
-	outer->next.first += outer->next.count;
-	inner->next.first += inner->next.count;
-	while (outer->next.first < outer->nhashed && inner->next.first < inner->nhashed)
+	while (node->next_partition < node->npartitions)
 	{
-		uint64		x = outer->hashed[outer->next.first].hash;
-		uint64		y = inner->hashed[inner->next.first].hash;
+		const HashPartition *partition = &node->partitions[node->next_partition++];
 
 		CHECK_FOR_INTERRUPTS();
-		if (x == y)
-		{
-			outer->next.count = CountPartition(outer, outer->next.first);
-			inner->next.count = CountPartition(inner, inner->next.first);
+		for (int i = 0; i < 2; i++)
+			node->sides[i].next = partition->places[node->plan.shared ? OUTER_SIDE : i];
+		if (node->sides[OUTER_SIDE].next.count > 0 && node->sides[INNER_SIDE].next.count > 0)
 			return true;
-		}
-		node->sides[x < y ? OUTER_SIDE : INNER_SIDE].next.first++;
 	}
-	outer->next.count = inner->next.count = 0;
 	return false;
 }
 
@@ -345,7 +433,8 @@ FindPartitions(JoinNode *node)
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
-	node->empty = IsEmptySide(node, outer) || IsEmptySide(node, inner);
+	/* the workers of an inner side do not start before the outer side has been read */
+	node->empty = IsEmptySide(node, outer) || (inner->input == NULL && IsEmptySide(node, inner));
 	if (node->empty)
 		return;
 	node->partition_pending = node->plan.keys[OUTER_SIDE] == NIL;
@@ -355,17 +444,15 @@ FindPartitions(JoinNode *node)
 		inner->next.count = inner->retained->count;
 		return;
 	}
-	SortByHash(node, outer);
+	node->partition_numbers = partition_create(node->context, 256, NULL);
+	DivideSide(node, outer);
 	if (node->plan.shared)
-	{
-		inner->hashed = outer->hashed;
-		inner->nhashed = outer->nhashed;
-	}
-	else if (outer->nhashed > 0)
-		SortByHash(node, inner);
+		inner->order = outer->order;
+	else if (node->npartitions > 0)
+		DivideSide(node, inner);
 	while (NextPartition(node))
 		node->all_size = SizeWithNext(node, node->all_size);
-	outer->next = inner->next = (PartitionPlace) {0};
+	node->next_partition = 0;
 }
 
 /* --- the current partition */
@@ -385,41 +472,12 @@ LoadPairOfPartition(JoinNode *node, uint32 outer, uint32 inner)
 static void
 PrefetchPartition(const JoinSide *side, uint32 i, bool values)
 {
-	if (side->hashed == NULL)
+	if (side->order == NULL)
 		return;
 	if (i + 2 * ROWS_AHEAD < side->partition.count)
 		RetainedRowsPrefetch(side->retained, RowOfPartition(side, i + 2 * ROWS_AHEAD));
 	if (values && i + ROWS_AHEAD < side->partition.count)
 		RetainedRowsPrefetchValues(side->retained, RowOfPartition(side, i + ROWS_AHEAD));
-}
-
-/*
- * Returns true if the keys in each partition of the batch are equal, not only their hashes.  Each
- * row's keys must equal those of the other side's first row.  join_quals contains only equality
- * clauses here.  For shared rows, checking one side suffices.
- */
-static bool
-HaveEqualKeys(JoinNode *node)
-{
-	for (uint32 g = 0; g < node->nbatch; g++)
-	{
-		TakePartition(node, g);
-		for (int number = 0; number < (node->plan.shared ? 1 : 2); number++)
-		{
-			const JoinSide *side = &node->sides[number];
-
-			for (uint32 i = 0; i < side->partition.count; i++)
-			{
-				uint32		outer = number == OUTER_SIDE ? i : 0;
-
-				CHECK_FOR_INTERRUPTS();
-				PrefetchPartition(side, i, false);
-				if (!ExecQual(node->join_quals, LoadPairOfPartition(node, outer, i - outer)))
-					return false;
-			}
-		}
-	}
-	return true;
 }
 
 /* --- batches of partitions: size and current partition */
@@ -484,32 +542,12 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 
 /* --- vectors */
 
-/*
- * Loads row i of the current partition into the scan tuple, including its vector.  If the side
- * has not been read completely, reads its next row.  Returns false at the end.
- */
-static bool
-LoadRowOfPartition(JoinNode *node, JoinSide *side, uint32 i)
-{
-	if (i < side->partition.count)
-	{
-		ScanTuple(node);
-		LoadRow(node, side, RowOfPartition(side, i));
-		LoadVector(node, side);
-		return true;
-	}
-	if (!ReadRow(node, side))
-		return false;
-	side->partition.count++;
-	return true;
-}
-
 /* Returns the vector of the current row, or null if a nested loop would not evaluate it. */
 static VectorView
 VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 {
 	/* rows in hash partitions have passed the outer clauses already */
-	if ((side->hashed == NULL && !PassesOuterQuals(node, side)) ||
+	if ((side->order == NULL && !PassesOuterQuals(node, side)) ||
 		(node->partner_quals != NULL && !HasPartner(node, side, i)))
 		return (VectorView) {.isnull = true};
 	return ViewVector(node, side);
@@ -524,7 +562,7 @@ DimensionsOfPartition(JoinNode *node)
 {
 	JoinSide   *side = &node->sides[OUTER_SIDE];
 
-	for (uint32 i = 0; !node->clauses_decide && LoadRowOfPartition(node, side, i); i++)
+	for (uint32 i = 0; !node->clauses_decide && LoadRowOfPartition(node, side, &i); i++)
 	{
 		VectorView	vector = VectorOfRow(node, side, i);
 
@@ -537,14 +575,6 @@ DimensionsOfPartition(JoinNode *node)
 		CHECK_FOR_INTERRUPTS();
 	}
 	return 0;
-}
-
-static void
-AddNumber(JoinNode *node, RowList *list, uint32 number)
-{
-	if (list->count == list->capacity)
-		list->numbers = GrowArray(node->context, list->numbers, &list->capacity, sizeof(uint32));
-	list->numbers[list->count++] = number;
 }
 
 /* Returns the use of the row in the scan tuple.  Stores its vector if the engine is to take it. */
@@ -564,25 +594,78 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 	return finite ? JoinNodeVector(node, vector) : CLAUSES_DECIDE;
 }
 
+/* Returns the use of a row of a block, whose vector it converts in place. */
+static VectorUse
+UseOfInput(JoinNode *node, const JoinSide *side, const InputBlock *block, uint32 i)
+{
+	const JoinPlan *plan = &node->plan;
+
+	if (block->vectors[i] == INPUT_NULL)
+		return HAS_NO_VECTOR;
+	if (block->vectors[i] == INPUT_UNUSABLE || node->clauses_decide ||
+		block->dimensions != (uint32) node->dimensions)
+		return CLAUSES_DECIDE;
+	if (IsExact(node) && plan->distance.cosine && node->radius >= 0.0 && !block->has_zeros)
+		return ENGINE_TAKES_IT;
+	return JoinNodeVector(node, InputRow(side->input, block, i));
+}
+
+/* Passes the rows of a block to the engine, unless only the number of dimensions is wanted yet. */
+bool
+TakeBlock(InputReader *reader, const InputBlock *block)
+{
+	JoinSide   *side = reader->arg;
+	JoinNode   *node = side->node;
+	uint32		first = side->retained->count;
+	uint32		pushed = 0;
+
+	RetainBlock(node, side, block);
+	for (uint32 i = 0; i < block->nrows && side->takes_vectors; i++)
+	{
+		VectorUse	use = UseOfInput(node, side, block, i);
+
+		side->nvectors += use != HAS_NO_VECTOR;
+		if (use == ENGINE_TAKES_IT)
+			AddNumber(node, &side->pushed, first + i);
+		else if (use == CLAUSES_DECIDE)
+			AddNumber(node, &side->fallback, first + i);
+		/* pass the preceding rows that have not been passed yet */
+		if (use != ENGINE_TAKES_IT || i == block->nrows - 1)
+		{
+			uint32		end = i + (use == ENGINE_TAKES_IT);
+
+			side->takes_vectors = end == pushed || PassVectors(reader, block, NULL, pushed, end - pushed);
+			pushed = i + 1;
+		}
+	}
+	return side->takes_vectors;
+}
+
 /*
  * Passes the vectors of the current partition's side to the engine, or stores them in
- * side->vectors if join is NULL.  Reads a side that has not been read yet.  Adds the number of
- * non-null vectors to *nvectors.  Returns false if the engine accepts no more rows.
+ * side->vectors if join is NULL.  Reads a side that has not been read yet.  Sets nvectors to the
+ * number of non-null vectors.  Returns false if the engine accepts no more rows.
  */
 static bool
-PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector, uint32 *nvectors)
+PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 {
 	JoinSide   *side = &node->sides[number];
 	bool		taken = true;
 
-	for (uint32 i = 0; taken && LoadRowOfPartition(node, side, i); i++)
+	side->takes_vectors = side->input != NULL;
+	if (side->input != NULL)
+	{
+		side->input->dimensions = node->dimensions;
+		SetInputSink(side->input, join == NULL ? NULL : JoinSink(join, number));
+	}
+	for (uint32 i = 0; taken && LoadRowOfPartition(node, side, &i); i++)
 	{
 		VectorUse	use;
 
 		CHECK_FOR_INTERRUPTS();
 		PrefetchPartition(side, i, true);
 		use = UseOf(node, side, i, vector);
-		*nvectors += use != HAS_NO_VECTOR;
+		side->nvectors += use != HAS_NO_VECTOR;
 		if (use == ENGINE_TAKES_IT)
 		{
 			if (join != NULL)
@@ -595,6 +678,9 @@ PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector,
 		else if (use == CLAUSES_DECIDE)
 			AddNumber(node, &side->fallback, i);
 	}
+	side->takes_vectors = false;
+	if (side->input != NULL)
+		SetInputSink(side->input, NULL);
 	return taken;
 }
 
@@ -618,9 +704,10 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 
 		TakePartition(node, g);
 		pushed->first_fallback = side->fallback.count;
-		pushed->nvectors = 0;
+		side->nvectors = 0;
 		if (number == OUTER_SIDE || node->batch[g][OUTER_SIDE].nvectors > 0)
-			taken = PushSideOfPartition(node, join, number, vector, &pushed->nvectors);
+			taken = PushSideOfPartition(node, join, number, vector);
+		pushed->nvectors = side->nvectors;
 		pushed->place = side->partition;
 		pushed->nfallback = side->fallback.count - pushed->first_fallback;
 		if (number == OUTER_SIDE)
@@ -636,7 +723,21 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 		}
 	}
 	pfree(vector);
+	/* without partitions, rows are pushed in ascending order */
+	side->all_pushed = side->order == NULL && side->pushed.count > 0 &&
+		side->pushed.numbers[side->pushed.count - 1] == side->pushed.count - 1;
 	return taken;
+}
+
+/* Withdraws the workers' memory; also called when the session ends, before its transaction does. */
+static void
+UnregisterInputs(int code, Datum arg)
+{
+	JoinNode   *node = (JoinNode *) DatumGetPointer(arg);
+
+	for (int i = 0; i < 2; i++)
+		if (node->sides[i].input != NULL)
+			SetInputSink(node->sides[i].input, NULL);
 }
 
 /* RowPusher callback: passes the batch's vectors to the engine, or stores them if join is NULL. */
@@ -647,11 +748,17 @@ PushPartitions(RowPusher *pusher, VectorJoin *join)
 	const JoinSide *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
-	if (PushSide(node, join, OUTER_SIDE) && !node->plan.shared)
-		(void) PushSide(node, join, INNER_SIDE);
+	/* however this ends, the engine may not read the workers' memory after it is freed */
+	PG_ENSURE_ERROR_CLEANUP(UnregisterInputs, PointerGetDatum(node));
+	{
+		if (PushSide(node, join, OUTER_SIDE) && !node->plan.shared)
+			(void) PushSide(node, join, INNER_SIDE);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(UnregisterInputs, PointerGetDatum(node));
 	if (node->plan.shared)
 	{
 		inner->pushed = outer->pushed;
+		inner->all_pushed = outer->all_pushed;
 		inner->fallback = outer->fallback;
 		inner->complete = outer->complete;
 	}
@@ -723,6 +830,8 @@ FormNextBatch(JoinNode *node)
 		node->batch_size = SizeWithNext(node, node->batch_size);
 		if (node->dimensions == 0)
 			node->dimensions = dimensions;
+		node->unequal_keys |= node->npartitions > 0 &&
+			!node->partitions[node->next_partition - 1].equal_keys;
 	}
 	return node->nbatch > 0;
 }
@@ -768,7 +877,7 @@ BeginEngine(JoinNode *node)
 	MemoryContext old;
 
 	node->distance_decides = node->plan.distance_decides &&
-		(node->plan.keys[OUTER_SIDE] == NIL || HaveEqualKeys(node));
+		!node->unequal_keys;
 	request.problem.output = node->distance_decides && IsExact(node) ?
 		FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	if (node->nbatch > 1)

@@ -4,18 +4,21 @@
  *	  Reads the rows of a side, retains them and loads them into the scan tuple; reads the
  *	  vector there as floats or doubles.
  *
- * A row in memory consists of its values followed by its null flags, so that it need not be
- * deformed.  Pass-by-reference values are in a separate memory context.  A row in the temporary
- * file is a minimal tuple.
+ * A row in memory consists of its values, so that it need not be deformed.  Null flags are in a
+ * separate array, which exists only if a value is null.  Pass-by-reference values are stored one
+ * after the other.  A row in the temporary file is a minimal tuple.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <sys/mman.h>
+
 #include "access/detoast.h"
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "base/guc.h"
+#include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "engine/engine.h"
 #include "executor/executor.h"
@@ -31,8 +34,13 @@
 #define VALUE_OVERHEAD 16
 
 /* Number of cache lines to prefetch of a value.  The hardware prefetcher continues after these. */
-#define PREFETCH_LINES 4
+#define PREFETCH_LINES 9
 #define CACHE_LINE 64
+
+/* Sizes of pieces of memory for values. */
+#define MIN_PIECE ((Size) 8192)
+#define MAX_PIECE ((Size) 32 * 1024 * 1024)
+#define HUGE_PAGE ((Size) 2 * 1024 * 1024)
 
 void *
 GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
@@ -45,25 +53,85 @@ GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
 
 /* --- retained rows */
 
+/* Copies a pass-by-reference value.  Memory is allocated in pieces, of huge pages if large. */
+static Datum
+CopyValue(RetainedRows *retained, Datum value, int typlen)
+{
+	Size		size;
+	Size		bytes;
+	char	   *copy;
+
+	if (typlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
+		return datumCopy(value, false, typlen);
+	size = datumGetSize(value, false, typlen);
+	bytes = MAXALIGN(size);
+	if (bytes > retained->free_bytes)
+	{
+		Size		piece = Max(bytes, Min(Max(retained->value_bytes, MIN_PIECE), MAX_PIECE));
+		Size		alignment = piece < HUGE_PAGE ? MAXIMUM_ALIGNOF : HUGE_PAGE;
+
+		retained->free = MemoryContextAllocHuge(retained->context, piece + alignment);
+		retained->free = (char *) TYPEALIGN(alignment, retained->free);
+		retained->free_bytes = piece;
+		retained->value_bytes += piece;
+#ifdef MADV_HUGEPAGE
+		if (alignment == HUGE_PAGE)
+			(void) madvise(retained->free, piece, MADV_HUGEPAGE);
+#endif
+	}
+	copy = retained->free;
+	retained->free += bytes;
+	retained->free_bytes -= bytes;
+	return PointerGetDatum(memcpy(copy, DatumGetPointer(value), size));
+}
+
+/* Allocates memory for more rows. */
+static void
+Reserve(RetainedRows *retained, uint32 nrows)
+{
+	int			natts = retained->columns->natts;
+
+	while (retained->in_memory + nrows > retained->capacity)
+	{
+		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
+								   natts * sizeof(Datum));
+		if (retained->nulls != NULL)
+			retained->nulls = repalloc_huge(retained->nulls, (Size) retained->capacity * natts);
+	}
+}
+
+/* Returns the null flags.  Allocates them for the first null. */
+static bool *
+NullFlags(RetainedRows *retained)
+{
+	if (retained->nulls == NULL)
+		retained->nulls = MemoryContextAllocExtended(retained->context,
+													 (Size) retained->capacity * retained->columns->natts,
+													 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	return retained->nulls;
+}
+
 static void
 AddInMemory(RetainedRows *retained, const TupleTableSlot *row, Size bytes)
 {
-	MemoryContext old = MemoryContextSwitchTo(retained->values);
+	MemoryContext old = MemoryContextSwitchTo(retained->context);
 	int			natts = retained->columns->natts;
 	Datum	   *copy;
 
-	if (retained->in_memory == retained->capacity)
-		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
-								   retained->row_bytes);
-	copy = (Datum *) (retained->rows + retained->in_memory * retained->row_bytes);
+	Reserve(retained, 1);
+	copy = retained->rows + (Size) retained->in_memory * natts;
 	for (int i = 0; i < natts; i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
 
 		copy[i] = row->tts_isnull[i] ? (Datum) 0 :
-			datumCopy(row->tts_values[i], column->attbyval, column->attlen);
+			column->attbyval ? row->tts_values[i] :
+			CopyValue(retained, row->tts_values[i], column->attlen);
+		if (row->tts_isnull[i])
+			(void) NullFlags(retained);
 	}
-	memcpy(copy + natts, row->tts_isnull, natts * sizeof(bool));
+	if (retained->nulls != NULL)
+		memcpy(retained->nulls + (Size) retained->in_memory * natts, row->tts_isnull, natts);
 	retained->in_memory++;
 	retained->budget -= bytes;
 	MemoryContextSwitchTo(old);
@@ -99,7 +167,7 @@ AddToFile(RetainedRows *retained, TupleTableSlot *row)
 static void
 RetainedRowsAdd(RetainedRows *retained, TupleTableSlot *row)
 {
-	Size		bytes = retained->row_bytes;
+	Size		bytes = retained->columns->natts * (sizeof(Datum) + sizeof(bool));
 
 	if (retained->count == FASTED_MAX_ROWS)
 		ereport(ERROR,
@@ -125,7 +193,7 @@ RetainedRowsAdd(RetainedRows *retained, TupleTableSlot *row)
 typedef struct RetainedRow
 {
 	const Datum *values;
-	const bool *isnull;
+	const bool *isnull;			/* NULL: no value is null */
 } RetainedRow;
 
 static RetainedRow
@@ -149,12 +217,12 @@ FetchFromFile(RetainedRows *retained, uint32 row, int reader)
 static inline RetainedRow
 RetainedRowsFetch(RetainedRows *retained, uint32 row, int reader)
 {
-	const Datum *values;
+	Size		first = (Size) row * retained->columns->natts;
 
 	if (unlikely(row >= retained->in_memory))
 		return FetchFromFile(retained, row, reader);
-	values = (const Datum *) (retained->rows + row * retained->row_bytes);
-	return (RetainedRow) {.values = values,.isnull = (const bool *) (values + retained->columns->natts)};
+	return (RetainedRow) {.values = retained->rows + first,
+		.isnull = retained->nulls == NULL ? NULL : retained->nulls + first};
 }
 
 void
@@ -169,7 +237,7 @@ RetainedRowsPrefetchValues(RetainedRows *retained, uint32 row)
 	{
 		const char *bytes = DatumGetPointer(values.values[i]);
 
-		if (values.isnull[i] || TupleDescAttr(retained->columns, i)->attbyval)
+		if (TupleDescAttr(retained->columns, i)->attbyval || bytes == NULL)
 			continue;
 		for (int line = 0; line < PREFETCH_LINES; line++)
 			__builtin_prefetch(bytes + line * CACHE_LINE);
@@ -216,6 +284,110 @@ InitVector(JoinNode *node, JoinSide *side)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
 }
 
+static bool
+IsInteger(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+static void
+InitKeys(JoinNode *node, JoinSide *side)
+{
+	const JoinPlan *plan = &node->plan;
+
+	side->nkeys = list_length(plan->keys[side->number]);
+	side->keys = palloc0(side->nkeys * sizeof(EqualityKey) + 1);
+	for (int i = 0; i < side->nkeys; i++)
+	{
+		EqualityKey *key = &side->keys[i];
+		Oid			type = exprType(list_nth(plan->keys[side->number], i));
+		Oid			outer_type = exprType(list_nth(plan->keys[OUTER_SIDE], i));
+
+		key->expr = ExecInitExpr(list_nth(plan->keys[side->number], i), &node->css.ss.ps);
+		fmgr_info(list_nth_oid(plan->hashes[side->number], i), &key->hash);
+		key->collation = list_nth_oid(plan->key_collations, i);
+		get_typlenbyval(type, &key->typlen, &key->typbyval);
+		key->comparable = type == outer_type || (IsInteger(type) && IsInteger(outer_type));
+	}
+}
+
+/* Returns the retained column of a column of the child plan, which is not the late vector. */
+static int
+RetainedColumn(const JoinSide *side, int column)
+{
+	return column - (side->late_vector >= 0 && column > side->late_vector);
+}
+
+/* Returns the descriptor of the retained columns. */
+static TupleDesc
+RetainedColumns(const JoinNode *node, const JoinSide *side)
+{
+	TupleDesc	columns = ExecGetResultType(side->plan);
+	TupleDesc	retained;
+
+	if (side->late_vector < 0)
+		return columns;
+	retained = CreateTemplateTupleDesc(columns->natts - 1);
+	for (int i = 0; i < columns->natts; i++)
+	{
+		int			to = RetainedColumn(side, i) + 1;
+
+		if (i == node->plan.late_ctid[side->number])
+			TupleDescInitEntry(retained, to, NULL, INT8OID, -1, 0);
+		else if (i != side->late_vector)
+			TupleDescCopyEntry(retained, to, columns, i + 1);
+	}
+	return retained;
+}
+
+static void
+AddCopy(ColumnCopies *columns, int from, int to)
+{
+	columns->from[columns->count] = from;
+	columns->to[columns->count++] = to;
+}
+
+/* Finds the result's columns of the side, each of which is a column of the scan tuple. */
+static void
+InitResult(JoinNode *node, JoinSide *side)
+{
+	List	   *tlist = node->css.ss.ps.plan->targetlist;
+	ListCell   *cell;
+
+	side->to_result.from = palloc(list_length(tlist) * sizeof(int) + 1);
+	side->to_result.to = palloc(list_length(tlist) * sizeof(int) + 1);
+	foreach(cell, tlist)
+		for (int i = 0; i < side->to_scan.count; i++)
+			if (castNode(Var, lfirst_node(TargetEntry, cell)->expr)->varattno == side->to_scan.to[i] + 1)
+				AddCopy(&side->to_result, side->to_scan.from[i], foreach_current_index(cell));
+}
+
+/*
+ * Finds the scan of a table whose vectors are late-materialized.  Prepares to read it by parallel
+ * workers if input is not NULL.
+ */
+static void
+InitInput(JoinNode *node, JoinSide *side, InputReader *input)
+{
+	bool		doubles = node->element == FASTED_ELEMENT_DOUBLE;
+
+	side->scan = (ScanState *) (input == NULL ? side->plan :
+								outerPlanState(outerPlanState(side->plan)));
+	if (input == NULL || (node->plan.shared && side->number == INNER_SIDE))
+		return;
+	side->input = input;
+	side->source = (VectorSource) {
+		.form = doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4,.element = node->element,
+		.metric = IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2
+	};
+	input->source = &side->source;
+	input->vector_column = side->late_vector;
+	input->same_dimensions = input->all_rows = true;
+	input->detoast = node->used_columns + side->first;
+	input->take_block = TakeBlock;
+	input->arg = side;
+}
+
 void
 InitSide(JoinNode *node, int number, PlanState *plan)
 {
@@ -223,33 +395,36 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - node->plan.count;
 	int			outer_columns = node->plan.outer_columns;
 	bool		shared = node->plan.shared && number == INNER_SIDE;
-	List	   *hashes = node->plan.hashes[number];
-	ListCell   *cell;
 
+	side->node = node;
 	side->number = number;
 	side->plan = plan;
 	side->first = number == OUTER_SIDE ? 0 : outer_columns;
 	side->columns = number == OUTER_SIDE ? outer_columns : natts - outer_columns;
 	side->late_vector = node->plan.late_vector[number];
-	side->from = palloc(side->columns * sizeof(int) + 1);
+	side->row = ExecInitExtraTupleSlot(plan->state, RetainedColumns(node, side), &TTSOpsVirtual);
+	side->to_scan.from = palloc(side->columns * sizeof(int) + 1);
+	side->to_scan.to = palloc(side->columns * sizeof(int) + 1);
 	for (int i = 0; i < side->columns; i++)
 	{
-		side->from[i] = shared ? list_nth_int(node->plan.shared_columns, i) : i;
-		if (side->from[i] == side->late_vector)
+		int			column = shared ? list_nth_int(node->plan.shared_columns, i) : i;
+
+		if (column == side->late_vector)
 			side->late_column = side->first + i;
+		else if (column != node->plan.late_ctid[number])
+			AddCopy(&side->to_scan, RetainedColumn(side, column), side->first + i);
 	}
-	side->row = ExecInitExtraTupleSlot(plan->state, ExecGetResultType(plan), &TTSOpsVirtual);
-	if (side->late_vector >= 0)
-		side->late_slot = table_slot_create(((ScanState *) plan)->ss_currentRelation,
-											&plan->state->es_tupleTable);
+	if (node->direct)
+		InitResult(node, side);
 	side->loaded = -1;
 	InitVector(node, side);
-	side->keys = ExecInitExprList(node->plan.keys[number], &node->css.ss.ps);
-	side->hashes = palloc(list_length(hashes) * sizeof(FmgrInfo) + 1);
-	foreach(cell, hashes)
-		fmgr_info(lfirst_oid(cell), &side->hashes[foreach_current_index(cell)]);
+	InitKeys(node, side);
 	if (node->used_columns == NULL)
 		FindUsedColumns(node);
+	if (side->late_vector < 0)
+		return;
+	InitInput(node, side, InputReaderOf(plan));
+	side->late_slot = table_slot_create(side->scan->ss_currentRelation, &plan->state->es_tupleTable);
 }
 
 /* --- reading */
@@ -263,9 +438,7 @@ BeginSide(JoinNode *node, JoinSide *side)
 	RetainedRows *retained = MemoryContextAllocZero(node->context, sizeof(RetainedRows));
 
 	retained->context = node->context;
-	retained->values = GenerationContextCreate(node->context, "fasted retained rows", ALLOCSET_DEFAULT_SIZES);
 	retained->columns = side->row->tts_tupleDescriptor;
-	retained->row_bytes = MAXALIGN(Max(retained->columns->natts, 1) * (sizeof(Datum) + sizeof(bool)));
 	retained->budget = (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? 2 : 4);
 	side->retained = retained;
 }
@@ -276,14 +449,14 @@ CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 	RetainedRows *retained = node->sides[OUTER_SIDE].retained;
 	RetainedRow a = RetainedRowsFetch(retained, row, OUTER_SIDE);
 	RetainedRow b = RetainedRowsFetch(retained, other, INNER_SIDE);
-	int			column = node->order_column;
+	int			column = RetainedColumn(&node->sides[OUTER_SIDE], node->order_column);
 	MemoryContext old;
 	int			compared;
 
 	/* fetching from the file invalidates loaded rows */
 	if (Max(row, other) >= retained->in_memory)
 		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
-	if (a.isnull[column] || b.isnull[column])
+	if ((a.isnull != NULL && a.isnull[column]) || (b.isnull != NULL && b.isnull[column]))
 		return 0;
 	old = MemoryContextSwitchTo(node->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
 	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order);
@@ -308,6 +481,85 @@ NoteDirection(JoinNode *node, const RetainedRows *retained)
 		node->direction = 0;
 }
 
+/* Returns a value of a block as it is retained.  The columns of a block are the retained columns. */
+static inline Datum
+ValueOfBlock(const JoinSide *side, const InputBlock *block, int column, uint32 row)
+{
+	Datum		value = InputValues(block, column)[row];
+
+	if (column == RetainedColumn(side, side->node->plan.late_ctid[side->number]))
+		return Int64GetDatum(itemptr_encode((ItemPointer) DatumGetPointer(value)));
+	return value;
+}
+
+/* Retains the rows of a block in memory. */
+static void
+AddBlockInMemory(JoinSide *side, const InputBlock *block)
+{
+	RetainedRows *retained = side->retained;
+	int			natts = retained->columns->natts;
+	Size		first = (Size) retained->in_memory * natts;
+
+	Reserve(retained, block->nrows);
+	if (retained->nulls != NULL)
+		memset(retained->nulls + first, 0, (Size) block->nrows * natts);
+	for (int i = 0; i < natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
+		const bool *nulls = InputNulls(block, i);
+
+		for (uint32 row = 0; row < block->nrows; row++)
+		{
+			Size		place = first + (Size) row * natts + i;
+
+			retained->rows[place] = (Datum) 0;
+			if (nulls[row])
+				NullFlags(retained)[place] = true;
+			else
+			{
+				Datum		value = ValueOfBlock(side, block, i, row);
+
+				retained->rows[place] = column->attbyval ? value :
+					CopyValue(retained, value, column->attlen);
+			}
+		}
+	}
+	retained->in_memory += block->nrows;
+	retained->count += block->nrows;
+}
+
+void
+RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block)
+{
+	RetainedRows *retained = side->retained;
+	TupleTableSlot *row = side->row;
+	Size		bytes = block->nrows * (Size) retained->columns->natts * (sizeof(Datum) + sizeof(bool)) +
+		block->value_bytes;
+
+	/* rows of several workers have no order */
+	node->direction = 0;
+	side->loaded = -1;
+	side->has_vector = false;
+	if (retained->file == NULL && bytes <= retained->budget &&
+		retained->count + block->nrows <= FASTED_MAX_ROWS)
+	{
+		AddBlockInMemory(side, block);
+		retained->budget -= bytes;
+		return;
+	}
+	for (uint32 i = 0; i < block->nrows; i++)
+	{
+		ExecStoreAllNullTuple(row);
+		for (int column = 0; column < block->nvalues; column++)
+		{
+			row->tts_isnull[column] = InputNulls(block, column)[i];
+			if (!row->tts_isnull[column])
+				row->tts_values[column] = ValueOfBlock(side, block, column, i);
+		}
+		RetainedRowsAdd(retained, row);
+	}
+}
+
 /* Loads a row of the child plan into the scan tuple, and retains it. */
 static void
 TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
@@ -315,29 +567,30 @@ TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
 	TupleTableSlot *row = side->row;
 	MemoryContext old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
-	int			count = row->tts_tupleDescriptor->natts;
+	Datum	   *values = scan->tts_values + side->first;
+	bool	   *isnull = scan->tts_isnull + side->first;
 
 	slot_getallattrs(slot);
 	ExecClearTuple(row);
-	memcpy(row->tts_values, slot->tts_values, count * sizeof(Datum));
-	memcpy(row->tts_isnull, slot->tts_isnull, count * sizeof(bool));
 	for (int i = 0; i < side->columns; i++)
 	{
-		int			column = side->first + i;
-		Datum	   *value = &row->tts_values[side->from[i]];
-		bool		isnull = row->tts_isnull[side->from[i]];
-
-		if (node->used_columns[column] && !isnull &&
-			TupleDescAttr(row->tts_tupleDescriptor, side->from[i])->attlen == -1 &&
-			VARATT_IS_EXTERNAL(DatumGetPointer(*value)))
-			*value = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(*value)));
-		scan->tts_values[column] = *value;
-		scan->tts_isnull[column] = isnull;
+		values[i] = slot->tts_values[i];
+		isnull[i] = slot->tts_isnull[i];
+		if (node->used_columns[side->first + i] && !isnull[i] &&
+			TupleDescAttr(slot->tts_tupleDescriptor, i)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
+			values[i] =
+				PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(values[i])));
+		if (i == node->plan.late_ctid[side->number])
+			values[i] = Int64GetDatum(itemptr_encode((ItemPointer) DatumGetPointer(values[i])));
+		if (i != side->late_vector)
+		{
+			row->tts_values[RetainedColumn(side, i)] = values[i];
+			row->tts_isnull[RetainedColumn(side, i)] = isnull[i];
+		}
 	}
 	side->loaded = -1;
 	side->has_vector = true;
-	if (side->late_vector >= 0)
-		row->tts_isnull[side->late_vector] = true;
 	RetainedRowsAdd(side->retained, ExecStoreVirtualTuple(row));
 	if (node->order != NULL)
 		NoteDirection(node, side->retained);
@@ -347,21 +600,29 @@ TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 bool
 ReadRow(JoinNode *node, JoinSide *side)
 {
-	TupleTableSlot *slot = NULL;
+	/* executor nodes expect the per-query memory context */
+	MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
+	uint32		count = side->retained->count;
 
-	if (!side->complete)
+	while (!side->complete)
 	{
-		/* executor nodes expect the per-query memory context */
-		MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
+		TupleTableSlot *slot = side->input == NULL ? ExecProcNode(side->plan) :
+			InputNext(side->input, side->plan);
 
-		slot = ExecProcNode(side->plan);
-		MemoryContextSwitchTo(old);
+		side->complete = TupIsNull(slot);
+		if (side->complete)
+			break;
+		if (side->input == NULL || InputIsRow(side->input, slot))
+		{
+			TakeRow(node, side, slot);
+			break;
+		}
+		/* a null row: the rows of a block have been retained, or Gather is to fetch a tuple */
+		if (!side->takes_vectors && side->retained->count > count)
+			break;
 	}
-	side->complete = TupIsNull(slot);
-	if (side->complete)
-		return false;
-	TakeRow(node, side, slot);
-	return true;
+	MemoryContextSwitchTo(old);
+	return !side->complete;
 }
 
 void
@@ -387,6 +648,8 @@ EndSide(JoinSide *side)
 	}
 	if (side->late_slot != NULL)
 		ExecClearTuple(side->late_slot);
+	if (side->input != NULL)
+		InputEnd(side->input);
 	memset(&side->retained, 0, sizeof(JoinSide) - offsetof(JoinSide, retained));
 	side->loaded = -1;
 }
@@ -394,20 +657,32 @@ EndSide(JoinSide *side)
 /* --- the scan tuple */
 
 void
+CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableSlot *slot)
+{
+	bool		none = row == NO_ROW;
+	RetainedRow retained = {0};
+
+	if (!none)
+		retained = RetainedRowsFetch(side->retained, row, side->number);
+	/* fetching from the file invalidates the loaded row */
+	if (!none && row >= side->retained->in_memory)
+		side->loaded = -1;
+	for (int i = 0; i < columns->count; i++)
+	{
+		int			from = columns->from[i];
+
+		slot->tts_values[columns->to[i]] = none ? (Datum) 0 : retained.values[from];
+		slot->tts_isnull[columns->to[i]] = none || (retained.isnull != NULL && retained.isnull[from]);
+	}
+}
+
+void
 LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 {
-	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-	RetainedRow retained;
-
 	if (side->loaded == row)
 		return;
-	retained = RetainedRowsFetch(side->retained, row, side->number);
+	CopyColumns(side, &side->to_scan, row, node->css.ss.ss_ScanTupleSlot);
 	side->loaded = row;
-	for (int i = 0; i < side->columns; i++)
-	{
-		scan->tts_values[side->first + i] = retained.values[side->from[i]];
-		scan->tts_isnull[side->first + i] = retained.isnull[side->from[i]];
-	}
 	side->has_vector = side->late_vector < 0;
 }
 
@@ -423,33 +698,22 @@ LoadVector(JoinNode *node, JoinSide *side)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
 	TargetEntry *entry;
-	Datum		place;
+	int			ctid = RetainedColumn(side, node->plan.late_ctid[side->number]);
+	RetainedRow retained;
+	ItemPointerData place;
 
-	if (side->has_vector || side->loaded < 0)
+	if (side->has_vector || side->loaded < 0 || side->loaded == NO_ROW)
 		return;
-	place = RetainedRowsFetch(side->retained, side->loaded,
-							  side->number).values[node->plan.late_ctid[side->number]];
-	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation,
-									   (ItemPointer) DatumGetPointer(place),
+	retained = RetainedRowsFetch(side->retained, side->loaded, side->number);
+	itemptr_decode(&place, DatumGetInt64(retained.values[ctid]));
+	if (!table_tuple_fetch_row_version(side->scan->ss_currentRelation, &place,
 									   side->plan->state->es_snapshot, side->late_slot))
 		elog(ERROR, "could not fetch a row of the join again from its table");
-	entry = list_nth(side->plan->plan->targetlist, side->late_vector);
+	entry = list_nth(side->scan->ps.plan->targetlist, side->late_vector);
 	scan->tts_values[side->late_column] =
 		slot_getattr(side->late_slot, castNode(Var, entry->expr)->varattno,
 					 &scan->tts_isnull[side->late_column]);
 	side->has_vector = true;
-}
-
-void
-LoadNulls(JoinNode *node, JoinSide *side)
-{
-	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-
-	if (side->loaded == -2)
-		return;
-	memset(scan->tts_values + side->first, 0, side->columns * sizeof(Datum));
-	memset(scan->tts_isnull + side->first, true, side->columns * sizeof(bool));
-	side->loaded = -2;
 }
 
 ExprContext *
@@ -458,7 +722,9 @@ ScanTuple(JoinNode *node)
 	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
 
-	ResetExprContext(econtext);
+	/* most expressions allocate no memory */
+	if (!econtext->ecxt_per_tuple_memory->isReset)
+		ResetExprContext(econtext);
 	scan->tts_flags &= ~TTS_FLAG_EMPTY;
 	scan->tts_nvalid = scan->tts_tupleDescriptor->natts;
 	econtext->ecxt_scantuple = scan;

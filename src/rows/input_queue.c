@@ -3,15 +3,16 @@
  * input_queue.c
  *	  Custom scan node with which parallel workers pass rows to the leader through shared memory.
  *
- * The planner's plan for reading a source is a Gather node over a partial plan.  This custom
- * scan node is inserted between the two.  In a worker, it converts the rows of the partial plan
- * and writes them into a ring of blocks in the plan's shared memory (block_ring.h), so no tuples
- * are formed.  In the leader, it reads the leader's own share of the partial plan, if it has one,
- * and passes the rows of the ring to the sink.  The node itself returns only
+ * The plan for reading a source, or a side of the join node, is a Gather node over a partial plan.
+ * This custom scan node is inserted between the two.  In a worker, it converts the rows of the
+ * partial plan and writes them into a ring of blocks in the plan's shared memory (block_ring.h), so
+ * no tuples are formed.  In the leader, it passes the blocks of the ring to the reader's
+ * take_block.  The node itself returns only
  *
  *	- in a worker, tuples that do not go through the ring: rows with an error, which the
- *	  leader then reports, and rows whose key or partition value is too long for a block
- *	- in the leader, an all-null row, which makes Gather check its queues for such tuples
+ *	  leader then reports, and rows whose values are too long for a block
+ *	- in the leader, the rows of its own share of the partial plan, if it has one, and null rows,
+ *	  which make Gather check its queues for workers' tuples
  *
  * This cannot deadlock.  A worker waits for an empty block as it would wait for space in its
  * tuple queue.  Once the leader has started, it empties blocks until all workers have finished,
@@ -27,17 +28,18 @@
 #include "base/block_ring.h"
 #include "base/interrupts.h"
 #include "executor/executor.h"
+#include "jit/jit.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
 #include "port/atomics.h"
 #include "postmaster/bgworker.h"
-#include "rows/reader.h"
-#include "rows/vector.h"
+#include "rows/input_queue.h"
 #include "storage/ipc.h"
 #include "utils/datum.h"
-#include "utils/lsyscache.h"
+#include "utils/guc.h"
 
 /* Above all node IDs that the planner assigns to the nodes of a plan. */
 #define INPUT_NODE_ID (1 << 20)
@@ -70,73 +72,39 @@
 #define BLOCK_BYTES (384 * 1024)
 #define BLOCK_BYTES_OF_DOUBLES (640 * 1024)
 
-/* Maximum number of rows in a block; it is small, so that the leader gets rows early. */
-#define MAX_BLOCK_ROWS 2048
+/* Maximum number of values in a block, unless each row has more. */
+#define MAX_BLOCK_VALUES (2 * MAX_BLOCK_ROWS)
 
-/* The values of a row besides its vector. */
-enum
-{
-	ROW_KEY,
-	ROW_PARTITION,
-	ROW_VALUES
-};
-
-/*
- * A block of the ring.  All its rows have the same number of dimensions.  The vectors follow this
- * header.  Values passed by reference are stored backward from the end of the block.
- */
-typedef struct Block
-{
-	uint32		nrows;
-	uint32		dimensions;
-	Size		value_bytes;	/* total size of values that are passed by reference */
-	bool		has_zeros;		/* the block contains a zero vector */
-	/* a value passed by reference is stored as its distance from the end of the block */
-	Datum		values[ROW_VALUES][MAX_BLOCK_ROWS];
-} Block;
-
-#define ROWS_OFFSET MAXALIGN(sizeof(Block))
-
-StaticAssertDecl(BLOCK_BYTES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(float) + 16384 &&
-				 BLOCK_BYTES_OF_DOUBLES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(double) + 16384,
+StaticAssertDecl(BLOCK_BYTES >= sizeof(InputBlock) + MAX_BLOCK_VALUES * (sizeof(Datum) + sizeof(bool)) +
+				 FASTED_MAX_DIMENSIONS * sizeof(float) + 16384 &&
+				 BLOCK_BYTES_OF_DOUBLES - BLOCK_BYTES >= FASTED_MAX_DIMENSIONS * sizeof(float),
 				 "a block holds the longest vector and its key");
 
-/* Contents of the plan's shared memory, followed by the ring. */
+/* Contents of the plan's shared memory, followed by the types of the values and by the ring. */
 typedef struct SharedInput
 {
-	int			nvalues;		/* values of each row: 2 with partitions, else 1 */
+	VectorSource source;		/* workers must not follow its pointers */
+	int			vector_column;
+	bool		all_rows;
+	bool		same_dimensions;
+	pg_atomic_uint32 dimensions;	/* of the first vector; 0 before it */
+	pg_atomic_uint32 ntuples;	/* number of rows that workers return as tuples */
+	Size		ring_offset;
+	uint32		capacity;		/* maximum number of rows in a block */
+	int			nvalues;		/* values of each row, without the vector */
 	struct
 	{
 		int16		typlen;
 		bool		byval;
-	}			types[ROW_VALUES];
-	VectorSource source;		/* workers must not follow its pointers */
-	pg_atomic_uint32 dimensions;	/* of the first vector; 0 before it, or with partitions */
-	pg_atomic_uint32 ntuples;	/* number of rows that workers return as tuples */
+		bool		detoast;
+	}			types[FLEXIBLE_ARRAY_MEMBER];
 } SharedInput;
-
-/* State of the leader, for one execution of a plan with this node. */
-typedef struct Leader
-{
-	RowTaker   *taker;
-	bool		reads;			/* the leader may read a share of the plan */
-	SharedInput *shared;		/* NULL without shared memory, and at the end */
-	ParallelContext *pcxt;
-	uint32		nworkers;
-	uint64		ring_rows;		/* rows that were read from the ring */
-	int			taken[2 * BLOCKS_PER_WAIT]; /* blocks that the sink may still read */
-	int			ntaken;
-	int			nsettling;		/* the first ones, to be released at the next wait_read */
-	uint32		tuples_received;	/* tuples that workers have returned */
-	int64		received_before;	/* tuples_received at the last null row, or -1 */
-	bool		share_done;		/* the leader has read all of its share of the plan */
-	TupleTableSlot *nulls;
-} Leader;
 
 typedef struct InputState
 {
 	CustomScanState css;
-	Leader	   *leader;			/* NULL in a worker; the fields below are for workers only */
+	InputReader *reader;		/* NULL in a worker; the fields below are for workers only */
+	ExprState  *vector;
 	SharedInput *shared;
 	int			number;			/* number of the block being filled; -1: none */
 	bool		has_error;		/* the leader has to report an error of the last row */
@@ -162,17 +130,44 @@ CountBlocks(int nprocesses, const VectorSource *source)
 static BlockRing *
 RingOf(SharedInput *shared)
 {
-	return (BlockRing *) ((char *) shared + MAXALIGN(sizeof(SharedInput)));
+	return (BlockRing *) ((char *) shared + shared->ring_offset);
 }
 
 static Size
-SharedBytes(int nprocesses, const VectorSource *source)
+RingOffset(int nvalues)
 {
-	return MAXALIGN(sizeof(SharedInput)) +
+	return MAXALIGN(offsetof(SharedInput, types) + nvalues * sizeof(((SharedInput *) 0)->types[0]));
+}
+
+/* Rows of the node's child have nvalues values and the vector. */
+static int
+CountValues(CustomScanState *node)
+{
+	return ExecGetResultType(outerPlanState(node))->natts - 1;
+}
+
+static Size
+SharedBytes(int nvalues, int nprocesses, const VectorSource *source)
+{
+	return RingOffset(nvalues) +
 		BlockRingSize(CountBlocks(nprocesses, source), BlockBytes(source->element));
 }
 
 /* --- in a worker */
+
+/* Returns the offset of the vectors in a block. */
+static Size
+RowsOffset(int nvalues, uint32 capacity)
+{
+	return MAXALIGN(MAXALIGN(sizeof(InputBlock)) + nvalues * capacity * (sizeof(Datum) + sizeof(bool)));
+}
+
+/* Returns the column of a value. */
+static inline int
+ColumnOfValue(const SharedInput *shared, int i)
+{
+	return i + (i >= shared->vector_column);
+}
 
 static void
 PublishBlock(InputState *input)
@@ -183,17 +178,18 @@ PublishBlock(InputState *input)
 }
 
 /* Returns a block with space for a row and its values; NULL if the leader wants no more rows. */
-static Block *
+static InputBlock *
 BlockWithRoom(InputState *input, uint32 dimensions, Size row_bytes, Size value_bytes)
 {
-	Block	   *block;
+	const SharedInput *shared = input->shared;
+	InputBlock *block;
 
 	if (input->number >= 0)
 	{
 		block = BlockRingData(RingOf(input->shared), input->number);
-		if (block->nrows < MAX_BLOCK_ROWS && block->dimensions == dimensions &&
-			ROWS_OFFSET + (block->nrows + 1) * row_bytes + block->value_bytes + value_bytes <=
-			BlockBytes(input->shared->source.element))
+		if (block->nrows < block->capacity && block->dimensions == dimensions &&
+			block->rows_offset + (block->nrows + 1) * row_bytes + block->value_bytes + value_bytes <=
+			block->bytes)
 			return block;
 		PublishBlock(input);
 	}
@@ -203,47 +199,83 @@ BlockWithRoom(InputState *input, uint32 dimensions, Size row_bytes, Size value_b
 	block = BlockRingData(RingOf(input->shared), input->number);
 	block->nrows = 0;
 	block->dimensions = dimensions;
+	block->nvalues = shared->nvalues;
+	block->capacity = shared->capacity;
+	block->bytes = BlockBytes(shared->source.element);
+	block->rows_offset = RowsOffset(shared->nvalues, shared->capacity);
 	block->value_bytes = 0;
 	block->has_zeros = false;
 	return block;
 }
 
-/* Finds and detoasts the key and partition; returns the bytes needed for those by reference. */
+/* Detoasts the values of a row in place; returns the bytes needed for those by reference. */
 static Size
-FindValues(const SharedInput *shared, const TupleTableSlot *slot, Datum *values)
+FindValues(const SharedInput *shared, TupleTableSlot *slot)
 {
-	static const int columns[ROW_VALUES] = {[ROW_KEY] = KEY_COLUMN,[ROW_PARTITION] = PARTITION_COLUMN};
 	Size		bytes = 0;
 
 	for (int i = 0; i < shared->nvalues; i++)
 	{
-		values[i] = slot->tts_values[columns[i]];
-		if (shared->types[i].typlen == -1)
-			values[i] = PointerGetDatum(PG_DETOAST_DATUM(values[i]));
-		if (!shared->types[i].byval)
-			bytes += MAXALIGN(datumGetSize(values[i], false, shared->types[i].typlen));
+		int			column = ColumnOfValue(shared, i);
+		Datum	   *value = &slot->tts_values[column];
+
+		if (slot->tts_isnull[column] || shared->types[i].byval)
+			continue;
+		/* a pointer to a TOAST table may be copied, but a pointer to this process's memory may not */
+		if (shared->types[i].typlen == -1 &&
+			(shared->types[i].detoast || (VARATT_IS_EXTERNAL(DatumGetPointer(*value)) &&
+										  !VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(*value)))))
+			*value = PointerGetDatum(PG_DETOAST_DATUM(*value));
+		bytes += MAXALIGN(datumGetSize(*value, false, shared->types[i].typlen));
 	}
 	return bytes;
 }
 
 static void
-PutValues(const SharedInput *shared, Block *block, const Datum *values)
+PutValues(const SharedInput *shared, InputBlock *block, const TupleTableSlot *slot)
 {
 	for (int i = 0; i < shared->nvalues; i++)
 	{
-		Datum		value = values[i];
+		int			column = ColumnOfValue(shared, i);
+		Datum		value = slot->tts_values[column];
+		bool		isnull = slot->tts_isnull[column];
 
-		if (!shared->types[i].byval)
+		if (!isnull && !shared->types[i].byval)
 		{
 			Size		bytes = datumGetSize(value, false, shared->types[i].typlen);
 
 			block->value_bytes += MAXALIGN(bytes);
-			memcpy((char *) block + BlockBytes(shared->source.element) - block->value_bytes,
-				   DatumGetPointer(value), bytes);
+			memcpy((char *) block + block->bytes - block->value_bytes, DatumGetPointer(value), bytes);
+			/* the leader replaces this distance from the end of the block by a pointer */
 			value = (Datum) block->value_bytes;
 		}
-		block->values[i][block->nrows] = value;
+		InputValues(block, i)[block->nrows] = value;
+		InputNulls(block, i)[block->nrows] = isnull;
 	}
+}
+
+/* Returns the state of a vector, and its dimensions if it may be usable. */
+static InputVector
+ShapeOf(SharedInput *shared, const ArrayType *array, int *dimensions)
+{
+	uint32		common = pg_atomic_read_u32(&shared->dimensions);
+
+	*dimensions = common;
+	if (array == NULL)
+		return INPUT_NULL;
+	if (VectorShape(array, dimensions) != VECTOR_OK || (uint32) *dimensions > FASTED_MAX_DIMENSIONS)
+	{
+		*dimensions = common;
+		return INPUT_UNUSABLE;
+	}
+	/* the first vector read by any worker sets the number of dimensions */
+	if (common == 0 && shared->same_dimensions &&
+		pg_atomic_compare_exchange_u32(&shared->dimensions, &common, *dimensions))
+		common = *dimensions;
+	if (!shared->same_dimensions || (uint32) *dimensions == common)
+		return INPUT_VECTOR;
+	*dimensions = common;
+	return INPUT_UNUSABLE;
 }
 
 /*
@@ -255,53 +287,54 @@ static bool
 PutRow(InputState *input, TupleTableSlot *slot)
 {
 	SharedInput *shared = input->shared;
-	uint32		common = pg_atomic_read_u32(&shared->dimensions);
-	Size		block_bytes = BlockBytes(shared->source.element);
+	ExprContext *econtext = input->css.ss.ps.ps_ExprContext;
+	FastedElement element = shared->source.element;
 	Size		value_bytes;
 	Size		row_bytes;
-	Datum		values[ROW_VALUES];
+	Datum		vector;
+	bool		isnull;
 	ArrayType  *array;
-	Block	   *block;
+	InputVector state;
+	InputBlock *block;
 	int			dimensions;
-	int			element;
-	float	   *row;
+	int			bad_element;
 
 	slot_getallattrs(slot);
-	if (slot->tts_isnull[VECTOR_COLUMN])
-		return true;			/* rows without a vector are skipped */
-	if (shared->nvalues > ROW_PARTITION && slot->tts_isnull[PARTITION_COLUMN])
-		return true;			/* rows without a partition are skipped */
-	input->has_error = true;
-	if (slot->tts_isnull[KEY_COLUMN])
+	econtext->ecxt_scantuple = slot;
+	vector = ExecEvalExpr(input->vector, econtext, &isnull);
+	if (!shared->all_rows &&
+		(isnull || (shared->nvalues > 1 && slot->tts_isnull[PARTITION_COLUMN])))
+		return true;			/* rows without a vector or a partition are skipped */
+	array = isnull ? NULL : DatumGetArrayTypeP(vector);
+	state = ShapeOf(shared, array, &dimensions);
+	input->has_error = !shared->all_rows &&
+		(state != INPUT_VECTOR || slot->tts_isnull[KEY_COLUMN]);
+	if (input->has_error)
 		return false;
-	array = DatumGetArrayTypeP(slot->tts_values[VECTOR_COLUMN]);
-	if (VectorShape(array, &dimensions) != VECTOR_OK || (uint32) dimensions > FASTED_MAX_DIMENSIONS)
-		return false;
-	if (shared->nvalues == ROW_PARTITION)
-	{
-		/* the first vector read by any worker sets the number of dimensions */
-		if (common == 0 && pg_atomic_compare_exchange_u32(&shared->dimensions, &common, dimensions))
-			common = dimensions;
-		if ((uint32) dimensions != common)
-			return false;
-	}
-	value_bytes = FindValues(shared, slot, values);
-
-	input->has_error = false;
-	row_bytes = RowBytes(shared->source.element, dimensions);
+	value_bytes = FindValues(shared, slot);
+	row_bytes = RowBytes(element, dimensions);
 	if (BlockRingIsStopped(RingOf(input->shared)) ||
-		ROWS_OFFSET + row_bytes + value_bytes > block_bytes)
+		RowsOffset(shared->nvalues, shared->capacity) + row_bytes + value_bytes > BlockBytes(element))
 		return false;
 	block = BlockWithRoom(input, dimensions, row_bytes, value_bytes);
 	if (block == NULL)
 		return false;
-	row = (float *) ((char *) block + ROWS_OFFSET + block->nrows * row_bytes);
-	input->has_error = VectorElements(array, &shared->source, dimensions, row, &element) != VECTOR_OK;
-	if (input->has_error)
-		return false;
-	PutValues(shared, block, values);
-	block->nrows++;
-	block->has_zeros |= RowIsZero(row, shared->source.element, dimensions);
+	if (state == INPUT_VECTOR)
+	{
+		float	   *row = (float *) ((char *) block + block->rows_offset + block->nrows * row_bytes);
+
+		if (VectorElements(array, &shared->source, dimensions, row, &bad_element) == VECTOR_OK)
+			block->has_zeros |= RowIsZero(row, element, dimensions);
+		else if (shared->all_rows)
+			state = INPUT_UNUSABLE;
+		else
+		{
+			input->has_error = true;
+			return false;
+		}
+	}
+	PutValues(shared, block, slot);
+	block->vectors[block->nrows++] = state;
 	return true;
 }
 
@@ -341,76 +374,51 @@ NextInWorker(InputState *input)
 	return NULL;
 }
 
-/* --- from the ring to the sink */
+/* --- in the leader: from the ring to the sink */
 
-/*
- * Passes rows to the sink, which may read them until it settles.  Returns false if the sink takes
- * no more rows.
- */
-static bool
-PassRows(Leader *leader, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
+bool
+PassVectors(InputReader *reader, const InputBlock *block, const Datum *keys, size_t first, size_t count)
 {
-	RowSink    *sink = leader->taker->sink;
+	RowSink    *sink = reader->sink;
+	size_t		row_bytes = RowBytes(reader->source->element, block->dimensions);
 
-	while (nrows > 0)
+	while (count > 0)
 	{
+		const float *rows = InputRow(reader, block, first);
+		const Datum *own_keys = keys == NULL ? NULL : keys + first;
 		size_t		n = 0;
 
 		if (sink->take_block != NULL)
-			n = sink->take_block(sink, (const float *) rows, keys, nrows);
+			n = sink->take_block(sink, rows, own_keys, count);
 		if (n == 0)
 		{
 			float	   *buffer;
 
-			n = Min(sink->buffer_for_rows(sink, &buffer), nrows);
+			n = Min(sink->buffer_for_rows(sink, &buffer), count);
 			if (n == 0)
-			{
-				leader->taker->stopped = true;
 				return false;
-			}
 			memcpy(buffer, rows, n * row_bytes);
-			sink->take_rows(sink, keys, n);
+			sink->take_rows(sink, own_keys, n);
 		}
-		leader->ring_rows += n;
-		rows += n * row_bytes;
-		keys += n;
-		nrows -= n;
+		first += n;
+		count -= n;
 	}
 	return true;
 }
 
-/* Passes the rows of a block, which the leader owns, to the sink.  Called once for each block. */
-static void
-PassBlock(Leader *leader, Block *block)
+/* Passes a block that the leader owns to the caller.  Called once for each block. */
+static bool
+PassBlock(InputReader *reader, InputBlock *block)
 {
-	RowTaker   *taker = leader->taker;
-	FastedElement element = taker->source->element;
-	const char *rows = (char *) block + ROWS_OFFSET;
-	bool		skip_zeros = taker->source->skip_zeros && block->has_zeros;
-	bool		partitioned = leader->shared->nvalues > ROW_PARTITION;
-	uint32		dimensions = block->dimensions;
-	size_t		row_bytes = RowBytes(element, dimensions);
-	const Datum *keys = block->values[ROW_KEY];
-
-	for (int v = 0; v < leader->shared->nvalues; v++)
-		for (uint32 i = 0; i < block->nrows && !leader->shared->types[v].byval; i++)
-			block->values[v][i] = PointerGetDatum((char *) block + BlockBytes(element) -
-												  (Size) block->values[v][i]);
-	for (size_t begin = 0, end; begin < block->nrows; begin = end)
+	for (int i = 0; i < block->nvalues; i++)
 	{
-		if (partitioned)
-			taker->partition = block->values[ROW_PARTITION][begin];
-		if (partitioned || begin == 0)
-			CheckDimensions(taker, dimensions, keys[begin]);
-		/* a run of rows up to the next zero vector; with partitions, a single row */
-		for (end = begin; end < block->nrows && (!partitioned || end == begin); end++)
-			if (skip_zeros && RowIsZero((const float *) (rows + end * row_bytes), element, dimensions))
-				break;
-		if (!PassRows(leader, rows + begin * row_bytes, keys + begin, end - begin, row_bytes))
-			return;
-		if (end == begin)
-			end++;				/* skip the zero vector */
+		Datum	   *values = InputValues(block, i);
+
+		for (uint32 row = 0; row < block->nrows && !reader->shared->types[i].byval; row++)
+			values[row] = PointerGetDatum((char *) block + block->bytes - (Size) values[row]);
 	}
+	reader->ring_rows += block->nrows;
+	return reader->take_block(reader, block);
 }
 
 /*
@@ -418,70 +426,51 @@ PassBlock(Leader *leader, Block *block)
  * that it took before it last settled.
  */
 static void
-SettleBlocks(Leader *leader, bool all)
+SettleBlocks(InputReader *reader, bool all)
 {
-	RowSink    *sink = leader->taker->sink;
-	int			nfree = all ? leader->ntaken : leader->nsettling;
+	RowSink    *sink = reader->sink;
+	int			nfree = all ? reader->ntaken : reader->nsettling;
 
-	if (sink->wait_read != NULL)
+	if (sink != NULL && sink->wait_read != NULL)
 		sink->wait_read(sink, all);
 	for (int i = 0; i < nfree; i++)
-		BlockRingRelease(RingOf(leader->shared), leader->taken[i]);
-	leader->ntaken -= nfree;
-	memmove(leader->taken, leader->taken + nfree, leader->ntaken * sizeof(int));
-	leader->nsettling = leader->ntaken;
+		BlockRingRelease(RingOf(reader->shared), reader->taken[i]);
+	reader->ntaken -= nfree;
+	memmove(reader->taken, reader->taken + nfree, reader->ntaken * sizeof(int));
+	reader->nsettling = reader->ntaken;
 }
 
-/* Passes the full blocks of the ring to the sink.  Returns false if no more rows are wanted. */
+/* Passes the full blocks of the ring to the caller, until it refuses one.  Then returns false. */
 static bool
-PassFullBlocks(Leader *leader)
+PassFullBlocks(InputReader *reader)
 {
-	BlockRing  *ring = RingOf(leader->shared);
+	BlockRing  *ring = RingOf(reader->shared);
+	bool		more = true;
 
-	for (uint32 left = BlockRingFull(ring); left > 0 && !leader->taker->stopped; left--)
+	for (uint32 left = BlockRingFull(ring); left > 0 && more; left--)
 	{
 		int			number = BlockRingTakeFull(ring);
 
 		CheckJoinInterrupts();
-		PassBlock(leader, BlockRingData(ring, number));
-		leader->taken[leader->ntaken++] = number;
-		if (leader->ntaken == leader->nsettling + BLOCKS_PER_WAIT)
-			SettleBlocks(leader, false);
+		more = PassBlock(reader, BlockRingData(ring, number));
+		reader->taken[reader->ntaken++] = number;
+		if (reader->ntaken == reader->nsettling + BLOCKS_PER_WAIT)
+			SettleBlocks(reader, false);
 	}
-	if (leader->ntaken > leader->nsettling)
-		SettleBlocks(leader, false);
-	return !leader->taker->stopped;
+	if (reader->ntaken > reader->nsettling)
+		SettleBlocks(reader, false);
+	return more;
 }
-
-/*
- * Receives the tuples of the plan.  The all-null rows of the leader's node are ignored.  Any other
- * tuple is a row that a worker did not write into the ring.  The full blocks of the ring are
- * read first, so that errors are reported in the order in which rows were read.
- */
-static bool
-ReceiveTuple(void *arg, TupleTableSlot *slot)
-{
-	Leader	   *leader = arg;
-
-	if (leader->shared == NULL)
-		return TakeSlot(leader->taker, slot);
-	if (slot_attisnull(slot, VECTOR_COLUMN + 1))
-		return true;
-	leader->tuples_received++;
-	return PassFullBlocks(leader) && TakeSlot(leader->taker, slot);
-}
-
-/* --- in the leader */
 
 /* Workers that failed to start, or exited, are counted as finished. */
 static bool
-WorkersHaveFinished(const Leader *leader)
+WorkersHaveFinished(const InputReader *reader)
 {
-	const ParallelContext *pcxt = leader->pcxt;
+	const ParallelContext *pcxt = reader->pcxt;
 	int			launched = pcxt->nworkers_launched;
 	int			stopped = 0;
 
-	if (BlockRingFinished(RingOf(leader->shared)) >= (uint32) launched)
+	if (BlockRingFinished(RingOf(reader->shared)) >= (uint32) launched)
 		return true;
 	for (int i = 0; i < launched; i++)
 	{
@@ -493,78 +482,123 @@ WorkersHaveFinished(const Leader *leader)
 	return stopped == launched;
 }
 
-/* Ends the use of shared memory, which is about to be freed. */
-static void
-EndInLeader(Leader *leader)
+void
+SetInputSink(InputReader *reader, RowSink *sink)
 {
-	RowSink    *sink = leader->taker->sink;
-
-	if (leader->shared == NULL)
-		return;
-	if (leader->taker->stopped)
-		BlockRingStop(RingOf(leader->shared));
-	if (sink->unregister_memory != NULL)
-		sink->unregister_memory(sink);
-	leader->nworkers = leader->pcxt->nworkers_launched;
-	leader->ntaken = leader->nsettling = 0;
-	leader->shared = NULL;
+	if (reader->shared != NULL && reader->sink != NULL && reader->sink->unregister_memory != NULL)
+		reader->sink->unregister_memory(reader->sink);
+	reader->sink = sink;
+	if (reader->shared != NULL && sink != NULL && sink->register_memory != NULL)
+		sink->register_memory(sink, reader->shared,
+							  SharedBytes(reader->shared->nvalues, reader->pcxt->nworkers, reader->source));
 }
 
-/* Reads one row of the leader's share, or waits for blocks.  Returns false when all is read. */
-static bool
-WorkInLeader(Leader *leader, PlanState *below)
+void
+InputEnd(InputReader *reader)
 {
-	int			launched = leader->shared == NULL ? 0 : leader->pcxt->nworkers_launched;
+	RowSink    *sink = reader->sink;
+
+	reader->started = false;
+	if (reader->shared == NULL)
+		return;
+	BlockRingStop(RingOf(reader->shared));
+	SetInputSink(reader, NULL);
+	if (sink != NULL)
+		sink->read_by_workers(sink, reader->pcxt->nworkers_launched, reader->ring_rows);
+	reader->shared = NULL;
+}
+
+/*
+ * Reads a row of the leader's share into *slot, or waits for blocks.  Returns false when all is
+ * read.
+ */
+static bool
+WorkInLeader(InputReader *reader, PlanState *below, TupleTableSlot **slot)
+{
+	int			launched = reader->shared == NULL ? 0 : reader->pcxt->nworkers_launched;
 	uint32		finished;
 
 	/* read a share of the plan, unless the workers' rows keep the leader busy */
-	if (!leader->share_done && (launched == 0 || (leader->reads && launched < BUSY_LEADER_WORKERS)))
+	if (!reader->share_done &&
+		(launched == 0 || (reader->participates && launched < BUSY_LEADER_WORKERS)))
 	{
-		TupleTableSlot *slot = ExecProcNode(below);
-
-		leader->share_done = TupIsNull(slot);
-		if (!leader->share_done)
-			TakeSlot(leader->taker, slot);
+		*slot = ExecProcNode(below);
+		reader->share_done = TupIsNull(*slot);
 		return true;
 	}
-	if (leader->shared == NULL)
+	if (reader->shared == NULL)
 		return false;
-	finished = BlockRingFinished(RingOf(leader->shared));
-	if (WorkersHaveFinished(leader))
+	finished = BlockRingFinished(RingOf(reader->shared));
+	if (WorkersHaveFinished(reader))
 		return false;
 	CheckJoinInterrupts();
-	BlockRingWait(RingOf(leader->shared), finished, WAIT_MS);
+	BlockRingWait(RingOf(reader->shared), finished, WAIT_MS);
 	return true;
 }
 
-/* Returns an all-null row when Gather has to fetch a worker's tuple, and NULL at the end. */
+/*
+ * Returns a row of the leader's share, a null row when Gather has to fetch a worker's tuple or the
+ * caller has refused a block, or NULL at the end.
+ */
 static TupleTableSlot *
-NextInLeader(Leader *leader, PlanState *below)
+NextInLeader(InputReader *reader, PlanState *below)
 {
+	TupleTableSlot *slot = NULL;
 	bool		more = true;
 
-	while (!leader->taker->stopped)
+	for (;;)
 	{
-		if (leader->shared != NULL && BlockRingFull(RingOf(leader->shared)) > 0)
-			PassFullBlocks(leader);
-		else if (leader->ntaken > 0)
-			SettleBlocks(leader, true);
-		if (leader->shared != NULL &&
-			pg_atomic_read_u32(&leader->shared->ntuples) > leader->tuples_received)
+		if (reader->shared != NULL && BlockRingFull(RingOf(reader->shared)) > 0)
 		{
-			if (leader->received_before == (int64) leader->tuples_received)
-				BlockRingWait(RingOf(leader->shared),
-							  BlockRingFinished(RingOf(leader->shared)), TUPLE_WAIT_MS);
-			leader->received_before = leader->tuples_received;
-			return ExecStoreAllNullTuple(leader->nulls);
+			if (!PassFullBlocks(reader))
+				return ExecStoreAllNullTuple(reader->nulls);
+		}
+		else if (reader->ntaken > 0)
+			SettleBlocks(reader, true);
+		if (reader->shared != NULL &&
+			pg_atomic_read_u32(&reader->shared->ntuples) > reader->tuples_received)
+		{
+			if (reader->received_before == (int64) reader->tuples_received)
+				BlockRingWait(RingOf(reader->shared),
+							  BlockRingFinished(RingOf(reader->shared)), TUPLE_WAIT_MS);
+			reader->received_before = reader->tuples_received;
+			return ExecStoreAllNullTuple(reader->nulls);
 		}
 		if (!more)
 			break;
-		if (!leader->taker->stopped)
-			more = WorkInLeader(leader, below);
+		more = WorkInLeader(reader, below, &slot);
+		if (!TupIsNull(slot))
+			return reader->own = slot;
 	}
-	EndInLeader(leader);
+	InputEnd(reader);
 	return NULL;
+}
+
+bool
+InputIsRow(InputReader *reader, const TupleTableSlot *slot)
+{
+	if (slot == reader->nulls)
+		return false;
+	reader->tuples_received += slot != reader->own;
+	return true;
+}
+
+TupleTableSlot *
+InputNext(InputReader *reader, PlanState *gather)
+{
+	int			nest_level = NewGUCNestLevel();
+	TupleTableSlot *slot;
+
+	/* Gather must execute the leader's node in any case */
+	if (!reader->started)
+	{
+		reader->participates = parallel_leader_participation;
+		SetForThisQuery("parallel_leader_participation", "on");
+	}
+	reader->started = true;
+	slot = ExecProcNode(gather);
+	AtEOXact_GUC(true, nest_level);
+	return slot;
 }
 
 /* --- the node */
@@ -574,8 +608,8 @@ NextRow(CustomScanState *node)
 {
 	InputState *input = (InputState *) node;
 
-	return input->leader == NULL ? NextInWorker(input) :
-		NextInLeader(input->leader, outerPlanState(input));
+	return input->reader == NULL ? NextInWorker(input) :
+		NextInLeader(input->reader, outerPlanState(input));
 }
 
 static void
@@ -584,13 +618,17 @@ BeginInput(CustomScanState *node, EState *estate, int eflags)
 	InputState *input = (InputState *) node;
 	const CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
+	/* JIT compilation in each worker would take longer than the expressions of a scan */
+	if (IsParallelWorker())
+		estate->es_jit_flags = PGJIT_NONE;
 	outerPlanState(input) = ExecInitNode(outerPlan(plan), estate, eflags);
+	input->vector = ExecInitExpr(linitial(plan->custom_exprs), &node->ss.ps);
 	if (IsParallelWorker())
 		return;
-	input->leader = (Leader *)
+	input->reader = plan->custom_private == NIL ? palloc0(sizeof(InputReader)) : (InputReader *)
 		DatumGetPointer(linitial_node(Const, plan->custom_private)->constvalue);
-	input->leader->nulls = ExecInitNullTupleSlot(estate, ExecGetResultType(outerPlanState(input)),
-												  &TTSOpsVirtual);
+	input->reader->nulls = ExecInitNullTupleSlot(estate, ExecGetResultType(outerPlanState(input)),
+												 &TTSOpsVirtual);
 }
 
 static void
@@ -599,44 +637,62 @@ EndInput(CustomScanState *node)
 	ExecEndNode(outerPlanState(node));
 }
 
+/* Shared memory and workers may exist already, so it changes neither. */
+static void
+RescanInput(CustomScanState *node)
+{
+	((InputState *) node)->reader->share_done = false;
+	if (outerPlanState(node)->chgParam == NULL)
+		ExecReScan(outerPlanState(node));
+}
+
 static void
 ShutdownInput(CustomScanState *node)
 {
-	if (((InputState *) node)->leader != NULL)
-		EndInLeader(((InputState *) node)->leader);
+	if (((InputState *) node)->reader != NULL)
+		InputEnd(((InputState *) node)->reader);
 }
 
 static Size
 EstimateInput(CustomScanState *node, ParallelContext *pcxt)
 {
-	return SharedBytes(pcxt->nworkers, ((InputState *) node)->leader->taker->source);
+	return SharedBytes(CountValues(node), pcxt->nworkers, ((InputState *) node)->reader->source);
 }
 
 static void
 InitializeInput(CustomScanState *node, ParallelContext *pcxt, void *memory)
 {
-	Leader	   *leader = ((InputState *) node)->leader;
-	const VectorSource *source = leader->taker->source;
-	RowSink    *sink = leader->taker->sink;
+	InputReader *reader = ((InputState *) node)->reader;
+	TupleDesc	columns = ExecGetResultType(outerPlanState(node));
 	SharedInput *shared = memory;
 
-	get_typlenbyval(source->key_type, &shared->types[ROW_KEY].typlen, &shared->types[ROW_KEY].byval);
-	shared->nvalues = 1;
-	if (source->partition_column != NULL)
+	shared->source = *reader->source;
+	shared->vector_column = reader->vector_column;
+	shared->all_rows = reader->all_rows;
+	shared->same_dimensions = reader->same_dimensions;
+	shared->nvalues = CountValues(node);
+	shared->capacity = Max(1, Min(MAX_BLOCK_ROWS, MAX_BLOCK_VALUES / Max(1, shared->nvalues)));
+	shared->ring_offset = RingOffset(shared->nvalues);
+	for (int i = 0; i < shared->nvalues; i++)
 	{
-		get_typlenbyval(source->partition_type, &shared->types[ROW_PARTITION].typlen,
-						&shared->types[ROW_PARTITION].byval);
-		shared->nvalues = ROW_VALUES;
+		int			column = ColumnOfValue(shared, i);
+
+		shared->types[i].typlen = TupleDescAttr(columns, column)->attlen;
+		shared->types[i].byval = TupleDescAttr(columns, column)->attbyval;
+		shared->types[i].detoast = reader->detoast == NULL || reader->detoast[column];
 	}
-	shared->source = *source;
-	pg_atomic_init_u32(&shared->dimensions, 0);
+	pg_atomic_init_u32(&shared->dimensions, reader->dimensions);
 	pg_atomic_init_u32(&shared->ntuples, 0);
-	BlockRingInit(RingOf(shared), CountBlocks(pcxt->nworkers, source), BlockBytes(source->element));
+	BlockRingInit(RingOf(shared), CountBlocks(pcxt->nworkers, reader->source),
+				  BlockBytes(reader->source->element));
 	/* set this early: workers' rows may arrive before the leader's node is first executed */
-	leader->shared = shared;
-	leader->pcxt = pcxt;
-	if (sink->register_memory != NULL)
-		sink->register_memory(sink, memory, SharedBytes(pcxt->nworkers, source));
+	reader->shared = shared;
+	reader->pcxt = pcxt;
+	reader->ring_rows = 0;
+	reader->ntaken = reader->nsettling = 0;
+	reader->tuples_received = 0;
+	reader->received_before = -1;
+	SetInputSink(reader, reader->sink);
 }
 
 static void
@@ -653,8 +709,10 @@ static const CustomExecMethods exec_methods = {
 	.BeginCustomScan = BeginInput,
 	.ExecCustomScan = NextRow,
 	.EndCustomScan = EndInput,
+	.ReScanCustomScan = RescanInput,
 	.EstimateDSMCustomScan = EstimateInput,
 	.InitializeDSMCustomScan = InitializeInput,
+	.ReInitializeDSMCustomScan = InitializeInput,
 	.InitializeWorkerCustomScan = InitializeInputInWorker,
 	.ShutdownCustomScan = ShutdownInput
 };
@@ -680,18 +738,70 @@ InstallInputNode(void)
 	RegisterCustomScanMethods(&scan_methods);
 }
 
+InputReader *
+InputReaderOf(PlanState *gather)
+{
+	const InputState *input = (InputState *) outerPlanState(gather);
+
+	return IsA(gather, GatherState) && IsA(input, CustomScanState) &&
+		input->css.methods == &exec_methods ? input->reader : NULL;
+}
+
 /* --- planning and running */
 
+static CustomScan *
+MakeInputPlan(Plan *below, List *tlist, Expr *vector)
+{
+	CustomScan *input = makeNode(CustomScan);
+
+	input->scan.plan.lefttree = below;
+	input->scan.plan.targetlist = tlist;
+	input->custom_scan_tlist = copyObject(below->targetlist);
+	input->custom_exprs = list_make1(vector);
+	input->methods = &scan_methods;
+	return input;
+}
+
+static Plan *
+PlanInput(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+		  List *custom_plans)
+{
+	return &MakeInputPlan(linitial(custom_plans), tlist,
+						  copyObject(linitial(path->custom_private)))->scan.plan;
+}
+
+static const CustomPathMethods path_methods = {
+	.CustomName = "FastedParallelRead",
+	.PlanCustomPath = PlanInput
+};
+
+Path *
+InputPath(PlannerInfo *root, Path *partial, Expr *vector)
+{
+	CustomPath *path = makeNode(CustomPath);
+
+	path->path = *partial;
+	path->path.type = T_CustomPath;
+	path->path.pathtype = T_CustomScan;
+	path->path.parallel_aware = true;
+	path->custom_paths = list_make1(partial);
+	path->custom_private = list_make1(vector);
+	path->methods = &path_methods;
+	return (Path *) create_gather_path(root, partial->parent, &path->path, partial->pathtarget,
+									   NULL, NULL);
+}
+
 /*
- * Inserts the node below the plan's top node, a Gather.  The plan contains the address of
- * leader, which workers must not follow.
+ * Inserts the node below the plan's top node, a Gather.  The plan contains the address of the
+ * reader, which workers must not follow.
  */
 static void
-AddInputNode(PlannedStmt *plan, Leader *leader)
+AddInputNode(PlannedStmt *plan, InputReader *reader)
 {
 	Plan	   *gather = plan->planTree;
 	Plan	   *below = outerPlan(gather);
-	CustomScan *input = makeNode(CustomScan);
+	TargetEntry *vector = list_nth(below->targetlist, reader->vector_column);
+	CustomScan *input = MakeInputPlan(below, NIL, (Expr *) makeVarFromTargetEntry(INDEX_VAR, vector));
 	Plan	   *own = &input->scan.plan;
 	ListCell   *cell;
 
@@ -703,7 +813,6 @@ AddInputNode(PlannedStmt *plan, Leader *leader)
 	own->plan_node_id = INPUT_NODE_ID;
 	own->extParam = bms_copy(below->extParam);
 	own->allParam = bms_copy(below->allParam);
-	own->lefttree = below;
 	foreach(cell, below->targetlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, cell);
@@ -712,37 +821,77 @@ AddInputNode(PlannedStmt *plan, Leader *leader)
 		own->targetlist = lappend(own->targetlist,
 								  makeTargetEntry((Expr *) column, entry->resno, entry->resname, false));
 	}
-	input->custom_scan_tlist = copyObject(below->targetlist);
 	input->custom_private = list_make1(makeConst(INT8OID, -1, InvalidOid, sizeof(Datum),
-												  PointerGetDatum(leader), false, true));
-	input->methods = &scan_methods;
+												  PointerGetDatum(reader), false, true));
 	gather->lefttree = own;
+}
+
+/* A source's rows: those of a block go to the taker's sink, except zero vectors to be skipped. */
+static bool
+TakeBlock(InputReader *reader, const InputBlock *block)
+{
+	RowTaker   *taker = reader->arg;
+	bool		skip_zeros = taker->source->skip_zeros && block->has_zeros;
+	bool		partitioned = block->nvalues > 1;
+	const Datum *keys = InputValues(block, 0);
+
+	for (size_t begin = 0, end; begin < block->nrows; begin = end)
+	{
+		if (partitioned)
+			taker->partition = InputValues(block, 1)[begin];
+		if (partitioned || begin == 0)
+			CheckDimensions(taker, block->dimensions, keys[begin]);
+		/* a run of rows up to the next zero vector; with partitions, a single row */
+		for (end = begin; end < block->nrows && (!partitioned || end == begin); end++)
+			if (skip_zeros && RowIsZero(InputRow(reader, block, end), taker->source->element, block->dimensions))
+				break;
+		taker->stopped = !PassVectors(reader, block, keys, begin, end - begin);
+		if (taker->stopped)
+			return false;
+		if (end == begin)
+			end++;				/* skip the zero vector */
+	}
+	return true;
+}
+
+/*
+ * Receives the rows that Gather returns.  The full blocks of the ring are read first, so that
+ * errors are reported in the order in which rows were read.
+ */
+static bool
+ReceiveTuple(void *arg, TupleTableSlot *slot)
+{
+	InputReader *reader = arg;
+	RowTaker   *taker = reader->arg;
+
+	if (!InputIsRow(reader, slot))
+		return !taker->stopped;
+	return (reader->shared == NULL || PassFullBlocks(reader)) && TakeSlot(taker, slot);
 }
 
 /* Withdraws registered memory; also called when the session ends, before its transaction does. */
 static void
 UnregisterMemory(int code, Datum arg)
 {
-	RowSink    *sink = ((RowTaker *) DatumGetPointer(arg))->sink;
-
-	if (sink->unregister_memory != NULL)
-		sink->unregister_memory(sink);
+	SetInputSink((InputReader *) DatumGetPointer(arg), NULL);
 }
 
 void
 RunInputPlan(PlannedStmt *plan, RowTaker *taker)
 {
-	Leader		leader = {.taker = taker,.received_before = -1};
+	InputReader reader = {
+		.source = taker->source,.vector_column = VECTOR_COLUMN,.sink = taker->sink,
+		.same_dimensions = taker->source->partition_column == NULL,
+		.take_block = TakeBlock,.arg = taker,.participates = parallel_leader_participation
+	};
 
-	AddInputNode(plan, &leader);
+	AddInputNode(plan, &reader);
 	/* Gather must execute the leader's node in any case */
-	leader.reads = parallel_leader_participation;
 	SetForThisQuery("parallel_leader_participation", "on");
 	/* however this ends, nothing may read registered memory after it is freed */
-	PG_ENSURE_ERROR_CLEANUP(UnregisterMemory, PointerGetDatum(taker));
+	PG_ENSURE_ERROR_CLEANUP(UnregisterMemory, PointerGetDatum(&reader));
 	{
-		RunPlan(taker->source, plan, ReceiveTuple, &leader);
+		RunPlan(taker->source, plan, ReceiveTuple, &reader);
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(UnregisterMemory, PointerGetDatum(taker));
-	taker->sink->read_by_workers(taker->sink, leader.nworkers, leader.ring_rows);
+	PG_END_ENSURE_ERROR_CLEANUP(UnregisterMemory, PointerGetDatum(&reader));
 }

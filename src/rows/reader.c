@@ -35,7 +35,7 @@
 #include "parser/parse_collate.h"
 #include "parser/parse_relation.h"
 #include "postmaster/bgworker_internals.h"
-#include "rows/reader.h"
+#include "rows/input_queue.h"
 #include "rows/vector.h"
 #include "storage/bufmgr.h"
 #include "tcop/tcopprot.h"
@@ -351,6 +351,12 @@ PagesPerWorker(void)
 	return Max((double) SCAN_SIZES_PER_WORKER * min_parallel_table_scan_size, 1);
 }
 
+static int
+WorkersBySize(Relation rel)
+{
+	return (int) Min(TotalPages(rel) / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
+}
+
 static void
 SetWorkersBySize(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
 {
@@ -364,16 +370,29 @@ SetWorkersBySize(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
 
 		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
 		{
-			double		pages = TotalPages(rel);
-
 			/* an upper limit; the planner also applies max_parallel_workers_per_gather */
-			info->rel_parallel_workers = (int) Min(pages / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
+			info->rel_parallel_workers = WorkersBySize(rel);
 			/* many small partitions may add up to a large table */
-			if (info->reloptkind == RELOPT_OTHER_MEMBER_REL && pages >= min_parallel_table_scan_size)
+			if (info->reloptkind == RELOPT_OTHER_MEMBER_REL && TotalPages(rel) >= min_parallel_table_scan_size)
 				info->rel_parallel_workers = Max(info->rel_parallel_workers, 1);
 		}
 		table_close(rel, NoLock);
 	}
+}
+
+int
+CountScanWorkers(Oid relid, const RelOptInfo *rel)
+{
+	int			workers = rel->rel_parallel_workers;
+
+	if (workers == -1)
+	{
+		Relation	table = table_open(relid, NoLock);
+
+		workers = WorkersBySize(table);
+		table_close(table, NoLock);
+	}
+	return Min(workers, max_parallel_workers_per_gather);
 }
 
 void

@@ -2,7 +2,7 @@
  *
  * reader.h
  *	  Reads the keys and vectors of a source through the planner and the executor.  Declares
- *	  the functions of reader.c and input_queue.c.
+ *	  the functions of reader.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +11,7 @@
 
 #include "executor/tuptable.h"
 #include "nodes/parsenodes.h"
+#include "nodes/pathnodes.h"
 #include "rows/source.h"
 
 struct PlannedStmt;
@@ -112,17 +113,13 @@ extern bool TakeSlot(void *taker, TupleTableSlot *slot);
  */
 extern void CheckDimensions(RowTaker *taker, int dimensions, Datum key);
 
-/* --- parallel workers: input_queue.c */
-
-/* Registers the custom scan node of parallel workers; called once, when the library is loaded. */
-extern void InstallInputNode(void);
+/* --- parallel workers, whose rows input_queue.h passes on */
 
 /*
- * Runs a plan whose top node is a Gather, after inserting the custom scan node below it, and
- * passes the rows to the taker's sink.  Calls the sink's read_by_workers at the end.  Must be
- * called in the GUC nest level in which the plan was made.
+ * Returns the number of workers for a parallel scan of a table, by the sizes of the table and of
+ * its TOAST table.
  */
-extern void RunInputPlan(struct PlannedStmt *plan, RowTaker *taker);
+extern int	CountScanWorkers(Oid relid, const RelOptInfo *rel);
 
 /* --- the query that reads a source */
 

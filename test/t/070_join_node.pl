@@ -51,6 +51,7 @@ sub result_of
 
 my $forced = 'SET enable_nestloop = off; SET enable_hashjoin = off; SET enable_mergejoin = off';
 my $plain = 'SET fasted.join_node = off';
+my $workers = 'SET parallel_setup_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2';
 
 sub plan_of
 {
@@ -128,10 +129,11 @@ for my $case (1 .. 200)
 	  : "SELECT $columns FROM $a a $cols $type $b b $cols ON $on";
 	$query .= pick('', '', ' WHERE b.id IS NULL', ' WHERE b.k > 1', ' WHERE a.k > 1') if $type =~ /JOIN/;
 	# constant conditions may exclude all rows
-	same($query, "case $case", any_plan => 1);
-	same_count("SELECT count(*) FROM $a a $cols JOIN $b b $cols ON " . join(' AND ', @on[0 .. int(rand(@on))]), "case $case");
+	my $set = pick('SELECT', $workers);
+	same($query, "case $case, $set", any_plan => 1, set => $set);
+	same_count("SELECT count(*) FROM $a a $cols JOIN $b b $cols ON " . join(' AND ', @on[0 .. int(rand(@on))]), "case $case, $set", set => $set);
 	same_count("SELECT count(*) FROM $a a $cols JOIN $a b $cols ON $on[0]" . pick('', ' AND a.id < b.id', ' AND a.id > b.id', ' AND a.k = b.k AND a.id < b.id'),
-		"case $case, with itself");
+		"case $case, with itself, $set", set => $set);
 }
 
 # --- plans
@@ -763,6 +765,43 @@ END
 	}
 }
 
+# --- sides that parallel workers read
+
+# null and long values, values in a TOAST table, and vectors that the engine does not take
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE many (id int, k int, word text, v real[], usable int);
+ALTER TABLE many ALTER word SET STORAGE EXTERNAL;
+INSERT INTO many SELECT g, nullif(g % 7, 3), CASE WHEN g % 200 = 1 THEN repeat('long', 150000) WHEN g % 10 > 0 THEN repeat(md5(g::text), g % 5 * (g % 9)) END,
+	CASE WHEN g % 300 = 2 THEN '{1,2,NaN,4,5,6}' WHEN g % 300 = 3 THEN some_vector(g, 4) WHEN g % 300 = 4 THEN '{1,2,NULL,4,5,6}'
+	WHEN g % 300 = 5 THEN '{0,0,0,0,0,0}' WHEN g % 11 > 0 THEN some_vector(g, 6) END, (g % 300 NOT IN (2, 3, 4))::int FROM generate_series(1, 1200) g;
+CREATE TABLE many_doubles AS SELECT id, k, word, v::float8[] AS v, usable FROM many;
+ANALYZE many, many_doubles;
+END
+for my $table ('many', 'many_doubles')
+{
+	for my $near ('fasted_distance(a.v, b.v) <= 2', 'fasted_cosine_distance(a.v, b.v) < 0.05', '1 - fasted_cosine_distance(a.v, b.v) > 0.95')
+	{
+		my $usable = "a.usable + b.usable = 2 AND $near";
+		for my $set ("$workers; SET parallel_leader_participation = off", "$workers; SET fasted.memory_limit = '1MB'")
+		{
+			same("SELECT a.id, b.id AS c, a.word, b.k FROM $table a JOIN $table b ON a.id < b.id AND $usable", "$near: with itself, $set", set => $set);
+			same("SELECT a.id, b.id AS c, b.word, a.k FROM $table a LEFT JOIN $table b ON a.id + 0 < b.id AND $usable", "$near: left join, $set", set => $set);
+			same("SELECT a.id, a.word FROM $table a WHERE NOT EXISTS (SELECT FROM $table b WHERE a.id <> b.id AND a.k < b.id AND $usable)", "$near: anti join, $set", set => $set);
+		}
+		same_count("SELECT count(*) FROM $table a JOIN $table b ON a.id < b.id AND $near WHERE a.usable = 1 AND b.usable = 1", $near, set => $workers);
+	}
+}
+my $of_many = 'many a JOIN many b ON a.id < b.id AND a.usable + b.usable = 2 AND fasted_distance(a.v, b.v) <= 2';
+like(plan_of("$forced; $workers", "SELECT a.id, b.word FROM $of_many"), qr/FastedJoin.*Gather.*Parallel Custom Scan \(FastedParallelRead\).*Parallel Seq Scan on many/s,
+	'workers read the side');
+unlike(plan_of("$forced; $workers", "SELECT a.id, b.id FROM $_"), qr/Parallel Seq Scan on \w+ a/, "workers do not read the outer side: $_")
+  for 'many a JOIN many b ON a.k = b.k AND fasted_distance(a.v, b.v) <= 2', 's a LEFT JOIN t b ON a.k > 1 AND fasted_distance(a.v, b.v) <= 2',
+  'texts a JOIN texts b ON a.id < b.id AND fasted_distance(a.body::real[], b.body::real[]) <= 2';
+same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM many a JOIN many_doubles b ON a.id < b.id AND a.usable + b.usable > 1 AND fasted_distance(a.v::float8[], b.v) <= g) q",
+	'workers read again', set => $workers);
+same("SELECT count(*) FROM (SELECT a.id FROM $of_many LIMIT 7) q", 'workers, and LIMIT', set => $workers);
+is(result_of("$forced; $workers", "SELECT count(*) FROM many a JOIN many b ON a.id < b.id AND fasted_distance(a.v, b.v) <= 2") =~ /^error 22/, 1, 'workers, and a row that is compared with an error');
+
 # --- cancelled in every phase
 
 $node->safe_psql('postgres', <<'END');
@@ -775,6 +814,7 @@ my %phases = (
 	'while the engine counts' => 'SELECT count(*) FROM large a JOIN large b ON fasted_within(a.v, b.v, 0)',
 	'while a side is read' => 'SELECT count(*) FROM slow a JOIN slow b ON fasted_within(a.v, b.v, 1)',
 	'while the engine computes' => 'SELECT count(*) FROM large a JOIN large b ON fasted_within(a.v, b.v, 0) AND a.id + b.id < 0',
+	'while workers read' => "$workers; SELECT count(*) FROM s a JOIN t b ON fasted_within(a.v, b.v, 1) WHERE pg_sleep(0.1 * (b.id - b.id + 1)) IS NOT NULL",
 	'while pairs come' => 'SELECT count(*) FROM dense a JOIN dense b ON fasted_within(a.v, b.v, 100000) AND a.id + b.id < 0');
 for my $phase (sort keys %phases)
 {

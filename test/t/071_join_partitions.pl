@@ -81,6 +81,27 @@ same("SELECT a.id FROM items a WHERE EXISTS (SELECT FROM others b WHERE a.tenant
 same('SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.tenant = b.tenant AND a.id < b.id AND fasted_within(a.v, b.v, 0)', 'duplicates');
 like(result_of($forced, "SELECT count(*) FROM odd a JOIN odd b ON a.tenant = b.tenant AND $within"), qr/^error 22000$/, 'different numbers of dimensions');
 
+# keys with the same hash (4119 and 209697), and equal keys with different bits
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE keyed AS SELECT g AS id, CASE WHEN g % 3 = 0 THEN 4119 ELSE 209697 END AS tenant,
+	CASE g % 3 WHEN 0 THEN 4119 WHEN 1 THEN 209697 END::bigint AS big, CASE g % 4 WHEN 0 THEN '1' WHEN 1 THEN '1.00' ELSE '2' END::numeric AS number,
+	CASE g % 4 WHEN 0 THEN '0' WHEN 1 THEN '-0' ELSE '2' END::float8 AS float, (g % 3)::float4 AS small, repeat('x', 300 + g % 2) AS word,
+	CASE WHEN g % 50 <> 49 THEN some_vector(g % 40, 7) END AS v FROM generate_series(1, 400) g;
+ANALYZE keyed;
+END
+is($node->safe_psql('postgres', 'SELECT hashint4(4119) = hashint4(209697)'), 't', 'two keys with the same hash');
+for my $key ('a.tenant = b.tenant', 'a.tenant = b.big', 'a.big = b.tenant', 'a.number = b.number', 'a.float = b.float', 'a.float = b.small',
+	'a.word = b.word AND a.tenant = b.tenant')
+{
+	same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON $key AND $within", "keys: $key");
+	for my $other ('keyed', '(SELECT * FROM keyed OFFSET 1)')
+	{
+		my $counted = "SELECT count(*) FROM keyed a JOIN $other b ON $key AND $within";
+		is(result_of($forced, $counted), result_of('SET fasted.join_node = off', $counted), "keys: $key, counted, $other");
+	}
+}
+same("SELECT b.id, a.id AS c, b.word, a.float, b.big FROM keyed a LEFT JOIN keyed b ON a.id + 1 < b.id AND a.id <> 7 AND $within", 'result columns in another order, with nulls');
+
 # one engine joins all rows of all partitions
 my $join = "SELECT a.id FROM items a JOIN items b ON a.tenant = b.tenant AND a.id < b.id AND $within";
 my $plan = explained('SELECT', $join);
