@@ -236,7 +236,7 @@ InitInput(JoinNode *node, JoinSide *side, InputReader *input)
 	};
 	input->source = &side->source;
 	input->vector_column = side->late_vector;
-	input->same_dimensions = input->all_rows = true;
+	input->all_rows = true;
 	input->detoast = node->used_columns + side->first;
 	input->take_block = TakeBlock;
 	input->arg = side;
@@ -336,11 +336,10 @@ NoteDirection(JoinNode *node, const RetainedRows *retained)
 		node->direction = 0;
 }
 
-/* Retains the rows of a block in memory.  value_bytes is the size of values by reference. */
 static void
-AddBlockInMemory(RetainedRows *retained, const InputBlock *block, int vector_column)
+AddBlockInMemory(RetainedRows *retained, const InputBlock *block)
 {
-	int			natts = retained->columns->natts;
+	int			natts = block->natts;
 	char	   *values = MemoryContextAlloc(retained->values, Max(block->value_bytes, 1));
 	const char *from = (const char *) block + block->bytes - block->value_bytes;
 	char	   *rows;
@@ -350,22 +349,20 @@ AddBlockInMemory(RetainedRows *retained, const InputBlock *block, int vector_col
 		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
 								   retained->row_bytes);
 	rows = retained->rows + retained->in_memory * retained->row_bytes;
-	for (int i = 0, column = 0; i < natts; i++)
+	for (int i = 0; i < natts; i++)
 	{
 		bool		byval = TupleDescAttr(retained->columns, i)->attbyval;
-		const Datum *more = InputValues(block, column);
-		const bool *nulls = InputNulls(block, column);
+		const Datum *more = InputValues(block, i);
+		const bool *nulls = InputNulls(block, i);
 
 		for (uint32 row = 0; row < block->nrows; row++)
 		{
 			Datum	   *copy = (Datum *) (rows + row * retained->row_bytes);
-			bool		isnull = i == vector_column || nulls[row];
 
-			copy[i] = isnull ? (Datum) 0 : byval ? more[row] :
+			copy[i] = nulls[row] ? (Datum) 0 : byval ? more[row] :
 				PointerGetDatum(values + (DatumGetPointer(more[row]) - from));
-			((bool *) (copy + natts))[i] = isnull;
+			((bool *) (copy + natts))[i] = nulls[row];
 		}
-		column += i != vector_column;
 	}
 	retained->in_memory += block->nrows;
 	retained->count += block->nrows;
@@ -378,28 +375,26 @@ RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block)
 	TupleTableSlot *row = side->row;
 	Size		bytes = block->nrows * retained->row_bytes + block->value_bytes + VALUE_OVERHEAD;
 
-	/* rows of several workers have no order */
+	/* the rows of several workers come in no order */
 	node->direction = 0;
 	side->loaded = -1;
 	side->has_vector = false;
 	if (retained->file == NULL && bytes <= retained->budget &&
 		retained->count + block->nrows <= FASTED_MAX_ROWS)
 	{
-		AddBlockInMemory(retained, block, side->late_vector);
+		AddBlockInMemory(retained, block);
 		retained->budget -= bytes;
 		return;
 	}
 	for (uint32 i = 0; i < block->nrows; i++)
 	{
-		ExecStoreAllNullTuple(row);
-		for (int column = 0; column < block->nvalues; column++)
+		ExecClearTuple(row);
+		for (int column = 0; column < block->natts; column++)
 		{
-			int			target = column + (column >= side->late_vector);
-
-			row->tts_values[target] = InputValues(block, column)[i];
-			row->tts_isnull[target] = InputNulls(block, column)[i];
+			row->tts_values[column] = InputValues(block, column)[i];
+			row->tts_isnull[column] = InputNulls(block, column)[i];
 		}
-		RetainedRowsAdd(retained, row);
+		RetainedRowsAdd(retained, ExecStoreVirtualTuple(row));
 	}
 }
 
