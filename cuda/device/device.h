@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 
@@ -203,15 +204,28 @@ int			list_same_model(const char *names, char (*list)[FASTED_DEVICE_NAME], int m
  */
 bool		describe_device(int ordinal, char *text, size_t size);
 
+/* While this mutex is locked, no CUDA context is destroyed. */
+inline std::mutex devices_mutex;
+
 /*
- * An engine context uses a device from begin_use to end_use.  note_lost records that a sticky
+ * An engine context uses a device from begin_use to end_use.  If idle_timeout is not 0, a background
+ * thread destroys all CUDA contexts this many milliseconds after the last end_use.  note_lost records that a sticky
  * error occurred, so that the process cannot use the device any more.  After that, the last call
  * of end_use destroys the CUDA context, with all memory on the device.  find_device checks whether
  * a new context can be created.
  */
-void		begin_use(int ordinal);
+void		begin_use(int ordinal, int idle_timeout);
 void		note_lost(int ordinal);
 void		end_use(int ordinal);
+
+/*
+ * Has the background thread create a CUDA context on the device that find_device returns.  Returns
+ * true if there is a CUDA context, or it could not be created.  The caller has locked the mutex.
+ */
+bool		warm_device(const char *names, int idle_timeout);
+
+/* Ends the background thread.  Later calls may start it again. */
+void		stop_background();
 
 /* Enables direct copies (peer access) from the other device to this one, if supported. */
 void		see_memory_of(int ordinal, int other);
@@ -237,7 +251,7 @@ void	   *take_pinned(int device, size_t size);
  */
 bool		keep_pinned(int device, void *memory, size_t size);
 
-/* Empties the pool of a device whose CUDA context was destroyed, which frees the memory. */
+/* Frees the pool of a device. */
 void		forget_pinned(int device);
 
 /*

@@ -1,14 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * devices.cu
- *	  Chooses GPUs, tracks lost CUDA contexts, and manages the pool of pinned memory.
+ *	  Chooses GPUs, creates and destroys CUDA contexts, and manages the pool of pinned memory.
  *
  *-------------------------------------------------------------------------
  */
-#include <atomic>
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "device/device.h"
@@ -45,13 +50,42 @@ struct DeviceInfo
 	char		uuid[FASTED_UUID_TEXT];
 };
 
+using Clock = std::chrono::steady_clock;
+
 struct Use
 {
-	std::atomic<int> contexts{0};
-	std::atomic<bool> lost{false};
+	int			contexts;		/* number of engine contexts */
+	bool		initialized;	/* it may have a CUDA context */
+	bool		lost;
 };
 
-Use			uses[FASTED_MOST_DEVICES];
+/* Returns the time in `ms` milliseconds; in weeks if ms is 0. */
+Clock::time_point
+time_in(int ms)
+{
+	return Clock::now() + std::chrono::milliseconds(ms > 0 ? ms : INT_MAX);
+}
+
+/* The fields are protected by devices_mutex. */
+struct Usage
+{
+	Use			uses[FASTED_MOST_DEVICES] = {};
+	int			contexts = 0;	/* sum over all devices */
+	int			idle_timeout = 0;
+	Clock::time_point deadline = time_in(0);	/* when to destroy the CUDA contexts */
+	std::string names;			/* argument of warm_device */
+	bool		warming = false;	/* warm_device has been called */
+	bool		warm = false;	/* and has been carried out */
+	bool		stop = false;
+	std::condition_variable changed;
+	std::thread thread;			/* the background thread */
+};
+
+/* It is never deleted, because the thread may wait for `changed` while the process exits. */
+Usage	   &usage = *new Usage;
+
+/* Minimum time from warm_device until CUDA contexts are destroyed, in milliseconds. */
+constexpr int kLeastWarm = 1000;
 
 /*
  * Returns whether this process can use a GPU.  With driver 580, a process that lost its CUDA
@@ -248,6 +282,7 @@ forget_pinned(int device)
 	{
 		if (pieces[i].device == device)
 		{
+			(void) cudaFreeHost(pieces[i].memory);
 			kept -= pieces[i].size;
 			pieces[i] = pieces[--count];
 		}
@@ -337,19 +372,6 @@ describe_device(int ordinal, char *text, size_t size)
 }
 
 void
-begin_use(int ordinal)
-{
-	uses[ordinal].contexts++;
-}
-
-void
-note_lost(int ordinal)
-{
-	uses[ordinal].lost = true;
-	context_was_lost = true;
-}
-
-void
 see_memory_of(int ordinal, int other)
 {
 	int			can = 0;
@@ -362,15 +384,130 @@ see_memory_of(int ordinal, int other)
 }
 
 void
+begin_use(int ordinal, int idle_timeout)
+{
+	std::lock_guard<std::mutex> lock(devices_mutex);
+
+	usage.contexts++;
+	usage.uses[ordinal].contexts++;
+	usage.uses[ordinal].initialized = true;
+	usage.idle_timeout = idle_timeout;
+	usage.deadline = time_in(0);
+}
+
+void
+note_lost(int ordinal)
+{
+	std::lock_guard<std::mutex> lock(devices_mutex);
+
+	usage.uses[ordinal].lost = context_was_lost = true;
+}
+
+/* Destroys the CUDA context of a device.  The mutex is locked. */
+static void
+reset_device(int ordinal)
+{
+	(void) cudaSetDevice(ordinal);
+	forget_pinned(ordinal);
+	(void) cudaDeviceReset();
+	(void) cudaGetLastError();
+	usage.uses[ordinal].initialized = usage.uses[ordinal].lost = usage.warm = false;
+}
+
+/* Creates a CUDA context.  The next join reports errors.  The mutex is not locked meanwhile. */
+static void
+warm_now(std::unique_lock<std::mutex> &lock)
+{
+	std::string names = usage.names;
+	int			idle_timeout = usage.idle_timeout;
+
+	lock.unlock();
+	try
+	{
+		int			ordinal = find_device(names.c_str()).ordinal;
+
+		begin_use(ordinal, idle_timeout);
+		(void) (cudaSetDevice(ordinal) == cudaSuccess && cudaFree(nullptr) == cudaSuccess);
+		end_use(ordinal);
+	}
+	catch (...)
+	{
+	}
+	(void) cudaGetLastError();
+	lock.lock();
+	usage.deadline = std::max(usage.deadline, time_in(kLeastWarm));
+	usage.warming = false;
+	usage.warm = true;
+}
+
+static void
+run_background()
+{
+	std::unique_lock<std::mutex> lock(devices_mutex);
+
+	while (!usage.stop)
+	{
+		if (usage.warming)
+			warm_now(lock);
+		else if (Clock::now() < usage.deadline)
+			usage.changed.wait_until(lock, usage.deadline);
+		else
+		{
+			for (int ordinal = 0; ordinal < FASTED_MOST_DEVICES; ordinal++)
+				if (usage.uses[ordinal].initialized)
+					reset_device(ordinal);
+			usage.deadline = time_in(0);
+		}
+	}
+}
+
+/* Starts the background thread, or wakes it.  The mutex is locked, and signals are blocked. */
+static void
+wake_background()
+{
+	if (!usage.thread.joinable())
+		usage.thread = std::thread(run_background);
+	usage.changed.notify_all();
+}
+
+void
 end_use(int ordinal)
 {
-	Use		   &use = uses[ordinal];
+	std::lock_guard<std::mutex> lock(devices_mutex);
+	Use		   &use = usage.uses[ordinal];
 
-	if (--use.contexts > 0 || !use.lost.exchange(false))
+	if (--use.contexts == 0 && use.lost)
+		reset_device(ordinal);
+	if (--usage.contexts > 0)
 		return;
-	forget_pinned(ordinal);
-	(void) cudaSetDevice(ordinal);
-	(void) cudaDeviceReset();
+	usage.deadline = time_in(usage.idle_timeout);
+	wake_background();
+}
+
+bool
+warm_device(const char *names, int idle_timeout)
+{
+	if (usage.warm || usage.warming)
+		return usage.warm;
+	usage.names = names != nullptr ? names : "";
+	usage.idle_timeout = idle_timeout;
+	wake_background();
+	usage.warming = true;
+	return false;
+}
+
+void
+stop_background()
+{
+	std::unique_lock<std::mutex> lock(devices_mutex);
+
+	if (!usage.thread.joinable())
+		return;
+	usage.stop = true;
+	usage.changed.notify_all();
+	lock.unlock();
+	usage.thread.join();
+	usage.stop = usage.warming = false;
 }
 
 }								/* namespace fasted */

@@ -206,6 +206,9 @@ query(Failure *failure, const Body &body) noexcept
 	return guarded(failure, [&]
 	{
 		enter_cuda();
+
+		std::lock_guard<std::mutex> lock(devices_mutex);
+
 		body();
 	});
 }
@@ -243,6 +246,16 @@ engine_describe(int ordinal, char *description, size_t size)
 	return found;
 }
 
+bool
+engine_warm(const FastedOptions *options)
+{
+	Failure		ignored;
+	bool		warm = true;
+
+	query(&ignored, [&] { warm = warm_device(options->devices, options->idle_timeout); });
+	return warm;
+}
+
 FastedStatus
 engine_open(const FastedOptions *options, FastedContext **result)
 {
@@ -267,7 +280,7 @@ engine_open(const FastedOptions *options, FastedContext **result)
 
 		Device		device = find_device(options->devices);
 
-		begin_use(device.ordinal);
+		begin_use(device.ordinal, options->idle_timeout);
 		context->ordinal = device.ordinal;
 		context->context = new Context(kept, device);
 	});
@@ -311,8 +324,9 @@ engine_close(FastedContext *context)
 	if (context->ordinal >= 0)
 	{
 		SignalsBlocked blocked;
+		Failure		ignored;
 
-		end_use(context->ordinal);
+		guarded(&ignored, [&] { end_use(context->ordinal); });
 	}
 	delete context;
 }
@@ -436,10 +450,12 @@ const FastedEngine cuda_engine = {
 	engine_probe,
 	engine_devices,
 	engine_describe,
+	engine_warm,
 	engine_open,
 	engine_stats,
 	engine_last_error,
 	engine_close,
+	stop_background,
 	engine_fits,
 	engine_set_open,
 	Entry<&Set::stage>::call,

@@ -25,6 +25,7 @@ char	   *fasted_setting_cuda_library = NULL;
 int			fasted_setting_filter = FASTED_FILTER_AUTO;
 bool		fasted_setting_refine = true;
 int			fasted_setting_gpu_memory_limit = 0;
+int			fasted_setting_gpu_idle_timeout = 10000;
 char	   *fasted_setting_gpu_devices = NULL;
 int			fasted_setting_gpu_share = CHOICE_AUTO;
 bool		fasted_setting_scan_node = true;
@@ -120,6 +121,12 @@ DefineGpuSettings(void)
 							"0 means all free memory. A larger table is processed in panels of rows.",
 							&fasted_setting_gpu_memory_limit, 0, 0, MAX_KILOBYTES,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("fasted.gpu_idle_timeout",
+							"Sets how long a session keeps GPU memory after its last join.",
+							"-1 means until the session ends.",
+							&fasted_setting_gpu_idle_timeout, 10000, -1, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomStringVariable("fasted.gpu_devices",
 							   "Names the GPUs to choose from, by ordinal or UUID.",

@@ -39,6 +39,7 @@ extern char *fasted_setting_cuda_library;
 extern int	fasted_setting_filter;	/* a FastedFilter */
 extern bool fasted_setting_refine;
 extern int	fasted_setting_gpu_memory_limit;	/* kB; 0: all free memory */
+extern int	fasted_setting_gpu_idle_timeout;	/* ms; -1: no timeout */
 extern char *fasted_setting_gpu_devices;	/* see device_list.h */
 extern int	fasted_setting_gpu_share;	/* an AutoChoice */
 

@@ -58,7 +58,7 @@ extern "C"
 #endif
 
 /* Incremented with every change of this interface; other versions are rejected at load. */
-#define FASTED_ENGINE_ABI 17
+#define FASTED_ENGINE_ABI 18
 
 /* Largest number of rows in a set; row numbers have 32 bits.  The caller checks it. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -201,6 +201,9 @@ typedef struct FastedOptions
 
 	/* List of usable GPUs, in the syntax of device_list.h.  NULL or empty means all GPUs. */
 	const char *devices;
+
+	/* GPU memory is released this many milliseconds after the last context is closed; 0: never. */
+	int			idle_timeout;
 
 	/* For tests: name of a CPU kernel, such as "avx512vnni".  cpu_kernel.c lists the names. */
 	const char *kernel;
@@ -421,6 +424,12 @@ typedef struct FastedEngine
 	bool		(*describe) (int ordinal, char *text, size_t size);
 
 	/*
+	 * Starts to initialize the device that open would choose, in a thread.  Returns true once open
+	 * need not wait for it, even if the initialization failed.  NULL if not supported.
+	 */
+	bool		(*warm) (const FastedOptions *options);
+
+	/*
 	 * Opens a context.  Sets *context even if it fails, unless host memory is exhausted; the
 	 * caller must close the context in both cases.
 	 */
@@ -436,6 +445,9 @@ typedef struct FastedEngine
 	 * Never fails.
 	 */
 	void		(*close) (FastedContext *context);
+
+	/* Ends the thread that warm or close has started.  Must be called before the process exits. */
+	void		(*stop) (void);
 
 	/*
 	 * Returns whether nsets sets would fit into memory together if the context had no other sets.

@@ -19,6 +19,7 @@
 #include "engine/device_list.h"
 #include "join/join.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 
 #define MAX_REASON 1024
 
@@ -27,6 +28,9 @@
  * work for a small CPU; initializing the GPU takes a fifth of a second.
  */
 #define GPU_PAYS_FLOP 1e12
+
+/* Number of dimensions that is assumed before the first vector is known. */
+#define LIKELY_DIMENSIONS 64
 
 /*
  * Minimum for several GPUs: a quarter of a second of work for one GPU, because each must be initialized.
@@ -79,6 +83,14 @@ EngineRunInit(EngineRun *run)
 	options->max_threads = fasted_setting_max_threads;
 	options->memory_limit = (uint64) fasted_setting_memory_limit * 1024;
 	options->device_memory_limit = (uint64) fasted_setting_gpu_memory_limit * 1024;
+	options->idle_timeout = fasted_setting_gpu_idle_timeout < 0 ? 0 :
+		Max(fasted_setting_gpu_idle_timeout, 1);
+}
+
+static void
+StopEngine(int code, Datum engine)
+{
+	((const FastedEngine *) DatumGetPointer(engine))->stop();
 }
 
 static const FastedEngine *
@@ -112,6 +124,8 @@ OpenCudaLibrary(void)
 		dlclose(library);
 		return NULL;
 	}
+	if (engine->stop != NULL)
+		on_proc_exit(StopEngine, PointerGetDatum(engine));
 	return engine;
 }
 
@@ -237,6 +251,37 @@ RowPairs(const PanelProblem *problem)
 	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
 }
 
+/* Returns true unless the setting or the size of the join selects the CPU. */
+static bool
+IsForGpu(const EngineRun *run, double row_pairs, uint32 dimensions)
+{
+	return run->choice == ENGINE_CUDA ||
+		(run->choice == ENGINE_AUTO && 2.0 * row_pairs * dimensions >= GPU_PAYS_FLOP);
+}
+
+bool
+EngineIsReady(const EngineRun *run)
+{
+	const FastedOptions *options = &run->problem.options;
+	const FastedEngine *cuda;
+
+	if (!IsForGpu(run, RowPairs(&run->problem),
+				  options->dimensions > 0 ? options->dimensions : LIKELY_DIMENSIONS))
+		return true;
+	cuda = CudaLibrary();
+	return cuda == NULL || cuda->warm == NULL || cuda->warm(options);
+}
+
+void
+WarmEngine(double rows_a, double rows_b)
+{
+	EngineRun	run = {.problem = {.sides = 2,.expected_rows = {rows_a, rows_b}}};
+
+	EngineRunInit(&run);
+	if (rows_a * rows_b > SMALL_JOIN_PAIRS)
+		(void) EngineIsReady(&run);
+}
+
 /* Handles a failed probe.  Raises an error unless the CPU may be used instead. */
 static void
 ReportCuda(const EngineRun *run, FastedStatus status)
@@ -260,7 +305,7 @@ ChooseEngine(const EngineRun *run, double row_pairs, uint32 dimensions)
 	FastedStatus status;
 	char		names[2][FASTED_DEVICE_NAME];
 
-	if (run->choice == ENGINE_CPU || (run->choice == ENGINE_AUTO && flop < GPU_PAYS_FLOP))
+	if (!IsForGpu(run, row_pairs, dimensions))
 		return fasted_cpu_engine();
 	/* do not probe GPUs if the library does not support the output */
 	cuda = CudaLibrary();
@@ -382,6 +427,11 @@ EngineRunOpen(EngineRun *run)
 {
 	PanelProblem problem = run->problem;
 
+	while (!EngineIsReady(run))
+	{
+		CheckJoinInterrupts();
+		pg_usleep(1000L);
+	}
 	run->engine = ChooseEngine(run, RowPairs(&problem), problem.options.dimensions);
 	EngineRunAgain(run);
 	if ((problem.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||

@@ -119,9 +119,10 @@ Start(VectorJoin *join)
 	if (join->run.problem.sides == 1)
 		ereport(DEBUG1,
 				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
-								 " of them by %d workers, " UINT64_FORMAT " from registered memory",
-								 rows->count, SecondsSince(join->begun),
-								 rows->worker_rows, rows->nworkers, rows->direct_rows)));
+								 " of them by %d workers, " UINT64_FORMAT " from registered memory, "
+								 UINT64_FORMAT " before the engine was ready",
+								 rows->count, SecondsSince(join->begun), rows->worker_rows,
+								 rows->nworkers, rows->direct_rows, rows->held_rows)));
 	JoinShowProgress(join, PROGRESS_PREPARING);
 	OrderKeys(join);
 	if (join->request.problem.output == FASTED_OUTPUT_NEAREST)
@@ -180,6 +181,8 @@ PushRows(VectorJoin *join)
 {
 	RowPusher  *pusher = join->request.pusher;
 
+	if (pusher == NULL)
+		(void) EngineIsReady(&join->run);
 	if (pusher != NULL)
 	{
 		if (join->run.problem.options.dimensions > 0)
@@ -222,7 +225,7 @@ ReadAndStart(VectorJoin *join)
 	{
 		ResetRows(join);
 		PushRows(join);
-		if (join->run.engine == NULL)
+		if (join->run.engine == NULL && !join->rows[0].held && !join->rows[1].held)
 			return;
 		for (int side = 0; side < join->run.problem.sides; side++)
 			RowSetFlush(&join->rows[side]);

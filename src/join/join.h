@@ -193,6 +193,9 @@ extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
  */
 extern const char *CudaProblem(void);
 
+/* Starts to initialize the GPU, if a join of rows_a with rows_b rows will probably use it. */
+extern void WarmEngine(double rows_a, double rows_b);
+
 /* Describes a GPU in a text of at most size bytes.  Returns false if no GPU has this ordinal. */
 extern bool DescribeGpu(int ordinal, char *text, size_t size);
 

@@ -100,6 +100,8 @@ SpillClose(SpillFile *spill)
 
 /* --- rows from a reader */
 
+static size_t BufferForRows(RowSink *sink, float **buffer);
+
 /* Returns the size of a row in units of float. */
 static inline size_t
 FloatsOf(const RowSet *set)
@@ -109,6 +111,12 @@ FloatsOf(const RowSet *set)
 	return RowFloats(options->element, options->dimensions);
 }
 
+static size_t
+CopyRows(const RowSet *set)
+{
+	return Max(1, COPY_BYTES / (FloatsOf(set) * sizeof(float)));
+}
+
 /* Returns the other side of the join, or NULL in a self-join. */
 static RowSet *
 OtherSide(const RowSet *set)
@@ -116,14 +124,58 @@ OtherSide(const RowSet *set)
 	return set->join->run.problem.sides == 2 ? &set->join->rows[!set->side] : NULL;
 }
 
+/* Registers the memory with the engine, which must be open. */
 static void
-ExpectRows(RowSink *sink, uint64 rows)
+UseRegistered(RowSet *set)
 {
-	RowSet	   *set = (RowSet *) sink;
+	EngineRun  *run = &set->join->run;
 
-	set->join->run.problem.expected_rows[set->side] = rows;
-	set->next_clock_check = 0;
-	JoinShowProgress(set->join, PROGRESS_READING);
+	set->direct = !run->failed && set->registered != NULL &&
+		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
+}
+
+/* Opens the engine and passes the held rows to it. */
+static void
+OpenEngine(RowSet *set)
+{
+	float	   *held = set->buffer;
+	size_t		nheld = set->used;
+	size_t		n;
+
+	JoinOpenEngine(set->join);
+	UseRegistered(set);
+	if (!set->held)
+		return;
+	set->held = false;
+	set->held_rows = nheld;
+	set->capacity = set->used = 0;
+	for (size_t done = 0; done < nheld; done += n)
+	{
+		float	   *buffer;
+
+		CheckJoinInterrupts();
+		n = Min(Min(BufferForRows(&set->sink, &buffer), nheld - done), CopyRows(set));
+		if (n == 0)
+			break;
+		memcpy(buffer, held + done * FloatsOf(set), n * FloatsOf(set) * sizeof(float));
+		set->used += n;
+	}
+	pfree(held);
+}
+
+/* Allocates memory for rows that come before the engine is ready. */
+static void
+HoldRows(RowSet *set)
+{
+	const PanelProblem *problem = &set->join->run.problem;
+	size_t		row_bytes = FloatsOf(set) * sizeof(float);
+	uint64		expected = problem->expected_rows[set->side];
+	size_t		capacity = Min(expected + expected / 4 + 1, problem->options.memory_limit / row_bytes);
+
+	set->buffer = MemoryContextAllocExtended(set->join->context, Max(capacity, 1) * row_bytes,
+											 MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
+	set->held = set->buffer != NULL;
+	set->capacity = set->held ? capacity : 0;
 }
 
 static void
@@ -166,14 +218,16 @@ TakeFewRows(RowSet *set)
 		join->output = FASTED_OUTPUT_PAIRS;
 }
 
-/* Registers the memory with the engine, which must be open. */
 static void
-UseRegistered(RowSet *set)
+ExpectRows(RowSink *sink, uint64 rows)
 {
-	EngineRun  *run = &set->join->run;
+	RowSet	   *set = (RowSet *) sink;
 
-	set->direct = !run->failed && set->registered != NULL &&
-		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
+	set->join->run.problem.expected_rows[set->side] = rows;
+	set->next_clock_check = 0;
+	if (!AreFewRows(set))
+		(void) EngineIsReady(&set->join->run);
+	JoinShowProgress(set->join, PROGRESS_READING);
 }
 
 static void
@@ -193,15 +247,14 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 		TakeFewRows(set);
 		return;
 	}
-	JoinOpenEngine(set->join);
-	UseRegistered(set);
+	if (run->failed)
+		return;
+	if (run->join == NULL && !EngineIsReady(run))
+		HoldRows(set);
+	if (!set->held)
+		OpenEngine(set);
 }
 
-static size_t
-CopyRows(const RowSet *set)
-{
-	return Max(1, COPY_BYTES / (FloatsOf(set) * sizeof(float)));
-}
 
 /* Moves all rows of a side from the engine to a temporary file. */
 static void
@@ -248,6 +301,8 @@ RowSetFlush(RowSet *set)
 {
 	EngineRun  *run = &set->join->run;
 
+	if (set->held && !run->failed)
+		OpenEngine(set);
 	if (set->used == 0 || run->failed)
 		return;
 	if (set->spill != NULL)
@@ -267,6 +322,8 @@ BufferForRows(RowSink *sink, float **buffer)
 	RowSet	   *set = (RowSet *) sink;
 	EngineRun  *run = &set->join->run;
 
+	if (set->held && (set->used == set->capacity || EngineIsReady(run)))
+		OpenEngine(set);
 	if (set->used == set->capacity)
 	{
 		RowSetFlush(set);

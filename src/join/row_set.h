@@ -97,6 +97,12 @@ typedef struct EngineRun
 /* Copies the current settings, so that later changes do not affect the join. */
 extern void EngineRunInit(EngineRun *run);
 
+/*
+ * Starts to initialize the GPU, if the join will probably use it.  Returns true if EngineRunOpen
+ * does not have to wait for the GPU.
+ */
+extern bool EngineIsReady(const EngineRun *run);
+
 /* Chooses an engine and opens a join of rows with the problem's number of dimensions. */
 extern void EngineRunOpen(EngineRun *run);
 
@@ -139,6 +145,8 @@ typedef struct RowSet
 	float	   *buffer;
 	size_t		capacity;
 	size_t		used;
+	bool		held;			/* the buffer holds all rows, because the engine is not ready */
+	uint64		held_rows;		/* number of rows that were held */
 	uint64		committed;		/* rows that the engine has taken */
 
 	/* Registered memory from which the engine may read rows directly. */

@@ -261,6 +261,8 @@ BeginRun(JoinNode *node)
 
 	for (int i = 0; i < 2; i++)
 		LoadNulls(node, &node->sides[i]);
+	if (node->plan.keys[OUTER_SIDE] == NIL)
+		WarmEngine(outer->plan->plan->plan_rows, inner->plan->plan->plan_rows);
 	BeginSide(node, outer);
 	if (node->plan.shared)
 		inner->retained = outer->retained;

@@ -96,6 +96,7 @@ await
 
 alone set_test "$build/set_test"
 alone life_test "$build/life_test"
+alone life_test-idle "$build/life_test" --idle
 alone life_test-crowded "$build/life_test" --crowded
 alone life_test-fault "$build/life_test" --fault
 exit "$failed"

@@ -7,6 +7,7 @@
  *	life_test --crowded		little free device memory
  *	life_test --fault		the device fails
  *	life_test --large		compares all filters
+ *	life_test --idle [n]	CUDA contexts are destroyed and created n times (20)
  *
  *-------------------------------------------------------------------------
  */
@@ -321,6 +322,164 @@ test_fault()
 			fasted::hint_for(cudaErrorDevicesUnavailable));
 }
 
+/* Returns whether a device has a CUDA context, without creating one. */
+bool
+is_active(int device)
+{
+	using GetState = int (*)(int, unsigned *, int *);
+	static void *function = nullptr;
+	cudaDriverEntryPointQueryResult found;
+	unsigned	flags;
+	int			active = 1;
+
+	if (function == nullptr)
+		cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 12000,
+										 cudaEnableDefault, &found);
+	return ((GetState) function)(device, &flags, &active) != 0 || active != 0;
+}
+
+/* Waits until no device has a CUDA context, at most five seconds. */
+bool
+all_released()
+{
+	int			count = 0;
+
+	cudaGetDeviceCount(&count);
+	for (int i = 0; i < 500; i++)
+	{
+		bool		active = false;
+
+		for (int device = 0; device < count; device++)
+			active |= is_active(device);
+		if (!active)
+			return true;
+		std::this_thread::sleep_for(std::chrono::milliseconds(10));
+	}
+	return false;
+}
+
+/* Resident memory of this process, in kB. */
+long
+resident()
+{
+	long		size = 0;
+	long		pages = 0;
+	FILE	   *file = fopen("/proc/self/statm", "r");
+
+	if (file == nullptr || fscanf(file, "%ld %ld", &size, &pages) != 2)
+		pages = 0;
+	if (file != nullptr)
+		fclose(file);
+	return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+size_t
+free_memory()
+{
+	size_t		available = 0;
+	size_t		whole = 0;
+
+	cudaSetDevice(0);
+	cudaMemGetInfo(&available, &whole);
+	return available;
+}
+
+void
+test_idle(int cycles)
+{
+	Rows		rows = normal_rows(900, 33, 52);
+	std::vector<double> distances = all_distances(rows);
+	double		eps = interesting_eps(distances, 0.1)[1];
+	std::atomic<int> wrong{0};
+	int			active = 0;
+	int			count = 0;
+	long		resident_early = 0;
+	size_t		free_before = free_memory();
+	auto		begin = std::chrono::steady_clock::now();
+	auto		join = [&](const char *devices, int mode, int idle_timeout)
+	{
+		PanelProblem problem = problem_of(eps, modes[mode]);
+		std::string why;
+
+		problem.options.devices = devices;
+		problem.options.idle_timeout = idle_timeout;
+		if (!same_as_oracle(rows, distances, eps, run_join(rows, problem), &why) && wrong++ == 0)
+			tap::note("%s", why.c_str());
+	};
+
+	cudaGetDeviceCount(&count);
+	for (int cycle = 0; cycle < cycles; cycle++)
+	{
+		for (int device = 0; device < count; device++)
+			join(std::to_string(device).c_str(), cycle % (sizeof(modes) / sizeof(modes[0])), 50);
+		active += !all_released();
+		if (cycle == cycles / 4)
+			resident_early = resident();
+	}
+
+	long		grown = resident() - resident_early;
+	double		seconds = std::chrono::duration<double>(
+		std::chrono::steady_clock::now() - begin).count();
+
+	tap::ok(wrong == 0, "all pairs in %d cycles, %.3f s each", cycles, seconds / cycles);
+	tap::ok(active == 0, "no CUDA context after the timeout: %d cycles had one", active);
+	tap::ok(grown < 100 * 1024, "host memory grew by %ld kB in the last %d cycles", grown,
+			cycles - cycles / 4 - 1);
+	join(nullptr, 0, 0);
+	std::this_thread::sleep_for(std::chrono::milliseconds(200));
+	tap::ok(is_active(0), "timeout 0: the CUDA context remains");
+
+	size_t		free_after = free_memory();
+
+	tap::ok(free_after + ((size_t) 16 << 20) > free_before, "free device memory: %zu MiB before, %zu after",
+			free_before >> 20, free_after >> 20);
+
+	/* contexts are opened and closed while others time out */
+	std::vector<std::thread> threads;
+
+	for (int t = 0; t < 4; t++)
+		threads.emplace_back([&, t]
+		{
+			char		reason[300];
+
+			for (int i = 0; i < 10; i++)
+			{
+				join(nullptr, t % 2, 1);
+				fasted_engine()->probe(nullptr, reason, sizeof(reason));
+				std::this_thread::sleep_for(std::chrono::milliseconds(t));
+			}
+		});
+	for (auto &thread : threads)
+		thread.join();
+	tap::ok(wrong == 0 && all_released(), "four threads, timeout 1 ms");
+
+	/* a context is created in advance */
+	FastedOptions options = {};
+	bool		was_ready;
+
+	options.idle_timeout = 1;
+	was_ready = fasted_engine()->warm(&options);
+	begin = std::chrono::steady_clock::now();
+	while (!fasted_engine()->warm(&options))
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+	tap::ok(!was_ready && is_active(0), "warm creates a CUDA context in %.3f s",
+			std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+	begin = std::chrono::steady_clock::now();
+	join(nullptr, 0, 1);
+	tap::ok(wrong == 0, "the join takes %.3f s after that",
+			std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+	tap::ok(all_released(), "the CUDA context is destroyed");
+	fasted_engine()->warm(&options);
+	tap::ok(all_released(), "also if no join follows");
+
+	/* stop waits for the thread, which starts again when it is needed */
+	fasted_engine()->warm(&options);
+	fasted_engine()->stop();
+	join(nullptr, 0, 1);
+	tap::ok(wrong == 0 && all_released(), "a join after stop");
+	fasted_engine()->stop();
+}
+
 /* Compares all filters at a size where most tiles are full. */
 void
 test_large()
@@ -394,6 +553,8 @@ main(int argc, char **argv)
 		test_crowded();
 	else if (mode == "--fault")
 		test_fault();
+	else if (mode == "--idle")
+		test_idle(argc > 2 ? atoi(argv[2]) : 20);
 	else
 	{
 		test_life();

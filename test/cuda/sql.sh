@@ -140,13 +140,13 @@ took=$((($(date +%s%N) - begin) / 1000000))
 is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 "cancelled during a join ($took ms in total)"
 is "$(grep -cFx "$exact" <<<"$said")" 2 'the session is usable after a cancel'
 
-# Enough rows for the GPU to read them from shared memory that workers fill; then with an
-# invalid row.
+# Enough rows for the GPU to read them from shared memory that workers fill, after a first join has
+# initialized it; then with an invalid row.
 query "CREATE TABLE gpu_wide (id int PRIMARY KEY, v real[]); ALTER TABLE gpu_wide ALTER v SET STORAGE PLAIN;
 	INSERT INTO gpu_wide SELECT i, array_fill((i % 50000)::real, ARRAY[800]) FROM generate_series(1, 100000) AS i;
 	ANALYZE gpu_wide" >/dev/null
 wide="SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('gpu_wide', 'v', 0)"
-said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
+said=$(query "$digest; SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
 is "$(tail -n 1 <<<"$said")" '50000|2500000000' 'registered memory: right pairs'
 ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'registered memory: EXPLAIN shows rows' "$said"
 said=$(psql -XqAt 2>&1 <<END
@@ -168,7 +168,7 @@ query "CREATE TABLE gpu_wide_doubles (id int PRIMARY KEY, v float8[]); ALTER TAB
 	INSERT INTO gpu_wide_doubles SELECT id, array_fill(id % 45000 + 1e-9::float8, ARRAY[400]) FROM gpu_wide WHERE id <= 90000;
 	ANALYZE gpu_wide_doubles" >/dev/null
 wide=${wide//gpu_wide/gpu_wide_doubles}
-said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
+said=$(query "$digest; SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
 is "$(tail -n 1 <<<"$said")" '45000|2025000000' 'doubles, registered memory: right pairs'
 ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'doubles, registered memory: rows counted' "$said"
 query 'DROP TABLE gpu_wide, gpu_wide_doubles' >/dev/null
@@ -179,6 +179,41 @@ for i in 1 2 3 4 5 6; do query "$digest" >"$results/$i" & done
 wait
 is "$(sort -u "$results"/*)" "$exact" 'six parallel sessions'
 rm -rf "$results"
+
+# Sessions that wait after a join release the GPU.
+used_memory() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | sort -n | tail -n 1; }
+waiting() { query "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'DO %'"; }
+free_before=$(used_memory)
+results=$(mktemp -d)
+for i in $(seq 64); do
+	psql -XqAt >"$results/$i" 2>&1 <<END &
+SET fasted.gpu_idle_timeout = '2s';
+$digest;
+DO \$\$ BEGIN WHILE to_regclass('gpu_gate') IS NULL LOOP PERFORM pg_sleep(0.2); END LOOP; END \$\$;
+$digest;
+END
+done
+highest=0
+for _ in $(seq 300); do
+	now=$(used_memory)
+	((now <= highest)) || highest=$now
+	[[ $(waiting) == 64 ]] && break
+	sleep 0.1
+done
+for _ in $(seq 100); do (($(used_memory) <= free_before + 100)) && break; sleep 0.1; done
+lowest=$(used_memory)
+said=$(waiting)
+ok "$((lowest > free_before + 100 || highest <= free_before + 100 || said != 64))" \
+	"64 idle sessions release GPU memory: $free_before MiB before, up to $highest, then $lowest" "$said sessions wait"
+query 'CREATE TABLE gpu_gate ()' >/dev/null
+wait
+is "$(sort "$results"/* | uniq -c | sed 's/^ *//')" "128 $exact" 'all pairs before and after that'
+query 'DROP TABLE gpu_gate' >/dev/null
+rm -rf "$results"
+
+# The first join of a session reads rows while the GPU is initialized.
+said=$(query "SET client_min_messages = debug1; $digest")
+ok "$(grep -q ' [1-9][0-9]* before the engine was ready' <<<"$said"; echo $?)" 'rows are read while the GPU is initialized' "$said"
 
 # Terminated and killed sessions leave no process on the GPU.
 psql -XqAt -c "SET application_name = 'victim'; SELECT sum(dist) FROM fasted_self_join('gpu_items', 'v', 'Infinity')" >/dev/null 2>&1 &

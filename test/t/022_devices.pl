@@ -139,6 +139,37 @@ for my $name (sort keys %nearest)
 	like($plan, qr/Device: .* \(0, \d+%\), .* \(1, \d+%\), .* \(2, \d+%\)$/m, "$name: each device's share");
 }
 
+# Rows that come before the engine is ready are held in memory, up to fasted.memory_limit.
+my $one = "SET fasted.engine = cuda; SET fasted.gpu_devices = '0'; SET client_min_messages = debug1";
+for my $case ([ '100MB', '4000' ], [ '1MB', '\d+' ])
+{
+	my (undef, $out, $said) = $node->psql('postgres',
+		"$one; SET fasted.memory_limit = '$case->[0]'; $queries{pairs}");
+	is($out, $right{pairs}, "rows held in $case->[0]: all pairs");
+	like($said, qr/read 4000 rows .* [1-9]\d* before the engine was ready/, "some rows were held");
+}
+
+# The GPU fails when the held rows of the first relation are passed to it.
+$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION few() RETURNS SETOF int LANGUAGE plpgsql STABLE ROWS 100000000 AS
+	$$ BEGIN RETURN QUERY SELECT * FROM generate_series(1, 10); END $$;
+CREATE VIEW thought_large AS SELECT i AS id, ARRAY[i, i % 7]::real[] AS v FROM few() AS i;
+CREATE VIEW thought_equal AS SELECT * FROM thought_large;
+END
+my $of_two = "SELECT count(*), sum(id_a * id_b) FROM fasted_knn_join('thought_large', 'v', 'thought_equal', 'v', 2, 'id', 'id')";
+my (undef, $cpu_found, $warning) = $node->psql('postgres', "SET fasted.engine = auto; SET fasted.gpu_share = off;
+	SET fasted.gpu_memory_limit = '3000kB'; $of_two; SET fasted.engine = cpu; $of_two");
+like($cpu_found, qr/^(20\|\d+)\n\1$/, 'the CPU finds the neighbors');
+like($warning, qr/WARNING:  the GPU failed/, 'after a warning');
+
+# The engine gets the timeout, and is stopped when the session ends.
+for my $case ([ '3s', 3000 ], [ 0, 1 ], [ -1, 0 ])
+{
+	my $seen = -s $node->logfile;
+	$node->safe_psql('postgres', "$one; SET fasted.gpu_idle_timeout = '$case->[0]'; $queries{count}");
+	ok($node->wait_for_log(qr/simulated GPUs stopped, idle_timeout $case->[1]\n/, $seen), "gpu_idle_timeout $case->[0]");
+}
+
 # Cancelled while running; the session remains usable.
 my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2';
 	SET statement_timeout = '50ms'; SELECT count(*) FROM fasted_self_join('items', 'v', 100), generate_series(1, 1000);

@@ -4,7 +4,11 @@
  *	  Simulates the CUDA engine on a machine with three GPUs, each of which is the CPU engine.
  *
  * The limit of device memory, in kB, is the number of the call of next in which the second device
- * fails, plus one.  If it is less than 2, no call fails.  Built with the CPU engine's files.
+ * fails, plus one.  If it is less than 2, no call fails.  If it is OPEN_FAILS, open fails.  Built
+ * with the CPU engine's files.
+ *
+ * The engine is ready to be opened after WARM_CALLS calls of warm, as if a GPU had been
+ * initialized meanwhile.  At the end of the process, stop writes a line to the server's log.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,10 +21,14 @@
 #include "engine/engine.h"
 
 #define DEVICES 3
+#define OPEN_FAILS 3000
+#define WARM_CALLS 20
 
 static FastedEngine engine;
 static FastedContext *second;	/* context of the second device */
 static long calls_left;
+static int	warm_calls;
+static int	idle_timeout;
 
 /* Returns the devices in the list, or all devices if it is empty. */
 static int
@@ -60,12 +68,29 @@ engine_probe(const char *devices, char *reason, size_t size)
 	return FASTED_UNKNOWN_DEVICE;
 }
 
+static bool
+engine_warm(const FastedOptions *options)
+{
+	(void) options;
+	return ++warm_calls > WARM_CALLS;
+}
+
+static void
+engine_stop(void)
+{
+	fprintf(stderr, "simulated GPUs stopped, idle_timeout %d\n", idle_timeout);
+}
+
 static FastedStatus
 engine_open(const FastedOptions *options, FastedContext **context)
 {
 	FastedOptions own = *options;
 	FastedStatus status;
 
+	warm_calls = 0;
+	idle_timeout = options->idle_timeout;
+	if (options->device_memory_limit / 1024 == OPEN_FAILS)
+		own.kernel = "none";
 	own.devices = NULL;
 	own.threads = 1;
 	own.device_memory_limit = 0;
@@ -214,6 +239,8 @@ fasted_engine(void)
 	engine.probe = engine_probe;
 	engine.devices = engine_devices;
 	engine.describe = engine_describe;
+	engine.warm = engine_warm;
+	engine.stop = engine_stop;
 	engine.open = engine_open;
 	engine.copy_staged = copy_staged;
 	engine.copy_rows = copy_rows;
