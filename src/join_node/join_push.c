@@ -598,14 +598,13 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 static VectorUse
 UseOfInput(JoinNode *node, const JoinSide *side, const InputBlock *block, uint32 i)
 {
-	const JoinPlan *plan = &node->plan;
-
 	if (block->vectors[i] == INPUT_NULL)
 		return HAS_NO_VECTOR;
 	if (block->vectors[i] == INPUT_UNUSABLE || node->clauses_decide ||
 		block->dimensions != (uint32) node->dimensions)
 		return CLAUSES_DECIDE;
-	if (IsExact(node) && plan->distance.cosine && node->radius >= 0.0 && !block->has_zeros)
+	/* without a zero vector, JoinNodeVector would compute the norm in vain */
+	if (IsExact(node) && node->radius >= 0.0 && !block->has_zeros)
 		return ENGINE_TAKES_IT;
 	return JoinNodeVector(node, InputRow(side->input, block, i));
 }

@@ -382,7 +382,7 @@ InitInput(JoinNode *node, JoinSide *side, InputReader *input)
 	};
 	input->source = &side->source;
 	input->vector_column = side->late_vector;
-	input->same_dimensions = input->all_rows = true;
+	input->all_rows = true;
 	input->detoast = node->used_columns + side->first;
 	input->take_block = TakeBlock;
 	input->arg = side;
@@ -481,13 +481,13 @@ NoteDirection(JoinNode *node, const RetainedRows *retained)
 		node->direction = 0;
 }
 
-/* Returns a value of a block as it is retained.  The columns of a block are the retained columns. */
+/* Returns a value of a block as it is retained. */
 static inline Datum
 ValueOfBlock(const JoinSide *side, const InputBlock *block, int column, uint32 row)
 {
 	Datum		value = InputValues(block, column)[row];
 
-	if (column == RetainedColumn(side, side->node->plan.late_ctid[side->number]))
+	if (column == side->node->plan.late_ctid[side->number])
 		return Int64GetDatum(itemptr_encode((ItemPointer) DatumGetPointer(value)));
 	return value;
 }
@@ -503,14 +503,18 @@ AddBlockInMemory(JoinSide *side, const InputBlock *block)
 	Reserve(retained, block->nrows);
 	if (retained->nulls != NULL)
 		memset(retained->nulls + first, 0, (Size) block->nrows * natts);
-	for (int i = 0; i < natts; i++)
+	for (int i = 0; i < block->natts; i++)
 	{
-		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
 		const bool *nulls = InputNulls(block, i);
+		int			to = RetainedColumn(side, i);
+		Form_pg_attribute column;
 
+		if (i == side->late_vector)
+			continue;
+		column = TupleDescAttr(retained->columns, to);
 		for (uint32 row = 0; row < block->nrows; row++)
 		{
-			Size		place = first + (Size) row * natts + i;
+			Size		place = first + (Size) row * natts + to;
 
 			retained->rows[place] = (Datum) 0;
 			if (nulls[row])
@@ -536,7 +540,7 @@ RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block)
 	Size		bytes = block->nrows * (Size) retained->columns->natts * (sizeof(Datum) + sizeof(bool)) +
 		block->value_bytes;
 
-	/* rows of several workers have no order */
+	/* the rows of several workers come in no order */
 	node->direction = 0;
 	side->loaded = -1;
 	side->has_vector = false;
@@ -549,14 +553,18 @@ RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block)
 	}
 	for (uint32 i = 0; i < block->nrows; i++)
 	{
-		ExecStoreAllNullTuple(row);
-		for (int column = 0; column < block->nvalues; column++)
+		ExecClearTuple(row);
+		for (int column = 0; column < block->natts; column++)
 		{
-			row->tts_isnull[column] = InputNulls(block, column)[i];
-			if (!row->tts_isnull[column])
-				row->tts_values[column] = ValueOfBlock(side, block, column, i);
+			int			to = RetainedColumn(side, column);
+
+			if (column == side->late_vector)
+				continue;
+			row->tts_isnull[to] = InputNulls(block, column)[i];
+			if (!row->tts_isnull[to])
+				row->tts_values[to] = ValueOfBlock(side, block, column, i);
 		}
-		RetainedRowsAdd(retained, row);
+		RetainedRowsAdd(retained, ExecStoreVirtualTuple(row));
 	}
 }
 

@@ -57,12 +57,6 @@
 #define TUPLE_WAIT_MS 1
 
 /*
- * Blocks passed to the sink before each call of wait_read.  The same number may wait to be
- * released.
- */
-#define BLOCKS_PER_WAIT 4
-
-/*
  * Bytes of blocks for each process, and the bounds of their sum.  A block has space for
  * a row of FASTED_MAX_DIMENSIONS with its key.
  */
@@ -86,12 +80,11 @@ typedef struct SharedInput
 	VectorSource source;		/* workers must not follow its pointers */
 	int			vector_column;
 	bool		all_rows;
-	bool		same_dimensions;
 	pg_atomic_uint32 dimensions;	/* of the first vector; 0 before it */
 	pg_atomic_uint32 ntuples;	/* number of rows that workers return as tuples */
 	Size		ring_offset;
 	uint32		capacity;		/* maximum number of rows in a block */
-	int			nvalues;		/* values of each row, without the vector */
+	int			natts;			/* columns of a row */
 	struct
 	{
 		int16		typlen;
@@ -134,22 +127,15 @@ RingOf(SharedInput *shared)
 }
 
 static Size
-RingOffset(int nvalues)
+RingOffset(int natts)
 {
-	return MAXALIGN(offsetof(SharedInput, types) + nvalues * sizeof(((SharedInput *) 0)->types[0]));
-}
-
-/* Rows of the node's child have nvalues values and the vector. */
-static int
-CountValues(CustomScanState *node)
-{
-	return ExecGetResultType(outerPlanState(node))->natts - 1;
+	return MAXALIGN(offsetof(SharedInput, types) + natts * sizeof(((SharedInput *) 0)->types[0]));
 }
 
 static Size
-SharedBytes(int nvalues, int nprocesses, const VectorSource *source)
+SharedBytes(int natts, int nprocesses, const VectorSource *source)
 {
-	return RingOffset(nvalues) +
+	return RingOffset(natts) +
 		BlockRingSize(CountBlocks(nprocesses, source), BlockBytes(source->element));
 }
 
@@ -157,16 +143,10 @@ SharedBytes(int nvalues, int nprocesses, const VectorSource *source)
 
 /* Returns the offset of the vectors in a block. */
 static Size
-RowsOffset(int nvalues, uint32 capacity)
+RowsOffset(const SharedInput *shared)
 {
-	return MAXALIGN(MAXALIGN(sizeof(InputBlock)) + nvalues * capacity * (sizeof(Datum) + sizeof(bool)));
-}
-
-/* Returns the column of a value. */
-static inline int
-ColumnOfValue(const SharedInput *shared, int i)
-{
-	return i + (i >= shared->vector_column);
+	return MAXALIGN(MAXALIGN(sizeof(InputBlock)) +
+					shared->natts * shared->capacity * (sizeof(Datum) + sizeof(bool)));
 }
 
 static void
@@ -199,10 +179,10 @@ BlockWithRoom(InputState *input, uint32 dimensions, Size row_bytes, Size value_b
 	block = BlockRingData(RingOf(input->shared), input->number);
 	block->nrows = 0;
 	block->dimensions = dimensions;
-	block->nvalues = shared->nvalues;
+	block->natts = shared->natts;
 	block->capacity = shared->capacity;
 	block->bytes = BlockBytes(shared->source.element);
-	block->rows_offset = RowsOffset(shared->nvalues, shared->capacity);
+	block->rows_offset = RowsOffset(shared);
 	block->value_bytes = 0;
 	block->has_zeros = false;
 	return block;
@@ -214,12 +194,11 @@ FindValues(const SharedInput *shared, TupleTableSlot *slot)
 {
 	Size		bytes = 0;
 
-	for (int i = 0; i < shared->nvalues; i++)
+	for (int i = 0; i < shared->natts; i++)
 	{
-		int			column = ColumnOfValue(shared, i);
-		Datum	   *value = &slot->tts_values[column];
+		Datum	   *value = &slot->tts_values[i];
 
-		if (slot->tts_isnull[column] || shared->types[i].byval)
+		if (i == shared->vector_column || slot->tts_isnull[i] || shared->types[i].byval)
 			continue;
 		/* a pointer to a TOAST table may be copied, but a pointer to this process's memory may not */
 		if (shared->types[i].typlen == -1 &&
@@ -234,11 +213,10 @@ FindValues(const SharedInput *shared, TupleTableSlot *slot)
 static void
 PutValues(const SharedInput *shared, InputBlock *block, const TupleTableSlot *slot)
 {
-	for (int i = 0; i < shared->nvalues; i++)
+	for (int i = 0; i < shared->natts; i++)
 	{
-		int			column = ColumnOfValue(shared, i);
-		Datum		value = slot->tts_values[column];
-		bool		isnull = slot->tts_isnull[column];
+		Datum		value = slot->tts_values[i];
+		bool		isnull = i == shared->vector_column || slot->tts_isnull[i];
 
 		if (!isnull && !shared->types[i].byval)
 		{
@@ -254,28 +232,22 @@ PutValues(const SharedInput *shared, InputBlock *block, const TupleTableSlot *sl
 	}
 }
 
-/* Returns the state of a vector, and its dimensions if it may be usable. */
+/* Returns the state of a vector, and sets the number of dimensions of the block for its row. */
 static InputVector
-ShapeOf(SharedInput *shared, const ArrayType *array, int *dimensions)
+ShapeOf(SharedInput *shared, const ArrayType *array, uint32 *dimensions)
 {
-	uint32		common = pg_atomic_read_u32(&shared->dimensions);
+	int			n;
 
-	*dimensions = common;
+	*dimensions = pg_atomic_read_u32(&shared->dimensions);
 	if (array == NULL)
 		return INPUT_NULL;
-	if (VectorShape(array, dimensions) != VECTOR_OK || (uint32) *dimensions > FASTED_MAX_DIMENSIONS)
-	{
-		*dimensions = common;
+	if (VectorShape(array, &n) != VECTOR_OK || (uint32) n > FASTED_MAX_DIMENSIONS)
 		return INPUT_UNUSABLE;
-	}
-	/* the first vector read by any worker sets the number of dimensions */
-	if (common == 0 && shared->same_dimensions &&
-		pg_atomic_compare_exchange_u32(&shared->dimensions, &common, *dimensions))
-		common = *dimensions;
-	if (!shared->same_dimensions || (uint32) *dimensions == common)
-		return INPUT_VECTOR;
-	*dimensions = common;
-	return INPUT_UNUSABLE;
+	/* without partitions, the first vector read by any worker sets the number of dimensions */
+	if (shared->source.partition_column != NULL ||
+		(*dimensions == 0 && pg_atomic_compare_exchange_u32(&shared->dimensions, dimensions, n)))
+		*dimensions = n;
+	return *dimensions == (uint32) n ? INPUT_VECTOR : INPUT_UNUSABLE;
 }
 
 /*
@@ -296,14 +268,14 @@ PutRow(InputState *input, TupleTableSlot *slot)
 	ArrayType  *array;
 	InputVector state;
 	InputBlock *block;
-	int			dimensions;
+	uint32		dimensions;
 	int			bad_element;
 
 	slot_getallattrs(slot);
 	econtext->ecxt_scantuple = slot;
 	vector = ExecEvalExpr(input->vector, econtext, &isnull);
-	if (!shared->all_rows &&
-		(isnull || (shared->nvalues > 1 && slot->tts_isnull[PARTITION_COLUMN])))
+	if (!shared->all_rows && (isnull || (shared->source.partition_column != NULL &&
+										 slot->tts_isnull[PARTITION_COLUMN])))
 		return true;			/* rows without a vector or a partition are skipped */
 	array = isnull ? NULL : DatumGetArrayTypeP(vector);
 	state = ShapeOf(shared, array, &dimensions);
@@ -314,7 +286,7 @@ PutRow(InputState *input, TupleTableSlot *slot)
 	value_bytes = FindValues(shared, slot);
 	row_bytes = RowBytes(element, dimensions);
 	if (BlockRingIsStopped(RingOf(input->shared)) ||
-		RowsOffset(shared->nvalues, shared->capacity) + row_bytes + value_bytes > BlockBytes(element))
+		RowsOffset(shared) + row_bytes + value_bytes > BlockBytes(element))
 		return false;
 	block = BlockWithRoom(input, dimensions, row_bytes, value_bytes);
 	if (block == NULL)
@@ -410,7 +382,7 @@ PassVectors(InputReader *reader, const InputBlock *block, const Datum *keys, siz
 static bool
 PassBlock(InputReader *reader, InputBlock *block)
 {
-	for (int i = 0; i < block->nvalues; i++)
+	for (int i = 0; i < block->natts; i++)
 	{
 		Datum	   *values = InputValues(block, i);
 
@@ -490,7 +462,7 @@ SetInputSink(InputReader *reader, RowSink *sink)
 	reader->sink = sink;
 	if (reader->shared != NULL && sink != NULL && sink->register_memory != NULL)
 		sink->register_memory(sink, reader->shared,
-							  SharedBytes(reader->shared->nvalues, reader->pcxt->nworkers, reader->source));
+							  SharedBytes(reader->shared->natts, reader->pcxt->nworkers, reader->source));
 }
 
 void
@@ -586,16 +558,16 @@ InputIsRow(InputReader *reader, const TupleTableSlot *slot)
 TupleTableSlot *
 InputNext(InputReader *reader, PlanState *gather)
 {
-	int			nest_level = NewGUCNestLevel();
+	int			nest_level;
 	TupleTableSlot *slot;
 
-	/* Gather must execute the leader's node in any case */
-	if (!reader->started)
-	{
-		reader->participates = parallel_leader_participation;
-		SetForThisQuery("parallel_leader_participation", "on");
-	}
+	if (reader->started)
+		return ExecProcNode(gather);
 	reader->started = true;
+	reader->participates = parallel_leader_participation;
+	/* Gather must execute the leader's node in any case */
+	nest_level = NewGUCNestLevel();
+	SetForThisQuery("parallel_leader_participation", "on");
 	slot = ExecProcNode(gather);
 	AtEOXact_GUC(true, nest_level);
 	return slot;
@@ -656,7 +628,8 @@ ShutdownInput(CustomScanState *node)
 static Size
 EstimateInput(CustomScanState *node, ParallelContext *pcxt)
 {
-	return SharedBytes(CountValues(node), pcxt->nworkers, ((InputState *) node)->reader->source);
+	return SharedBytes(ExecGetResultType(outerPlanState(node))->natts, pcxt->nworkers,
+					   ((InputState *) node)->reader->source);
 }
 
 static void
@@ -669,17 +642,14 @@ InitializeInput(CustomScanState *node, ParallelContext *pcxt, void *memory)
 	shared->source = *reader->source;
 	shared->vector_column = reader->vector_column;
 	shared->all_rows = reader->all_rows;
-	shared->same_dimensions = reader->same_dimensions;
-	shared->nvalues = CountValues(node);
-	shared->capacity = Max(1, Min(MAX_BLOCK_ROWS, MAX_BLOCK_VALUES / Max(1, shared->nvalues)));
-	shared->ring_offset = RingOffset(shared->nvalues);
-	for (int i = 0; i < shared->nvalues; i++)
+	shared->natts = columns->natts;
+	shared->capacity = Max(1, Min(MAX_BLOCK_ROWS, MAX_BLOCK_VALUES / columns->natts));
+	shared->ring_offset = RingOffset(columns->natts);
+	for (int i = 0; i < columns->natts; i++)
 	{
-		int			column = ColumnOfValue(shared, i);
-
-		shared->types[i].typlen = TupleDescAttr(columns, column)->attlen;
-		shared->types[i].byval = TupleDescAttr(columns, column)->attbyval;
-		shared->types[i].detoast = reader->detoast == NULL || reader->detoast[column];
+		shared->types[i].typlen = TupleDescAttr(columns, i)->attlen;
+		shared->types[i].byval = TupleDescAttr(columns, i)->attbyval;
+		shared->types[i].detoast = reader->detoast == NULL || reader->detoast[i];
 	}
 	pg_atomic_init_u32(&shared->dimensions, reader->dimensions);
 	pg_atomic_init_u32(&shared->ntuples, 0);
@@ -832,13 +802,13 @@ TakeBlock(InputReader *reader, const InputBlock *block)
 {
 	RowTaker   *taker = reader->arg;
 	bool		skip_zeros = taker->source->skip_zeros && block->has_zeros;
-	bool		partitioned = block->nvalues > 1;
-	const Datum *keys = InputValues(block, 0);
+	bool		partitioned = taker->source->partition_column != NULL;
+	const Datum *keys = InputValues(block, KEY_COLUMN);
 
 	for (size_t begin = 0, end; begin < block->nrows; begin = end)
 	{
 		if (partitioned)
-			taker->partition = InputValues(block, 1)[begin];
+			taker->partition = InputValues(block, PARTITION_COLUMN)[begin];
 		if (partitioned || begin == 0)
 			CheckDimensions(taker, block->dimensions, keys[begin]);
 		/* a run of rows up to the next zero vector; with partitions, a single row */
@@ -881,7 +851,6 @@ RunInputPlan(PlannedStmt *plan, RowTaker *taker)
 {
 	InputReader reader = {
 		.source = taker->source,.vector_column = VECTOR_COLUMN,.sink = taker->sink,
-		.same_dimensions = taker->source->partition_column == NULL,
 		.take_block = TakeBlock,.arg = taker,.participates = parallel_leader_participation
 	};
 

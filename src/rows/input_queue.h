@@ -21,6 +21,12 @@
 /* Maximum number of rows in a block; it is small, so that the leader gets rows early. */
 #define MAX_BLOCK_ROWS 2048
 
+/*
+ * Blocks passed to the sink before each call of wait_read.  The same number may wait to be
+ * released.
+ */
+#define BLOCKS_PER_WAIT 4
+
 typedef enum InputVector
 {
 	INPUT_VECTOR,				/* converted, with the block's number of dimensions */
@@ -36,7 +42,7 @@ typedef struct InputBlock
 {
 	uint32		nrows;
 	uint32		dimensions;		/* the same for all vectors of the block */
-	int			nvalues;		/* values of each row, without the vector */
+	int			natts;			/* columns of a row; the vector's column is null */
 	uint32		capacity;		/* maximum number of rows */
 	Size		bytes;
 	Size		rows_offset;	/* where the vectors begin */
@@ -45,7 +51,7 @@ typedef struct InputBlock
 	uint8		vectors[MAX_BLOCK_ROWS];	/* InputVector of each row */
 } InputBlock;
 
-/* Returns the values of a column, by row.  Columns are numbered without the vector's column. */
+/* Return the values and the null flags of a column, by row. */
 static inline Datum *
 InputValues(const InputBlock *block, int column)
 {
@@ -55,7 +61,7 @@ InputValues(const InputBlock *block, int column)
 static inline bool *
 InputNulls(const InputBlock *block, int column)
 {
-	return (bool *) InputValues(block, block->nvalues) + column * block->capacity;
+	return (bool *) InputValues(block, block->natts) + column * block->capacity;
 }
 
 typedef struct InputReader InputReader;
@@ -64,8 +70,7 @@ struct InputReader
 	/* Set by the caller before the plan is executed. */
 	const VectorSource *source; /* form, element and metric of the vectors */
 	int			vector_column;	/* in the plan's rows, numbered from 0 */
-	bool		same_dimensions;	/* only vectors with the dimensions of the first one are usable */
-	uint32		dimensions;		/* these dimensions; 0: not known */
+	uint32		dimensions;		/* of all usable vectors; 0: the same as the first one's */
 
 	/*
 	 * Rows without a usable vector are in the blocks too.  Otherwise, rows with a null vector or
@@ -88,7 +93,7 @@ struct InputReader
 	struct SharedInput *shared; /* NULL without shared memory, and at the end */
 	struct ParallelContext *pcxt;
 	uint64		ring_rows;		/* rows that were read from the ring */
-	int			taken[8];		/* blocks that the sink may still read */
+	int			taken[2 * BLOCKS_PER_WAIT]; /* blocks that the sink may still read */
 	int			ntaken;
 	int			nsettling;		/* the first ones, to be released at the next wait_read */
 	uint32		tuples_received;	/* tuples that workers have returned */
