@@ -121,7 +121,8 @@ RankDense(IntegerRank *ranking, int64 least, uint64 span)
 
 		if (IsStopRequested(ranking, i))
 			return;
-		if (*row != none)
+		if (*row != none && (ranking->duplicate == none ||
+							 (int64) ranking->keys[i] > (int64) ranking->keys[ranking->duplicate]))
 			ranking->duplicate = i;
 		*row = i;
 	}

@@ -109,12 +109,6 @@ FloatsOf(const RowSet *set)
 	return RowFloats(options->element, options->dimensions);
 }
 
-static size_t
-CopyRows(const RowSet *set)
-{
-	return Max(1, COPY_BYTES / (FloatsOf(set) * sizeof(float)));
-}
-
 /* Returns the other side of the join, or NULL in a self-join. */
 static RowSet *
 OtherSide(const RowSet *set)
@@ -204,6 +198,12 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 	if (!run->failed)
 		JoinOpenEngine(set->join);
 	UseRegistered(set);
+}
+
+static size_t
+CopyRows(const RowSet *set)
+{
+	return Max(1, COPY_BYTES / (FloatsOf(set) * sizeof(float)));
 }
 
 /* Moves all rows of a side from the engine to a temporary file. */
