@@ -53,7 +53,25 @@ GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
 
 /* --- retained rows */
 
-/* Copies a pass-by-reference value.  Memory is allocated in pieces, of huge pages if large. */
+/*
+ * Allocates memory, in huge pages if it is large.  Retained rows are read in random order, for which
+ * small pages would cost more than the access itself.
+ */
+static void *
+AllocPages(MemoryContext context, Size bytes)
+{
+	char	   *memory = MemoryContextAllocHuge(context, bytes);
+#ifdef MADV_HUGEPAGE
+	char	   *begin = (char *) TYPEALIGN(HUGE_PAGE, memory);
+	char	   *end = (char *) TYPEALIGN_DOWN(HUGE_PAGE, memory + bytes);
+
+	if (begin < end)
+		(void) madvise(begin, end - begin, MADV_HUGEPAGE);
+#endif
+	return memory;
+}
+
+/* Copies a pass-by-reference value.  Memory is allocated in pieces. */
 static Datum
 CopyValue(RetainedRows *retained, Datum value, int typlen)
 {
@@ -68,16 +86,10 @@ CopyValue(RetainedRows *retained, Datum value, int typlen)
 	if (bytes > retained->free_bytes)
 	{
 		Size		piece = Max(bytes, Min(Max(retained->value_bytes, MIN_PIECE), MAX_PIECE));
-		Size		alignment = piece < HUGE_PAGE ? MAXIMUM_ALIGNOF : HUGE_PAGE;
 
-		retained->free = MemoryContextAllocHuge(retained->context, piece + alignment);
-		retained->free = (char *) TYPEALIGN(alignment, retained->free);
+		retained->free = AllocPages(retained->context, piece);
 		retained->free_bytes = piece;
 		retained->value_bytes += piece;
-#ifdef MADV_HUGEPAGE
-		if (alignment == HUGE_PAGE)
-			(void) madvise(retained->free, piece, MADV_HUGEPAGE);
-#endif
 	}
 	copy = retained->free;
 	retained->free += bytes;
@@ -93,8 +105,16 @@ Reserve(RetainedRows *retained, uint32 nrows)
 
 	while (retained->in_memory + nrows > retained->capacity)
 	{
-		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
-								   natts * sizeof(Datum));
+		Datum	   *rows;
+
+		retained->capacity = Max(1024, 2 * retained->capacity);
+		rows = AllocPages(retained->context, (Size) retained->capacity * natts * sizeof(Datum) + 1);
+		if (retained->rows != NULL)
+		{
+			memcpy(rows, retained->rows, (Size) retained->in_memory * natts * sizeof(Datum));
+			pfree(retained->rows);
+		}
+		retained->rows = rows;
 		if (retained->nulls != NULL)
 			retained->nulls = repalloc_huge(retained->nulls, (Size) retained->capacity * natts);
 	}
