@@ -15,7 +15,7 @@ HNSW = "pgvector HNSW"
 NOT_SHOWN = {"fasted FP16-32 of the paper", "PyTorch FP16", "export, PyTorch FP16-32"}
 
 
-FILES = ("real_world", "over_rows", "real_world_large")
+FILES = ("real_world", "over_rows", "real_world_large", "large_on_cpu")
 
 
 def runs(results):
@@ -24,12 +24,14 @@ def runs(results):
 
 
 def measured(results):
-    """Returns all measurements of a machine. For a shape in several files, those of the last file are used."""
-    found = []
+    """Returns all measurements of a machine. If several files have the same measurement, that of the last file is used."""
+    found = {}
     for run in runs(results):
-        again = shapes(run["measurements"])
-        found = [m for m in found if (m["data"], m.get("rows")) not in again] + run["measurements"]
-    return found
+        for m in run["measurements"]:
+            key = tuple(m.get(name) for name in ("data", "rows", "selectivity", "method", "output"))
+            found.pop(key, None)
+            found[key] = m
+    return list(found.values())
 
 
 def timed(measurements, **wanted):

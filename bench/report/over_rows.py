@@ -1,7 +1,7 @@
 """Time over the number of rows, of fasted and of other programs."""
 import math
 
-from chosen import S, median, timed
+from chosen import S, measured, median, timed
 from page import COLOURS, cpu_name, figure, save
 
 FITTED_ROWS = 10000             # the exponent is fitted to measurements of this many rows or more
@@ -33,7 +33,9 @@ def methods(results):
     if found is None:
         return []
     env = found["environment"]
-    here = [(name.format(gpu=env.get("gpu"), cpu=cpu_name(env)), points(found["measurements"], method)) for method, name in NAMES.items()]
+    data = {m["data"] for m in found["measurements"]}
+    measurements = [m for m in measured(results) if m["data"] in data]
+    here = [(name.format(gpu=env.get("gpu"), cpu=cpu_name(env)), points(measurements, method)) for method, name in NAMES.items()]
     return [(name, by_output) for name, by_output in here if by_output]
 
 
