@@ -138,7 +138,7 @@ typedef struct RetainedRows
 {
 	MemoryContext context;
 	TupleDesc	columns;
-	Size		budget;			/* remaining memory budget, in bytes */
+	int64		budget;			/* remaining memory budget, in bytes */
 	uint32		count;
 
 	uint32		in_memory;		/* number of rows in memory; later rows are in the file */
