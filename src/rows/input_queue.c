@@ -74,7 +74,7 @@ StaticAssertDecl(BLOCK_BYTES >= sizeof(InputBlock) + MAX_BLOCK_VALUES * (sizeof(
 				 BLOCK_BYTES_OF_DOUBLES - BLOCK_BYTES >= FASTED_MAX_DIMENSIONS * sizeof(float),
 				 "a block holds the longest vector and its key");
 
-/* Contents of the plan's shared memory, followed by the types of the values and by the ring. */
+/* Contents of the plan's shared memory, followed by the ring. */
 typedef struct SharedInput
 {
 	VectorSource source;		/* workers must not follow its pointers */
@@ -82,7 +82,6 @@ typedef struct SharedInput
 	bool		all_rows;
 	pg_atomic_uint32 dimensions;	/* of the first vector; 0 before it */
 	pg_atomic_uint32 ntuples;	/* number of rows that workers return as tuples */
-	Size		ring_offset;
 	uint32		capacity;		/* maximum number of rows in a block */
 	int			natts;			/* columns of a row */
 	struct
@@ -90,7 +89,7 @@ typedef struct SharedInput
 		int16		typlen;
 		bool		byval;
 		bool		detoast;
-	}			types[FLEXIBLE_ARRAY_MEMBER];
+	}			types[MaxTupleAttributeNumber];
 } SharedInput;
 
 typedef struct InputState
@@ -123,19 +122,13 @@ CountBlocks(int nprocesses, const VectorSource *source)
 static BlockRing *
 RingOf(SharedInput *shared)
 {
-	return (BlockRing *) ((char *) shared + shared->ring_offset);
+	return (BlockRing *) ((char *) shared + MAXALIGN(sizeof(SharedInput)));
 }
 
 static Size
-RingOffset(int natts)
+SharedBytes(int nprocesses, const VectorSource *source)
 {
-	return MAXALIGN(offsetof(SharedInput, types) + natts * sizeof(((SharedInput *) 0)->types[0]));
-}
-
-static Size
-SharedBytes(int natts, int nprocesses, const VectorSource *source)
-{
-	return RingOffset(natts) +
+	return MAXALIGN(sizeof(SharedInput)) +
 		BlockRingSize(CountBlocks(nprocesses, source), BlockBytes(source->element));
 }
 
@@ -297,14 +290,14 @@ PutRow(InputState *input, TupleTableSlot *slot)
 
 		if (VectorElements(array, &shared->source, dimensions, row, &bad_element) == VECTOR_OK)
 			block->has_zeros |= RowIsZero(row, element, dimensions);
-		else if (shared->all_rows)
-			state = INPUT_UNUSABLE;
 		else
 		{
-			input->has_error = true;
-			return false;
+			state = INPUT_UNUSABLE;
+			input->has_error = !shared->all_rows;
 		}
 	}
+	if (input->has_error)
+		return false;
 	PutValues(shared, block, slot);
 	block->vectors[block->nrows++] = state;
 	return true;
@@ -378,21 +371,6 @@ PassVectors(InputReader *reader, const InputBlock *block, const Datum *keys, siz
 	return true;
 }
 
-/* Passes a block that the leader owns to the caller.  Called once for each block. */
-static bool
-PassBlock(InputReader *reader, InputBlock *block)
-{
-	for (int i = 0; i < block->natts; i++)
-	{
-		Datum	   *values = InputValues(block, i);
-
-		for (uint32 row = 0; row < block->nrows && !reader->shared->types[i].byval; row++)
-			values[row] = PointerGetDatum((char *) block + block->bytes - (Size) values[row]);
-	}
-	reader->ring_rows += block->nrows;
-	return reader->take_block(reader, block);
-}
-
 /*
  * Settles the sink, and releases the blocks that it no longer reads: all blocks, or else those
  * that it took before it last settled.
@@ -422,9 +400,15 @@ PassFullBlocks(InputReader *reader)
 	for (uint32 left = BlockRingFull(ring); left > 0 && more; left--)
 	{
 		int			number = BlockRingTakeFull(ring);
+		InputBlock *block = BlockRingData(ring, number);
 
 		CheckJoinInterrupts();
-		more = PassBlock(reader, BlockRingData(ring, number));
+		for (int i = 0; i < block->natts; i++)
+			for (uint32 row = 0; row < block->nrows && !reader->shared->types[i].byval; row++)
+				InputValues(block, i)[row] =
+					PointerGetDatum((char *) block + block->bytes - (Size) InputValues(block, i)[row]);
+		reader->ring_rows += block->nrows;
+		more = reader->take_block(reader, block);
 		reader->taken[reader->ntaken++] = number;
 		if (reader->ntaken == reader->nsettling + BLOCKS_PER_WAIT)
 			SettleBlocks(reader, false);
@@ -462,7 +446,7 @@ SetInputSink(InputReader *reader, RowSink *sink)
 	reader->sink = sink;
 	if (reader->shared != NULL && sink != NULL && sink->register_memory != NULL)
 		sink->register_memory(sink, reader->shared,
-							  SharedBytes(reader->shared->natts, reader->pcxt->nworkers, reader->source));
+							  SharedBytes(reader->pcxt->nworkers, reader->source));
 }
 
 void
@@ -481,66 +465,54 @@ InputEnd(InputReader *reader)
 }
 
 /*
- * Reads a row of the leader's share into *slot, or waits for blocks.  Returns false when all is
- * read.
- */
-static bool
-WorkInLeader(InputReader *reader, PlanState *below, TupleTableSlot **slot)
-{
-	int			launched = reader->shared == NULL ? 0 : reader->pcxt->nworkers_launched;
-	uint32		finished;
-
-	/* read a share of the plan, unless the workers' rows keep the leader busy */
-	if (!reader->share_done &&
-		(launched == 0 || (reader->participates && launched < BUSY_LEADER_WORKERS)))
-	{
-		*slot = ExecProcNode(below);
-		reader->share_done = TupIsNull(*slot);
-		return true;
-	}
-	if (reader->shared == NULL)
-		return false;
-	finished = BlockRingFinished(RingOf(reader->shared));
-	if (WorkersHaveFinished(reader))
-		return false;
-	CheckJoinInterrupts();
-	BlockRingWait(RingOf(reader->shared), finished, WAIT_MS);
-	return true;
-}
-
-/*
  * Returns a row of the leader's share, a null row when Gather has to fetch a worker's tuple or the
  * caller has refused a block, or NULL at the end.
  */
 static TupleTableSlot *
 NextInLeader(InputReader *reader, PlanState *below)
 {
-	TupleTableSlot *slot = NULL;
-	bool		more = true;
+	BlockRing  *ring = reader->shared == NULL ? NULL : RingOf(reader->shared);
+	int			launched = ring == NULL ? 0 : reader->pcxt->nworkers_launched;
 
-	for (;;)
+	for (bool more = true;;)
 	{
-		if (reader->shared != NULL && BlockRingFull(RingOf(reader->shared)) > 0)
+		if (ring != NULL && BlockRingFull(ring) > 0)
 		{
 			if (!PassFullBlocks(reader))
 				return ExecStoreAllNullTuple(reader->nulls);
 		}
 		else if (reader->ntaken > 0)
 			SettleBlocks(reader, true);
-		if (reader->shared != NULL &&
-			pg_atomic_read_u32(&reader->shared->ntuples) > reader->tuples_received)
+		if (ring != NULL && pg_atomic_read_u32(&reader->shared->ntuples) > reader->tuples_received)
 		{
 			if (reader->received_before == (int64) reader->tuples_received)
-				BlockRingWait(RingOf(reader->shared),
-							  BlockRingFinished(RingOf(reader->shared)), TUPLE_WAIT_MS);
+				BlockRingWait(ring, BlockRingFinished(ring), TUPLE_WAIT_MS);
 			reader->received_before = reader->tuples_received;
 			return ExecStoreAllNullTuple(reader->nulls);
 		}
 		if (!more)
 			break;
-		more = WorkInLeader(reader, below, &slot);
-		if (!TupIsNull(slot))
-			return reader->own = slot;
+		/* read a share of the plan, unless the workers' rows keep the leader busy */
+		if (!reader->share_done &&
+			(launched == 0 || (reader->participates && launched < BUSY_LEADER_WORKERS)))
+		{
+			TupleTableSlot *slot = ExecProcNode(below);
+
+			if (!TupIsNull(slot))
+				return reader->own = slot;
+			reader->share_done = true;
+		}
+		else if (ring != NULL)
+		{
+			uint32		finished = BlockRingFinished(ring);
+
+			more = !WorkersHaveFinished(reader);
+			CheckJoinInterrupts();
+			if (more)
+				BlockRingWait(ring, finished, WAIT_MS);
+		}
+		else
+			break;
 	}
 	InputEnd(reader);
 	return NULL;
@@ -628,8 +600,7 @@ ShutdownInput(CustomScanState *node)
 static Size
 EstimateInput(CustomScanState *node, ParallelContext *pcxt)
 {
-	return SharedBytes(ExecGetResultType(outerPlanState(node))->natts, pcxt->nworkers,
-					   ((InputState *) node)->reader->source);
+	return SharedBytes(pcxt->nworkers, ((InputState *) node)->reader->source);
 }
 
 static void
@@ -644,7 +615,6 @@ InitializeInput(CustomScanState *node, ParallelContext *pcxt, void *memory)
 	shared->all_rows = reader->all_rows;
 	shared->natts = columns->natts;
 	shared->capacity = Max(1, Min(MAX_BLOCK_ROWS, MAX_BLOCK_VALUES / columns->natts));
-	shared->ring_offset = RingOffset(columns->natts);
 	for (int i = 0; i < columns->natts; i++)
 	{
 		shared->types[i].typlen = TupleDescAttr(columns, i)->attlen;
@@ -771,26 +741,16 @@ AddInputNode(PlannedStmt *plan, InputReader *reader)
 	Plan	   *gather = plan->planTree;
 	Plan	   *below = outerPlan(gather);
 	TargetEntry *vector = list_nth(below->targetlist, reader->vector_column);
-	CustomScan *input = MakeInputPlan(below, NIL, (Expr *) makeVarFromTargetEntry(INDEX_VAR, vector));
+	CustomScan *input = MakeInputPlan(below, copyObject(gather->targetlist), (Expr *) makeVarFromTargetEntry(INDEX_VAR, vector));
 	Plan	   *own = &input->scan.plan;
 	ListCell   *cell;
 
-	own->startup_cost = below->startup_cost;
-	own->total_cost = below->total_cost;
-	own->plan_rows = below->plan_rows;
-	own->plan_width = below->plan_width;
 	own->parallel_aware = own->parallel_safe = true;
 	own->plan_node_id = INPUT_NODE_ID;
-	own->extParam = bms_copy(below->extParam);
-	own->allParam = bms_copy(below->allParam);
-	foreach(cell, below->targetlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, cell);
-		Var		   *column = makeVarFromTargetEntry(INDEX_VAR, entry);
-
-		own->targetlist = lappend(own->targetlist,
-								  makeTargetEntry((Expr *) column, entry->resno, entry->resname, false));
-	}
+	own->extParam = below->extParam;
+	own->allParam = below->allParam;
+	foreach(cell, own->targetlist)
+		castNode(Var, lfirst_node(TargetEntry, cell)->expr)->varno = INDEX_VAR;
 	input->custom_private = list_make1(makeConst(INT8OID, -1, InvalidOid, sizeof(Datum),
 												  PointerGetDatum(reader), false, true));
 	gather->lefttree = own;
