@@ -394,6 +394,12 @@ IsExact(const JoinNode *node)
 	return node->plan.distance.form != FORM_FOREIGN;
 }
 
+static inline FastedMetric
+JoinNodeMetric(const JoinNode *node)
+{
+	return IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
+}
+
 /* Returns the size of a vector in units of float. */
 static inline Size
 JoinNodeRowFloats(const JoinNode *node)

@@ -268,12 +268,6 @@ InitVector(JoinNode *node, JoinSide *side)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
 }
 
-static bool
-IsInteger(Oid type)
-{
-	return type == INT2OID || type == INT4OID || type == INT8OID;
-}
-
 static void
 InitKeys(JoinNode *node, JoinSide *side)
 {
@@ -285,13 +279,12 @@ InitKeys(JoinNode *node, JoinSide *side)
 	{
 		EqualityKey *key = &side->keys[i];
 		Oid			type = exprType(list_nth(plan->keys[side->number], i));
-		Oid			outer_type = exprType(list_nth(plan->keys[OUTER_SIDE], i));
 
 		key->expr = ExecInitExpr(list_nth(plan->keys[side->number], i), &node->css.ss.ps);
 		fmgr_info(list_nth_oid(plan->hashes[side->number], i), &key->hash);
 		key->collation = list_nth_oid(plan->key_collations, i);
 		get_typlenbyval(type, &key->typlen, &key->typbyval);
-		key->comparable = type == outer_type || (IsInteger(type) && IsInteger(outer_type));
+		key->comparable = CastKeepsOrder(type, exprType(list_nth(plan->keys[OUTER_SIDE], i)));
 	}
 }
 
@@ -346,23 +339,14 @@ InitResult(JoinNode *node, JoinSide *side)
 				AddCopy(&side->to_result, side->to_scan.from[i], foreach_current_index(cell));
 }
 
-/*
- * Finds the scan of a table whose vectors are late-materialized.  Prepares to read it by parallel
- * workers if input is not NULL.
- */
+/* Prepares to read the side by parallel workers. */
 static void
 InitInput(JoinNode *node, JoinSide *side, InputReader *input)
 {
-	bool		doubles = node->element == FASTED_ELEMENT_DOUBLE;
-
-	side->scan = (ScanState *) (input == NULL ? side->plan :
-								outerPlanState(outerPlanState(side->plan)));
-	if (input == NULL || (node->plan.shared && side->number == INNER_SIDE))
-		return;
 	side->input = input;
 	side->source = (VectorSource) {
-		.form = doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4,.element = node->element,
-		.metric = IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2
+		.form = node->element == FASTED_ELEMENT_DOUBLE ? VECTOR_FLOAT8 : VECTOR_FLOAT4,
+		.element = node->element,.metric = JoinNodeMetric(node)
 	};
 	input->source = &side->source;
 	input->vector_column = side->late_vector;
@@ -379,6 +363,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - node->plan.count;
 	int			outer_columns = node->plan.outer_columns;
 	bool		shared = node->plan.shared && number == INNER_SIDE;
+	InputReader *input;
 
 	side->node = node;
 	side->number = number;
@@ -407,7 +392,10 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 		FindUsedColumns(node);
 	if (side->late_vector < 0)
 		return;
-	InitInput(node, side, InputReaderOf(plan));
+	input = InputReaderOf(plan);
+	side->scan = (ScanState *) (input == NULL ? plan : outerPlanState(outerPlanState(plan)));
+	if (input != NULL && !shared)
+		InitInput(node, side, input);
 	side->late_slot = table_slot_create(side->scan->ss_currentRelation, &plan->state->es_tupleTable);
 }
 

@@ -454,7 +454,6 @@ InputEnd(InputReader *reader)
 {
 	RowSink    *sink = reader->sink;
 
-	reader->started = false;
 	if (reader->shared == NULL)
 		return;
 	BlockRingStop(RingOf(reader->shared));
@@ -533,9 +532,8 @@ InputNext(InputReader *reader, PlanState *gather)
 	int			nest_level;
 	TupleTableSlot *slot;
 
-	if (reader->started)
+	if (((GatherState *) gather)->initialized && gather->chgParam == NULL)
 		return ExecProcNode(gather);
-	reader->started = true;
 	reader->participates = parallel_leader_participation;
 	/* Gather must execute the leader's node in any case */
 	nest_level = NewGUCNestLevel();

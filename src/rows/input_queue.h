@@ -88,7 +88,6 @@ struct InputReader
 	RowSink    *sink;			/* takes the vectors; NULL: no registered memory (SetInputSink) */
 
 	/* The remaining fields are private to input_queue.c. */
-	bool		started;
 	bool		participates;	/* the leader may read a share of the plan */
 	struct SharedInput *shared; /* NULL without shared memory, and at the end */
 	struct ParallelContext *pcxt;

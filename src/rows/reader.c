@@ -351,10 +351,29 @@ PagesPerWorker(void)
 	return Max((double) SCAN_SIZES_PER_WORKER * min_parallel_table_scan_size, 1);
 }
 
+/*
+ * Returns the number of workers, as an upper limit.  The relation's own storage parameter takes
+ * precedence.
+ */
 static int
-WorkersBySize(Relation rel)
+WorkersBySize(Oid relid, const RelOptInfo *info)
 {
-	return (int) Min(TotalPages(rel) / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
+	int			workers = info->rel_parallel_workers;
+
+	if (workers == -1)
+	{
+		Relation	rel = table_open(relid, NoLock);
+
+		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
+		{
+			workers = (int) Min(TotalPages(rel) / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
+			/* many small partitions may add up to a large table */
+			if (info->reloptkind == RELOPT_OTHER_MEMBER_REL && TotalPages(rel) >= min_parallel_table_scan_size)
+				workers = Max(workers, 1);
+		}
+		table_close(rel, NoLock);
+	}
+	return workers;
 }
 
 static void
@@ -362,37 +381,14 @@ SetWorkersBySize(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
 {
 	if (next_get_relation_info != NULL)
 		next_get_relation_info(root, relid, inhparent, info);
-
-	/* the relation's own storage parameter takes precedence */
-	if (planning_read && !inhparent && info->rel_parallel_workers == -1)
-	{
-		Relation	rel = table_open(relid, NoLock);
-
-		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
-		{
-			/* an upper limit; the planner also applies max_parallel_workers_per_gather */
-			info->rel_parallel_workers = WorkersBySize(rel);
-			/* many small partitions may add up to a large table */
-			if (info->reloptkind == RELOPT_OTHER_MEMBER_REL && TotalPages(rel) >= min_parallel_table_scan_size)
-				info->rel_parallel_workers = Max(info->rel_parallel_workers, 1);
-		}
-		table_close(rel, NoLock);
-	}
+	if (planning_read && !inhparent)
+		info->rel_parallel_workers = WorkersBySize(relid, info);
 }
 
 int
 CountScanWorkers(Oid relid, const RelOptInfo *rel)
 {
-	int			workers = rel->rel_parallel_workers;
-
-	if (workers == -1)
-	{
-		Relation	table = table_open(relid, NoLock);
-
-		workers = WorkersBySize(table);
-		table_close(table, NoLock);
-	}
-	return Min(workers, max_parallel_workers_per_gather);
+	return Min(WorkersBySize(relid, rel), max_parallel_workers_per_gather);
 }
 
 void
