@@ -362,8 +362,6 @@ NextRow(PlanState *state)
 	{
 		ExprContext *econtext;
 
-		if (node->no_columns)
-			return TTS_EMPTY(result) ? ExecStoreVirtualTuple(result) : result;
 		if (node->direct)
 			return CopyMatch(node, result);
 		econtext = ScanTuple(node);
@@ -532,8 +530,6 @@ InitQuals(JoinNode *node)
 	node->join_quals = ExecInitQual(others, state);
 	node->all_quals = ExecInitQual(plan->join_quals, state);
 	node->other_quals = ExecInitQual(plan->other_quals, state);
-	node->no_columns = plan->count || (plan->other_quals == NIL && state->ps_ProjInfo != NULL &&
-									   state->plan->targetlist == NIL);
 }
 
 static void

@@ -324,7 +324,6 @@ typedef struct JoinNode
 	SortSupport order;			/* ordering clause of shared rows; NULL: none */
 	int			order_column;
 	bool		order_swapped;	/* the clause is inner < outer */
-	bool		no_columns;		/* the parent node uses no columns */
 	bool		direct;			/* the result consists of columns, copied from retained rows */
 	bool	   *used_columns;	/* columns that clauses use; these are detoasted when read */
 	FastedElement element;		/* element type of the engine's vectors */
@@ -398,13 +397,6 @@ static inline FastedMetric
 JoinNodeMetric(const JoinNode *node)
 {
 	return IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
-}
-
-/* Returns the size of a vector in units of float. */
-static inline Size
-JoinNodeRowFloats(const JoinNode *node)
-{
-	return RowFloats(node->element, node->dimensions);
 }
 
 /* Converts an index in the current hash partition to a row number. */

@@ -247,17 +247,6 @@ HaveSameClauses(RelOptInfo *outer, RelOptInfo *inner)
 		list_difference(clauses, others) == NIL && list_difference(others, clauses) == NIL;
 }
 
-static bool
-HasOnlyColumns(RelOptInfo *rel)
-{
-	ListCell   *cell;
-
-	foreach(cell, rel->reltarget->exprs)
-		if (!IsA(lfirst(cell), Var) || ((Var *) lfirst(cell))->varattno == InvalidAttrNumber)
-			return false;
-	return true;
-}
-
 /*
  * Returns true if both sides read the same rows of one relation and use the same vector expression.
  */
@@ -266,11 +255,15 @@ SidesAreIdentical(PlannerInfo *root, const JoinPathData *data)
 {
 	RelOptInfo *outer = data->rels[OUTER_SIDE];
 	RelOptInfo *inner = data->rels[INNER_SIDE];
+	ListCell   *cell;
 
 	if (!IsPlainTable(root, outer) || !IsPlainTable(root, inner) ||
 		planner_rt_fetch(outer->relid, root)->relid != planner_rt_fetch(inner->relid, root)->relid ||
-		outer->userid != inner->userid || !HasOnlyColumns(inner))
+		outer->userid != inner->userid)
 		return false;
+	foreach(cell, inner->reltarget->exprs)
+		if (!IsA(lfirst(cell), Var) || ((Var *) lfirst(cell))->varattno == InvalidAttrNumber)
+			return false;
 	return HaveSameClauses(outer, inner) &&
 		equal(data->clause.vectors[OUTER_SIDE],
 			  AsOuter((Node *) data->clause.vectors[INNER_SIDE], outer, inner));

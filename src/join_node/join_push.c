@@ -239,32 +239,6 @@ typedef struct PartitionNumber
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-/*
- * Evaluates the equality keys of the row in the scan tuple, and computes their hash.  Returns false
- * if the row cannot match, because a key is null or a clause on outer columns is false.
- */
-static bool
-HashKeys(JoinNode *node, JoinSide *side, uint64 *hash)
-{
-	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
-	bool		isnull = false;
-
-	if (!PassesOuterQuals(node, side))
-		return false;
-	*hash = 0;
-	for (int i = 0; i < side->nkeys; i++)
-	{
-		EqualityKey *key = &side->keys[i];
-
-		key->value = ExecEvalExpr(key->expr, econtext, &isnull);
-		if (isnull)
-			return false;
-		*hash = hash_combine64(*hash, DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation,
-																	   key->value)));
-	}
-	return true;
-}
-
 static void
 AddNumber(JoinNode *node, RowList *list, uint32 number)
 {
@@ -300,17 +274,31 @@ LoadRowOfPartition(JoinNode *node, JoinSide *side, uint32 *i)
 	return true;
 }
 
-/* Adds the row in the scan tuple to its partition.  Returns NO_ROW if the row cannot match. */
+/*
+ * Adds the row in the scan tuple to its partition.  Returns NO_ROW if the row cannot match, because
+ * a key is null or a clause on outer columns is false.
+ */
 static uint32
 PartitionOfRow(JoinNode *node, JoinSide *side)
 {
-	MemoryContext old = MemoryContextSwitchTo(node->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
+	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 	PartitionNumber *entry = NULL;
 	HashPartition *partition;
+	bool		unmatched = !PassesOuterQuals(node, side);
 	bool		found = true;
-	uint64		hash;
+	uint64		hash = 0;
 
-	if (HashKeys(node, side, &hash))
+	for (int i = 0; i < side->nkeys && !unmatched; i++)
+	{
+		EqualityKey *key = &side->keys[i];
+
+		key->value = ExecEvalExpr(key->expr, econtext, &unmatched);
+		if (!unmatched)
+			hash = hash_combine64(hash, DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation,
+																		 key->value)));
+	}
+	if (!unmatched)
 		entry = side->number == INNER_SIDE ? partition_lookup(node->partition_numbers, hash) :
 			partition_insert(node->partition_numbers, hash, &found);
 	MemoryContextSwitchTo(node->context);
@@ -449,7 +437,8 @@ AreSmall(const JoinNode *node, PartitionSize size)
 		(node->css.ss.ps.state->es_epq_active == NULL ||
 		 Max(node->plan.late_vector[OUTER_SIDE], node->plan.late_vector[INNER_SIDE]) >= 0))
 		return false;
-	return size.pairs <= SMALL_JOIN_PAIRS && size.rows * JoinNodeRowFloats(node) <= SMALL_JOIN_FLOATS;
+	return size.pairs <= SMALL_JOIN_PAIRS &&
+		size.rows * RowFloats(node->element, node->dimensions) <= SMALL_JOIN_FLOATS;
 }
 
 void
@@ -610,6 +599,7 @@ static bool
 PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 {
 	JoinSide   *side = &node->sides[number];
+	Size		bytes = RowBytes(node->element, node->dimensions);
 	bool		taken = true;
 
 	side->takes_vectors = side->input != NULL;
@@ -633,8 +623,7 @@ PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 		if (use == ENGINE_TAKES_IT && join != NULL)
 			taken = JoinPush(join, number, vector);
 		else if (use == ENGINE_TAKES_IT)
-			memcpy(side->vectors + side->pushed.count * JoinNodeRowFloats(node), vector,
-				   JoinNodeRowFloats(node) * sizeof(float));
+			memcpy((char *) side->vectors + side->pushed.count * bytes, vector, bytes);
 		AddUse(node, side, use, RowOfPartition(side, i), i);
 	}
 	side->takes_vectors = false;
@@ -651,7 +640,7 @@ static bool
 PushSide(JoinNode *node, VectorJoin *join, int number)
 {
 	JoinSide   *side = &node->sides[number];
-	float	   *vector = palloc(Max(JoinNodeRowFloats(node), 1) * sizeof(float));
+	float	   *vector = palloc(RowBytes(node->element, node->dimensions) + 1);
 	bool		taken = true;
 
 	side->pushed.count = side->fallback.count = 0;

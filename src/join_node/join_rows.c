@@ -577,6 +577,8 @@ CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableS
 	bool		none = row == NO_ROW;
 	RetainedRow retained = {0};
 
+	if (columns->count == 0)
+		return;
 	if (!none)
 		retained = RetainedRowsFetch(side->retained, row, side->number);
 	/* fetching from the file invalidates the loaded row */

@@ -427,39 +427,6 @@ IsPlainGather(const Plan *plan)
 	return list_length(outerPlan(plan)->targetlist) == list_length(plan->targetlist);
 }
 
-/*
- * Plans a parallel read, with a Gather node on top.  Returns NULL if workers may not be used, or do
- * not pay.  The caller opens a GUC nest level, and executes the plan in it.  rows is the
- * planner's estimate for the source's own query.
- */
-static PlannedStmt *
-PlanParallelRead(const VectorSource *source, uint64 rows)
-{
-	PlannedStmt *volatile plan = NULL;
-
-	/* so few rows do not need a worker, even with the maximum number of dimensions */
-	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() ||
-		(double) rows * FASTED_MAX_DIMENSIONS * sizeof(float) < PagesPerWorker() * BLCKSZ)
-		return NULL;
-
-	/* the size alone decides, and rows do not go through the costly tuple queues */
-	SetForThisQuery("parallel_setup_cost", "0");
-	SetForThisQuery("parallel_tuple_cost", "0");
-	/* JIT compilation in each worker would take longer than our expressions */
-	SetForThisQuery("jit", "off");
-	planning_read = true;
-	PG_TRY();
-	{
-		plan = PlanQuery(source, MakeSourceQuery(source, VALUE_VECTOR), CURSOR_OPT_PARALLEL_OK);
-	}
-	PG_FINALLY();
-	{
-		planning_read = false;
-	}
-	PG_END_TRY();
-	return IsPlainGather(plan->planTree) ? plan : NULL;
-}
-
 /* --- from tuples to the sink */
 
 void
@@ -578,18 +545,43 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 /* --- all rows */
 
 /*
- * Returns false, without reading anything, if workers may not read, or do not make reading faster.
+ * Reads by parallel workers, with a Gather node on top of the plan.  Returns false, without reading
+ * anything, if workers may not read, or do not make reading faster.  rows is the planner's estimate
+ * for the source's own query.
  */
 static bool
 ReadInParallel(RowTaker *taker, uint64 rows)
 {
-	int			nest_level = NewGUCNestLevel();
-	PlannedStmt *plan = PlanParallelRead(taker->source, rows);
+	PlannedStmt *volatile plan = NULL;
+	int			nest_level;
+	bool		parallel;
 
-	if (plan != NULL)
+	/* so few rows do not need a worker, even with the maximum number of dimensions */
+	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() ||
+		(double) rows * FASTED_MAX_DIMENSIONS * sizeof(float) < PagesPerWorker() * BLCKSZ)
+		return false;
+	nest_level = NewGUCNestLevel();
+	/* the size alone decides, and rows do not go through the costly tuple queues */
+	SetForThisQuery("parallel_setup_cost", "0");
+	SetForThisQuery("parallel_tuple_cost", "0");
+	/* JIT compilation in each worker would take longer than our expressions */
+	SetForThisQuery("jit", "off");
+	planning_read = true;
+	PG_TRY();
+	{
+		plan = PlanQuery(taker->source, MakeSourceQuery(taker->source, VALUE_VECTOR),
+						 CURSOR_OPT_PARALLEL_OK);
+	}
+	PG_FINALLY();
+	{
+		planning_read = false;
+	}
+	PG_END_TRY();
+	parallel = IsPlainGather(plan->planTree);
+	if (parallel)
 		RunInputPlan(plan, taker);
 	AtEOXact_GUC(true, nest_level);
-	return plan != NULL;
+	return parallel;
 }
 
 void
