@@ -247,9 +247,7 @@ HaveSameClauses(RelOptInfo *outer, RelOptInfo *inner)
 		list_difference(clauses, others) == NIL && list_difference(others, clauses) == NIL;
 }
 
-/*
- * Returns true if both sides read the same rows of one relation and use the same vector expression.
- */
+/* Returns true if both sides read the same rows and use the same vector expression. */
 static bool
 SidesAreIdentical(PlannerInfo *root, const JoinPathData *data)
 {
@@ -283,9 +281,7 @@ MayBeRechecked(const PlannerInfo *root)
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT);
 }
 
-/*
- * Finds a distance clause among the join conditions.  Returns false quickly for nearly all joins.
- */
+/* Finds a distance clause among the join conditions.  Returns false quickly for most joins. */
 static bool
 FindDistanceClause(JoinPathData *data)
 {
@@ -408,9 +404,7 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 	return dimensions > 0 ? dimensions : DEFAULT_DIMENSIONS;
 }
 
-/*
- * Sets the costs of the path.  Shared rows are read once, and only half of the pairs are computed.
- */
+/* Sets the costs of the path.  For shared rows, half of the pairs are computed. */
 static void
 CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 {
@@ -540,9 +534,7 @@ AboveJoin(Node *node, const JoinPathData *data)
 	return copyObject(node);
 }
 
-/*
- * Returns the index of the column in a child plan's target list.  Raises an error if it is missing.
- */
+/* Returns the index of the column in a child plan's target list. */
 static int
 FindColumn(const void *column, List *tlist)
 {

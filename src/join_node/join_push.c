@@ -30,12 +30,9 @@
  *
  * If the join has equality clauses too, rows are divided into hash partitions by the hash of their
  * keys.  Different keys may have the same hash, so the equality clauses are checked on the pairs
- * found.  Without equality clauses, all rows form one partition.
- *
- * Opening and filling an engine takes milliseconds, in which it could join hundreds of small
- * partitions.  The rows of as many partitions as fit into memory therefore form a batch, which
- * one engine joins.  The engine compares only rows of the same partition.  All vectors of a batch
- * have the same number of dimensions.
+ * found.  Opening and filling an engine takes milliseconds, in which it could join hundreds of
+ * small partitions.  The rows of as many partitions as fit into memory therefore form a batch,
+ * which one engine joins.  All vectors of a batch have the same number of dimensions.
  *
  *-------------------------------------------------------------------------
  */
@@ -65,9 +62,7 @@
 #define FP32_LARGE_NORM 1e15
 #define FP32_SMALL_NORM 1e-15
 
-/*
- * Error of the distance between the engine's rounded unit vectors, including later FP64 roundings.
- */
+/* Error of the distance between rounded unit vectors, including later FP64 roundings. */
 #define UNIT_ERROR 0x1p-22
 
 /*
@@ -198,14 +193,12 @@ JoinNodeVector(const JoinNode *node, float *vector)
 }
 
 /*
- * The CPU engine reorders the rows of a large join (cpu_choice.c).  Partitions with at least this
- * many pairs per row gain more from reordering than from a batch, so they are joined separately.
+ * Partitions with at least this number of pairs per row are joined separately.  They gain more from
+ * the CPU engine's reordering of rows (cpu_choice.c) than from a batch.
  */
 #define LARGE_GROUP_PAIRS_PER_ROW 10000.0
 
-/*
- * Up to this number of pairs per row, comparing the rows here is faster than preparing an engine.
- */
+/* Up to this number of pairs per row, comparing the rows here is faster than an engine. */
 #define FEW_PAIRS_A_ROW 24.0
 
 /* Prefetch distance in rows. */

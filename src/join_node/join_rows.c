@@ -41,10 +41,7 @@
 
 /* --- retained rows */
 
-/*
- * Allocates memory, in huge pages if it is large.  Retained rows are read in random order, for which
- * small pages would cost more than the access itself.
- */
+/* Allocates memory, in huge pages if it is large: retained rows are read in random order. */
 static void *
 AllocPages(MemoryContext context, Size bytes)
 {
@@ -249,9 +246,7 @@ FindUsedColumns(JoinNode *node)
 			node->used_columns[plan->outer_columns + foreach_current_index(cell)];
 }
 
-/*
- * Prepares to evaluate the side's vectors.  Sets plain_vector if they can be read without a cast.
- */
+/* Prepares to evaluate the side's vectors.  Sets plain_vector if these need no cast. */
 static void
 InitVector(JoinNode *node, JoinSide *side)
 {
@@ -401,9 +396,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 
 /* --- reading */
 
-/*
- * The retained rows of both sides may use half of fasted.memory_limit, in addition to the engine.
- */
+/* The retained rows of both sides may use half of fasted.memory_limit, besides the engine. */
 void
 BeginSide(JoinNode *node, JoinSide *side)
 {
@@ -436,10 +429,7 @@ CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 	return compared < 0 ? -1 : compared > 0;
 }
 
-/*
- * Updates node->direction, which is set while rows arrive in the order of the ordering clause.  The
- * order of a pair then follows from its row numbers.
- */
+/* Updates node->direction.  While it is set, the order of a pair follows from its row numbers. */
 static void
 NoteDirection(JoinNode *node, const RetainedRows *retained)
 {

@@ -3,22 +3,19 @@
  * input_queue.c
  *	  Custom scan node with which parallel workers pass rows to the leader through shared memory.
  *
- * The plan for reading a source, or a side of the join node, is a Gather node over a partial plan.
- * This custom scan node is inserted between the two.  In a worker, it converts the rows of the
- * partial plan and writes them into a ring of blocks in the plan's shared memory (block_ring.h), so
- * no tuples are formed.  In the leader, it passes the blocks of the ring to the reader's
- * take_block.  The node itself returns only
+ * The node is between a Gather node and a partial plan.  In a worker, it converts the rows of the
+ * partial plan and writes them into a ring of blocks in shared memory (block_ring.h), so no tuples
+ * are formed.  In the leader, it passes the blocks to the reader's take_block.  It returns only
  *
  *	- in a worker, tuples that do not go through the ring: rows with an error, which the
  *	  leader then reports, and rows whose values are too long for a block
  *	- in the leader, the rows of its own share of the partial plan, if it has one, and null rows,
  *	  which make Gather check its queues for workers' tuples
  *
- * This cannot deadlock.  A worker waits for an empty block as it would wait for space in its
- * tuple queue.  Once the leader has started, it empties blocks until all workers have finished,
- * and waits for nothing but them.  Anything for which the partial plan waits is as safe here as
- * below any Gather.  A worker that returns a tuple may block in its tuple queue.  It increments
- * ntuples before that, and the leader then returns to Gather, which empties the queue.
+ * This cannot deadlock.  A worker waits for an empty block as it would wait for space in its tuple
+ * queue.  The leader empties blocks until all workers have finished, and waits for nothing but
+ * them.  A worker that returns a tuple may block in its tuple queue.  It increments ntuples before
+ * that, and the leader then returns to Gather, which empties the queue.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,8 +42,8 @@
 #define INPUT_NODE_ID (1 << 20)
 
 /*
- * Copying a row from the ring costs the leader about a fifth of reading one.  With this many
- * workers or more, the leader therefore reads no share of its own.
+ * Copying a row from the ring costs the leader about a fifth of reading one.  From this number of
+ * workers on, it reads no share of its own.
  */
 #define BUSY_LEADER_WORKERS 4
 
@@ -56,10 +53,7 @@
 /* Time for which the leader waits for a tuple that a worker has announced. */
 #define TUPLE_WAIT_MS 1
 
-/*
- * Bytes of blocks for each process, and the bounds of their sum.  A block has space for
- * a row of FASTED_MAX_DIMENSIONS with its key.
- */
+/* Bytes of blocks for each process, the bounds of their sum, and the bytes of a block. */
 #define RING_BYTES_EACH (2 * 1024 * 1024)
 #define RING_MIN_BYTES (4 * 1024 * 1024)
 #define RING_MAX_BYTES (16 * 1024 * 1024)
@@ -244,9 +238,8 @@ ShapeOf(SharedInput *shared, const ArrayType *array, uint32 *dimensions)
 }
 
 /*
- * Writes a row into the ring.  Returns true if the row is done.  Returns false if it must be
- * returned as a tuple: it has an error (has_error is set), its values are too long, or the leader
- * wants no more rows.  Leaves garbage in the current memory context.
+ * Writes a row into the ring.  Returns false if it must be returned as a tuple: it has an error
+ * (has_error is set), its values are too long, or the leader wants no more rows.
  */
 static bool
 PutRow(InputState *input, TupleTableSlot *slot)
@@ -371,10 +364,7 @@ PassVectors(InputReader *reader, const InputBlock *block, const Datum *keys, siz
 	return true;
 }
 
-/*
- * Settles the sink, and releases the blocks that it no longer reads: all blocks, or else those
- * that it took before it last settled.
- */
+/* Settles the sink, and releases all blocks, or else those that it took before it last settled. */
 static void
 SettleBlocks(InputReader *reader, bool all)
 {
@@ -729,10 +719,7 @@ InputPath(PlannerInfo *root, Path *partial, Expr *vector)
 									   NULL, NULL);
 }
 
-/*
- * Inserts the node below the plan's top node, a Gather.  The plan contains the address of the
- * reader, which workers must not follow.
- */
+/* Inserts the node below a Gather.  Workers must not follow the reader's address in the plan. */
 static void
 AddInputNode(PlannedStmt *plan, InputReader *reader)
 {
@@ -782,10 +769,7 @@ TakeBlock(InputReader *reader, const InputBlock *block)
 	return true;
 }
 
-/*
- * Receives the rows that Gather returns.  The full blocks of the ring are read first, so that
- * errors are reported in the order in which rows were read.
- */
+/* Takes a row of Gather, after the full blocks: errors are reported in the order of reading. */
 static bool
 ReceiveTuple(void *arg, TupleTableSlot *slot)
 {
