@@ -100,6 +100,7 @@ AddInMemory(RetainedRows *retained, const TupleTableSlot *row)
 {
 	int			natts = retained->columns->natts;
 	Size		first = (Size) retained->count * natts;
+	Datum	   *values;
 
 	if (retained->count == retained->capacity)
 	{
@@ -110,17 +111,18 @@ AddInMemory(RetainedRows *retained, const TupleTableSlot *row)
 		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
 								   natts * sizeof(Datum));
 	}
+	values = retained->rows + first;
 	for (int i = 0; i < natts; i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
 
+		values[i] = row->tts_isnull[i] ? (Datum) 0 :
+			column->attbyval ? row->tts_values[i] :
+			CopyValue(retained, row->tts_values[i], column->attlen);
 		if (row->tts_isnull[i] && retained->nulls == NULL)
 			retained->nulls = MemoryContextAllocExtended(retained->context,
 														 (Size) retained->capacity * natts,
 														 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-		retained->rows[first + i] = row->tts_isnull[i] ? (Datum) 0 :
-			column->attbyval ? row->tts_values[i] :
-			CopyValue(retained, row->tts_values[i], column->attlen);
 	}
 	if (retained->nulls != NULL)
 		memcpy(retained->nulls + first, row->tts_isnull, natts);

@@ -394,9 +394,12 @@ PassFullBlocks(InputReader *reader)
 
 		CheckJoinInterrupts();
 		for (int i = 0; i < block->natts; i++)
+		{
+			Datum	   *values = InputValues(block, i);
+
 			for (uint32 row = 0; row < block->nrows && !reader->shared->types[i].byval; row++)
-				InputValues(block, i)[row] =
-					PointerGetDatum((char *) block + block->bytes - (Size) InputValues(block, i)[row]);
+				values[row] = PointerGetDatum((char *) block + block->bytes - (Size) values[row]);
+		}
 		reader->ring_rows += block->nrows;
 		more = reader->take_block(reader, block);
 		reader->taken[reader->ntaken++] = number;
