@@ -608,10 +608,9 @@ PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 		CHECK_FOR_INTERRUPTS();
 		/* prefetch later rows of the partition, because they are scattered in memory */
 		if (side->order != NULL && i + 2 * ROWS_AHEAD < side->partition.count)
-		{
 			RetainedRowsPrefetch(side->retained, RowOfPartition(side, i + 2 * ROWS_AHEAD));
+		if (side->order != NULL && i + ROWS_AHEAD < side->partition.count)
 			RetainedRowsPrefetchValues(side->retained, RowOfPartition(side, i + ROWS_AHEAD));
-		}
 		use = UseOf(node, side, i, vector);
 		if (use == ENGINE_TAKES_IT && join != NULL)
 			taken = JoinPush(join, number, vector);

@@ -729,7 +729,8 @@ AddInputNode(PlannedStmt *plan, InputReader *reader)
 	Plan	   *gather = plan->planTree;
 	Plan	   *below = outerPlan(gather);
 	TargetEntry *vector = list_nth(below->targetlist, reader->vector_column);
-	CustomScan *input = MakeInputPlan(below, copyObject(gather->targetlist), (Expr *) makeVarFromTargetEntry(INDEX_VAR, vector));
+	CustomScan *input = MakeInputPlan(below, copyObject(gather->targetlist),
+									  (Expr *) makeVarFromTargetEntry(INDEX_VAR, vector));
 	Plan	   *own = &input->scan.plan;
 	ListCell   *cell;
 
