@@ -32,9 +32,7 @@
 
 /* --- candidate pairs */
 
-/*
- * Orders the rows of a pair as the ordering clause requires.  Returns false if they have no order.
- */
+/* Orders the rows of a pair by the ordering clause.  Returns false if they have no order. */
 static bool
 OrderRows(JoinNode *node, Candidate *pair)
 {
@@ -52,10 +50,7 @@ OrderRows(JoinNode *node, Candidate *pair)
 	return compared != 0;
 }
 
-/*
- * Returns the engine's next pair in *pair, or false at the end.  A pair that is only counted needs
- * no order if the distance decides.
- */
+/* Returns the engine's next pair, ordered if the clauses need it.  Returns false at the end. */
 static bool
 NextOfEngine(JoinNode *node, Candidate *pair)
 {
@@ -180,10 +175,7 @@ NextCandidate(JoinNode *node, Candidate *pair)
 	return NextFallback(node, pair);
 }
 
-/*
- * Returns true if the pair passes all clauses.  The distance clause is evaluated too unless the
- * pair is certainly within the radius.
- */
+/* Returns true if the pair passes all clauses.  Skips the distance clause if it certainly holds. */
 static bool
 PairPasses(JoinNode *node, const Candidate *pair)
 {
@@ -362,8 +354,6 @@ NextRow(PlanState *state)
 	{
 		ExprContext *econtext;
 
-		if (node->no_columns)
-			return TTS_EMPTY(result) ? ExecStoreVirtualTuple(result) : result;
 		if (node->direct)
 			return CopyMatch(node, result);
 		econtext = ScanTuple(node);
@@ -532,8 +522,6 @@ InitQuals(JoinNode *node)
 	node->join_quals = ExecInitQual(others, state);
 	node->all_quals = ExecInitQual(plan->join_quals, state);
 	node->other_quals = ExecInitQual(plan->other_quals, state);
-	node->no_columns = plan->count || (plan->other_quals == NIL && state->ps_ProjInfo != NULL &&
-									   state->plan->targetlist == NIL);
 }
 
 static void

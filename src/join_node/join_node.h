@@ -138,7 +138,7 @@ typedef struct RetainedRows
 {
 	MemoryContext context;
 	TupleDesc	columns;
-	Size		budget;			/* remaining memory budget, in bytes */
+	int64		budget;			/* remaining memory budget, in bytes */
 	uint32		count;
 
 	uint32		in_memory;		/* number of rows in memory; later rows are in the file */
@@ -197,10 +197,7 @@ typedef struct EqualityKey
 	Datum		value;			/* of the current row */
 } EqualityKey;
 
-/*
- * The rows of one side in a hash partition.  The range refers to the side's rows sorted by
- * partition.
- */
+/* The rows of one side in a hash partition: a range of the side's rows sorted by partition. */
 typedef struct PartitionPlace
 {
 	uint32		first;
@@ -246,21 +243,17 @@ typedef struct JoinSide
 	ColumnCopies to_result;		/* to the result, if node->direct */
 
 	/*
-	 * Late materialization of vectors.  Only the engine needs most vectors, and the clauses rarely
-	 * do.  A side that is a table scan therefore retains its columns without the vector.  The ctid
-	 * is retained as an int8.  The few vectors that a clause needs are fetched again by ctid.  The
-	 * query's snapshot prevents removal of these row versions.
+	 * Late materialization.  Clauses need few of the vectors.  A table scan's columns are therefore
+	 * retained without the vector, and with the ctid as an int8.  The few vectors are fetched again
+	 * by ctid.  The query's snapshot prevents removal of these row versions.
 	 */
 	int			late_vector;	/* column in the child plan; -1: vectors are retained */
 	int			late_column;	/* column in the scan tuple */
 	ScanState  *scan;			/* scan of the table */
 	TupleTableSlot *late_slot;	/* slot for the fetched table row */
 
-	/* A pgvector column that can be read without its cast. */
-	int			plain_vector;	/* scan tuple column; -1: none */
-
-	/* Equality keys, which determine the hash partitions. */
-	EqualityKey *keys;
+	int			plain_vector;	/* pgvector column that can be read without its cast; -1: none */
+	EqualityKey *keys;			/* these determine the hash partitions */
 	int			nkeys;
 
 	/* The fields from here on are reset for each execution. */
@@ -324,7 +317,6 @@ typedef struct JoinNode
 	SortSupport order;			/* ordering clause of shared rows; NULL: none */
 	int			order_column;
 	bool		order_swapped;	/* the clause is inner < outer */
-	bool		no_columns;		/* the parent node uses no columns */
 	bool		direct;			/* the result consists of columns, copied from retained rows */
 	bool	   *used_columns;	/* columns that clauses use; these are detoasted when read */
 	FastedElement element;		/* element type of the engine's vectors */
@@ -394,11 +386,10 @@ IsExact(const JoinNode *node)
 	return node->plan.distance.form != FORM_FOREIGN;
 }
 
-/* Returns the size of a vector in units of float. */
-static inline Size
-JoinNodeRowFloats(const JoinNode *node)
+static inline FastedMetric
+JoinNodeMetric(const JoinNode *node)
 {
-	return RowFloats(node->element, node->dimensions);
+	return IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
 }
 
 /* Converts an index in the current hash partition to a row number. */
@@ -425,9 +416,8 @@ extern void BeginSide(JoinNode *node, JoinSide *side);
 extern void EndSide(JoinSide *side);
 
 /*
- * Reads and retains the next row, and leaves it in the scan tuple.  Sets has_vector.  If workers
- * read the side, retains rows of blocks too, or only these; then has_vector is false.  Returns
- * false at the end.
+ * Reads and retains the next row, and leaves it in the scan tuple with its vector.  If workers read
+ * the side, may retain rows of blocks instead; then has_vector is false.  Returns false at the end.
  */
 extern bool ReadRow(JoinNode *node, JoinSide *side);
 
@@ -444,10 +434,7 @@ extern bool IsEmptySide(JoinNode *node, JoinSide *side);
 extern void CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row,
 						TupleTableSlot *slot);
 
-/*
- * Loads a row of one side or of both into the scan tuple, without late-materialized vectors.  Loads
- * nulls for NO_ROW.
- */
+/* Load rows, or nulls for NO_ROW, into the scan tuple.  They load no late-materialized vectors. */
 extern void LoadRow(JoinNode *node, JoinSide *side, uint32 row);
 extern void LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row);
 
@@ -476,10 +463,7 @@ extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 /* The InputReader callback of a side that workers read.  Retains the rows of a block. */
 extern bool TakeBlock(InputReader *reader, const InputBlock *block);
 
-/*
- * Forms the hash partitions of the execution.  Reads sides with equality keys completely.  Without
- * equality keys, all rows form one partition.
- */
+/* Forms the hash partitions.  Reads sides with equality keys completely. */
 extern void FindPartitions(JoinNode *node);
 
 /* Makes partition g of the batch the current partition on both sides. */

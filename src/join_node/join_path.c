@@ -247,30 +247,21 @@ HaveSameClauses(RelOptInfo *outer, RelOptInfo *inner)
 		list_difference(clauses, others) == NIL && list_difference(others, clauses) == NIL;
 }
 
-static bool
-HasOnlyColumns(RelOptInfo *rel)
-{
-	ListCell   *cell;
-
-	foreach(cell, rel->reltarget->exprs)
-		if (!IsA(lfirst(cell), Var) || ((Var *) lfirst(cell))->varattno == InvalidAttrNumber)
-			return false;
-	return true;
-}
-
-/*
- * Returns true if both sides read the same rows of one relation and use the same vector expression.
- */
+/* Returns true if both sides read the same rows and use the same vector expression. */
 static bool
 SidesAreIdentical(PlannerInfo *root, const JoinPathData *data)
 {
 	RelOptInfo *outer = data->rels[OUTER_SIDE];
 	RelOptInfo *inner = data->rels[INNER_SIDE];
+	ListCell   *cell;
 
 	if (!IsPlainTable(root, outer) || !IsPlainTable(root, inner) ||
 		planner_rt_fetch(outer->relid, root)->relid != planner_rt_fetch(inner->relid, root)->relid ||
-		outer->userid != inner->userid || !HasOnlyColumns(inner))
+		outer->userid != inner->userid)
 		return false;
+	foreach(cell, inner->reltarget->exprs)
+		if (!IsA(lfirst(cell), Var) || ((Var *) lfirst(cell))->varattno == InvalidAttrNumber)
+			return false;
 	return HaveSameClauses(outer, inner) &&
 		equal(data->clause.vectors[OUTER_SIDE],
 			  AsOuter((Node *) data->clause.vectors[INNER_SIDE], outer, inner));
@@ -290,9 +281,7 @@ MayBeRechecked(const PlannerInfo *root)
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT);
 }
 
-/*
- * Finds a distance clause among the join conditions.  Returns false quickly for nearly all joins.
- */
+/* Finds a distance clause among the join conditions.  Returns false quickly for most joins. */
 static bool
 FindDistanceClause(JoinPathData *data)
 {
@@ -415,9 +404,7 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 	return dimensions > 0 ? dimensions : DEFAULT_DIMENSIONS;
 }
 
-/*
- * Sets the costs of the path.  Shared rows are read once, and only half of the pairs are computed.
- */
+/* Sets the costs of the path.  For shared rows, half of the pairs are computed. */
 static void
 CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 {
@@ -547,9 +534,7 @@ AboveJoin(Node *node, const JoinPathData *data)
 	return copyObject(node);
 }
 
-/*
- * Returns the index of the column in a child plan's target list.  Raises an error if it is missing.
- */
+/* Returns the index of the column in a child plan's target list. */
 static int
 FindColumn(const void *column, List *tlist)
 {

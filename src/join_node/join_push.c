@@ -30,12 +30,9 @@
  *
  * If the join has equality clauses too, rows are divided into hash partitions by the hash of their
  * keys.  Different keys may have the same hash, so the equality clauses are checked on the pairs
- * found.  Without equality clauses, all rows form one partition.
- *
- * Opening and filling an engine takes milliseconds, in which it could join hundreds of small
- * partitions.  The rows of as many partitions as fit into memory therefore form a batch, which
- * one engine joins.  The engine compares only rows of the same partition.  All vectors of a batch
- * have the same number of dimensions.
+ * found.  Opening and filling an engine takes milliseconds, in which it could join hundreds of
+ * small partitions.  The rows of as many partitions as fit into memory therefore form a batch,
+ * which one engine joins.  All vectors of a batch have the same number of dimensions.
  *
  *-------------------------------------------------------------------------
  */
@@ -65,9 +62,7 @@
 #define FP32_LARGE_NORM 1e15
 #define FP32_SMALL_NORM 1e-15
 
-/*
- * Error of the distance between the engine's rounded unit vectors, including later FP64 roundings.
- */
+/* Error of the distance between rounded unit vectors, including later FP64 roundings. */
 #define UNIT_ERROR 0x1p-22
 
 /*
@@ -144,12 +139,6 @@ ForeignEps(JoinNode *node)
 	}
 }
 
-static FastedMetric
-JoinNodeMetric(const JoinNode *node)
-{
-	return IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
-}
-
 /* Returns the engine's eps.  No match is beyond it.  The dimensions must be known. */
 static double
 JoinNodeEps(JoinNode *node)
@@ -204,14 +193,12 @@ JoinNodeVector(const JoinNode *node, float *vector)
 }
 
 /*
- * The CPU engine reorders the rows of a large join (cpu_choice.c).  Partitions with at least this
- * many pairs per row gain more from reordering than from a batch, so they are joined separately.
+ * Partitions with at least this number of pairs per row are joined separately.  They gain more from
+ * the CPU engine's reordering of rows (cpu_choice.c) than from a batch.
  */
 #define LARGE_GROUP_PAIRS_PER_ROW 10000.0
 
-/*
- * Up to this number of pairs per row, comparing the rows here is faster than preparing an engine.
- */
+/* Up to this number of pairs per row, comparing the rows here is faster than an engine. */
 #define FEW_PAIRS_A_ROW 24.0
 
 /* Prefetch distance in rows. */
@@ -244,32 +231,6 @@ typedef struct PartitionNumber
 #define SH_DECLARE
 #define SH_DEFINE
 #include "lib/simplehash.h"
-
-/*
- * Evaluates the equality keys of the row in the scan tuple, and computes their hash.  Returns false
- * if the row cannot match, because a key is null or a clause on outer columns is false.
- */
-static bool
-HashKeys(JoinNode *node, JoinSide *side, uint64 *hash)
-{
-	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
-	bool		isnull = false;
-
-	if (!PassesOuterQuals(node, side))
-		return false;
-	*hash = 0;
-	for (int i = 0; i < side->nkeys; i++)
-	{
-		EqualityKey *key = &side->keys[i];
-
-		key->value = ExecEvalExpr(key->expr, econtext, &isnull);
-		if (isnull)
-			return false;
-		*hash = hash_combine64(*hash, DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation,
-																	   key->value)));
-	}
-	return true;
-}
 
 static void
 AddNumber(JoinNode *node, RowList *list, uint32 number)
@@ -306,84 +267,68 @@ LoadRowOfPartition(JoinNode *node, JoinSide *side, uint32 *i)
 	return true;
 }
 
-/* Adds a hash partition, whose first row has the current keys.  Returns its index. */
-static uint32
-AddPartition(JoinNode *node, JoinSide *side)
-{
-	MemoryContext old = MemoryContextSwitchTo(node->context);
-	Datum	   *keys = palloc(side->nkeys * sizeof(Datum));
-
-	for (int i = 0; i < side->nkeys; i++)
-		keys[i] = datumCopy(side->keys[i].value, side->keys[i].typbyval, side->keys[i].typlen);
-	if (node->npartitions == node->partition_capacity)
-		node->partitions = GrowArray(node->context, node->partitions, &node->partition_capacity,
-									 sizeof(HashPartition));
-	node->partitions[node->npartitions] = (HashPartition) {.keys = keys,.equal_keys = true};
-	MemoryContextSwitchTo(old);
-	return node->npartitions++;
-}
-
-/* Adds the row in the scan tuple to its partition.  Returns NO_ROW if the row cannot match. */
+/*
+ * Adds the row in the scan tuple to its partition.  Returns NO_ROW if the row cannot match, because
+ * a key is null or a clause on outer columns is false.
+ */
 static uint32
 PartitionOfRow(JoinNode *node, JoinSide *side)
 {
-	MemoryContext old = MemoryContextSwitchTo(node->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
+	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 	PartitionNumber *entry = NULL;
 	HashPartition *partition;
+	bool		unmatched = !PassesOuterQuals(node, side);
 	bool		found = true;
-	uint64		hash;
+	uint64		hash = 0;
 
-	if (HashKeys(node, side, &hash))
+	for (int i = 0; i < side->nkeys && !unmatched; i++)
+	{
+		EqualityKey *key = &side->keys[i];
+
+		key->value = ExecEvalExpr(key->expr, econtext, &unmatched);
+		if (!unmatched)
+			hash = hash_combine64(hash, DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation,
+																		 key->value)));
+	}
+	if (!unmatched)
 		entry = side->number == INNER_SIDE ? partition_lookup(node->partition_numbers, hash) :
 			partition_insert(node->partition_numbers, hash, &found);
+	MemoryContextSwitchTo(node->context);
 	if (!found)
-		entry->number = AddPartition(node, side);
-	if (entry != NULL)
 	{
+		if (node->npartitions == node->partition_capacity)
+			node->partitions = GrowArray(node->context, node->partitions, &node->partition_capacity,
+										 sizeof(HashPartition));
+		entry->number = node->npartitions++;
 		partition = &node->partitions[entry->number];
-		partition->places[side->number].count++;
-		for (int i = 0; i < side->nkeys && partition->equal_keys; i++)
-			partition->equal_keys = side->keys[i].comparable &&
-				datum_image_eq(side->keys[i].value, partition->keys[i], side->keys[i].typbyval,
-							   side->keys[i].typlen);
+		*partition = (HashPartition) {.keys = palloc(side->nkeys * sizeof(Datum)),.equal_keys = true};
+		for (int i = 0; i < side->nkeys; i++)
+			partition->keys[i] = datumCopy(side->keys[i].value, side->keys[i].typbyval,
+										   side->keys[i].typlen);
 	}
 	MemoryContextSwitchTo(old);
-	return entry == NULL ? NO_ROW : entry->number;
+	if (entry == NULL)
+		return NO_ROW;
+	partition = &node->partitions[entry->number];
+	partition->places[side->number].count++;
+	for (int i = 0; i < side->nkeys && partition->equal_keys; i++)
+		partition->equal_keys = side->keys[i].comparable &&
+			datum_image_eq(side->keys[i].value, partition->keys[i], side->keys[i].typbyval,
+						   side->keys[i].typlen);
+	return entry->number;
 }
 
-/* Computes the order of the side's rows by partition, then by row number for sequential access. */
-static void
-OrderByPartition(JoinNode *node, JoinSide *side, const uint32 *numbers)
-{
-	uint32		first = 0;
-
-	for (uint32 i = 0; i < node->npartitions; i++)
-	{
-		PartitionPlace *place = &node->partitions[i].places[side->number];
-
-		CHECK_FOR_INTERRUPTS();
-		place->first = first;
-		first += place->count;
-		place->count = 0;
-	}
-	side->order = MemoryContextAllocHuge(node->context, ((Size) first + 1) * sizeof(uint32));
-	for (uint32 row = 0; row < side->retained->count; row++)
-	{
-		PartitionPlace *place;
-
-		CHECK_FOR_INTERRUPTS();
-		if (numbers[row] == NO_ROW)
-			continue;
-		place = &node->partitions[numbers[row]].places[side->number];
-		side->order[place->first + place->count++] = row;
-	}
-}
-
-/* Reads the side and divides its rows into partitions. */
+/*
+ * Reads the side and divides its rows into partitions.  Computes the order of the rows by
+ * partition, then by row number for sequential access.
+ */
 static void
 DivideSide(JoinNode *node, JoinSide *side)
 {
 	RowList		numbers = {0};
+	uint32		first = 0;
+	PartitionPlace *place;
 
 	side->partition.count = side->retained->count;
 	for (uint32 row = 0; LoadRowOfPartition(node, side, &row); row++)
@@ -391,7 +336,23 @@ DivideSide(JoinNode *node, JoinSide *side)
 		CHECK_FOR_INTERRUPTS();
 		AddNumber(node, &numbers, PartitionOfRow(node, side));
 	}
-	OrderByPartition(node, side, numbers.numbers);
+	for (uint32 i = 0; i < node->npartitions; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		place = &node->partitions[i].places[side->number];
+		place->first = first;
+		first += place->count;
+		place->count = 0;
+	}
+	side->order = MemoryContextAllocHuge(node->context, ((Size) first + 1) * sizeof(uint32));
+	for (uint32 row = 0; row < numbers.count; row++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (numbers.numbers[row] == NO_ROW)
+			continue;
+		place = &node->partitions[numbers.numbers[row]].places[side->number];
+		side->order[place->first + place->count++] = row;
+	}
 	pfree(numbers.numbers);
 }
 
@@ -455,32 +416,7 @@ FindPartitions(JoinNode *node)
 	node->next_partition = 0;
 }
 
-/* --- the current partition */
-
-/* Loads a pair of rows of the current partition into the scan tuple. */
-static ExprContext *
-LoadPairOfPartition(JoinNode *node, uint32 outer, uint32 inner)
-{
-	ExprContext *econtext = ScanTuple(node);
-
-	LoadPair(node, RowOfPartition(&node->sides[OUTER_SIDE], outer),
-			 RowOfPartition(&node->sides[INNER_SIDE], inner));
-	return econtext;
-}
-
-/* Prefetches later rows of the partition, because they are scattered in memory. */
-static void
-PrefetchPartition(const JoinSide *side, uint32 i, bool values)
-{
-	if (side->order == NULL)
-		return;
-	if (i + 2 * ROWS_AHEAD < side->partition.count)
-		RetainedRowsPrefetch(side->retained, RowOfPartition(side, i + 2 * ROWS_AHEAD));
-	if (values && i + ROWS_AHEAD < side->partition.count)
-		RetainedRowsPrefetchValues(side->retained, RowOfPartition(side, i + ROWS_AHEAD));
-}
-
-/* --- batches of partitions: size and current partition */
+/* --- the size of batches, and the current partition */
 
 /* Returns true if partitions of this total size can be joined without an engine. */
 static bool
@@ -494,7 +430,8 @@ AreSmall(const JoinNode *node, PartitionSize size)
 		(node->css.ss.ps.state->es_epq_active == NULL ||
 		 Max(node->plan.late_vector[OUTER_SIDE], node->plan.late_vector[INNER_SIDE]) >= 0))
 		return false;
-	return size.pairs <= SMALL_JOIN_PAIRS && size.rows * JoinNodeRowFloats(node) <= SMALL_JOIN_FLOATS;
+	return size.pairs <= SMALL_JOIN_PAIRS &&
+		size.rows * RowFloats(node->element, node->dimensions) <= SMALL_JOIN_FLOATS;
 }
 
 void
@@ -528,8 +465,9 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 
 			if (as != side->number && !node->plan.shared)
 				continue;
-			econtext = LoadPairOfPartition(node, as == OUTER_SIDE ? row : partner,
-										   as == OUTER_SIDE ? partner : row);
+			econtext = ScanTuple(node);
+			LoadPair(node, RowOfPartition(&node->sides[OUTER_SIDE], as == OUTER_SIDE ? row : partner),
+					 RowOfPartition(&node->sides[INNER_SIDE], as == OUTER_SIDE ? partner : row));
 			if (!ExecQual(node->outer_quals, econtext) || !ExecQual(node->partner_quals, econtext))
 				continue;
 			other->partner = partner;
@@ -609,6 +547,17 @@ UseOfInput(JoinNode *node, const JoinSide *side, const InputBlock *block, uint32
 	return JoinNodeVector(node, InputRow(side->input, block, i));
 }
 
+/* Records the use of a row, given its number and its index in the current partition. */
+static void
+AddUse(JoinNode *node, JoinSide *side, VectorUse use, uint32 row, uint32 i)
+{
+	side->nvectors += use != HAS_NO_VECTOR;
+	if (use == ENGINE_TAKES_IT)
+		AddNumber(node, &side->pushed, row);
+	else if (use == CLAUSES_DECIDE)
+		AddNumber(node, &side->fallback, i);
+}
+
 /* Passes the rows of a block to the engine, unless only the number of dimensions is wanted yet. */
 bool
 TakeBlock(InputReader *reader, const InputBlock *block)
@@ -622,20 +571,14 @@ TakeBlock(InputReader *reader, const InputBlock *block)
 	for (uint32 i = 0; i < block->nrows && side->takes_vectors; i++)
 	{
 		VectorUse	use = UseOfInput(node, side, block, i);
+		uint32		end = i + (use == ENGINE_TAKES_IT);
 
-		side->nvectors += use != HAS_NO_VECTOR;
-		if (use == ENGINE_TAKES_IT)
-			AddNumber(node, &side->pushed, first + i);
-		else if (use == CLAUSES_DECIDE)
-			AddNumber(node, &side->fallback, first + i);
+		AddUse(node, side, use, first + i, first + i);
+		if (use == ENGINE_TAKES_IT && end < block->nrows)
+			continue;
 		/* pass the preceding rows that have not been passed yet */
-		if (use != ENGINE_TAKES_IT || i == block->nrows - 1)
-		{
-			uint32		end = i + (use == ENGINE_TAKES_IT);
-
-			side->takes_vectors = end == pushed || PassVectors(reader, block, NULL, pushed, end - pushed);
-			pushed = i + 1;
-		}
+		side->takes_vectors = PassVectors(reader, block, NULL, pushed, end - pushed);
+		pushed = i + 1;
 	}
 	return side->takes_vectors;
 }
@@ -649,6 +592,7 @@ static bool
 PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 {
 	JoinSide   *side = &node->sides[number];
+	Size		bytes = RowBytes(node->element, node->dimensions);
 	bool		taken = true;
 
 	side->takes_vectors = side->input != NULL;
@@ -662,20 +606,17 @@ PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 		VectorUse	use;
 
 		CHECK_FOR_INTERRUPTS();
-		PrefetchPartition(side, i, true);
+		/* prefetch later rows of the partition, because they are scattered in memory */
+		if (side->order != NULL && i + 2 * ROWS_AHEAD < side->partition.count)
+			RetainedRowsPrefetch(side->retained, RowOfPartition(side, i + 2 * ROWS_AHEAD));
+		if (side->order != NULL && i + ROWS_AHEAD < side->partition.count)
+			RetainedRowsPrefetchValues(side->retained, RowOfPartition(side, i + ROWS_AHEAD));
 		use = UseOf(node, side, i, vector);
-		side->nvectors += use != HAS_NO_VECTOR;
-		if (use == ENGINE_TAKES_IT)
-		{
-			if (join != NULL)
-				taken = JoinPush(join, number, vector);
-			else
-				memcpy(side->vectors + side->pushed.count * JoinNodeRowFloats(node), vector,
-					   JoinNodeRowFloats(node) * sizeof(float));
-			AddNumber(node, &side->pushed, RowOfPartition(side, i));
-		}
-		else if (use == CLAUSES_DECIDE)
-			AddNumber(node, &side->fallback, i);
+		if (use == ENGINE_TAKES_IT && join != NULL)
+			taken = JoinPush(join, number, vector);
+		else if (use == ENGINE_TAKES_IT)
+			memcpy((char *) side->vectors + side->pushed.count * bytes, vector, bytes);
+		AddUse(node, side, use, RowOfPartition(side, i), i);
 	}
 	side->takes_vectors = false;
 	if (side->input != NULL)
@@ -691,7 +632,7 @@ static bool
 PushSide(JoinNode *node, VectorJoin *join, int number)
 {
 	JoinSide   *side = &node->sides[number];
-	float	   *vector = palloc(Max(JoinNodeRowFloats(node), 1) * sizeof(float));
+	float	   *vector = palloc(RowBytes(node->element, node->dimensions) + 1);
 	bool		taken = true;
 
 	side->pushed.count = side->fallback.count = 0;

@@ -30,9 +30,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Approximate allocation overhead of a pass-by-reference value, in bytes. */
-#define VALUE_OVERHEAD 16
-
 /* Number of cache lines to prefetch of a value.  The hardware prefetcher continues after these. */
 #define PREFETCH_LINES 9
 #define CACHE_LINE 64
@@ -42,21 +39,9 @@
 #define MAX_PIECE ((Size) 32 * 1024 * 1024)
 #define HUGE_PAGE ((Size) 2 * 1024 * 1024)
 
-void *
-GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
-{
-	*capacity = Max(1024, 2 * *capacity);
-	if (array == NULL)
-		return MemoryContextAllocHuge(context, *capacity * size);
-	return repalloc_huge(array, *capacity * size);
-}
-
 /* --- retained rows */
 
-/*
- * Allocates memory, in huge pages if it is large.  Retained rows are read in random order, for which
- * small pages would cost more than the access itself.
- */
+/* Allocates memory, in huge pages if it is large: retained rows are read in random order. */
 static void *
 AllocPages(MemoryContext context, Size bytes)
 {
@@ -71,18 +56,30 @@ AllocPages(MemoryContext context, Size bytes)
 	return memory;
 }
 
+void *
+GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
+{
+	uint32		old = *capacity;
+	void	   *grown;
+
+	*capacity = Max(1024, 2 * old);
+	grown = AllocPages(context, *capacity * size);
+	if (array != NULL)
+	{
+		memcpy(grown, array, old * size);
+		pfree(array);
+	}
+	return grown;
+}
+
 /* Copies a pass-by-reference value.  Memory is allocated in pieces. */
 static Datum
 CopyValue(RetainedRows *retained, Datum value, int typlen)
 {
-	Size		size;
-	Size		bytes;
+	Size		size = datumGetSize(value, false, typlen);
+	Size		bytes = MAXALIGN(size);
 	char	   *copy;
 
-	if (typlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
-		return datumCopy(value, false, typlen);
-	size = datumGetSize(value, false, typlen);
-	bytes = MAXALIGN(size);
 	if (bytes > retained->free_bytes)
 	{
 		Size		piece = Max(bytes, Min(Max(retained->value_bytes, MIN_PIECE), MAX_PIECE));
@@ -94,67 +91,43 @@ CopyValue(RetainedRows *retained, Datum value, int typlen)
 	copy = retained->free;
 	retained->free += bytes;
 	retained->free_bytes -= bytes;
+	retained->budget -= bytes;
 	return PointerGetDatum(memcpy(copy, DatumGetPointer(value), size));
 }
 
-/* Allocates memory for more rows. */
 static void
-Reserve(RetainedRows *retained, uint32 nrows)
+AddInMemory(RetainedRows *retained, const TupleTableSlot *row)
 {
 	int			natts = retained->columns->natts;
+	Size		first = (Size) retained->count * natts;
+	Datum	   *values;
 
-	while (retained->in_memory + nrows > retained->capacity)
+	if (retained->count == retained->capacity)
 	{
-		Datum	   *rows;
+		uint32		capacity = retained->capacity;
 
-		retained->capacity = Max(1024, 2 * retained->capacity);
-		rows = AllocPages(retained->context, (Size) retained->capacity * natts * sizeof(Datum) + 1);
-		if (retained->rows != NULL)
-		{
-			memcpy(rows, retained->rows, (Size) retained->in_memory * natts * sizeof(Datum));
-			pfree(retained->rows);
-		}
-		retained->rows = rows;
 		if (retained->nulls != NULL)
-			retained->nulls = repalloc_huge(retained->nulls, (Size) retained->capacity * natts);
+			retained->nulls = GrowArray(retained->context, retained->nulls, &capacity, natts);
+		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
+								   natts * sizeof(Datum));
 	}
-}
-
-/* Returns the null flags.  Allocates them for the first null. */
-static bool *
-NullFlags(RetainedRows *retained)
-{
-	if (retained->nulls == NULL)
-		retained->nulls = MemoryContextAllocExtended(retained->context,
-													 (Size) retained->capacity * retained->columns->natts,
-													 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	return retained->nulls;
-}
-
-static void
-AddInMemory(RetainedRows *retained, const TupleTableSlot *row, Size bytes)
-{
-	MemoryContext old = MemoryContextSwitchTo(retained->context);
-	int			natts = retained->columns->natts;
-	Datum	   *copy;
-
-	Reserve(retained, 1);
-	copy = retained->rows + (Size) retained->in_memory * natts;
+	values = retained->rows + first;
 	for (int i = 0; i < natts; i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
 
-		copy[i] = row->tts_isnull[i] ? (Datum) 0 :
+		values[i] = row->tts_isnull[i] ? (Datum) 0 :
 			column->attbyval ? row->tts_values[i] :
 			CopyValue(retained, row->tts_values[i], column->attlen);
-		if (row->tts_isnull[i])
-			(void) NullFlags(retained);
+		if (row->tts_isnull[i] && retained->nulls == NULL)
+			retained->nulls = MemoryContextAllocExtended(retained->context,
+														 (Size) retained->capacity * natts,
+														 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	}
 	if (retained->nulls != NULL)
-		memcpy(retained->nulls + (Size) retained->in_memory * natts, row->tts_isnull, natts);
+		memcpy(retained->nulls + first, row->tts_isnull, natts);
 	retained->in_memory++;
-	retained->budget -= bytes;
-	MemoryContextSwitchTo(old);
+	retained->budget -= natts * (sizeof(Datum) + sizeof(bool));
 }
 
 static void
@@ -187,23 +160,13 @@ AddToFile(RetainedRows *retained, TupleTableSlot *row)
 static void
 RetainedRowsAdd(RetainedRows *retained, TupleTableSlot *row)
 {
-	Size		bytes = retained->columns->natts * (sizeof(Datum) + sizeof(bool));
-
 	if (retained->count == FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("one side of the join has too many rows"),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
-	for (int i = 0; i < retained->columns->natts; i++)
-	{
-		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
-
-		if (!row->tts_isnull[i] && !column->attbyval)
-			bytes += VALUE_OVERHEAD +
-				datumEstimateSpace(row->tts_values[i], false, false, column->attlen);
-	}
-	if (retained->file == NULL && bytes <= retained->budget)
-		AddInMemory(retained, row, bytes);
+	if (retained->file == NULL && retained->budget > 0)
+		AddInMemory(retained, row);
 	else
 		AddToFile(retained, row);
 	retained->count++;
@@ -285,9 +248,7 @@ FindUsedColumns(JoinNode *node)
 			node->used_columns[plan->outer_columns + foreach_current_index(cell)];
 }
 
-/*
- * Prepares to evaluate the side's vectors.  Sets plain_vector if they can be read without a cast.
- */
+/* Prepares to evaluate the side's vectors.  Sets plain_vector if these need no cast. */
 static void
 InitVector(JoinNode *node, JoinSide *side)
 {
@@ -304,12 +265,6 @@ InitVector(JoinNode *node, JoinSide *side)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
 }
 
-static bool
-IsInteger(Oid type)
-{
-	return type == INT2OID || type == INT4OID || type == INT8OID;
-}
-
 static void
 InitKeys(JoinNode *node, JoinSide *side)
 {
@@ -321,13 +276,12 @@ InitKeys(JoinNode *node, JoinSide *side)
 	{
 		EqualityKey *key = &side->keys[i];
 		Oid			type = exprType(list_nth(plan->keys[side->number], i));
-		Oid			outer_type = exprType(list_nth(plan->keys[OUTER_SIDE], i));
 
 		key->expr = ExecInitExpr(list_nth(plan->keys[side->number], i), &node->css.ss.ps);
 		fmgr_info(list_nth_oid(plan->hashes[side->number], i), &key->hash);
 		key->collation = list_nth_oid(plan->key_collations, i);
 		get_typlenbyval(type, &key->typlen, &key->typbyval);
-		key->comparable = type == outer_type || (IsInteger(type) && IsInteger(outer_type));
+		key->comparable = CastKeepsOrder(type, exprType(list_nth(plan->keys[OUTER_SIDE], i)));
 	}
 }
 
@@ -382,23 +336,14 @@ InitResult(JoinNode *node, JoinSide *side)
 				AddCopy(&side->to_result, side->to_scan.from[i], foreach_current_index(cell));
 }
 
-/*
- * Finds the scan of a table whose vectors are late-materialized.  Prepares to read it by parallel
- * workers if input is not NULL.
- */
+/* Prepares to read the side by parallel workers. */
 static void
 InitInput(JoinNode *node, JoinSide *side, InputReader *input)
 {
-	bool		doubles = node->element == FASTED_ELEMENT_DOUBLE;
-
-	side->scan = (ScanState *) (input == NULL ? side->plan :
-								outerPlanState(outerPlanState(side->plan)));
-	if (input == NULL || (node->plan.shared && side->number == INNER_SIDE))
-		return;
 	side->input = input;
 	side->source = (VectorSource) {
-		.form = doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4,.element = node->element,
-		.metric = IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2
+		.form = node->element == FASTED_ELEMENT_DOUBLE ? VECTOR_FLOAT8 : VECTOR_FLOAT4,
+		.element = node->element,.metric = JoinNodeMetric(node)
 	};
 	input->source = &side->source;
 	input->vector_column = side->late_vector;
@@ -415,6 +360,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - node->plan.count;
 	int			outer_columns = node->plan.outer_columns;
 	bool		shared = node->plan.shared && number == INNER_SIDE;
+	InputReader *input;
 
 	side->node = node;
 	side->number = number;
@@ -422,7 +368,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	side->first = number == OUTER_SIDE ? 0 : outer_columns;
 	side->columns = number == OUTER_SIDE ? outer_columns : natts - outer_columns;
 	side->late_vector = node->plan.late_vector[number];
-	side->row = ExecInitExtraTupleSlot(plan->state, RetainedColumns(node, side), &TTSOpsVirtual);
+	side->row = ExecInitNullTupleSlot(plan->state, RetainedColumns(node, side), &TTSOpsVirtual);
 	side->to_scan.from = palloc(side->columns * sizeof(int) + 1);
 	side->to_scan.to = palloc(side->columns * sizeof(int) + 1);
 	for (int i = 0; i < side->columns; i++)
@@ -443,15 +389,16 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 		FindUsedColumns(node);
 	if (side->late_vector < 0)
 		return;
-	InitInput(node, side, InputReaderOf(plan));
+	input = InputReaderOf(plan);
+	side->scan = (ScanState *) (input == NULL ? plan : outerPlanState(outerPlanState(plan)));
+	if (input != NULL && !shared)
+		InitInput(node, side, input);
 	side->late_slot = table_slot_create(side->scan->ss_currentRelation, &plan->state->es_tupleTable);
 }
 
 /* --- reading */
 
-/*
- * The retained rows of both sides may use half of fasted.memory_limit, in addition to the engine.
- */
+/* The retained rows of both sides may use half of fasted.memory_limit, besides the engine. */
 void
 BeginSide(JoinNode *node, JoinSide *side)
 {
@@ -484,10 +431,7 @@ CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 	return compared < 0 ? -1 : compared > 0;
 }
 
-/*
- * Updates node->direction, which is set while rows arrive in the order of the ordering clause.  The
- * order of a pair then follows from its row numbers.
- */
+/* Updates node->direction.  While it is set, the order of a pair follows from its row numbers. */
 static void
 NoteDirection(JoinNode *node, const RetainedRows *retained)
 {
@@ -501,90 +445,32 @@ NoteDirection(JoinNode *node, const RetainedRows *retained)
 		node->direction = 0;
 }
 
-/* Returns a value of a block as it is retained. */
-static inline Datum
-ValueOfBlock(const JoinSide *side, const InputBlock *block, int column, uint32 row)
+/* Stores a column of the child plan's row in side->row, as it is retained. */
+static inline void
+SetColumn(JoinSide *side, int column, Datum value, bool isnull)
 {
-	Datum		value = InputValues(block, column)[row];
+	int			to = RetainedColumn(side, column);
 
+	if (column == side->late_vector)
+		return;
 	if (column == side->node->plan.late_ctid[side->number])
-		return Int64GetDatum(itemptr_encode((ItemPointer) DatumGetPointer(value)));
-	return value;
-}
-
-/* Retains the rows of a block in memory. */
-static void
-AddBlockInMemory(JoinSide *side, const InputBlock *block)
-{
-	RetainedRows *retained = side->retained;
-	int			natts = retained->columns->natts;
-	Size		first = (Size) retained->in_memory * natts;
-
-	Reserve(retained, block->nrows);
-	if (retained->nulls != NULL)
-		memset(retained->nulls + first, 0, (Size) block->nrows * natts);
-	for (int i = 0; i < block->natts; i++)
-	{
-		const bool *nulls = InputNulls(block, i);
-		int			to = RetainedColumn(side, i);
-		Form_pg_attribute column;
-
-		if (i == side->late_vector)
-			continue;
-		column = TupleDescAttr(retained->columns, to);
-		for (uint32 row = 0; row < block->nrows; row++)
-		{
-			Size		place = first + (Size) row * natts + to;
-
-			retained->rows[place] = (Datum) 0;
-			if (nulls[row])
-				NullFlags(retained)[place] = true;
-			else
-			{
-				Datum		value = ValueOfBlock(side, block, i, row);
-
-				retained->rows[place] = column->attbyval ? value :
-					CopyValue(retained, value, column->attlen);
-			}
-		}
-	}
-	retained->in_memory += block->nrows;
-	retained->count += block->nrows;
+		value = Int64GetDatum(itemptr_encode((ItemPointer) DatumGetPointer(value)));
+	side->row->tts_values[to] = value;
+	side->row->tts_isnull[to] = isnull;
 }
 
 void
 RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block)
 {
-	RetainedRows *retained = side->retained;
-	TupleTableSlot *row = side->row;
-	Size		bytes = block->nrows * (Size) retained->columns->natts * (sizeof(Datum) + sizeof(bool)) +
-		block->value_bytes;
-
 	/* the rows of several workers come in no order */
 	node->direction = 0;
 	side->loaded = -1;
 	side->has_vector = false;
-	if (retained->file == NULL && bytes <= retained->budget &&
-		retained->count + block->nrows <= FASTED_MAX_ROWS)
+	for (uint32 row = 0; row < block->nrows; row++)
 	{
-		AddBlockInMemory(side, block);
-		retained->budget -= bytes;
-		return;
-	}
-	for (uint32 i = 0; i < block->nrows; i++)
-	{
-		ExecClearTuple(row);
-		for (int column = 0; column < block->natts; column++)
-		{
-			int			to = RetainedColumn(side, column);
-
-			if (column == side->late_vector)
-				continue;
-			row->tts_isnull[to] = InputNulls(block, column)[i];
-			if (!row->tts_isnull[to])
-				row->tts_values[to] = ValueOfBlock(side, block, column, i);
-		}
-		RetainedRowsAdd(retained, ExecStoreVirtualTuple(row));
+		for (int i = 0; i < block->natts; i++)
+			SetColumn(side, i, InputValues(block, i)[row], InputNulls(block, i)[row]);
+		RetainedRowsAdd(side->retained, side->row);
 	}
 }
 
@@ -593,33 +479,26 @@ static void
 TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-	TupleTableSlot *row = side->row;
 	MemoryContext old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
-	Datum	   *values = scan->tts_values + side->first;
-	bool	   *isnull = scan->tts_isnull + side->first;
 
 	slot_getallattrs(slot);
-	ExecClearTuple(row);
 	for (int i = 0; i < side->columns; i++)
 	{
-		values[i] = slot->tts_values[i];
-		isnull[i] = slot->tts_isnull[i];
-		if (node->used_columns[side->first + i] && !isnull[i] &&
-			TupleDescAttr(slot->tts_tupleDescriptor, i)->attlen == -1 &&
-			VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
-			values[i] =
-				PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(values[i])));
-		if (i == node->plan.late_ctid[side->number])
-			values[i] = Int64GetDatum(itemptr_encode((ItemPointer) DatumGetPointer(values[i])));
-		if (i != side->late_vector)
-		{
-			row->tts_values[RetainedColumn(side, i)] = values[i];
-			row->tts_isnull[RetainedColumn(side, i)] = isnull[i];
-		}
+		Datum		value = slot->tts_values[i];
+		bool		isnull = slot->tts_isnull[i];
+
+		/* an expanded object is flattened in any case */
+		if (!isnull && TupleDescAttr(slot->tts_tupleDescriptor, i)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(value)) &&
+			(node->used_columns[side->first + i] || !VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value))))
+			value = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(value)));
+		scan->tts_values[side->first + i] = value;
+		scan->tts_isnull[side->first + i] = isnull;
+		SetColumn(side, i, value, isnull);
 	}
 	side->loaded = -1;
 	side->has_vector = true;
-	RetainedRowsAdd(side->retained, ExecStoreVirtualTuple(row));
+	RetainedRowsAdd(side->retained, side->row);
 	if (node->order != NULL)
 		NoteDirection(node, side->retained);
 	MemoryContextSwitchTo(old);
@@ -690,6 +569,8 @@ CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableS
 	bool		none = row == NO_ROW;
 	RetainedRow retained = {0};
 
+	if (columns->count == 0)
+		return;
 	if (!none)
 		retained = RetainedRowsFetch(side->retained, row, side->number);
 	/* fetching from the file invalidates the loaded row */

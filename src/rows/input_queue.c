@@ -3,22 +3,19 @@
  * input_queue.c
  *	  Custom scan node with which parallel workers pass rows to the leader through shared memory.
  *
- * The plan for reading a source, or a side of the join node, is a Gather node over a partial plan.
- * This custom scan node is inserted between the two.  In a worker, it converts the rows of the
- * partial plan and writes them into a ring of blocks in the plan's shared memory (block_ring.h), so
- * no tuples are formed.  In the leader, it passes the blocks of the ring to the reader's
- * take_block.  The node itself returns only
+ * The node is between a Gather node and a partial plan.  In a worker, it converts the rows of the
+ * partial plan and writes them into a ring of blocks in shared memory (block_ring.h), so no tuples
+ * are formed.  In the leader, it passes the blocks to the reader's take_block.  It returns only
  *
  *	- in a worker, tuples that do not go through the ring: rows with an error, which the
  *	  leader then reports, and rows whose values are too long for a block
  *	- in the leader, the rows of its own share of the partial plan, if it has one, and null rows,
  *	  which make Gather check its queues for workers' tuples
  *
- * This cannot deadlock.  A worker waits for an empty block as it would wait for space in its
- * tuple queue.  Once the leader has started, it empties blocks until all workers have finished,
- * and waits for nothing but them.  Anything for which the partial plan waits is as safe here as
- * below any Gather.  A worker that returns a tuple may block in its tuple queue.  It increments
- * ntuples before that, and the leader then returns to Gather, which empties the queue.
+ * This cannot deadlock.  A worker waits for an empty block as it would wait for space in its tuple
+ * queue.  The leader empties blocks until all workers have finished, and waits for nothing but
+ * them.  A worker that returns a tuple may block in its tuple queue.  It increments ntuples before
+ * that, and the leader then returns to Gather, which empties the queue.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,8 +42,8 @@
 #define INPUT_NODE_ID (1 << 20)
 
 /*
- * Copying a row from the ring costs the leader about a fifth of reading one.  With this many
- * workers or more, the leader therefore reads no share of its own.
+ * Copying a row from the ring costs the leader about a fifth of reading one.  From this number of
+ * workers on, it reads no share of its own.
  */
 #define BUSY_LEADER_WORKERS 4
 
@@ -56,10 +53,7 @@
 /* Time for which the leader waits for a tuple that a worker has announced. */
 #define TUPLE_WAIT_MS 1
 
-/*
- * Bytes of blocks for each process, and the bounds of their sum.  A block has space for
- * a row of FASTED_MAX_DIMENSIONS with its key.
- */
+/* Bytes of blocks for each process, the bounds of their sum, and the bytes of a block. */
 #define RING_BYTES_EACH (2 * 1024 * 1024)
 #define RING_MIN_BYTES (4 * 1024 * 1024)
 #define RING_MAX_BYTES (16 * 1024 * 1024)
@@ -74,7 +68,7 @@ StaticAssertDecl(BLOCK_BYTES >= sizeof(InputBlock) + MAX_BLOCK_VALUES * (sizeof(
 				 BLOCK_BYTES_OF_DOUBLES - BLOCK_BYTES >= FASTED_MAX_DIMENSIONS * sizeof(float),
 				 "a block holds the longest vector and its key");
 
-/* Contents of the plan's shared memory, followed by the types of the values and by the ring. */
+/* Contents of the plan's shared memory, followed by the ring. */
 typedef struct SharedInput
 {
 	VectorSource source;		/* workers must not follow its pointers */
@@ -82,7 +76,6 @@ typedef struct SharedInput
 	bool		all_rows;
 	pg_atomic_uint32 dimensions;	/* of the first vector; 0 before it */
 	pg_atomic_uint32 ntuples;	/* number of rows that workers return as tuples */
-	Size		ring_offset;
 	uint32		capacity;		/* maximum number of rows in a block */
 	int			natts;			/* columns of a row */
 	struct
@@ -90,7 +83,7 @@ typedef struct SharedInput
 		int16		typlen;
 		bool		byval;
 		bool		detoast;
-	}			types[FLEXIBLE_ARRAY_MEMBER];
+	}			types[MaxTupleAttributeNumber];
 } SharedInput;
 
 typedef struct InputState
@@ -123,19 +116,13 @@ CountBlocks(int nprocesses, const VectorSource *source)
 static BlockRing *
 RingOf(SharedInput *shared)
 {
-	return (BlockRing *) ((char *) shared + shared->ring_offset);
+	return (BlockRing *) ((char *) shared + MAXALIGN(sizeof(SharedInput)));
 }
 
 static Size
-RingOffset(int natts)
+SharedBytes(int nprocesses, const VectorSource *source)
 {
-	return MAXALIGN(offsetof(SharedInput, types) + natts * sizeof(((SharedInput *) 0)->types[0]));
-}
-
-static Size
-SharedBytes(int natts, int nprocesses, const VectorSource *source)
-{
-	return RingOffset(natts) +
+	return MAXALIGN(sizeof(SharedInput)) +
 		BlockRingSize(CountBlocks(nprocesses, source), BlockBytes(source->element));
 }
 
@@ -251,9 +238,8 @@ ShapeOf(SharedInput *shared, const ArrayType *array, uint32 *dimensions)
 }
 
 /*
- * Writes a row into the ring.  Returns true if the row is done.  Returns false if it must be
- * returned as a tuple: it has an error (has_error is set), its values are too long, or the leader
- * wants no more rows.  Leaves garbage in the current memory context.
+ * Writes a row into the ring.  Returns false if it must be returned as a tuple: it has an error
+ * (has_error is set), its values are too long, or the leader wants no more rows.
  */
 static bool
 PutRow(InputState *input, TupleTableSlot *slot)
@@ -297,14 +283,14 @@ PutRow(InputState *input, TupleTableSlot *slot)
 
 		if (VectorElements(array, &shared->source, dimensions, row, &bad_element) == VECTOR_OK)
 			block->has_zeros |= RowIsZero(row, element, dimensions);
-		else if (shared->all_rows)
-			state = INPUT_UNUSABLE;
 		else
 		{
-			input->has_error = true;
-			return false;
+			state = INPUT_UNUSABLE;
+			input->has_error = !shared->all_rows;
 		}
 	}
+	if (input->has_error)
+		return false;
 	PutValues(shared, block, slot);
 	block->vectors[block->nrows++] = state;
 	return true;
@@ -378,25 +364,7 @@ PassVectors(InputReader *reader, const InputBlock *block, const Datum *keys, siz
 	return true;
 }
 
-/* Passes a block that the leader owns to the caller.  Called once for each block. */
-static bool
-PassBlock(InputReader *reader, InputBlock *block)
-{
-	for (int i = 0; i < block->natts; i++)
-	{
-		Datum	   *values = InputValues(block, i);
-
-		for (uint32 row = 0; row < block->nrows && !reader->shared->types[i].byval; row++)
-			values[row] = PointerGetDatum((char *) block + block->bytes - (Size) values[row]);
-	}
-	reader->ring_rows += block->nrows;
-	return reader->take_block(reader, block);
-}
-
-/*
- * Settles the sink, and releases the blocks that it no longer reads: all blocks, or else those
- * that it took before it last settled.
- */
+/* Settles the sink, and releases all blocks, or else those that it took before it last settled. */
 static void
 SettleBlocks(InputReader *reader, bool all)
 {
@@ -422,9 +390,18 @@ PassFullBlocks(InputReader *reader)
 	for (uint32 left = BlockRingFull(ring); left > 0 && more; left--)
 	{
 		int			number = BlockRingTakeFull(ring);
+		InputBlock *block = BlockRingData(ring, number);
 
 		CheckJoinInterrupts();
-		more = PassBlock(reader, BlockRingData(ring, number));
+		for (int i = 0; i < block->natts; i++)
+		{
+			Datum	   *values = InputValues(block, i);
+
+			for (uint32 row = 0; row < block->nrows && !reader->shared->types[i].byval; row++)
+				values[row] = PointerGetDatum((char *) block + block->bytes - (Size) values[row]);
+		}
+		reader->ring_rows += block->nrows;
+		more = reader->take_block(reader, block);
 		reader->taken[reader->ntaken++] = number;
 		if (reader->ntaken == reader->nsettling + BLOCKS_PER_WAIT)
 			SettleBlocks(reader, false);
@@ -462,7 +439,7 @@ SetInputSink(InputReader *reader, RowSink *sink)
 	reader->sink = sink;
 	if (reader->shared != NULL && sink != NULL && sink->register_memory != NULL)
 		sink->register_memory(sink, reader->shared,
-							  SharedBytes(reader->shared->natts, reader->pcxt->nworkers, reader->source));
+							  SharedBytes(reader->pcxt->nworkers, reader->source));
 }
 
 void
@@ -470,7 +447,6 @@ InputEnd(InputReader *reader)
 {
 	RowSink    *sink = reader->sink;
 
-	reader->started = false;
 	if (reader->shared == NULL)
 		return;
 	BlockRingStop(RingOf(reader->shared));
@@ -481,66 +457,54 @@ InputEnd(InputReader *reader)
 }
 
 /*
- * Reads a row of the leader's share into *slot, or waits for blocks.  Returns false when all is
- * read.
- */
-static bool
-WorkInLeader(InputReader *reader, PlanState *below, TupleTableSlot **slot)
-{
-	int			launched = reader->shared == NULL ? 0 : reader->pcxt->nworkers_launched;
-	uint32		finished;
-
-	/* read a share of the plan, unless the workers' rows keep the leader busy */
-	if (!reader->share_done &&
-		(launched == 0 || (reader->participates && launched < BUSY_LEADER_WORKERS)))
-	{
-		*slot = ExecProcNode(below);
-		reader->share_done = TupIsNull(*slot);
-		return true;
-	}
-	if (reader->shared == NULL)
-		return false;
-	finished = BlockRingFinished(RingOf(reader->shared));
-	if (WorkersHaveFinished(reader))
-		return false;
-	CheckJoinInterrupts();
-	BlockRingWait(RingOf(reader->shared), finished, WAIT_MS);
-	return true;
-}
-
-/*
  * Returns a row of the leader's share, a null row when Gather has to fetch a worker's tuple or the
  * caller has refused a block, or NULL at the end.
  */
 static TupleTableSlot *
 NextInLeader(InputReader *reader, PlanState *below)
 {
-	TupleTableSlot *slot = NULL;
-	bool		more = true;
+	BlockRing  *ring = reader->shared == NULL ? NULL : RingOf(reader->shared);
+	int			launched = ring == NULL ? 0 : reader->pcxt->nworkers_launched;
 
-	for (;;)
+	for (bool more = true;;)
 	{
-		if (reader->shared != NULL && BlockRingFull(RingOf(reader->shared)) > 0)
+		if (ring != NULL && BlockRingFull(ring) > 0)
 		{
 			if (!PassFullBlocks(reader))
 				return ExecStoreAllNullTuple(reader->nulls);
 		}
 		else if (reader->ntaken > 0)
 			SettleBlocks(reader, true);
-		if (reader->shared != NULL &&
-			pg_atomic_read_u32(&reader->shared->ntuples) > reader->tuples_received)
+		if (ring != NULL && pg_atomic_read_u32(&reader->shared->ntuples) > reader->tuples_received)
 		{
 			if (reader->received_before == (int64) reader->tuples_received)
-				BlockRingWait(RingOf(reader->shared),
-							  BlockRingFinished(RingOf(reader->shared)), TUPLE_WAIT_MS);
+				BlockRingWait(ring, BlockRingFinished(ring), TUPLE_WAIT_MS);
 			reader->received_before = reader->tuples_received;
 			return ExecStoreAllNullTuple(reader->nulls);
 		}
 		if (!more)
 			break;
-		more = WorkInLeader(reader, below, &slot);
-		if (!TupIsNull(slot))
-			return reader->own = slot;
+		/* read a share of the plan, unless the workers' rows keep the leader busy */
+		if (!reader->share_done &&
+			(launched == 0 || (reader->participates && launched < BUSY_LEADER_WORKERS)))
+		{
+			TupleTableSlot *slot = ExecProcNode(below);
+
+			if (!TupIsNull(slot))
+				return reader->own = slot;
+			reader->share_done = true;
+		}
+		else if (ring != NULL)
+		{
+			uint32		finished = BlockRingFinished(ring);
+
+			more = !WorkersHaveFinished(reader);
+			CheckJoinInterrupts();
+			if (more)
+				BlockRingWait(ring, finished, WAIT_MS);
+		}
+		else
+			break;
 	}
 	InputEnd(reader);
 	return NULL;
@@ -561,9 +525,8 @@ InputNext(InputReader *reader, PlanState *gather)
 	int			nest_level;
 	TupleTableSlot *slot;
 
-	if (reader->started)
+	if (((GatherState *) gather)->initialized && gather->chgParam == NULL)
 		return ExecProcNode(gather);
-	reader->started = true;
 	reader->participates = parallel_leader_participation;
 	/* Gather must execute the leader's node in any case */
 	nest_level = NewGUCNestLevel();
@@ -628,8 +591,7 @@ ShutdownInput(CustomScanState *node)
 static Size
 EstimateInput(CustomScanState *node, ParallelContext *pcxt)
 {
-	return SharedBytes(ExecGetResultType(outerPlanState(node))->natts, pcxt->nworkers,
-					   ((InputState *) node)->reader->source);
+	return SharedBytes(pcxt->nworkers, ((InputState *) node)->reader->source);
 }
 
 static void
@@ -644,7 +606,6 @@ InitializeInput(CustomScanState *node, ParallelContext *pcxt, void *memory)
 	shared->all_rows = reader->all_rows;
 	shared->natts = columns->natts;
 	shared->capacity = Max(1, Min(MAX_BLOCK_ROWS, MAX_BLOCK_VALUES / columns->natts));
-	shared->ring_offset = RingOffset(columns->natts);
 	for (int i = 0; i < columns->natts; i++)
 	{
 		shared->types[i].typlen = TupleDescAttr(columns, i)->attlen;
@@ -761,36 +722,24 @@ InputPath(PlannerInfo *root, Path *partial, Expr *vector)
 									   NULL, NULL);
 }
 
-/*
- * Inserts the node below the plan's top node, a Gather.  The plan contains the address of the
- * reader, which workers must not follow.
- */
+/* Inserts the node below a Gather.  Workers must not follow the reader's address in the plan. */
 static void
 AddInputNode(PlannedStmt *plan, InputReader *reader)
 {
 	Plan	   *gather = plan->planTree;
 	Plan	   *below = outerPlan(gather);
 	TargetEntry *vector = list_nth(below->targetlist, reader->vector_column);
-	CustomScan *input = MakeInputPlan(below, NIL, (Expr *) makeVarFromTargetEntry(INDEX_VAR, vector));
+	CustomScan *input = MakeInputPlan(below, copyObject(gather->targetlist),
+									  (Expr *) makeVarFromTargetEntry(INDEX_VAR, vector));
 	Plan	   *own = &input->scan.plan;
 	ListCell   *cell;
 
-	own->startup_cost = below->startup_cost;
-	own->total_cost = below->total_cost;
-	own->plan_rows = below->plan_rows;
-	own->plan_width = below->plan_width;
 	own->parallel_aware = own->parallel_safe = true;
 	own->plan_node_id = INPUT_NODE_ID;
-	own->extParam = bms_copy(below->extParam);
-	own->allParam = bms_copy(below->allParam);
-	foreach(cell, below->targetlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, cell);
-		Var		   *column = makeVarFromTargetEntry(INDEX_VAR, entry);
-
-		own->targetlist = lappend(own->targetlist,
-								  makeTargetEntry((Expr *) column, entry->resno, entry->resname, false));
-	}
+	own->extParam = below->extParam;
+	own->allParam = below->allParam;
+	foreach(cell, own->targetlist)
+		castNode(Var, lfirst_node(TargetEntry, cell)->expr)->varno = INDEX_VAR;
 	input->custom_private = list_make1(makeConst(INT8OID, -1, InvalidOid, sizeof(Datum),
 												  PointerGetDatum(reader), false, true));
 	gather->lefttree = own;
@@ -824,10 +773,7 @@ TakeBlock(InputReader *reader, const InputBlock *block)
 	return true;
 }
 
-/*
- * Receives the rows that Gather returns.  The full blocks of the ring are read first, so that
- * errors are reported in the order in which rows were read.
- */
+/* Takes a row of Gather, after the full blocks: errors are reported in the order of reading. */
 static bool
 ReceiveTuple(void *arg, TupleTableSlot *slot)
 {

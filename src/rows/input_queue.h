@@ -3,10 +3,9 @@
  * input_queue.h
  *	  Rows that parallel workers convert and pass to the leader in blocks of shared memory.
  *
- * A plan that reads a source or a side of the join node is a Gather node over a custom scan node
- * over a partial plan.  The leader executes Gather, which returns two kinds of rows: rows that the
- * caller has to process itself, and null rows (InputIsRow).  Meanwhile, most rows are passed to
- * take_block.
+ * The leader executes a Gather node over the custom scan node over a partial plan.  Gather returns
+ * rows that the caller has to process itself, and null rows (InputIsRow).  Meanwhile, most rows are
+ * passed to take_block.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,10 +20,7 @@
 /* Maximum number of rows in a block; it is small, so that the leader gets rows early. */
 #define MAX_BLOCK_ROWS 2048
 
-/*
- * Blocks passed to the sink before each call of wait_read.  The same number may wait to be
- * released.
- */
+/* Blocks passed to the sink before each wait_read; the same number may wait to be released. */
 #define BLOCKS_PER_WAIT 4
 
 typedef enum InputVector
@@ -35,8 +31,8 @@ typedef enum InputVector
 } InputVector;
 
 /*
- * A block of rows.  The header is followed by the values, by their null flags and by the vectors.
- * Values passed by reference are stored backward from the end of the block.
+ * The header of a block.  The values, their null flags and the vectors follow.  Values passed by
+ * reference are stored backward from the end of the block.
  */
 typedef struct InputBlock
 {
@@ -51,7 +47,7 @@ typedef struct InputBlock
 	uint8		vectors[MAX_BLOCK_ROWS];	/* InputVector of each row */
 } InputBlock;
 
-/* Return the values and the null flags of a column, by row. */
+/* The values and the null flags of a column, by row. */
 static inline Datum *
 InputValues(const InputBlock *block, int column)
 {
@@ -88,7 +84,6 @@ struct InputReader
 	RowSink    *sink;			/* takes the vectors; NULL: no registered memory (SetInputSink) */
 
 	/* The remaining fields are private to input_queue.c. */
-	bool		started;
 	bool		participates;	/* the leader may read a share of the plan */
 	struct SharedInput *shared; /* NULL without shared memory, and at the end */
 	struct ParallelContext *pcxt;
@@ -107,9 +102,8 @@ struct InputReader
 extern void InstallInputNode(void);
 
 /*
- * Runs a plan whose top node is a Gather, after inserting the custom scan node below it, and
- * passes the rows to the taker's sink.  Must be called in the GUC nest level in which the plan was
- * made.
+ * Inserts the node below the plan's top node, a Gather.  Runs the plan, and passes the rows to the
+ * taker's sink.  Must be called in the GUC nest level in which the plan was made.
  */
 extern void RunInputPlan(struct PlannedStmt *plan, RowTaker *taker);
 
@@ -119,19 +113,13 @@ extern void RunInputPlan(struct PlannedStmt *plan, RowTaker *taker);
  */
 extern Path *InputPath(PlannerInfo *root, Path *partial, Expr *vector);
 
-/*
- * Returns the reader of a Gather that was planned from such a path, for the caller to complete; and
- * NULL for another plan.
- */
+/* Returns the reader of such a Gather, for the caller to complete; NULL for another plan. */
 extern InputReader *InputReaderOf(PlanState *gather);
 
 /* Executes such a Gather.  Returns its next row, a null row, or an empty slot at the end. */
 extern TupleTableSlot *InputNext(InputReader *reader, PlanState *gather);
 
-/*
- * Ends the use of shared memory, which is about to be freed or used again.  Workers that still
- * write, or wait for the leader, stop.
- */
+/* Ends the use of shared memory, which is about to be freed or used again.  Workers stop. */
 extern void InputEnd(InputReader *reader);
 
 /* Returns false for a null row.  Must be called once for each row that Gather returns. */
@@ -154,7 +142,7 @@ InputRow(const InputReader *reader, const InputBlock *block, size_t row)
 
 /*
  * Sets the sink of the following vectors, and registers the shared memory for it.  Unregisters it
- * for the previous sink, which is required before that sink's engine is closed.
+ * for the previous sink, which must happen before that sink's engine is closed.
  */
 extern void SetInputSink(InputReader *reader, RowSink *sink);
 

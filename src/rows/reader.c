@@ -351,10 +351,29 @@ PagesPerWorker(void)
 	return Max((double) SCAN_SIZES_PER_WORKER * min_parallel_table_scan_size, 1);
 }
 
+/*
+ * Returns the number of workers, as an upper limit.  The relation's own storage parameter takes
+ * precedence.
+ */
 static int
-WorkersBySize(Relation rel)
+WorkersBySize(Oid relid, const RelOptInfo *info)
 {
-	return (int) Min(TotalPages(rel) / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
+	int			workers = info->rel_parallel_workers;
+
+	if (workers == -1)
+	{
+		Relation	rel = table_open(relid, NoLock);
+
+		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
+		{
+			workers = (int) Min(TotalPages(rel) / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
+			/* many small partitions may add up to a large table */
+			if (info->reloptkind == RELOPT_OTHER_MEMBER_REL && TotalPages(rel) >= min_parallel_table_scan_size)
+				workers = Max(workers, 1);
+		}
+		table_close(rel, NoLock);
+	}
+	return workers;
 }
 
 static void
@@ -362,37 +381,14 @@ SetWorkersBySize(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
 {
 	if (next_get_relation_info != NULL)
 		next_get_relation_info(root, relid, inhparent, info);
-
-	/* the relation's own storage parameter takes precedence */
-	if (planning_read && !inhparent && info->rel_parallel_workers == -1)
-	{
-		Relation	rel = table_open(relid, NoLock);
-
-		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
-		{
-			/* an upper limit; the planner also applies max_parallel_workers_per_gather */
-			info->rel_parallel_workers = WorkersBySize(rel);
-			/* many small partitions may add up to a large table */
-			if (info->reloptkind == RELOPT_OTHER_MEMBER_REL && TotalPages(rel) >= min_parallel_table_scan_size)
-				info->rel_parallel_workers = Max(info->rel_parallel_workers, 1);
-		}
-		table_close(rel, NoLock);
-	}
+	if (planning_read && !inhparent)
+		info->rel_parallel_workers = WorkersBySize(relid, info);
 }
 
 int
 CountScanWorkers(Oid relid, const RelOptInfo *rel)
 {
-	int			workers = rel->rel_parallel_workers;
-
-	if (workers == -1)
-	{
-		Relation	table = table_open(relid, NoLock);
-
-		workers = WorkersBySize(table);
-		table_close(table, NoLock);
-	}
-	return Min(workers, max_parallel_workers_per_gather);
+	return Min(WorkersBySize(relid, rel), max_parallel_workers_per_gather);
 }
 
 void
@@ -429,39 +425,6 @@ IsPlainGather(const Plan *plan)
 			return false;
 	}
 	return list_length(outerPlan(plan)->targetlist) == list_length(plan->targetlist);
-}
-
-/*
- * Plans a parallel read, with a Gather node on top.  Returns NULL if workers may not be used, or do
- * not pay.  The caller opens a GUC nest level, and executes the plan in it.  rows is the
- * planner's estimate for the source's own query.
- */
-static PlannedStmt *
-PlanParallelRead(const VectorSource *source, uint64 rows)
-{
-	PlannedStmt *volatile plan = NULL;
-
-	/* so few rows do not need a worker, even with the maximum number of dimensions */
-	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() ||
-		(double) rows * FASTED_MAX_DIMENSIONS * sizeof(float) < PagesPerWorker() * BLCKSZ)
-		return NULL;
-
-	/* the size alone decides, and rows do not go through the costly tuple queues */
-	SetForThisQuery("parallel_setup_cost", "0");
-	SetForThisQuery("parallel_tuple_cost", "0");
-	/* JIT compilation in each worker would take longer than our expressions */
-	SetForThisQuery("jit", "off");
-	planning_read = true;
-	PG_TRY();
-	{
-		plan = PlanQuery(source, MakeSourceQuery(source, VALUE_VECTOR), CURSOR_OPT_PARALLEL_OK);
-	}
-	PG_FINALLY();
-	{
-		planning_read = false;
-	}
-	PG_END_TRY();
-	return IsPlainGather(plan->planTree) ? plan : NULL;
 }
 
 /* --- from tuples to the sink */
@@ -582,18 +545,43 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 /* --- all rows */
 
 /*
- * Returns false, without reading anything, if workers may not read, or do not make reading faster.
+ * Reads by parallel workers, with a Gather node on top of the plan.  Returns false, without reading
+ * anything, if workers may not read, or do not make reading faster.  rows is the planner's estimate
+ * for the source's own query.
  */
 static bool
 ReadInParallel(RowTaker *taker, uint64 rows)
 {
-	int			nest_level = NewGUCNestLevel();
-	PlannedStmt *plan = PlanParallelRead(taker->source, rows);
+	PlannedStmt *volatile plan = NULL;
+	int			nest_level;
+	bool		parallel;
 
-	if (plan != NULL)
+	/* so few rows do not need a worker, even with the maximum number of dimensions */
+	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() ||
+		(double) rows * FASTED_MAX_DIMENSIONS * sizeof(float) < PagesPerWorker() * BLCKSZ)
+		return false;
+	nest_level = NewGUCNestLevel();
+	/* the size alone decides, and rows do not go through the costly tuple queues */
+	SetForThisQuery("parallel_setup_cost", "0");
+	SetForThisQuery("parallel_tuple_cost", "0");
+	/* JIT compilation in each worker would take longer than our expressions */
+	SetForThisQuery("jit", "off");
+	planning_read = true;
+	PG_TRY();
+	{
+		plan = PlanQuery(taker->source, MakeSourceQuery(taker->source, VALUE_VECTOR),
+						 CURSOR_OPT_PARALLEL_OK);
+	}
+	PG_FINALLY();
+	{
+		planning_read = false;
+	}
+	PG_END_TRY();
+	parallel = IsPlainGather(plan->planTree);
+	if (parallel)
 		RunInputPlan(plan, taker);
 	AtEOXact_GUC(true, nest_level);
-	return plan != NULL;
+	return parallel;
 }
 
 void

@@ -115,10 +115,7 @@ extern void CheckDimensions(RowTaker *taker, int dimensions, Datum key);
 
 /* --- parallel workers, whose rows input_queue.h passes on */
 
-/*
- * Returns the number of workers for a parallel scan of a table, by the sizes of the table and of
- * its TOAST table.
- */
+/* Returns the number of workers for a scan of a table, by its size including the TOAST table. */
 extern int	CountScanWorkers(Oid relid, const RelOptInfo *rel);
 
 /* --- the query that reads a source */
