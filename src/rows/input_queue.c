@@ -557,6 +557,9 @@ BeginInput(CustomScanState *node, EState *estate, int eflags)
 	if (IsParallelWorker())
 		estate->es_jit_flags = PGJIT_NONE;
 	outerPlanState(input) = ExecInitNode(outerPlan(plan), estate, eflags);
+	/* the vector is computed from the slot of the partial plan */
+	node->ss.ps.scanops = ExecGetResultSlotOps(outerPlanState(input), &node->ss.ps.scanopsfixed);
+	node->ss.ps.scanopsset = true;
 	input->vector = ExecInitExpr(linitial(plan->custom_exprs), &node->ss.ps);
 	if (IsParallelWorker())
 		return;
