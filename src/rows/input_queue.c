@@ -202,8 +202,8 @@ PutValues(const SharedInput *shared, InputBlock *block, const TupleTableSlot *sl
 {
 	for (int i = 0; i < shared->natts; i++)
 	{
-		Datum		value = slot->tts_values[i];
 		bool		isnull = i == shared->vector_column || slot->tts_isnull[i];
+		Datum		value = isnull ? (Datum) 0 : slot->tts_values[i];
 
 		if (!isnull && !shared->types[i].byval)
 		{
