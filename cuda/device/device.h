@@ -209,10 +209,10 @@ inline std::mutex devices_mutex;
 
 /*
  * An engine context uses a device from begin_use to end_use.  If idle_timeout is not 0, a background
- * thread destroys all CUDA contexts this many milliseconds after the last end_use.  note_lost records that a sticky
- * error occurred, so that the process cannot use the device any more.  After that, the last call
- * of end_use destroys the CUDA context, with all memory on the device.  find_device checks whether
- * a new context can be created.
+ * thread destroys all CUDA contexts this many milliseconds after the last end_use.  note_lost
+ * records that a sticky error occurred, so that the process cannot use the device any more.  After
+ * that, the last call of end_use destroys the CUDA context, with all memory on the device.
+ * find_device checks whether a new context can be created.
  */
 void		begin_use(int ordinal, int idle_timeout);
 void		note_lost(int ordinal);

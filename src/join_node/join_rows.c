@@ -445,7 +445,7 @@ NoteDirection(JoinNode *node, const RetainedRows *retained)
 		node->direction = 0;
 }
 
-/* Stores a column of the child plan's row in side->row, as it is retained. */
+/* Stores a column of the child plan's row in side->row, in the retained representation. */
 static inline void
 SetColumn(JoinSide *side, int column, Datum value, bool isnull)
 {

@@ -7,10 +7,10 @@
  * partial plan and writes them into a ring of blocks in shared memory (block_ring.h), so no tuples
  * are formed.  In the leader, it passes the blocks to the reader's take_block.  It returns only
  *
- *	- in a worker, tuples that do not go through the ring: rows with an error, which the
- *	  leader then reports, and rows whose values are too long for a block
- *	- in the leader, the rows of its own share of the partial plan, if it has one, and null rows,
- *	  which make Gather check its queues for workers' tuples
+ *	- in a worker, rows with an error, which the leader then reports, and rows whose values are
+ *	  too long for a block
+ *	- in the leader, the rows of its own share of the partial plan, and null rows.  A null row
+ *	  makes Gather check its queues for workers' tuples.
  *
  * This cannot deadlock.  A worker waits for an empty block as it would wait for space in its tuple
  * queue.  The leader empties blocks until all workers have finished, and waits for nothing but
