@@ -58,7 +58,7 @@ extern "C"
 #endif
 
 /* Incremented with every change of this interface; other versions are rejected at load. */
-#define FASTED_ENGINE_ABI 18
+#define FASTED_ENGINE_ABI 19
 
 /* Largest number of rows in a set; row numbers have 32 bits.  The caller checks it. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -106,11 +106,14 @@ typedef enum FastedFilter
 	FASTED_FILTER_INT8
 } FastedFilter;
 
-/* The distance function; exact_distance.h defines both. */
+/* The distance function; exact_distance.h defines it. */
 typedef enum FastedMetric
 {
 	FASTED_METRIC_L2 = 0,
-	FASTED_METRIC_COSINE		/* rows that are zero or not finite are in no pair */
+	FASTED_METRIC_COSINE,		/* rows that are zero or not finite are in no pair */
+	FASTED_METRIC_INNER_PRODUCT,	/* the negative inner product; eps may be negative */
+	FASTED_METRIC_HAMMING,		/* rows of bits only, as the next one */
+	FASTED_METRIC_JACCARD
 } FastedMetric;
 
 /*
@@ -118,11 +121,16 @@ typedef enum FastedMetric
  * first.  Rows of doubles are passed through the same float pointers: a double occupies the
  * space of two floats.  For the cosine metric, the caller has applied fasted_scale_direction
  * (exact_distance.h) to rows of doubles.
+ *
+ * Rows of bits are packed into words of 64 bits, each in the space of two floats.  The bits of
+ * the last word that belong to no dimension are zero.  Which bit of a word belongs to which
+ * dimension does not matter, but must be the same in all rows.
  */
 typedef enum FastedElement
 {
 	FASTED_ELEMENT_REAL = 0,
-	FASTED_ELEMENT_DOUBLE
+	FASTED_ELEMENT_DOUBLE,
+	FASTED_ELEMENT_BIT			/* Hamming and Jaccard distance only */
 } FastedElement;
 
 /* The result of a join, which is made from the pairs that passed the exact recheck. */
@@ -238,7 +246,7 @@ typedef struct FastedPartition
  */
 typedef struct FastedProblem
 {
-	double		eps;			/* >= 0, may be infinite, not NaN */
+	double		eps;			/* may be infinite, not NaN; >= 0 except for inner products */
 	FastedOutput output;
 	uint32_t	slice;			/* < slices */
 	uint32_t	slices;			/* number of slices; 0 or 1: the whole join */
@@ -592,17 +600,38 @@ typedef struct FastedEngine
 	bool		chooses_representatives;
 } FastedEngine;
 
-/* Returns the size of a row, in floats. */
+/* Returns the number of 64-bit words of a row of bits. */
+static inline uint32_t
+fasted_bit_words(uint32_t dimensions)
+{
+	return (dimensions + 63) / 64;
+}
+
+/* Returns the size of a row of this element type, in floats. */
+static inline uint32_t
+fasted_element_floats(FastedElement element, uint32_t dimensions)
+{
+	return element == FASTED_ELEMENT_BIT ? 2 * fasted_bit_words(dimensions)
+		: element == FASTED_ELEMENT_DOUBLE ? 2 * dimensions : dimensions;
+}
+
 static inline uint32_t
 fasted_row_floats(const FastedOptions *options)
 {
-	return (options->element == FASTED_ELEMENT_DOUBLE ? 2 : 1) * options->dimensions;
+	return fasted_element_floats(options->element, options->dimensions);
 }
 
 static inline size_t
 fasted_row_bytes(const FastedOptions *options)
 {
 	return fasted_row_floats(options) * sizeof(float);
+}
+
+/* Returns whether the metric is one of rows of bits. */
+static inline bool
+fasted_metric_of_bits(FastedMetric metric)
+{
+	return metric == FASTED_METRIC_HAMMING || metric == FASTED_METRIC_JACCARD;
 }
 
 /* Adds a value to a hash of row orders (FastedStats.order_hash). */

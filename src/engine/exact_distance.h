@@ -27,6 +27,15 @@
  * [1, 2), so that all vectors except zero have a direction.  Scaling would not change the
  * result for other vectors.
  *
+ * The distance of the inner product is 0 - x.y, with the sum of the cosine distance.  Products of
+ * doubles may overflow; the result may then be infinite or NaN, and a pair with NaN is in no result.
+ *
+ * Hamming distance: the number of bits in which two rows of bits differ.
+ *
+ * Jaccard distance: 1 - c / (n_x + n_y - c), where c bits are set in both rows, n_x in x and n_y
+ * in y.  The integers are converted to FP64; the quotient and the difference are rounded once
+ * each.  It is 1 if c is zero, also for two rows without any bit.
+ *
  * This is the definition.  Engines use faster implementations, which are tested against it,
  * bit for bit.
  *
@@ -63,6 +72,43 @@ fasted_exact_cosine_of(double xy, double xx, double yy)
 	if (similarity < -1.0)
 		similarity = -1.0;
 	return 1.0 - similarity;
+}
+
+/* Returns the Jaccard distance of rows with these numbers of bits, of which `common` are in both. */
+static inline double
+fasted_exact_jaccard_of(uint32_t common, uint32_t ones_x, uint32_t ones_y)
+{
+	return common == 0 ? 1.0 : 1.0 - (double) common / (double) (ones_x + ones_y - common);
+}
+
+static inline uint32_t
+fasted_exact_ones(const uint64_t *x, uint32_t words)
+{
+	uint32_t	ones = 0;
+
+	for (uint32_t w = 0; w < words; w++)
+		ones += (uint32_t) __builtin_popcountll(x[w]);
+	return ones;
+}
+
+static inline uint32_t
+fasted_exact_hamming(const uint64_t *x, const uint64_t *y, uint32_t words)
+{
+	uint32_t	differ = 0;
+
+	for (uint32_t w = 0; w < words; w++)
+		differ += (uint32_t) __builtin_popcountll(x[w] ^ y[w]);
+	return differ;
+}
+
+static inline double
+fasted_exact_jaccard(const uint64_t *x, const uint64_t *y, uint32_t words)
+{
+	uint32_t	common = 0;
+
+	for (uint32_t w = 0; w < words; w++)
+		common += (uint32_t) __builtin_popcountll(x[w] & y[w]);
+	return fasted_exact_jaccard_of(common, fasted_exact_ones(x, words), fasted_exact_ones(y, words));
 }
 
 /*

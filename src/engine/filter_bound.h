@@ -177,6 +177,76 @@ fasted_threshold(double norm2_lower, double norm2_upper, double rho,
 }
 
 /*
+ * Inner product (doc/internals/bound-product.md): the filter compares Euclidean distances, with a
+ * reach of each row's own.  Returns an upper bound of E_x = (1 + g) |x|^2 + eps, where g bounds the
+ * relative error of the canonical sum.  Every pair of the result satisfies
+ *
+ *	  |x - y|^2 <= E_x + E_y
+ *
+ * norm2 is the sum of squares of the elements, computed in FP64 in any order.  The result may be
+ * negative.
+ */
+FASTED_EVERYWHERE double
+fasted_product_reach2(double norm2, double eps, uint32_t dimensions)
+{
+	double		most = norm2 * (1.0 + 4.0 * (dimensions + 32.0) * FASTED_U64);
+
+	return most + eps + 4.0 * FASTED_U64 * (most + fabs(eps)) + DBL_MIN;
+}
+
+/*
+ * Returns half the square of the reach of a row for inner products, in the scale of the quantised
+ * rows: the value that takes the place of reach^2 / 2 in the thresholds.  reach2 is E_x times the
+ * square of the scale.  rho bounds the packing error.  spread > 0 is the same for all rows; since
+ *
+ *	  (D + r)^2 <= (1 + spread) D^2 + (1 + 1 / spread) r^2
+ *
+ * for all D and r >= 0, every spread is correct.  The best one is the ratio of a typical sum of
+ * two packing errors to a typical distance D.
+ */
+FASTED_EVERYWHERE double
+fasted_product_half(double reach2, double rho, double spread)
+{
+	double		slack = 2.0 * (1.0 + 1.0 / spread) * rho * rho;
+	double		half = (1.0 + spread) * reach2 + slack;
+
+	return half + 16.0 * FASTED_U64 * (fabs((1.0 + spread) * reach2) + slack) + DBL_MIN;
+}
+
+/*
+ * Rows of bits (doc/internals/bound-bits.md).  H is the number of bits in which two rows differ.
+ * Returns an upper bound e_x, such that H <= e_x + e_y for every pair of the result.  ones is the
+ * number of bits that are set in the row.
+ *
+ * A filter may compare folded rows instead of rows, because folding never increases H: see
+ * fasted_fold_bits.
+ */
+FASTED_EVERYWHERE double
+fasted_bits_reach(bool jaccard, double eps, uint32_t ones)
+{
+	double		most = eps + 4.0 * FASTED_U64;
+
+	if (!jaccard)
+		return 0.5 * floor(eps);
+	/* J <= most is equivalent to H <= most / (2 - most) (n_x + n_y) */
+	return most >= 1.0 ? ones : most / (2.0 - most) * ones * (1.0 + 8.0 * FASTED_U64);
+}
+
+/*
+ * Returns word w of a row of `words` 32-bit words that is folded to `folded` words: the exclusive
+ * or of all words whose number is w modulo `folded`.
+ */
+FASTED_EVERYWHERE uint32_t
+fasted_fold_bits(const uint32_t *row, uint32_t words, uint32_t folded, uint32_t w)
+{
+	uint32_t	word = 0;
+
+	for (; w < words; w += folded)
+		word ^= row[w];
+	return word;
+}
+
+/*
  * INT8 rows, whose inner product p is exact in INT32 (doc/internals/bound-int8.md).
  *
  * Let A = 128 * 128 * FASTED_INT8_MOST_DIMENSIONS = 2^29, the largest |p|.  The thresholds n

@@ -40,7 +40,7 @@ extern VectorProblem VectorShape(const ArrayType *array, int *dimensions);
 static inline uint32
 RowFloats(FastedElement element, uint32 dimensions)
 {
-	return element == FASTED_ELEMENT_DOUBLE ? 2 * dimensions : dimensions;
+	return fasted_element_floats(element, dimensions);
 }
 
 static inline Size
