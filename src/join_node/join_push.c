@@ -256,9 +256,9 @@ LoadRowOfPartition(JoinNode *node, JoinSide *side, uint32 *i)
 			side->partition.count = side->retained->count;
 		if (!more)
 			return false;
-		if (side->takes_vectors || side->has_vector)
+		if (side->takes_vectors)
 			*i = side->partition.count - 1;
-		if (side->has_vector)
+		if (side->has_vector && *i == side->partition.count - 1)
 			return true;
 	}
 	ScanTuple(node);
@@ -595,8 +595,8 @@ PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 	Size		bytes = RowBytes(node->element, node->dimensions);
 	bool		taken = true;
 
-	side->takes_vectors = side->input != NULL;
-	if (side->input != NULL)
+	side->takes_vectors = side->input != NULL && side->late_vector >= 0;
+	if (side->takes_vectors)
 	{
 		side->input->dimensions = node->dimensions;
 		SetInputSink(side->input, join == NULL ? NULL : JoinSink(join, number));

@@ -150,6 +150,10 @@ AddToFile(RetainedRows *retained, TupleTableSlot *row)
 		retained->places = GrowArray(retained->context, retained->places, &retained->place_capacity,
 									 sizeof(FilePlace));
 	place = &retained->places[number];
+	/* the position is elsewhere if a row has been fetched since */
+	if (number > 0 && BufFileSeek(retained->file, place[-1].fileno,
+								  place[-1].offset + place[-1].length, SEEK_SET) != 0)
+		elog(ERROR, "could not seek in temporary file");
 	place->length = tuple->t_len;
 	BufFileTell(retained->file, &place->fileno, &place->offset);
 	BufFileWrite(retained->file, tuple, tuple->t_len);
@@ -387,12 +391,12 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	InitKeys(node, side);
 	if (node->used_columns == NULL)
 		FindUsedColumns(node);
-	if (side->late_vector < 0)
-		return;
 	input = InputReaderOf(plan);
-	side->scan = (ScanState *) (input == NULL ? plan : outerPlanState(outerPlanState(plan)));
 	if (input != NULL && !shared)
 		InitInput(node, side, input);
+	if (side->late_vector < 0)
+		return;
+	side->scan = (ScanState *) (input == NULL ? plan : outerPlanState(outerPlanState(plan)));
 	side->late_slot = table_slot_create(side->scan->ss_currentRelation, &plan->state->es_tupleTable);
 }
 

@@ -250,7 +250,7 @@ PutRow(InputState *input, TupleTableSlot *slot)
 	Size		value_bytes;
 	Size		row_bytes;
 	Datum		vector;
-	bool		isnull;
+	bool		isnull = true;
 	ArrayType  *array;
 	InputVector state;
 	InputBlock *block;
@@ -259,7 +259,7 @@ PutRow(InputState *input, TupleTableSlot *slot)
 
 	slot_getallattrs(slot);
 	econtext->ecxt_scantuple = slot;
-	vector = ExecEvalExpr(input->vector, econtext, &isnull);
+	vector = input->vector == NULL ? (Datum) 0 : ExecEvalExpr(input->vector, econtext, &isnull);
 	if (!shared->all_rows && (isnull || (shared->source.partition_column != NULL &&
 										 slot->tts_isnull[PARTITION_COLUMN])))
 		return true;			/* rows without a vector or a partition are skipped */
