@@ -40,6 +40,7 @@
 
 #include <math.h>
 
+#include "base/row_numbers.h"
 #include "common/hashfn.h"
 #include "engine/exact_distance.h"
 #include "executor/executor.h"

@@ -12,12 +12,11 @@
  */
 #include "postgres.h"
 
-#include <sys/mman.h>
-
 #include "access/detoast.h"
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "base/guc.h"
+#include "base/row_numbers.h"
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "engine/engine.h"
@@ -37,40 +36,8 @@
 /* Sizes of pieces of memory for values. */
 #define MIN_PIECE ((Size) 8192)
 #define MAX_PIECE ((Size) 32 * 1024 * 1024)
-#define HUGE_PAGE ((Size) 2 * 1024 * 1024)
 
 /* --- retained rows */
-
-/* Allocates memory, in huge pages if it is large: retained rows are read in random order. */
-static void *
-AllocPages(MemoryContext context, Size bytes)
-{
-	char	   *memory = MemoryContextAllocHuge(context, bytes);
-#ifdef MADV_HUGEPAGE
-	char	   *begin = (char *) TYPEALIGN(HUGE_PAGE, memory);
-	char	   *end = (char *) TYPEALIGN_DOWN(HUGE_PAGE, memory + bytes);
-
-	if (begin < end)
-		(void) madvise(begin, end - begin, MADV_HUGEPAGE);
-#endif
-	return memory;
-}
-
-void *
-GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
-{
-	uint32		old = *capacity;
-	void	   *grown;
-
-	*capacity = Max(1024, 2 * old);
-	grown = AllocPages(context, *capacity * size);
-	if (array != NULL)
-	{
-		memcpy(grown, array, old * size);
-		pfree(array);
-	}
-	return grown;
-}
 
 /* Copies a pass-by-reference value.  Memory is allocated in pieces. */
 static Datum

@@ -87,7 +87,6 @@ struct InputReader
 	bool		participates;	/* the leader may read a share of the plan */
 	struct SharedInput *shared; /* NULL without shared memory, and at the end */
 	struct ParallelContext *pcxt;
-	uint64		ring_rows;		/* rows that were read from the ring */
 	int			taken[2 * BLOCKS_PER_WAIT]; /* blocks that the sink may still read */
 	int			ntaken;
 	int			nsettling;		/* the first ones, to be released at the next wait_read */
