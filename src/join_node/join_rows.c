@@ -132,10 +132,7 @@ static void
 RetainedRowsAdd(RetainedRows *retained, TupleTableSlot *row)
 {
 	if (retained->count == FASTED_MAX_ROWS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("one side of the join has too many rows"),
-				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
+		ReportManyRows(NULL);
 	if (retained->file == NULL && retained->budget > 0)
 		AddInMemory(retained, row);
 	else
