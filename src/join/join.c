@@ -145,7 +145,7 @@ ReadPartitions(VectorJoin *join)
 	MemoryContext old = MemoryContextSwitchTo(reading);
 	PartitionedRows *rows;
 
-	/* the engine is opened after all rows have been read */
+	/* a GPU is initialized meanwhile; the engine is opened after all rows have been read */
 	(void) EngineIsReady(&join->run);
 	rows = ReadPartitionedRows(join->request.sources, problem->sides);
 	MemoryContextSwitchTo(old);

@@ -559,7 +559,7 @@ AddUse(JoinNode *node, JoinSide *side, VectorUse use, uint32 row, uint32 i)
 		AddNumber(node, &side->fallback, i);
 }
 
-/* Passes the rows of a block to the engine, unless only the number of dimensions is wanted yet. */
+/* Retains the rows of a block, and passes their vectors to the engine if takes_vectors is set. */
 bool
 TakeBlock(InputReader *reader, const InputBlock *block)
 {
