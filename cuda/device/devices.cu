@@ -70,7 +70,6 @@ time_in(int ms)
 struct Usage
 {
 	Use			uses[FASTED_MOST_DEVICES] = {};
-	int			contexts = 0;	/* sum over all devices */
 	int			idle_timeout = 0;
 	Clock::time_point deadline = time_in(0);	/* when to destroy the CUDA contexts */
 	std::string names;			/* argument of warm_device */
@@ -372,23 +371,10 @@ describe_device(int ordinal, char *text, size_t size)
 }
 
 void
-see_memory_of(int ordinal, int other)
-{
-	int			can = 0;
-
-	if (ordinal == other)
-		return;
-	if (cudaDeviceCanAccessPeer(&can, ordinal, other) == cudaSuccess && can)
-		(void) cudaDeviceEnablePeerAccess(other, 0);
-	(void) cudaGetLastError();	/* not an error if it was enabled already */
-}
-
-void
 begin_use(int ordinal, int idle_timeout)
 {
 	std::lock_guard<std::mutex> lock(devices_mutex);
 
-	usage.contexts++;
 	usage.uses[ordinal].contexts++;
 	usage.uses[ordinal].initialized = true;
 	usage.idle_timeout = idle_timeout;
@@ -471,6 +457,18 @@ wake_background()
 }
 
 void
+see_memory_of(int ordinal, int other)
+{
+	int			can = 0;
+
+	if (ordinal == other)
+		return;
+	if (cudaDeviceCanAccessPeer(&can, ordinal, other) == cudaSuccess && can)
+		(void) cudaDeviceEnablePeerAccess(other, 0);
+	(void) cudaGetLastError();	/* not an error if it was enabled already */
+}
+
+void
 end_use(int ordinal)
 {
 	std::lock_guard<std::mutex> lock(devices_mutex);
@@ -478,8 +476,9 @@ end_use(int ordinal)
 
 	if (--use.contexts == 0 && use.lost)
 		reset_device(ordinal);
-	if (--usage.contexts > 0)
-		return;
+	for (const Use &other : usage.uses)
+		if (other.contexts > 0)
+			return;
 	usage.deadline = time_in(usage.idle_timeout);
 	wake_background();
 }

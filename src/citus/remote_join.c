@@ -200,10 +200,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 		return true;
 	}
 	if (count >= FASTED_MAX_ROWS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("relation \"%s\" has too many rows to join", rows->source->relation),
-				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
+		ReportManyRows(rows->source);
 	if (rows->hashes != NULL && count == rows->capacity)
 	{
 		rows->capacity = Min((uint64) rows->capacity * 2, FASTED_MAX_ROWS);

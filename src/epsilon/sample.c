@@ -192,14 +192,6 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 }
 
 static void
-ReadByWorkers(RowSink *sink, int nworkers, uint64 rows)
-{
-	ereport(DEBUG1,
-			(errmsg_internal("fasted: " UINT64_FORMAT " rows of the sample's source were read by %d workers",
-							 rows, nworkers)));
-}
-
-static void
 EndProgress(void *arg)
 {
 	ProgressEnd(&((Reservoir *) arg)->progress);
@@ -232,8 +224,7 @@ ReadSample(const VectorSource *source, const EpsilonRequest *request, RowArray *
 
 	reservoir->sink = (RowSink) {
 		.in_order = request->seed != NULL,.expect_rows = ExpectRows,
-		.set_dimensions = SetDimensions,.buffer_for_rows = BufferForRows,.take_rows = TakeRows,
-		.read_by_workers = ReadByWorkers
+		.set_dimensions = SetDimensions,.buffer_for_rows = BufferForRows,.take_rows = TakeRows
 	};
 	reservoir->context = CurrentMemoryContext;
 	reservoir->source = source;
@@ -243,6 +234,10 @@ ReadSample(const VectorSource *source, const EpsilonRequest *request, RowArray *
 	ProgressBegin(&reservoir->progress, source->relid);
 	ReadVectors(source, &reservoir->sink);
 	ProgressEnd(&reservoir->progress);
+	if (reservoir->sink.worker_rows > 0)
+		ereport(DEBUG1,
+				(errmsg_internal("fasted: " UINT64_FORMAT " rows of the sample's source were read by %d workers",
+								 reservoir->sink.worker_rows, reservoir->sink.nworkers)));
 
 	*array = (RowArray) {
 		.element = source->element,.rows = reservoir->rows,

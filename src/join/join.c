@@ -121,7 +121,7 @@ Start(VectorJoin *join)
 				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
 								 " of them by %d workers, " UINT64_FORMAT " from registered memory",
 								 rows->count, SecondsSince(join->begun),
-								 rows->worker_rows, rows->nworkers, rows->direct_rows)));
+								 rows->sink.worker_rows, rows->sink.nworkers, rows->direct_rows)));
 	JoinShowProgress(join, PROGRESS_PREPARING);
 	OrderKeys(join);
 	if (join->request.problem.output == FASTED_OUTPUT_NEAREST)
@@ -143,8 +143,11 @@ ReadPartitions(VectorJoin *join)
 	MemoryContext reading = AllocSetContextCreate(join->context, "fasted partitions",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(reading);
-	PartitionedRows *rows = ReadPartitionedRows(join->request.sources, problem->sides);
+	PartitionedRows *rows;
 
+	/* a GPU is initialized meanwhile; the engine is opened after all rows have been read */
+	(void) EngineIsReady(&join->run);
+	rows = ReadPartitionedRows(join->request.sources, problem->sides);
 	MemoryContextSwitchTo(old);
 	/* same lifetime as the keys, which may outlive the join */
 	if (join->request.sources[0]->order_column != NULL)
@@ -180,8 +183,6 @@ PushRows(VectorJoin *join)
 {
 	RowPusher  *pusher = join->request.pusher;
 
-	if (pusher == NULL)
-		(void) EngineIsReady(&join->run);
 	if (pusher != NULL)
 	{
 		if (join->run.problem.options.dimensions > 0)

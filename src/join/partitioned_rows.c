@@ -12,8 +12,6 @@
  */
 #include "postgres.h"
 
-#include <sys/mman.h>
-
 #include "base/guc.h"
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
@@ -26,9 +24,6 @@
 /* Vectors are stored in pieces of this many floats.  No vector spans two pieces. */
 #define PIECE_FLOATS ((uint64) 1024 * 1024)
 #define PIECE_BYTES (PIECE_FLOATS * sizeof(float))
-
-/* Alignment of pieces, which permits huge pages. */
-#define HUGE_PAGE ((Size) 2 * 1024 * 1024)
 
 /* Rows pushed at a time. */
 #define ROWS_AT_ONCE 64
@@ -76,9 +71,6 @@ typedef struct PartitionedSide
 	uint64		most_pieces;
 	uint64		end;			/* floats stored so far, including padding */
 	SpillFile  *spill;			/* NULL if all pieces are in memory */
-
-	int			nworkers;
-	uint64		worker_rows;
 } PartitionedSide;
 
 /* --- reading */
@@ -132,13 +124,9 @@ ExpectRows(RowSink *sink, uint64 rows)
 static Piece
 AllocPiece(MemoryContext context)
 {
-	void	   *memory = MemoryContextAllocHuge(context, PIECE_BYTES + HUGE_PAGE);
-	float	   *floats = (float *) TYPEALIGN(HUGE_PAGE, memory);
+	void	   *memory = AllocPages(context, PIECE_BYTES + HUGE_PAGE);
 
-#ifdef MADV_HUGEPAGE
-	(void) madvise(floats, PIECE_BYTES, MADV_HUGEPAGE);
-#endif
-	return (Piece) {.memory = memory,.floats = floats};
+	return (Piece) {.memory = memory,.floats = (float *) TYPEALIGN(HUGE_PAGE, memory)};
 }
 
 /*
@@ -195,26 +183,12 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 		partition->side = side - side->all->sides;
 	}
 	if (side->count == side->capacity)
-	{
-		side->capacity = Max(1024, 2 * side->capacity);
-		side->rows = side->rows == NULL ?
-			MemoryContextAllocHuge(side->context, (Size) side->capacity * sizeof(BufferedRow)) :
-			repalloc_huge(side->rows, (Size) side->capacity * sizeof(BufferedRow));
-	}
+		side->rows = GrowArray(side->context, side->rows, &side->capacity, sizeof(BufferedRow));
 	KeySetAdd(side->keys, keys, 1);
 	side->rows[side->count++] = (BufferedRow) {.place = side->end,.partition = side->partition};
 	partition->rows[side - side->all->sides]++;
 	side->pieces[side->npieces - 1].rows++;
 	side->end += RowFloats(side->source->element, side->dimensions);
-}
-
-static void
-ReadByWorkers(RowSink *sink, int nworkers, uint64 rows)
-{
-	PartitionedSide *side = (PartitionedSide *) sink;
-
-	side->nworkers = nworkers;
-	side->worker_rows = rows;
 }
 
 /* Lists the partitions that have rows on both sides.  Only rows of these partitions are pushed. */
@@ -288,7 +262,7 @@ ReadPartitionedRows(const VectorSource *const *sources, int nsides)
 		side->most_pieces = Max(1, limit / PIECE_BYTES);
 		side->sink = (RowSink) {
 			.expect_rows = ExpectRows,.begin_row = BeginRow,.buffer_for_rows = BufferForRows,
-			.take_rows = TakeRows,.read_by_workers = ReadByWorkers
+			.take_rows = TakeRows
 		};
 		ReadVectors(sources[i], &side->sink);
 	}
@@ -337,7 +311,8 @@ PushPartitionedRows(PartitionedRows *all, int number, RowSink *sink)
 	size_t		stride = RowFloats(side->source->element, all->dimensions);
 	size_t		n;
 
-	sink->read_by_workers(sink, side->nworkers, side->worker_rows);
+	sink->nworkers = side->sink.nworkers;
+	sink->worker_rows = side->sink.worker_rows;
 	if (count == 0)
 		return;
 	sink->expect_rows(sink, count);

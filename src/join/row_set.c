@@ -393,15 +393,6 @@ WaitRead(RowSink *sink, bool all)
 		EngineRunCheck(&set->join->run, panel_join_wait_read(set->join->run.join, set->side, all));
 }
 
-static void
-ReadByWorkers(RowSink *sink, int nworkers, uint64 rows)
-{
-	RowSet	   *set = (RowSet *) sink;
-
-	set->worker_rows = rows;
-	set->nworkers = nworkers;
-}
-
 void
 RowSetFeed(RowSet *set, uint64 first, uint64 count)
 {
@@ -435,8 +426,8 @@ RowSetInit(RowSet *set, VectorJoin *join, int side)
 		.sink = {
 			.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
 			.buffer_for_rows = BufferForRows,.take_rows = TakeRows,
-			.register_memory = RegisterMemory,.take_block = PutBlock,.wait_read = WaitRead,.unregister_memory = UnregisterMemory,
-			.read_by_workers = ReadByWorkers
+			.register_memory = RegisterMemory,.take_block = PutBlock,.wait_read = WaitRead,
+			.unregister_memory = UnregisterMemory
 		},
 		.join = join,.side = side
 	};

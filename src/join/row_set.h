@@ -153,8 +153,6 @@ typedef struct RowSet
 	bool		direct;
 	uint64		direct_rows;	/* rows that the engine read from it */
 
-	int			nworkers;		/* number of parallel workers that read */
-	uint64		worker_rows;	/* number of rows that they read */
 	uint64		next_clock_check;	/* row count at which to check the clock again */
 } RowSet;
 

@@ -171,9 +171,6 @@ RetainedRowsPrefetch(const RetainedRows *retained, uint32 row)
 /* Prefetches the pass-by-reference values of a row whose Datums have already been prefetched. */
 extern void RetainedRowsPrefetchValues(RetainedRows *retained, uint32 row);
 
-/* Reallocates an array, or allocates it if it is NULL.  At least doubles *capacity. */
-extern void *GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size);
-
 /* --- the node at run time */
 
 #define NO_ROW UINT32_MAX

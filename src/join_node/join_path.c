@@ -156,28 +156,36 @@ ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * Returns a path that reads a side by parallel workers, or NULL.  The side is a table with a
- * late-materialized vector.  Workers convert the vector of every row, so this must not raise an
- * error, and the leader evaluates no clause on single outer rows.  The size of the table alone
- * decides whether workers read it, as in fasted's functions.  The costs are therefore those of path.
+ * Returns a path that reads a side by parallel workers, or NULL.  Path reads it by the leader alone.
+ *
+ * Workers convert a late-materialized vector of every row, so this must not raise an error.  Without
+ * late materialization, workers pass the columns as they are; this requires equality keys, because
+ * such a side is read before its vectors are used.  There is no clause on single outer rows: the
+ * leader could not evaluate it on rows whose vector the workers convert.  The leader reads the outer
+ * side before it knows whether the inner side has rows, so the outer keys must not raise an error.
+ *
+ * The size of the table alone decides whether workers read it, as in fasted's functions.  The costs
+ * are therefore those of path.
  */
 static Path *
 ParallelPathOfSide(PlannerInfo *root, const JoinPathData *data, int number, PathTarget *target,
 				   const Path *path)
 {
 	RelOptInfo *side = data->rels[number];
-	Expr	   *vector = data->clause.vectors[number];
+	Expr	   *vector = data->late[number] == NULL ? NULL : data->clause.vectors[number];
+	List	   *evaluated = number == INNER_SIDE ? data->plan.keys[OUTER_SIDE] : NIL;
 	Path	   *read;
 	int			workers;
 	ListCell   *cell;
 
-	if (data->late[number] == NULL || path->pathtype != T_SeqScan ||
+	if (vector != NULL)
+		evaluated = list_make3(data->clause.vectors[OUTER_SIDE], data->clause.vectors[INNER_SIDE],
+							   data->clause.bound);
+	if ((vector == NULL && data->plan.keys[number] == NIL) || path->pathtype != T_SeqScan ||
 		!root->glob->parallelModeOK || !side->consider_parallel ||
-		!is_parallel_safe(root, (Node *) vector) ||
-		MayRaise((Node *) list_make3(data->clause.vectors[OUTER_SIDE], data->clause.vectors[INNER_SIDE],
-									 data->clause.bound), NULL))
+		!is_parallel_safe(root, (Node *) vector) || MayRaise((Node *) evaluated, NULL))
 		return NULL;
-	foreach(cell, number == INNER_SIDE || data->plan.shared ? NIL : data->restrictlist)
+	foreach(cell, data->plan.shared ? NIL : data->restrictlist)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
@@ -210,9 +218,10 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 	Path	   *path;
 	Path	   *read;
 	PathTarget *target;
+	bool		of_table = data->plan.shared || data->late[number] != NULL;
 	ListCell   *cell;
 
-	if (!data->plan.shared && data->late[number] == NULL)
+	if (!of_table && (data->param_info != NULL || !IsPlainTable(root, side)))
 		return side->cheapest_total_path;
 	path = ScanOfTable(root, side);
 	target = copy_pathtarget(path->pathtarget);
@@ -223,7 +232,10 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 		add_new_column_to_pathtarget(target, (Expr *) CtidVar(side->relid));
 	set_pathtarget_cost_width(root, target);
 	read = ParallelPathOfSide(root, data, number, target, path);
-	return read != NULL ? read : (Path *) create_projection_path(root, side, path, target);
+	if (read != NULL)
+		return read;
+	return of_table ? (Path *) create_projection_path(root, side, path, target) :
+		side->cheapest_total_path;
 }
 
 /*

@@ -40,6 +40,7 @@
 
 #include <math.h>
 
+#include "base/row_numbers.h"
 #include "common/hashfn.h"
 #include "engine/exact_distance.h"
 #include "executor/executor.h"
@@ -256,9 +257,9 @@ LoadRowOfPartition(JoinNode *node, JoinSide *side, uint32 *i)
 			side->partition.count = side->retained->count;
 		if (!more)
 			return false;
-		if (side->takes_vectors || side->has_vector)
+		if (side->takes_vectors)
 			*i = side->partition.count - 1;
-		if (side->has_vector)
+		if (side->has_vector && *i == side->partition.count - 1)
 			return true;
 	}
 	ScanTuple(node);
@@ -558,7 +559,7 @@ AddUse(JoinNode *node, JoinSide *side, VectorUse use, uint32 row, uint32 i)
 		AddNumber(node, &side->fallback, i);
 }
 
-/* Passes the rows of a block to the engine, unless only the number of dimensions is wanted yet. */
+/* Retains the rows of a block, and passes their vectors to the engine if takes_vectors is set. */
 bool
 TakeBlock(InputReader *reader, const InputBlock *block)
 {
@@ -595,8 +596,8 @@ PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 	Size		bytes = RowBytes(node->element, node->dimensions);
 	bool		taken = true;
 
-	side->takes_vectors = side->input != NULL;
-	if (side->input != NULL)
+	side->takes_vectors = side->input != NULL && side->late_vector >= 0;
+	if (side->takes_vectors)
 	{
 		side->input->dimensions = node->dimensions;
 		SetInputSink(side->input, join == NULL ? NULL : JoinSink(join, number));

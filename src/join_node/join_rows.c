@@ -12,12 +12,11 @@
  */
 #include "postgres.h"
 
-#include <sys/mman.h>
-
 #include "access/detoast.h"
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "base/guc.h"
+#include "base/row_numbers.h"
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "engine/engine.h"
@@ -37,40 +36,8 @@
 /* Sizes of pieces of memory for values. */
 #define MIN_PIECE ((Size) 8192)
 #define MAX_PIECE ((Size) 32 * 1024 * 1024)
-#define HUGE_PAGE ((Size) 2 * 1024 * 1024)
 
 /* --- retained rows */
-
-/* Allocates memory, in huge pages if it is large: retained rows are read in random order. */
-static void *
-AllocPages(MemoryContext context, Size bytes)
-{
-	char	   *memory = MemoryContextAllocHuge(context, bytes);
-#ifdef MADV_HUGEPAGE
-	char	   *begin = (char *) TYPEALIGN(HUGE_PAGE, memory);
-	char	   *end = (char *) TYPEALIGN_DOWN(HUGE_PAGE, memory + bytes);
-
-	if (begin < end)
-		(void) madvise(begin, end - begin, MADV_HUGEPAGE);
-#endif
-	return memory;
-}
-
-void *
-GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
-{
-	uint32		old = *capacity;
-	void	   *grown;
-
-	*capacity = Max(1024, 2 * old);
-	grown = AllocPages(context, *capacity * size);
-	if (array != NULL)
-	{
-		memcpy(grown, array, old * size);
-		pfree(array);
-	}
-	return grown;
-}
 
 /* Copies a pass-by-reference value.  Memory is allocated in pieces. */
 static Datum
@@ -150,6 +117,10 @@ AddToFile(RetainedRows *retained, TupleTableSlot *row)
 		retained->places = GrowArray(retained->context, retained->places, &retained->place_capacity,
 									 sizeof(FilePlace));
 	place = &retained->places[number];
+	/* the position is elsewhere if a row has been fetched since */
+	if (number > 0 && BufFileSeek(retained->file, place[-1].fileno,
+								  place[-1].offset + place[-1].length, SEEK_SET) != 0)
+		elog(ERROR, "could not seek in temporary file");
 	place->length = tuple->t_len;
 	BufFileTell(retained->file, &place->fileno, &place->offset);
 	BufFileWrite(retained->file, tuple, tuple->t_len);
@@ -161,10 +132,7 @@ static void
 RetainedRowsAdd(RetainedRows *retained, TupleTableSlot *row)
 {
 	if (retained->count == FASTED_MAX_ROWS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("one side of the join has too many rows"),
-				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
+		ReportManyRows(NULL);
 	if (retained->file == NULL && retained->budget > 0)
 		AddInMemory(retained, row);
 	else
@@ -387,12 +355,12 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	InitKeys(node, side);
 	if (node->used_columns == NULL)
 		FindUsedColumns(node);
-	if (side->late_vector < 0)
-		return;
 	input = InputReaderOf(plan);
-	side->scan = (ScanState *) (input == NULL ? plan : outerPlanState(outerPlanState(plan)));
 	if (input != NULL && !shared)
 		InitInput(node, side, input);
+	if (side->late_vector < 0)
+		return;
+	side->scan = (ScanState *) (input == NULL ? plan : outerPlanState(outerPlanState(plan)));
 	side->late_slot = table_slot_create(side->scan->ss_currentRelation, &plan->state->es_tupleTable);
 }
 

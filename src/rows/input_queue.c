@@ -250,7 +250,7 @@ PutRow(InputState *input, TupleTableSlot *slot)
 	Size		value_bytes;
 	Size		row_bytes;
 	Datum		vector;
-	bool		isnull;
+	bool		isnull = true;
 	ArrayType  *array;
 	InputVector state;
 	InputBlock *block;
@@ -259,7 +259,7 @@ PutRow(InputState *input, TupleTableSlot *slot)
 
 	slot_getallattrs(slot);
 	econtext->ecxt_scantuple = slot;
-	vector = ExecEvalExpr(input->vector, econtext, &isnull);
+	vector = input->vector == NULL ? (Datum) 0 : ExecEvalExpr(input->vector, econtext, &isnull);
 	if (!shared->all_rows && (isnull || (shared->source.partition_column != NULL &&
 										 slot->tts_isnull[PARTITION_COLUMN])))
 		return true;			/* rows without a vector or a partition are skipped */
@@ -400,7 +400,11 @@ PassFullBlocks(InputReader *reader)
 			for (uint32 row = 0; row < block->nrows && !reader->shared->types[i].byval; row++)
 				values[row] = PointerGetDatum((char *) block + block->bytes - (Size) values[row]);
 		}
-		reader->ring_rows += block->nrows;
+		if (reader->sink != NULL)
+		{
+			reader->sink->nworkers = reader->pcxt->nworkers_launched;
+			reader->sink->worker_rows += block->nrows;
+		}
 		more = reader->take_block(reader, block);
 		reader->taken[reader->ntaken++] = number;
 		if (reader->ntaken == reader->nsettling + BLOCKS_PER_WAIT)
@@ -445,14 +449,10 @@ SetInputSink(InputReader *reader, RowSink *sink)
 void
 InputEnd(InputReader *reader)
 {
-	RowSink    *sink = reader->sink;
-
 	if (reader->shared == NULL)
 		return;
 	BlockRingStop(RingOf(reader->shared));
 	SetInputSink(reader, NULL);
-	if (sink != NULL)
-		sink->read_by_workers(sink, reader->pcxt->nworkers_launched, reader->ring_rows);
 	reader->shared = NULL;
 }
 
@@ -506,7 +506,6 @@ NextInLeader(InputReader *reader, PlanState *below)
 		else
 			break;
 	}
-	InputEnd(reader);
 	return NULL;
 }
 
@@ -622,7 +621,6 @@ InitializeInput(CustomScanState *node, ParallelContext *pcxt, void *memory)
 	/* set this early: workers' rows may arrive before the leader's node is first executed */
 	reader->shared = shared;
 	reader->pcxt = pcxt;
-	reader->ring_rows = 0;
 	reader->ntaken = reader->nsettling = 0;
 	reader->tuples_received = 0;
 	reader->received_before = -1;

@@ -65,7 +65,7 @@ struct InputReader
 {
 	/* Set by the caller before the plan is executed. */
 	const VectorSource *source; /* form, element and metric of the vectors */
-	int			vector_column;	/* in the plan's rows, numbered from 0 */
+	int			vector_column;	/* in the plan's rows, numbered from 0; -1: none is converted */
 	uint32		dimensions;		/* of all usable vectors; 0: the same as the first one's */
 
 	/*
@@ -87,7 +87,6 @@ struct InputReader
 	bool		participates;	/* the leader may read a share of the plan */
 	struct SharedInput *shared; /* NULL without shared memory, and at the end */
 	struct ParallelContext *pcxt;
-	uint64		ring_rows;		/* rows that were read from the ring */
 	int			taken[2 * BLOCKS_PER_WAIT]; /* blocks that the sink may still read */
 	int			ntaken;
 	int			nsettling;		/* the first ones, to be released at the next wait_read */
@@ -109,7 +108,7 @@ extern void RunInputPlan(struct PlannedStmt *plan, RowTaker *taker);
 
 /*
  * Returns the path of a Gather over the custom scan node over a partial path.  vector is an
- * expression over the columns of that path, of type real[] or double precision[].
+ * expression over the columns of that path, of type real[] or double precision[]; or NULL.
  */
 extern Path *InputPath(PlannerInfo *root, Path *partial, Expr *vector);
 

@@ -56,8 +56,9 @@ struct RowSink
 	void		(*wait_read) (RowSink *sink, bool all);
 	void		(*unregister_memory) (RowSink *sink);
 
-	/* For statistics: the number of rows that parallel workers read. */
-	void		(*read_by_workers) (RowSink *sink, int nworkers, uint64 rows);
+	/* Statistics, set by the reader: parallel workers, and rows that they have read. */
+	int			nworkers;
+	uint64		worker_rows;
 };
 
 /*

@@ -775,7 +775,10 @@ INSERT INTO many SELECT g, nullif(g % 7, 3), CASE WHEN g % 200 = 1 THEN repeat('
 	CASE WHEN g % 300 = 2 THEN '{1,2,NaN,4,5,6}' WHEN g % 300 = 3 THEN some_vector(g, 4) WHEN g % 300 = 4 THEN '{1,2,NULL,4,5,6}'
 	WHEN g % 300 = 5 THEN '{0,0,0,0,0,0}' WHEN g % 11 > 0 THEN some_vector(g, 6) END, (g % 300 NOT IN (2, 3, 4))::int FROM generate_series(1, 1200) g;
 CREATE TABLE many_doubles AS SELECT id, k, word, v::float8[] AS v, usable FROM many;
-ANALYZE many, many_doubles;
+CREATE TABLE no_rows AS TABLE many;
+DELETE FROM no_rows;
+CREATE TABLE late AS SELECT g AS id, repeat(chr(97 + g % 26), 1900) AS word, CASE WHEN g >= 300 THEN some_vector(g, 6) END AS v FROM generate_series(1, 600) g;
+ANALYZE many, many_doubles, late;
 END
 for my $table ('many', 'many_doubles')
 {
@@ -787,6 +790,8 @@ for my $table ('many', 'many_doubles')
 			same("SELECT a.id, b.id AS c, a.word, b.k FROM $table a JOIN $table b ON a.id < b.id AND $usable", "$near: with itself, $set", set => $set);
 			same("SELECT a.id, b.id AS c, b.word, a.k FROM $table a LEFT JOIN $table b ON a.id + 0 < b.id AND $usable", "$near: left join, $set", set => $set);
 			same("SELECT a.id, a.word FROM $table a WHERE NOT EXISTS (SELECT FROM $table b WHERE a.id <> b.id AND a.k < b.id AND $usable)", "$near: anti join, $set", set => $set);
+			same("SELECT a.id, b.id AS c, a.word, b.k FROM $table a JOIN $table b ON a.k = b.k AND a.id < b.id AND $usable", "$near: with equal keys, $set", set => $set);
+			same("SELECT a.id, b.id AS c, b.word, a.v FROM $table a LEFT JOIN $table b ON a.k = b.k AND b.id > 5 AND $usable", "$near: left join with equal keys, $set", set => $set);
 		}
 		same_count("SELECT count(*) FROM $table a JOIN $table b ON a.id < b.id AND $near WHERE a.usable = 1 AND b.usable = 1", $near, set => $workers);
 	}
@@ -794,9 +799,16 @@ for my $table ('many', 'many_doubles')
 my $of_many = 'many a JOIN many b ON a.id < b.id AND a.usable + b.usable = 2 AND fasted_distance(a.v, b.v) <= 2';
 like(plan_of("$forced; $workers", "SELECT a.id, b.word FROM $of_many"), qr/FastedJoin.*Gather.*Parallel Custom Scan \(FastedParallelRead\).*Parallel Seq Scan on many/s,
 	'workers read the side');
-unlike(plan_of("$forced; $workers", "SELECT a.id, b.id FROM $_"), qr/Parallel Seq Scan on \w+ a/, "workers do not read the outer side: $_")
-  for 'many a JOIN many b ON a.k = b.k AND fasted_distance(a.v, b.v) <= 2', 's a LEFT JOIN t b ON a.k > 1 AND fasted_distance(a.v, b.v) <= 2',
-  'texts a JOIN texts b ON a.id < b.id AND fasted_distance(a.body::real[], b.body::real[]) <= 2';
+like(plan_of("$forced; $workers", "SELECT a.id, b.id FROM many a LEFT JOIN many b ON a.k = b.k AND b.id > 5 AND fasted_distance(a.v, b.v) <= 2"), qr/Parallel Seq Scan on many a.*Parallel Seq Scan on many b/s,
+	'workers read both sides with equality keys');
+for my $on ('a.id / (a.k - a.k) > 0', 'a.id / (a.k - a.k) = b.id')
+{
+	same("SELECT a.id, b.id AS c FROM many a LEFT JOIN no_rows b ON $on AND fasted_distance(a.v, b.v) <= 2", "workers: without inner rows, $on is not evaluated",
+		set => "$workers; SET enable_hashjoin = off; SET enable_mergejoin = off");
+}
+# rows are read after one has been fetched from the temporary file
+same("SELECT a.id, a.word FROM late a LEFT JOIN t b ON fasted_distance(a.v, b.v) <= (SELECT NULL::float8)", 'workers, and a null bound',
+	set => "$workers; SET parallel_leader_participation = off; SET fasted.memory_limit = '1MB'");
 same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM many a JOIN many_doubles b ON a.id < b.id AND a.usable + b.usable > 1 AND fasted_distance(a.v::float8[], b.v) <= g) q",
 	'workers read again', set => $workers);
 same("SELECT count(*) FROM (SELECT a.id FROM $of_many LIMIT 7) q", 'workers, and LIMIT', set => $workers);

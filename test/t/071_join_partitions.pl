@@ -44,7 +44,8 @@ sub explained
 	return $node->safe_psql('postgres', "$forced; $set;\nEXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) $query");
 }
 
-my %in_memory = ('all partitions together' => 'SELECT', 'a few partitions at a time' => "SET fasted.memory_limit = '1MB'");
+my %in_memory = ('all partitions together' => 'SELECT', 'a few partitions at a time' => "SET fasted.memory_limit = '1MB'",
+	'read by workers' => "SET fasted.memory_limit = '1MB'; SET parallel_setup_cost = 0; SET min_parallel_table_scan_size = 0");
 
 sub same
 {
