@@ -91,20 +91,6 @@ MetricName(FastedMetric metric)
 	return metric_names[metric];
 }
 
-static const char *const metric_names[] = {
-	[FASTED_METRIC_L2] = "l2",
-	[FASTED_METRIC_COSINE] = "cosine",
-	[FASTED_METRIC_INNER_PRODUCT] = "inner_product",
-	[FASTED_METRIC_HAMMING] = "hamming",
-	[FASTED_METRIC_JACCARD] = "jaccard"
-};
-
-const char *
-MetricName(FastedMetric metric)
-{
-	return metric_names[metric];
-}
-
 bool
 FindMetric(const text *name, FastedMetric *metric)
 {

@@ -18,7 +18,7 @@
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
-#include "distance/distance.h"
+#include "engine/exact_distance.h"
 #include "fmgr.h"
 #include "parser/parse_coerce.h"
 #include "rows/vector.h"
@@ -212,11 +212,15 @@ SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
 {
 	const double *x = sample->rows[i];
 	const double *y = sample->rows[j];
+	uint32		words = fasted_bit_words(sample->dimensions);
 	double		sum = 0.0;
 
-	if (sample->element == FASTED_ELEMENT_BIT || metric == FASTED_METRIC_INNER_PRODUCT)
-		return sample->longest + ExactDistance(metric, sample->element, sample->rows[i],
-											   sample->rows[j], sample->dimensions);
+	if (metric == FASTED_METRIC_HAMMING)
+		return fasted_exact_hamming(sample->rows[i], sample->rows[j], words);
+	if (metric == FASTED_METRIC_JACCARD)
+		return fasted_exact_jaccard(sample->rows[i], sample->rows[j], words);
+	if (metric == FASTED_METRIC_INNER_PRODUCT)
+		return sample->longest - fasted_exact_dot_double(x, y, sample->dimensions);
 	for (int k = 0; k < sample->dimensions; k++)
 	{
 		double		difference = x[k] - y[k];
