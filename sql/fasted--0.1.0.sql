@@ -585,6 +585,14 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION fasted_citus.vector_hash(numeric[]) IS
 	'hash of a vector as it is joined';
 
+CREATE FUNCTION fasted_citus.vector_hash(bit varying)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_citus_bit_hash'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+COMMENT ON FUNCTION fasted_citus.vector_hash(bit varying) IS
+	'hash of a vector as it is joined';
+
 CREATE FUNCTION fasted_citus.vector_bytes(real[])
 RETURNS bytea
 AS 'MODULE_PATHNAME', 'fasted_citus_vector_bytes'
@@ -600,6 +608,14 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION fasted_citus.vector_bytes(double precision[]) IS
 	'the array as bytea, as it is in memory';
+
+CREATE FUNCTION fasted_citus.vector_bytes(bit varying)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_bytes'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_citus.vector_bytes(bit varying) IS
+	'the bits as bytea, as they are in memory';
 
 CREATE FUNCTION fasted_citus.join_slice(
 	relation regclass,

@@ -85,14 +85,15 @@ static Vector
 GetVector(ArrayType *array, FastedMetric metric, const char *function, const char *name)
 {
 	Vector		vector;
-	VectorProblem problem = VectorShape(array, &vector.dimensions);
 	bool		doubles = ARR_ELEMTYPE(array) == FLOAT8OID;
+	VectorProblem problem = VectorShape((struct varlena *) array, doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4,
+										&vector.dimensions);
 
 	vector.element = doubles ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
 	vector.elements = (const float *) ARR_DATA_PTR(array);
 	if (problem != VECTOR_OK)
 		ereport(ERROR,
-				(errvector(problem, array),
+				(errvector(problem, (struct varlena *) array),
 				 errdetail("The vector is argument %s of %s.", name, function)));
 	for (int k = 0; k < vector.dimensions; k++)
 	{

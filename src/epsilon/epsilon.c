@@ -434,7 +434,7 @@ HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank, do
 static bool
 FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 {
-	double		greatest = GreatestDistance(guess->source->metric);
+	double		greatest = GreatestDistance(guess->source->metric, guess->rows.array.dimensions);
 	double		all = PairsOf(guess->rows.array.count);
 	double		most = Min(all, MOST_HELD);
 	double		rank = Max(1.0, Min(ceil(test->share * all), all));

@@ -104,13 +104,6 @@ extern void GuessEnd(DistanceGuess *guess);
  */
 extern double SelectPair(FastedPair *pairs, size_t npairs, size_t rank);
 
-/* The greatest possible distance. */
-static inline double
-GreatestDistance(FastedMetric metric)
-{
-	return metric == FASTED_METRIC_COSINE ? 2.0 : get_float8_infinity();
-}
-
 static inline uint64
 PairsOf(uint64 rows)
 {

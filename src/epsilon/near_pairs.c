@@ -93,6 +93,12 @@ SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 
 /* --- estimates of distances */
 
+static inline double
+Greatest(const DistanceGuess *guess)
+{
+	return GreatestDistance(guess->source->metric, guess->rows.array.dimensions);
+}
+
 static inline bool
 PairCounts(const DistanceGuess *guess, const FastedPair *pair)
 {
@@ -152,7 +158,7 @@ GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_co
 	guess->ignore_copies = ignore_copies;
 	guess->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
 										  PairsOf(first.array.count) * sizeof(FastedPair));
-	join = BeginJoin(&first, source, GreatestDistance(source->metric));
+	join = BeginJoin(&first, source, GreatestDistance(source->metric, array->dimensions));
 	while (JoinNext(join, &pairs, &npairs))
 	{
 		for (size_t i = 0; i < npairs; i++)
@@ -178,7 +184,7 @@ GuessDistance(DistanceGuess *guess, double pairs, double more)
 	double		rank = ceil(pairs / PairsOf(guess->rows.array.count) * guess->all + more);
 
 	if (rank > guess->npairs)
-		return GreatestDistance(guess->source->metric);
+		return Greatest(guess);
 	if (rank < 1)
 		return 0.0;
 	return SelectPair(guess->pairs, guess->npairs, rank);
@@ -243,7 +249,7 @@ NearestPairs(DistanceGuess *guess, size_t *count)
 				n = wanted;
 			}
 		step *= 2.0;
-	} while (n < wanted && eps < GreatestDistance(guess->source->metric));
+	} while (n < wanted && eps < Greatest(guess));
 	if (n > wanted)
 		(void) SelectPair(guess->nearest, n, wanted);
 	*count = Min(n, wanted);
@@ -332,7 +338,7 @@ NarrowToBin(Window *window, uint64 rank)
 double
 DistanceOfRank(DistanceGuess *guess, uint64 rank)
 {
-	uint64		greatest = DistanceToBits(GreatestDistance(guess->source->metric));
+	uint64		greatest = DistanceToBits(Greatest(guess));
 	Window	   *window;
 
 	if (guess->complete)

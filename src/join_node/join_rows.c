@@ -679,7 +679,7 @@ ViewVector(JoinNode *node, JoinSide *side)
 		Datum		value = ExecEvalExpr(side->vector, econtext, &view.isnull);
 		ArrayType  *array = view.isnull ? NULL : DatumGetArrayTypeP(value);
 
-		if (array != NULL && VectorShape(array, &view.dimensions) == VECTOR_OK)
+		if (array != NULL && VectorShape((struct varlena *) array, VECTOR_FLOAT4, &view.dimensions) == VECTOR_OK)
 			view.elements = (const float *) ARR_DATA_PTR(array);
 	}
 	MemoryContextSwitchTo(old);
