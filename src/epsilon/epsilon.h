@@ -82,7 +82,7 @@ extern DistanceGuess *GuessDistances(const VectorSource *source, const RowArray 
 
 /*
  * Returns the distance with this rank (from 1) among the pairs that are not ignored.  It is exact,
- * and needs bounded memory for any rank.  Returns a negative number if there are fewer pairs.
+ * and needs bounded memory for any rank.  Returns NaN if there are fewer pairs.
  */
 extern double DistanceOfRank(DistanceGuess *guess, uint64 rank);
 

@@ -63,13 +63,18 @@ ReportNullArgument(const char *function, const char *name)
 }
 
 void
-RequireDistance(double eps)
+RequireDistance(const char *argument, double distance, FastedMetric metric)
 {
-	if (isnan(eps) || eps < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative"),
-				 errhint("Use 0 to find exact duplicates, or 'Infinity' to get all pairs.")));
+	bool		products = metric == FASTED_METRIC_INNER_PRODUCT;
+
+	if (distance >= LeastDistance(metric))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s must not be %s", argument,
+					isnan(distance) ? "NaN" : products ? "-Infinity" : "negative"),
+			 products ? errhint("The distance is the negative inner product: use -0.8 for inner products of at least 0.8.") :
+			 errhint("Use 0 to find exact duplicates, or 'Infinity' to get all pairs.")));
 }
 
 static const char *const metric_names[] = {

@@ -10,6 +10,7 @@
 #ifndef FASTED_SOURCE_H
 #define FASTED_SOURCE_H
 
+#include <float.h>
 #include <math.h>
 
 #include "access/attnum.h"
@@ -171,8 +172,15 @@ ElementOfForm(VectorForm form)
 /* Raises the error for an argument that is NULL; the SQL functions are not STRICT. */
 pg_noreturn extern void ReportNullArgument(const char *function, const char *name);
 
-/* Raises an error if eps is NaN or negative. */
-extern void RequireDistance(double eps);
+/* The least finite distance of any two vectors. */
+static inline double
+LeastDistance(FastedMetric metric)
+{
+	return metric == FASTED_METRIC_INNER_PRODUCT ? -DBL_MAX : 0.0;
+}
+
+/* Raises an error if the argument is NaN, or below every distance. */
+extern void RequireDistance(const char *argument, double distance, FastedMetric metric);
 
 /* Raises an error unless this is the name of a metric. */
 extern FastedMetric MetricFromText(const text *name);

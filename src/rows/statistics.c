@@ -40,6 +40,7 @@ typedef struct ColumnSample
 	FastedElement element;		/* of rows: bits, or doubles for all other forms */
 	int			count;
 	int			dimensions;
+	double		longest;		/* greatest squared length, for inner products; else 0 */
 	double		weight[MAX_SAMPLE]; /* fraction of rows that it represents */
 	bool		common[MAX_SAMPLE]; /* it is one of the most common values */
 	void	   *rows[MAX_SAMPLE];
@@ -203,7 +204,8 @@ Normalize(double *row, int dimensions)
 
 /*
  * Distance between two vectors of the sample.  With cosine, they have length one, so it is half
- * the squared Euclidean distance.  It is infinite if either vector is zero.
+ * the squared Euclidean distance.  It is infinite if either vector is zero.  For inner products,
+ * the greatest squared length is added, so that it is not negative.
  */
 static double
 SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
@@ -213,6 +215,8 @@ SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
 	uint32		words = fasted_bit_words(sample->dimensions);
 	double		sum = 0.0;
 
+	if (metric == FASTED_METRIC_INNER_PRODUCT)
+		return sample->longest - fasted_exact_dot_double(x, y, sample->dimensions);
 	if (metric == FASTED_METRIC_HAMMING)
 		return fasted_exact_hamming(sample->rows[i], sample->rows[j], words);
 	if (metric == FASTED_METRIC_JACCARD)
@@ -257,7 +261,7 @@ Extrapolate(const Distance *distances, int count, double eps)
 		return share;
 	dimension = log((far + 1.0) / (near + 1.0)) /
 		log(distances[far].distance / distances[near].distance);
-	return share * pow(eps / distances[near].distance, dimension);
+	return share * pow(fmax(eps, 0.0) / distances[near].distance, dimension);
 }
 
 static double
@@ -331,13 +335,14 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 	ColumnSample *sample;
 	double		share = -1.0;
 	double		covered = 0.0;
+	double		longest = 0.0;
 
 	if (eps >= GreatestDistance(metric, HUGE_VAL))
 		return 1.0;
 	statistics = ColumnStatistics(relid, column, children);
 	if (!HeapTupleIsValid(statistics))
 		return -1.0;
-	sample = palloc(sizeof(ColumnSample));
+	sample = palloc0(sizeof(ColumnSample));
 	if (FindCast(relid, column, sample) &&
 		(sample->form == VECTOR_BIT) == fasted_metric_of_bits(metric))
 	{
@@ -347,10 +352,13 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 			covered += sample->weight[i];
 			if (metric == FASTED_METRIC_COSINE)
 				Normalize(sample->rows[i], sample->dimensions);
+			if (metric == FASTED_METRIC_INNER_PRODUCT)
+				longest = fmax(longest, -SampleDistance(sample, metric, i, i));
 		}
+		sample->longest = longest;
 		/* there are enough vectors, or they represent most rows */
 		if (sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9)
-			share = SampleShare(sample, metric, eps);
+			share = SampleShare(sample, metric, eps + longest);
 	}
 	ReleaseSysCache(statistics);
 	return share;
