@@ -59,17 +59,16 @@ CREATE TABLE radii AS
 SELECT n, metric, count(*) AS radii, sum(rows) AS pairs, sum(wrong) AS wrong
 FROM radii, LATERAL check_join(n, metric, eps) AS c GROUP BY n, metric ORDER BY n, metric;
 
--- each kernel, filter and number of threads; panels
+-- each kernel, filter and number of threads
 SELECT name, value, sum(rows) AS pairs, sum(wrong) AS wrong
-FROM (VALUES ('cpu_kernel', 'portable'), ('filter', 'int8'), ('filter', 'fp16'), ('threads', '1'), ('prune', 'force'), ('memory_limit', '1MB')) AS s (name, value),
-	set_config('fasted.' || name, value, false) AS x, unnest('{65,16000}'::int[]) AS n,
-	(VALUES ('hamming', 10 + length(x) * 0), ('jaccard', 0.7)) AS m (metric, eps), LATERAL check_join(n, metric, eps) AS c
+FROM (VALUES ('cpu_kernel', 'portable'), ('filter', 'int8'), ('filter', 'fp16'), ('threads', '1'), ('prune', 'force')) AS s (name, value),
+	set_config('fasted.' || name, value, false) AS set, unnest('{65,16000}'::int[]) AS n,
+	LATERAL (VALUES ('hamming', 10 + 0 * length(set)), ('jaccard', 0.7)) AS m (metric, eps), LATERAL check_join(n, metric, eps) AS c
 GROUP BY name, value ORDER BY name, value;
 RESET fasted.cpu_kernel;
 RESET fasted.filter;
 RESET fasted.threads;
 RESET fasted.prune;
-RESET fasted.memory_limit;
 
 -- both orders, self pairs, conditions, counts, parameters
 SELECT * FROM differences(
@@ -168,6 +167,13 @@ END $$;
 SELECT metric, eps, found, planned(format('SELECT * FROM fasted_self_join(''many'', ''v'', %L, metric => %L)', eps, metric)) / found BETWEEN 0.5 AND 2 AS close
 FROM (VALUES ('hamming', 20), ('hamming', 64), ('jaccard', 0.7), ('jaccard', 1)) AS m (metric, eps),
 	LATERAL (SELECT count(*) AS found FROM fasted_self_join('many', 'v', eps, metric => metric)) AS c ORDER BY metric, eps;
+-- in panels
+CREATE VIEW wide AS SELECT id, repeat(v::text, 32)::bit(2048) AS v FROM many;
+SET fasted.memory_limit = '1MB';
+SELECT metric, n = (SELECT count(*) FROM fasted_self_join('many', 'v', eps, metric => metric)) AS same
+FROM (VALUES ('hamming', 8), ('jaccard', 0.5)) AS m (metric, eps), LATERAL (SELECT count(*) AS n
+	FROM fasted_self_join('wide', 'v', CASE metric WHEN 'hamming' THEN 32 ELSE 1 END * eps, 'id', metric => metric)) AS c ORDER BY metric;
+RESET fasted.memory_limit;
 -- more than half of all pairs
 SELECT count(*) FROM fasted_self_join('many', 'v', 0.99, metric => 'jaccard');
 
