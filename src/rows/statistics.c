@@ -215,12 +215,12 @@ SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
 	uint32		words = fasted_bit_words(sample->dimensions);
 	double		sum = 0.0;
 
+	if (metric == FASTED_METRIC_INNER_PRODUCT)
+		return sample->longest - fasted_exact_dot_double(x, y, sample->dimensions);
 	if (metric == FASTED_METRIC_HAMMING)
 		return fasted_exact_hamming(sample->rows[i], sample->rows[j], words);
 	if (metric == FASTED_METRIC_JACCARD)
 		return fasted_exact_jaccard(sample->rows[i], sample->rows[j], words);
-	if (metric == FASTED_METRIC_INNER_PRODUCT)
-		return sample->longest - fasted_exact_dot_double(x, y, sample->dimensions);
 	for (int k = 0; k < sample->dimensions; k++)
 	{
 		double		difference = x[k] - y[k];
