@@ -60,6 +60,7 @@ BEGIN
 	DROP TABLE found, looped;
 END $$;
 SET client_min_messages = warning;
+CREATE INDEX ON due (id_a);
 SELECT c, quantile, pairs, wrong, counted = pairs AS counted
 FROM unnest('{v,d}'::name[]) WITH ORDINALITY c (c, n), unnest('{0,0.001,0.02,0.3,0.7,1}'::float8[]) quantile,
 	LATERAL (SELECT percentile_disc(quantile) WITHIN GROUP (ORDER BY CASE c WHEN 'v' THEN v ELSE d END) AS eps FROM due WHERE id_a < id_b OFFSET 0) e, check_pairs(c, eps) ORDER BY n, 2;
