@@ -116,6 +116,9 @@ LateVectorOf(PlannerInfo *root, const JoinPathData *data, int number)
 	bool		heap;
 	ListCell   *cell;
 
+	/* from bit varying to bit */
+	if (IsA(vector, RelabelType))
+		vector = (Var *) ((RelabelType *) vector)->arg;
 	/* a pseudoconstant condition would add a Result node above the scan */
 	if (!IsPlainTable(root, side) || extract_actual_clauses(side->baserestrictinfo, true) != NIL ||
 		!IsA(vector, Var) || vector->varattno <= 0)
