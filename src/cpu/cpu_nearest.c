@@ -228,14 +228,17 @@ radius_at(const Side *side, size_t place)
 	return neighbor_radius(&side->set->lists, cpu_row_at(side->set, place));
 }
 
-/* Returns the share in the squared distance that is reach^2. */
+/* Returns the share of a row in the squared distance of a pair, if it is reach^2. */
 static double
 half_of_reach(double reach)
 {
 	return fasted_reach_half(0.0, sqrt(2.0) * reach * (1.0 + 16 * FASTED_U64));
 }
 
-/* The same for inner products; twice the radius is the share of the row with the list. */
+/*
+ * The same for inner products (doc/internals/bound-product.md, section 4).  The radius is zero
+ * unless the row's own list is meant.
+ */
 static double
 half_of_product(const Side *side, size_t place, double radius)
 {
@@ -302,8 +305,8 @@ make_other(const Side *side, size_t first, uint32_t count, double reach, uint32_
 
 		if (row_has_pairs(&side->packed->terms[first + i]) && rho > side->rho_most)
 			more = (rho - side->rho_most) * (2.0 * reach + rho + side->rho_most);
-		other[i] = make_threshold(side, first + i,
-								  side->join->context->product ? half_of_product(side, first + i, 0.0)
+		other[i] = make_threshold(side, first + i, side->join->context->product
+								  ? half_of_product(side, first + i, 0.0)
 								  : half_of_reach(sqrt(more)));
 	}
 }
@@ -427,8 +430,8 @@ col_place(const RadiusSearch *search, uint32_t col)
 
 /*
  * Stores the columns' squared norms, which are added to the squared distance besides the product.
- * For inner products the squared norm of the input row is subtracted, so that the sum is -2 x.y and a
- * term that depends on the row only.  The norm is infinite if the column must be ignored.
+ * For inner products the squared norm of the input row is subtracted, so that the sum is -2 x.y and
+ * a term that depends on the row only.  The norm is infinite if the column must be ignored.
  */
 static void
 prepare_columns(const RadiusSearch *search)

@@ -55,8 +55,8 @@ cpu_pack_job(const FastedJoin *join, const Form *form, bool int8, double eps, Pa
 
 /*
  * Returns a good spread for fasted_product_half: the ratio of the packing errors of two rows to
- * their distance, which is assumed to be a typical norm.  The norm of INT8 rows is about a quarter of
- * their range per coordinate.  FP32 rows have smaller errors than their products.
+ * their distance, which is assumed to be a typical norm.  The norm of INT8 rows is about a quarter
+ * of their range per coordinate.  FP32 rows have smaller errors than their products.
  */
 static double
 product_spread(const FastedContext *context, const Form *form, bool int8, double factor)
@@ -356,7 +356,7 @@ cpu_load_row(Worker *worker, PackJob *job, size_t place, const float *row)
 	uint32_t	r = (uint32_t) (place % worker->context->kernel->width);
 
 	job->rows[r] = cpu_filter_row(worker, row, cpu_direction_buffer(worker, r),
-								  &job->to->squares[place]);
+								  job->to->squares != NULL ? &job->to->squares[place] : NULL);
 	job->moved[r] = cpu_row_moved(worker->context, row);
 }
 

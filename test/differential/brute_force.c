@@ -6,8 +6,8 @@
  *	brute_force check METRIC TABLE TYPE EPS ORDERED SELF_PAIRS RESULT [FAULT]
  *	brute_force nearest METRIC TABLE TYPE K MOST END BEGIN SELF GROUPS RESULT [FAULT]
  *
- * METRIC is l2; cosine, for which a zero vector has no distance, even to itself; or hamming or
- * jaccard, for bits.
+ * METRIC is l2; cosine, for which a zero vector has no distance, even to itself; inner_product;
+ * or hamming or jaccard, for bits.
  * TABLE is a file of the table's rows, written by SQL: lines "rank, key, vector" in the
  * text format of COPY, where rank is the position in key order.  TYPE is the element
  * type: real, double, int or bit; int is compared as real.  RESULT has lines "key, key,
@@ -53,6 +53,7 @@ static Row *rows;				/* by rank */
 static long nrows;
 static long dimensions;
 static int	cosine;
+static int	inner_product;
 static int	hamming;
 static int	jaccard;
 static int	shown;
@@ -138,6 +139,8 @@ distance(const double *x, const double *y)
 
 	if (hamming || jaccard)
 		return of_bits(x, y);
+	if (inner_product)
+		return 0.0 - product(x, y);
 	if (!cosine)
 		return euclidean(x, y);
 	similarity = product(x, y) / sqrt(product(x, x) * product(y, y));
@@ -266,7 +269,7 @@ print_eps(double quantile, int ulps)
 	for (; ulps > 0; ulps--)
 		eps = nextafter(eps, INFINITY);
 	for (; ulps < 0; ulps++)
-		eps = nextafter(eps, 0.0);
+		eps = nextafter(eps, inner_product ? -INFINITY : 0.0);
 	printf("%.17g\n", eps);
 	return 0;
 }
@@ -560,6 +563,7 @@ int
 main(int argc, char **argv)
 {
 	cosine = argc > 2 && strcmp(argv[2], "cosine") == 0;
+	inner_product = argc > 2 && strcmp(argv[2], "inner_product") == 0;
 	hamming = argc > 2 && strcmp(argv[2], "hamming") == 0;
 	jaccard = argc > 2 && strcmp(argv[2], "jaccard") == 0;
 	if (argc == 7 && strcmp(argv[1], "eps") == 0)

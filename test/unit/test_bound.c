@@ -223,7 +223,8 @@ check_parts(void)
 	   fasted_threshold(NAN, NAN, 1, 0, 0) == -INFINITY &&
 	   fasted_threshold(0, 0, 0, 0, 0) <= 0 &&
 	   fasted_threshold(1, 1, 0, 0, 0) < 0.5f &&
-	   fasted_threshold(1, 1, -3, 0, 0) < 2.0f && fasted_threshold(1, 1, -3, 0, 0) > 1.9f, "threshold at extreme arguments");
+	   fasted_threshold(1, 1, -3, 0, 0) < 2.0f && fasted_threshold(1, 1, -3, 0, 0) > 1.9f,
+	   "threshold at extreme arguments");
 }
 
 int

@@ -235,7 +235,8 @@ check_threshold(void)
 	ok(fasted_threshold_int16(1, INFINITY) == -INFINITY &&
 	   fasted_threshold_int16(1, NAN) == -INFINITY &&
 	   fasted_threshold_int16(1, -INFINITY) == 0.5 * (1 + 0x1p50) &&
-	   fasted_threshold_int16(10, -2.5) == 6 && fasted_threshold_int16(10, 2.5) == 3 + 0.5, "threshold at extreme arguments");
+	   fasted_threshold_int16(10, -2.5) == 6 && fasted_threshold_int16(10, 2.5) == 3 + 0.5,
+	   "threshold at extreme arguments");
 }
 
 int
