@@ -32,6 +32,7 @@ SELECT format('INSERT INTO due SELECT %s, metric, a.id, b.id, CASE metric WHEN '
 	FROM bits_%s AS a, bits_%s AS b, unnest(''{hamming,jaccard}''::text[]) AS metric WHERE a.w IS NOT NULL AND b.w IS NOT NULL', n, n, n)
 FROM unnest('{1,7,8,63,64,65,2048,16000}'::int[]) AS n \gexec
 CREATE INDEX ON due (n, metric, dist);
+CREATE INDEX ON due (n, metric, id_a);
 ANALYZE due;
 SELECT n, metric, count(*), count(DISTINCT dist) AS distances, count(*) FILTER (WHERE dist = 0) AS equal, max(dist)
 FROM due GROUP BY n, metric ORDER BY n, metric;
@@ -53,9 +54,11 @@ CREATE FUNCTION check_join(n int, metric text, eps float8, OUT rows bigint, OUT 
 		format('SELECT id_a, id_b, float8send(dist) FROM due WHERE n = %L AND metric = %L AND dist <= %L AND id_a < id_b', n, metric, eps))
 $$;
 CREATE TABLE radii AS
-	SELECT n, metric, eps FROM (SELECT DISTINCT n, metric, dist, ntile(9) OVER (PARTITION BY n, metric ORDER BY dist) FROM due) AS d,
-		LATERAL (VALUES (dist), (dist - dist * 2.3e-16)) AS e (eps) WHERE ntile IN (1, 2, 3, 5, 8) AND abs(hashfloat8(dist)) % 40 = 0
-	UNION SELECT n, metric, eps FROM (SELECT DISTINCT n, metric FROM due) AS d, unnest('{0,0.2,1,2.9,Infinity}'::float8[]) AS eps;
+	SELECT n, metric, eps FROM (SELECT DISTINCT ON (n, metric, ntile) * FROM (
+			SELECT n, metric, dist, ntile(9) OVER (PARTITION BY n, metric ORDER BY dist) FROM due) AS t
+			ORDER BY n, metric, ntile, hashfloat8(dist)) AS d,
+		LATERAL (VALUES (dist), (dist - dist * 2.3e-16)) AS e (eps) WHERE ntile IN (1, 3, 6)
+	UNION SELECT n, metric, eps FROM (SELECT DISTINCT n, metric FROM due) AS d, unnest('{0,1,2.9,Infinity}'::float8[]) AS eps;
 SELECT n, metric, count(*) AS radii, sum(rows) AS pairs, sum(wrong) AS wrong
 FROM radii, LATERAL check_join(n, metric, eps) AS c GROUP BY n, metric ORDER BY n, metric;
 
@@ -105,12 +108,19 @@ CREATE FUNCTION neighbors_due(n int, metric text, eps float8) RETURNS TABLE (id 
 	SELECT id_a::bigint, count(*) FILTER (WHERE dist <= eps AND id_a <> id_b) FROM due
 	WHERE due.n = neighbors_due.n AND due.metric = neighbors_due.metric GROUP BY id_a
 $$;
-CREATE FUNCTION components_due(n int, metric text, eps float8) RETURNS TABLE (id bigint, cluster int) LANGUAGE sql AS $$
-	WITH RECURSIVE pair AS MATERIALIZED (SELECT id_a, id_b FROM due
-			WHERE due.n = components_due.n AND due.metric = components_due.metric AND (dist <= eps OR id_a = id_b)),
-		reached AS (SELECT id_a AS a, id_b AS b FROM pair UNION SELECT a, id_b FROM reached JOIN pair ON id_a = b)
-	SELECT a::bigint, dense_rank() OVER (ORDER BY min(b))::int - 1 FROM reached GROUP BY a
-$$;
+CREATE FUNCTION components_due(n int, metric text, eps float8) RETURNS TABLE (id bigint, cluster int) LANGUAGE plpgsql AS $$
+BEGIN
+	CREATE TEMP TABLE near AS SELECT id_a, id_b FROM due
+	WHERE due.n = components_due.n AND due.metric = components_due.metric AND (dist <= eps OR id_a = id_b);
+	CREATE TEMP TABLE label AS SELECT DISTINCT id_a AS row, id_a AS least FROM near;
+	LOOP
+		UPDATE label SET least = l.least FROM (SELECT id_a, min(least) AS least FROM near JOIN label ON label.row = id_b GROUP BY id_a) AS l
+		WHERE label.row = id_a AND l.least < label.least;
+		EXIT WHEN NOT FOUND;
+	END LOOP;
+	RETURN QUERY SELECT label.row::bigint, dense_rank() OVER (ORDER BY least)::int - 1 FROM label;
+	DROP TABLE near, label;
+END $$;
 CREATE FUNCTION kept_due(n int, metric text, eps float8) RETURNS TABLE (id bigint, kept bigint, dist float8) LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
@@ -135,7 +145,7 @@ INSERT INTO calls VALUES
 	('SELECT id::bigint, fasted_components(v, %2$L, %3$L) OVER (ORDER BY id) FROM %1$s WHERE v IS NOT NULL', 'SELECT * FROM components_due(%4$s, %3$L, %2$L)'),
 	('SELECT id::bigint, fasted_keep(id, v, %2$L, %3$L) OVER (ORDER BY id)::bigint FROM %1$s WHERE v IS NOT NULL', 'SELECT id, kept FROM kept_due(%4$s, %3$L, %2$L)');
 SELECT substring(found_by FROM 'fasted_\w+') AS function, metric, eps, sum(rows) AS rows, sum(wrong) AS wrong
-FROM calls, unnest('{8,65,2048}'::int[]) AS n, (VALUES ('hamming', 0), ('hamming', 3), ('jaccard', 0), ('jaccard', 0.5), ('jaccard', 1)) AS m (metric, eps),
+FROM calls, unnest('{65,2048}'::int[]) AS n, (VALUES ('hamming', 0), ('hamming', 3), ('jaccard', 0), ('jaccard', 0.5), ('jaccard', 1)) AS m (metric, eps),
 	LATERAL differences(format(found_by, 'bits_' || n, eps, metric, n), format(due_by, 'bits_' || n, eps, metric, n))
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
 -- DBSCAN: squared Euclidean distances of zeros and ones are Hamming distances

@@ -84,9 +84,21 @@ typedef struct Recheck
 	bool		negative;		/* the distance is the negative value */
 	RowFunction rows;
 	RowFunction wide;			/* NULL: rows of doubles are not widened */
-	const double *squares_a;	/* NULL: the value is the distance, or its negative */
+	/*
+	 * The distance, from the value and the squares of both rows; NULL: the value is the distance, or
+	 * its negative.
+	 */
+	double		(*of_squares) (double value, double xx, double yy);
+	const double *squares_a;
 	const double *squares_b;
 } Recheck;
+
+/* The Jaccard distance, from the numbers of bits in both rows and in each row. */
+static inline double
+cpu_jaccard_of(double common, double xx, double yy)
+{
+	return fasted_exact_jaccard_of((uint32_t) common, (uint32_t) xx, (uint32_t) yy);
+}
 
 static inline Recheck
 cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows *b)
@@ -94,21 +106,22 @@ cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows 
 	const CpuKernel *kernel = context->kernel;
 	bool		doubles = context->doubles;
 
-	if (!context->cosine && !context->product)
+	if (!context->cosine && !context->product && !context->jaccard)
 		return (Recheck) {.rows = doubles ? kernel->distance_double : kernel->distance,
 			.wide = doubles ? NULL : kernel->distance_wide};
 	return (Recheck) {.rows = doubles ? kernel->dot_double : kernel->dot,
 		.wide = doubles ? NULL : kernel->dot_wide,.negative = context->product,
-		.squares_a = context->cosine ? a->squares : NULL,.squares_b = b->squares};
+		.of_squares = context->cosine ? fasted_exact_cosine_of : context->jaccard ? cpu_jaccard_of : NULL,
+		.squares_a = a->squares,.squares_b = b->squares};
 }
 
 /* Returns the canonical distance of the rows at these places, from their recheck value. */
 static inline double
 cpu_distance(const Recheck *recheck, double number, size_t row, size_t col)
 {
-	if (recheck->squares_a == NULL)
+	if (recheck->of_squares == NULL)
 		return recheck->negative ? 0.0 - number : number;
-	return fasted_exact_cosine_of(number, recheck->squares_a[row], recheck->squares_b[col]);
+	return recheck->of_squares(number, recheck->squares_a[row], recheck->squares_b[col]);
 }
 
 /*

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "../engine/filter_bound.h"
+#include "cpu_bits.h"
 #include "cpu_prepare.h"
 
 /* The spread of inner products if most rows are packed without error. */
@@ -404,7 +405,8 @@ cpu_begin_packing(FastedJoin *join)
 		if (join->packing[i] == PACK_ROWS)
 		{
 			cpu_packed_lay_out(context, &set->packed, set->rows.rows,
-							   context->options.dimensions, join->int8);
+							   context->bits ? join->form->folded : context->options.dimensions,
+							   join->int8);
 			/* INT16 rows, if any, are stored behind the packed rows */
 			set->packed.fine.values = NULL;
 			if (join->int8 && cpu_has_int16(join, join->form))
@@ -414,7 +416,10 @@ cpu_begin_packing(FastedJoin *join)
 		}
 	}
 	snprintf(context->stats.filter, sizeof(context->stats.filter), "%s",
-			 !join->int8 ? "fp32" : context->kernel->int8->bytes == 2 ? "int16" : "int8");
+			 context->bits ? "bits" : !join->int8 ? "fp32" : context->kernel->int8->bytes == 2 ? "int16" : "int8");
+	if (context->bits)
+		context->stats.filter_dimensions = join->form->folded < cpu_filter_words(context)
+			? 32 * join->form->folded : 0;
 	join->fine = join->row_set->packed.fine.values != NULL && join->col_set->packed.fine.values != NULL &&
 		!join->nearest;
 	return join->packing[0] != PACKED_ALREADY || join->packing[1] != PACKED_ALREADY;
@@ -423,5 +428,6 @@ cpu_begin_packing(FastedJoin *join)
 void
 cpu_pack(Worker *worker)
 {
-	cpu_do_slivers(worker, worker->join->packing, PACK_THRESHOLDS, pack_set_sliver);
+	cpu_do_slivers(worker, worker->join->packing, PACK_THRESHOLDS,
+				   worker->context->bits ? cpu_pack_bits : pack_set_sliver);
 }
