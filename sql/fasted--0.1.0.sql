@@ -83,8 +83,17 @@ AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
+CREATE FUNCTION fasted_negative_inner_product(a real[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
 COMMENT ON FUNCTION fasted_cosine_distance(real[], real[]) IS
 	'cosine distance between two vectors, from 0 to 2';
+
+COMMENT ON FUNCTION fasted_negative_inner_product(real[], real[]) IS
+	'negative inner product of two vectors';
 
 CREATE FUNCTION fasted_within(a real[], b real[], eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
@@ -93,7 +102,7 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
 COMMENT ON FUNCTION fasted_within(real[], real[], double precision, text) IS
-	'is the distance between two vectors at most eps, by metric l2 or cosine?';
+	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
 
 CREATE FUNCTION fasted_distance(a double precision[], b double precision[])
 RETURNS double precision
@@ -110,8 +119,17 @@ AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
+CREATE FUNCTION fasted_negative_inner_product(a double precision[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
 COMMENT ON FUNCTION fasted_cosine_distance(double precision[], double precision[]) IS
 	'cosine distance between two vectors, from 0 to 2';
+
+COMMENT ON FUNCTION fasted_negative_inner_product(double precision[], double precision[]) IS
+	'negative inner product of two vectors';
 
 CREATE FUNCTION fasted_within(a double precision[], b double precision[], eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
@@ -120,7 +138,35 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
 COMMENT ON FUNCTION fasted_within(double precision[], double precision[], double precision, text) IS
-	'is the distance between two vectors at most eps, by metric l2 or cosine?';
+	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
+
+-- Distances of bits.  Values of type bit varying are accepted, too.
+CREATE FUNCTION fasted_hamming_distance(a bit, b bit)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_hamming_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_hamming_distance(bit, bit) IS
+	'number of bits in which two vectors differ';
+
+CREATE FUNCTION fasted_jaccard_distance(a bit, b bit)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_jaccard_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_jaccard_distance(bit, bit) IS
+	'Jaccard distance between two vectors of bits, from 0 to 1; 1 if they have no common bit';
+
+CREATE FUNCTION fasted_within(a bit, b bit, eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'fasted_within_bits'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_within(bit, bit, double precision, text) IS
+	'is the distance between two vectors of bits at most eps, by metric hamming or jaccard?';
 
 -- Other arrays are converted to real[], as by the join functions.  Each type has its own
 -- function: arrays of numbers convert to both real[] and double precision[], so only an exact
@@ -135,6 +181,11 @@ CREATE FUNCTION fasted_cosine_distance(a smallint[], b smallint[])
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_cosine_distance(a::real[], b::real[]);
+
+CREATE FUNCTION fasted_negative_inner_product(a smallint[], b smallint[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_negative_inner_product(a::real[], b::real[]);
 
 CREATE FUNCTION fasted_within(a smallint[], b smallint[], eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
@@ -151,6 +202,11 @@ RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_cosine_distance(a::real[], b::real[]);
 
+CREATE FUNCTION fasted_negative_inner_product(a integer[], b integer[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_negative_inner_product(a::real[], b::real[]);
+
 CREATE FUNCTION fasted_within(a integer[], b integer[], eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -166,6 +222,11 @@ RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_cosine_distance(a::real[], b::real[]);
 
+CREATE FUNCTION fasted_negative_inner_product(a bigint[], b bigint[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_negative_inner_product(a::real[], b::real[]);
+
 CREATE FUNCTION fasted_within(a bigint[], b bigint[], eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -180,6 +241,11 @@ CREATE FUNCTION fasted_cosine_distance(a numeric[], b numeric[])
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_cosine_distance(a::real[], b::real[]);
+
+CREATE FUNCTION fasted_negative_inner_product(a numeric[], b numeric[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_negative_inner_product(a::real[], b::real[]);
 
 CREATE FUNCTION fasted_within(a numeric[], b numeric[], eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
@@ -222,6 +288,11 @@ RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_cosine_distance(fasted_doubles(a), fasted_doubles(b));
 
+CREATE FUNCTION fasted_negative_inner_product(a text, b text)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_negative_inner_product(fasted_doubles(a), fasted_doubles(b));
+
 CREATE FUNCTION fasted_within(a text, b text, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -246,6 +317,11 @@ RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_cosine_distance(a::real[], fasted_reals(b));
 
+CREATE FUNCTION fasted_negative_inner_product(a fasted_convertible, b text)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_negative_inner_product(a::real[], fasted_reals(b));
+
 CREATE FUNCTION fasted_within(a fasted_convertible, b text, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -261,6 +337,11 @@ RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_cosine_distance(fasted_reals(a), b::real[]);
 
+CREATE FUNCTION fasted_negative_inner_product(a text, b fasted_convertible)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_negative_inner_product(fasted_reals(a), b::real[]);
+
 CREATE FUNCTION fasted_within(a text, b fasted_convertible, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -272,6 +353,9 @@ COMMENT ON FUNCTION fasted_distance(smallint[], smallint[]) IS
 COMMENT ON FUNCTION fasted_cosine_distance(smallint[], smallint[]) IS
 	'cosine distance between two vectors, converted to real[]';
 
+COMMENT ON FUNCTION fasted_negative_inner_product(smallint[], smallint[]) IS
+	'negative inner product of two vectors, converted to real[]';
+
 COMMENT ON FUNCTION fasted_within(smallint[], smallint[], double precision, text) IS
 	'is the distance between two vectors, converted to real[], at most eps?';
 
@@ -280,6 +364,9 @@ COMMENT ON FUNCTION fasted_distance(integer[], integer[]) IS
 
 COMMENT ON FUNCTION fasted_cosine_distance(integer[], integer[]) IS
 	'cosine distance between two vectors, converted to real[]';
+
+COMMENT ON FUNCTION fasted_negative_inner_product(integer[], integer[]) IS
+	'negative inner product of two vectors, converted to real[]';
 
 COMMENT ON FUNCTION fasted_within(integer[], integer[], double precision, text) IS
 	'is the distance between two vectors, converted to real[], at most eps?';
@@ -290,6 +377,9 @@ COMMENT ON FUNCTION fasted_distance(bigint[], bigint[]) IS
 COMMENT ON FUNCTION fasted_cosine_distance(bigint[], bigint[]) IS
 	'cosine distance between two vectors, converted to real[]';
 
+COMMENT ON FUNCTION fasted_negative_inner_product(bigint[], bigint[]) IS
+	'negative inner product of two vectors, converted to real[]';
+
 COMMENT ON FUNCTION fasted_within(bigint[], bigint[], double precision, text) IS
 	'is the distance between two vectors, converted to real[], at most eps?';
 
@@ -298,6 +388,9 @@ COMMENT ON FUNCTION fasted_distance(numeric[], numeric[]) IS
 
 COMMENT ON FUNCTION fasted_cosine_distance(numeric[], numeric[]) IS
 	'cosine distance between two vectors, converted to real[]';
+
+COMMENT ON FUNCTION fasted_negative_inner_product(numeric[], numeric[]) IS
+	'negative inner product of two vectors, converted to real[]';
 
 COMMENT ON FUNCTION fasted_within(numeric[], numeric[], double precision, text) IS
 	'is the distance between two vectors, converted to real[], at most eps?';
@@ -308,6 +401,9 @@ COMMENT ON FUNCTION fasted_distance(text, text) IS
 COMMENT ON FUNCTION fasted_cosine_distance(text, text) IS
 	'cosine distance between two vectors, read as double precision[]';
 
+COMMENT ON FUNCTION fasted_negative_inner_product(text, text) IS
+	'negative inner product of two vectors, read as double precision[]';
+
 COMMENT ON FUNCTION fasted_within(text, text, double precision, text) IS
 	'is the distance between two vectors, read as double precision[], at most eps?';
 
@@ -317,6 +413,9 @@ COMMENT ON FUNCTION fasted_distance(fasted_convertible, text) IS
 COMMENT ON FUNCTION fasted_cosine_distance(fasted_convertible, text) IS
 	'cosine distance between two vectors, one of them read from text';
 
+COMMENT ON FUNCTION fasted_negative_inner_product(fasted_convertible, text) IS
+	'negative inner product of two vectors, one of them read from text';
+
 COMMENT ON FUNCTION fasted_within(fasted_convertible, text, double precision, text) IS
 	'is the distance between two vectors, one of them read from text, at most eps?';
 
@@ -325,6 +424,9 @@ COMMENT ON FUNCTION fasted_distance(text, fasted_convertible) IS
 
 COMMENT ON FUNCTION fasted_cosine_distance(text, fasted_convertible) IS
 	'cosine distance between two vectors, one of them read from text';
+
+COMMENT ON FUNCTION fasted_negative_inner_product(text, fasted_convertible) IS
+	'negative inner product of two vectors, one of them read from text';
 
 COMMENT ON FUNCTION fasted_within(text, fasted_convertible, double precision, text) IS
 	'is the distance between two vectors, one of them read from text, at most eps?';
@@ -585,6 +687,14 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION fasted_citus.vector_hash(numeric[]) IS
 	'hash of a vector as it is joined';
 
+CREATE FUNCTION fasted_citus.vector_hash(bit varying)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_citus_bit_hash'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+COMMENT ON FUNCTION fasted_citus.vector_hash(bit varying) IS
+	'hash of a vector as it is joined';
+
 CREATE FUNCTION fasted_citus.vector_bytes(real[])
 RETURNS bytea
 AS 'MODULE_PATHNAME', 'fasted_citus_vector_bytes'
@@ -600,6 +710,14 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION fasted_citus.vector_bytes(double precision[]) IS
 	'the array as bytea, as it is in memory';
+
+CREATE FUNCTION fasted_citus.vector_bytes(bit varying)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_bytes'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_citus.vector_bytes(bit varying) IS
+	'the bits as bytea, as they are in memory';
 
 CREATE FUNCTION fasted_citus.join_slice(
 	relation regclass,

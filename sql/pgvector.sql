@@ -46,6 +46,20 @@ JOIN (SELECT id, fasted_dbscan(half, 0.5, 3) OVER (ORDER BY id) AS cluster FROM 
 SELECT id, fasted_components('[1,2,3]'::vector, 0) OVER (ORDER BY id) AS same, fasted_keep(embedding, embedding, 1) OVER (ORDER BY id) AS kept FROM items WHERE id IN (1, 2, 60, 61, 201) ORDER BY id;
 SELECT fasted_components(CASE WHEN id = 3 THEN '[1,2]' ELSE '[1,2,3]' END::vector, 0) OVER (ORDER BY id) FROM items;
 
+-- inner products, and bits
+SELECT count(*) AS pairs, count(*) = (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND a.embedding <#> b.embedding <= -20) AS same,
+	(SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_negative_inner_product(a.embedding, b.embedding) <= -20) AS by_function,
+	(SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_within(a.half::real[], b.half::real[], -20, 'inner_product')) AS within
+FROM fasted_self_join('items', 'embedding', -20, metric => 'inner_product');
+SELECT fasted_negative_inner_product(embedding, '[1,2,3]') = embedding <#> '[1,2,3]' AS literal,
+	fasted_hamming_distance(B'10110', B'00111') = B'10110' <~> B'00111' AS hamming, fasted_jaccard_distance(B'10110', B'00111') = B'10110' <%> B'00111' AS jaccard,
+	fasted_jaccard_distance(B'00', B'00') = B'00' <%> B'00' AS without FROM items WHERE id = 7;
+SET enable_nestloop = off;
+EXPLAIN (COSTS OFF) SELECT FROM items a JOIN items b ON a.id < b.id AND a.half <#> b.half < -20;
+EXPLAIN (COSTS OFF) SELECT FROM (VALUES (B'101'), (B'111')) a (v) JOIN (VALUES (B'101'), (B'111')) b (v) ON a.v <%> b.v < 0.4;
+EXPLAIN (COSTS OFF) SELECT FROM items a JOIN items b ON a.embedding <+> b.embedding < 2;
+RESET enable_nestloop;
+
 -- sparsevec has no cast to real[]
 ALTER TABLE items ADD sparse sparsevec(3);
 SELECT * FROM fasted_self_join('items', 'sparse', 1.5);

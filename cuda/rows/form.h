@@ -186,10 +186,12 @@ struct FormBound
 	__device__ __forceinline__ uint32_t
 	threshold(double norm2, double rho, double reach) const
 	{
+		double		half = fasted_reach_half(rho, reach);
+
 		if (precision == Precision::kInt8)
-			return (uint32_t) fasted_threshold_int(norm2, rho, reach);
+			return (uint32_t) fasted_threshold_int(norm2, half);
 		return __float_as_uint(fasted_threshold(norm2 * (1.0 - slack()), norm2 * (1.0 + slack()),
-												rho, reach, gamma, alpha()));
+												half, gamma, alpha()));
 	}
 
 	/* The threshold of padding, which no product reaches. */

@@ -50,7 +50,7 @@ extern bool ReadShards(const VectorSource *source, RowTaker *taker);
 
 /*
  * A message is a tag and an array of elements in the worker's memory format.  All nodes have the
- * same byte order, as vectors require too (ArrayFromBytes).
+ * same byte order, as vectors require too (VectorFromBytes).
  */
 #define MESSAGE_ROWS 'R'		/* a SliceReport: rows have been read, the join begins */
 #define MESSAGE_PAIRS 'P'		/* FastedPair: row numbers and distances */

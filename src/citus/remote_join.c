@@ -142,7 +142,7 @@ SliceQuery(const RemoteProblem *problem, int slice, int slices)
 	const VectorSource *a = problem->sources[0];
 	const VectorSource *b = problem->sources[1] != NULL ? problem->sources[1] : a;
 	const char *key_type = quote_literal_cstr(format_type_be_qualified(a->key_type));
-	const char *metric = a->metric == FASTED_METRIC_COSINE ? "cosine" : "l2";
+	const char *metric = MetricName(a->metric);
 	const char *eps = isinf(problem->eps) ? "Infinity" : psprintf("%.17g", problem->eps);
 
 	if (problem->output == SLICE_NEAREST)

@@ -326,7 +326,7 @@ BeginPairs(FunctionCallInfo fcinfo)
 		.print = &slice->report.rows[0]
 	};
 
-	RequireDistance(PG_GETARG_FLOAT8(SLICE_EPS));
+	RequireDistance("eps", PG_GETARG_FLOAT8(SLICE_EPS), source->metric);
 	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
 	slice->join = JoinBegin(&request);
 	if (slice->output == SLICE_CONNECTIONS)
@@ -366,13 +366,13 @@ BeginNearest(FunctionCallInfo fcinfo)
 	};
 	int32		k = PG_GETARG_INT32(NEAREST_SLICE_K);
 
-	RequireDistance(request.problem.eps);
 	if (k < 1 || k >= (int32) FASTED_MAX_NEIGHBORS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid number of nearest rows: %d", k)));
 	slice->k = k;
 	slice->sources[0] = ResolveSide(fcinfo, NEAREST_SLICE_A, "a_id");
+	RequireDistance("max_distance", request.problem.eps, slice->sources[0]->metric);
 	/* two different sources, by the rule of ResolveSources in nearest.c */
 	if (PG_GETARG_OID(NEAREST_SLICE_A) != PG_GETARG_OID(NEAREST_SLICE_B) ||
 		strcmp(NameStr(*PG_GETARG_NAME(NEAREST_SLICE_A_COLUMN)),

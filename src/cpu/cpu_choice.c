@@ -19,6 +19,7 @@
  */
 #include <string.h>
 
+#include "cpu_bits.h"
 #include "cpu_filter.h"
 #include "cpu_phases.h"
 
@@ -78,6 +79,17 @@ have_common_form(const FastedJoin *join)
 		: a->form == b->form && a->packed.layout.int8 == b->packed.layout.int8;
 }
 
+/*
+ * Returns true if rows may be reordered.  Slices must be the same on every machine, but the order
+ * depends on the kernel's rounding.  Rows of a partition must be adjacent.  Otherwise rows stay in
+ * input order, or return to it.
+ */
+static bool
+rows_may_move(const FastedJoin *join)
+{
+	return (join->problem.slices == 1 || join->problem.identical_kernels) && join->problem.partitions == NULL;
+}
+
 /* Allocates a form and the samples.  Returns false if out of memory. */
 static bool
 reserve_trial(FastedJoin *join)
@@ -111,11 +123,18 @@ cpu_prepare_choice(FastedJoin *join)
 	join->choice_eps = join->choice_key = join->problem.eps;
 	if (join->nearest)
 		join->choice_key = -(double) join->problem.k;
+	if (context->bits)
+		join->choosing = true;
 	open = join->choosing && larger->chosen_eps != join->choice_key;
 	join->common = have_common_form(join);
 	join->tried = larger->form;
 	if (join->tried != NULL)
 		join->tried->refcount++;
+	if (context->bits)
+	{
+		join->form = !open && join->common ? join->tried : NULL;
+		return cpu_prepare_bits(join, rows_may_move(join));
+	}
 	join->trial = join->tried != NULL && (open || !join->common);
 	join->try_int8 = open || has_int8;
 	if (join->tried == NULL || join->trial)
@@ -209,11 +228,10 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 	uint64_t	area = join->self ? rows * (rows - 1) / 2 : rows * cols;
 	Strip		strip = {.rows_a = (uint32_t) rows,.block_rows = context->sample_rows,
 	.blocks = 1,.diagonal = join->self};
-	PackJob		job = {.form = form,.eps_upper = cpu_eps_upper(join, form, int8, join->choice_eps)};
+	PackJob		job = cpu_pack_job(join, form, int8, join->choice_eps, &samples[0]);
 	uint64_t	candidates = 0;
 	uint64_t	pairs = 0;
 
-	job.to = &samples[0];
 	pack_sample(worker, join->row_set, &job, int8);
 	job.to = &samples[1];
 	if (!join->self)
@@ -324,17 +342,6 @@ known_projection(const FastedJoin *join)
 		(b->projection != NULL && join->sets[1]->rows.rows > join->sets[0]->rows.rows);
 
 	return second ? b->projection : a->projection;
-}
-
-/*
- * Returns true if rows may be reordered.  Slices must be the same on every machine, but the order
- * depends on the kernel's rounding.  Rows of a partition must be adjacent.  Otherwise rows stay in
- * input order, or return to it.
- */
-static bool
-rows_may_move(const FastedJoin *join)
-{
-	return (join->problem.slices == 1 || join->problem.identical_kernels) && join->problem.partitions == NULL;
 }
 
 /*
@@ -564,7 +571,7 @@ cpu_keep_levels(FastedJoin *join)
 	{
 		FastedSet  *set = join->sets[i];
 
-		if (join->level_packing[i] == PACKED_ALREADY)
+		if (join->level_packing[i] == PACKED_ALREADY || (join->context->bits && join->laid_out))
 			continue;
 		if (join->leveled && (join->laid_out || join->level_packing[i] == PACK_THRESHOLDS))
 		{

@@ -245,7 +245,7 @@ static FastedStatus
 check_problem(FastedContext *context, const FastedProblem *problem, const FastedSet *a,
 			  const FastedSet *b)
 {
-	if (!(problem->eps >= 0.0))
+	if (!(problem->eps >= 0.0) && (!context->product || isnan(problem->eps)))
 		return cpu_fail(context, FASTED_UNSUPPORTED,
 						"The value of eps must not be negative or NaN.");
 	if ((uint64_t) problem->slice + problem->more_slices >= (problem->slices > 0 ? problem->slices : 1))
@@ -498,8 +498,11 @@ check_options(FastedContext *context)
 						"The CPU engine computes only exact results.\n"
 						"Use \"SET fasted.refine = on\".");
 
-	if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
+	if (options->metric != FASTED_METRIC_L2 && !context->cosine && !context->product && !context->bits)
 		return cpu_fail(context, FASTED_UNSUPPORTED, "Metric %d is unknown.", (int) options->metric);
+	if (context->bits != (options->element == FASTED_ELEMENT_BIT))
+		return cpu_fail(context, FASTED_UNSUPPORTED, "Metric %d is not for elements of type %d.",
+						(int) options->metric, (int) options->element);
 
 	context->kernel = fasted_cpu_choose_kernel(options->kernel);
 	if (context->kernel == NULL)
@@ -507,6 +510,12 @@ check_options(FastedContext *context)
 						"This CPU does not support the CPU kernel \"%.32s\".\n"
 						"Use \"SET fasted.cpu_kernel = auto\".",
 						options->kernel);
+	if (context->bits)
+	{
+		do
+			context->kernel = context->kernel->bits;
+		while (!context->kernel->available());
+	}
 	return FASTED_OK;
 }
 
@@ -564,7 +573,7 @@ name_all(FastedContext *context)
 
 	pthread_once(&processor_named, find_processor_name);
 	snprintf(stats->engine, sizeof(stats->engine), "cpu");
-	snprintf(stats->filter, sizeof(stats->filter), "fp32");
+	snprintf(stats->filter, sizeof(stats->filter), context->bits ? "bits" : "fp32");
 	snprintf(stats->device, sizeof(stats->device), "%s", processor_name);
 	if (context->kernel != NULL)
 		snprintf(stats->kernel, sizeof(stats->kernel), "%s", context->kernel->name);
@@ -588,7 +597,11 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 	*result = context;
 	context->options = *options;
 	context->cosine = options->metric == FASTED_METRIC_COSINE;
+	context->product = options->metric == FASTED_METRIC_INNER_PRODUCT;
 	context->doubles = options->element == FASTED_ELEMENT_DOUBLE;
+	context->bits = fasted_metric_of_bits(options->metric);
+	context->jaccard = options->metric == FASTED_METRIC_JACCARD;
+	context->length = context->bits ? fasted_bit_words(options->dimensions) : options->dimensions;
 	context->padded = (options->dimensions + 31) / 32 * 32;
 	status = check_options(context);
 	/* the caller may free its strings */

@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "cpu_bits.h"
 #include "cpu_filter.h"
 
 /*
@@ -42,7 +43,6 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 	size_t		left_b = b->rows - first_b;
 	uint32_t	rows_b = left_b < strip->block_rows ? left_b : strip->block_rows;
 	TileSweep	sweep = {
-		.a_threshold = (const uint32_t *) a->as_a.threshold + strip->first_a,
 		.hit_stride = worker->join->hit_stride,
 		.sparse = sparse,
 	};
@@ -53,25 +53,36 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			(void) cpu_may_continue(context);
 		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
 		{
+			FastedSpan	useful;
+			uint32_t	row;
+
 			if (cpu_stopping(context))
 				return;
-			cpu_point_at_slice(&sweep, kernel, a, strip->first_a, b, first_b + col, k);
-			sweep.tiles = tiles;
+			useful = (FastedSpan) {0, tiles};
 			if (strip->diagonal && number == 0)
 			{
 				uint32_t	above = col + kernel->tile_cols - 1;
-				uint32_t	useful = (above + kernel->tile_rows - 1)
-					/ kernel->tile_rows;
+				uint32_t	most = (above + kernel->tile_rows - 1) / kernel->tile_rows;
 
-				sweep.tiles = useful < tiles ? useful : tiles;
+				if (most < tiles)
+					useful.end = most;
 			}
+			if (context->bits)
+				useful = cpu_useful_tiles(worker->join, strip, first_b + col, useful);
+			if (useful.first >= useful.end)
+				continue;
+			/* a sweep begins with a whole sliver */
+			row = useful.first * kernel->tile_rows / kernel->width * kernel->width;
+			cpu_point_at_slice(&sweep, kernel, a, strip->first_a + row, b, first_b + col, k);
+			sweep.tiles = useful.end - row / kernel->tile_rows;
+			sweep.a_threshold = (const uint32_t *) a->as_a.threshold + strip->first_a + row;
 			sweep.partial = (uint32_t *) worker->partial
 				+ col / kernel->tile_cols * column_size;
 			sweep.b_threshold = (const uint32_t *) b->as_b.threshold
 				+ first_b + col;
-			sweep.hits = worker->hits + number * FASTED_HIT_BYTES + col / 8;
+			sweep.hits = worker->hits + row * sweep.hit_stride + number * FASTED_HIT_BYTES + col / 8;
 			if (nearest)
-				cpu_point_at_thresholds(worker, a, strip->first_a, first_b + col, &sweep);
+				cpu_point_at_thresholds(worker, a, strip->first_a + row, first_b + col, &sweep);
 			cpu_sweep(kernel, b, &sweep);
 		}
 	}

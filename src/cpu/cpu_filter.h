@@ -81,11 +81,24 @@ extern void cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t 
  */
 typedef struct Recheck
 {
+	bool		negative;		/* the distance is the negative value */
 	RowFunction rows;
 	RowFunction wide;			/* NULL: rows of doubles are not widened */
-	const double *squares_a;	/* NULL: the value is the distance */
+	/*
+	 * The distance, from the value and the squares of both rows; NULL: the value is the distance, or
+	 * its negative.
+	 */
+	double		(*of_squares) (double value, double xx, double yy);
+	const double *squares_a;
 	const double *squares_b;
 } Recheck;
+
+/* The Jaccard distance, from the numbers of bits in both rows and in each row. */
+static inline double
+cpu_jaccard_of(double common, double xx, double yy)
+{
+	return fasted_exact_jaccard_of((uint32_t) common, (uint32_t) xx, (uint32_t) yy);
+}
 
 static inline Recheck
 cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows *b)
@@ -93,11 +106,12 @@ cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows 
 	const CpuKernel *kernel = context->kernel;
 	bool		doubles = context->doubles;
 
-	if (!context->cosine)
+	if (!context->cosine && !context->product && !context->jaccard)
 		return (Recheck) {.rows = doubles ? kernel->distance_double : kernel->distance,
 			.wide = doubles ? NULL : kernel->distance_wide};
 	return (Recheck) {.rows = doubles ? kernel->dot_double : kernel->dot,
-		.wide = doubles ? NULL : kernel->dot_wide,
+		.wide = doubles ? NULL : kernel->dot_wide,.negative = context->product,
+		.of_squares = context->cosine ? fasted_exact_cosine_of : context->jaccard ? cpu_jaccard_of : NULL,
 		.squares_a = a->squares,.squares_b = b->squares};
 }
 
@@ -105,8 +119,9 @@ cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows 
 static inline double
 cpu_distance(const Recheck *recheck, double number, size_t row, size_t col)
 {
-	return recheck->squares_a == NULL ? number
-		: fasted_exact_cosine_of(number, recheck->squares_a[row], recheck->squares_b[col]);
+	if (recheck->of_squares == NULL)
+		return recheck->negative ? 0.0 - number : number;
+	return recheck->of_squares(number, recheck->squares_a[row], recheck->squares_b[col]);
 }
 
 /*

@@ -152,7 +152,10 @@ typedef struct Int8Kernel
 	int32_t		(*dot_int16) (const int16_t *x, const int16_t *y, uint32_t padded);
 } Int8Kernel;
 
-/* A function of two rows of floats or doubles, such as their distance. */
+/*
+ * A function of two rows of floats or doubles, such as their distance.  Of rows of bits, the number
+ * of 64-bit words takes the place of the number of dimensions.
+ */
 typedef double (*RowFunction) (const void *x, const void *y, uint32_t dimensions);
 
 typedef struct CpuKernel
@@ -166,6 +169,14 @@ typedef struct CpuKernel
 	void		(*sweep) (const TileSweep *sweep);
 	void		(*pack) (PackSliver *job);
 	const Int8Kernel *int8;		/* or NULL */
+
+	/*
+	 * The kernel for rows of bits.  A kernel for rows of bits points to the next best one.  It has
+	 * these functions only: sweep, whose sums are minus the Hamming distance, distance (Hamming)
+	 * and dot (the number of common bits).
+	 */
+	const struct CpuKernel *bits;
+	uint32_t	recheck_words;	/* rows of bits: words that are compared during a recheck */
 
 	/*
 	 * The canonical distance of exact_distance.h, and x.y for the cosine distance.  Without
@@ -234,6 +245,7 @@ extern const CpuKernel fasted_kernel_avx512;
 extern const CpuKernel fasted_kernel_avxvnni;
 extern const CpuKernel fasted_kernel_avx2int16;
 extern const CpuKernel fasted_kernel_avx2;
+extern const CpuKernel fasted_kernel_avx2_bits;
 
 /* kernel_amx.c: functions of the AMX kernel that are not in kernel_avx512.c */
 #define AMX_SIDE 16				/* rows of a tile register, and its columns of 4 bytes */
@@ -253,6 +265,7 @@ extern const CpuKernel fasted_kernel_sdot;
 extern const CpuKernel fasted_kernel_neon;
 #endif
 extern const CpuKernel fasted_kernel_portable;
+extern const CpuKernel fasted_kernel_portable_bits;
 
 /* Returns the k-th kernel, best first, whether or not it is available; NULL after the last. */
 extern const CpuKernel *fasted_cpu_kernel(int k);

@@ -223,11 +223,11 @@ cpu_kd_order(Worker *worker, const Projection *projection, const float *projecte
 /* Rows between two checks for a stop, where a row takes only a few nanoseconds. */
 #define ROWS_PER_CHECK (1 << 16)
 
-/* Returns true if the buffer of packed rows is large enough for projected rows. */
+/* Returns true if projected rows need no buffer of their own: that of the packed rows suffices. */
 static bool
 borrows_room(const FastedContext *context)
 {
-	return cpu_projected_stride(context) * sizeof(float) <= cpu_packed_row_bytes(context, FULL_STAGE);
+	return context->bits || cpu_projected_stride(context) * sizeof(float) <= cpu_packed_row_bytes(context, FULL_STAGE);
 }
 
 /* Returns the pruning memory per row: order, level rows, and temporary projected rows. */
@@ -362,6 +362,22 @@ cpu_project(Worker *worker)
 	cpu_do_slivers(worker, worker->join->level_packing, PACK_ROWS, project_set_sliver);
 }
 
+/* Computes the hash of the order of a set's rows.  Returns false if the join is being closed. */
+bool
+cpu_hash_order(FastedSet *set)
+{
+	SetLevels  *levels = &set->levels;
+
+	levels->order_hash = 0;
+	for (size_t i = 0; i < set->rows.rows; i++)
+	{
+		if (i % ROWS_PER_CHECK == 0 && cpu_stopping(set->context))
+			return false;
+		levels->order_hash = fasted_hash_order(levels->order_hash, levels->order[i]);
+	}
+	return true;
+}
+
 /*
  * Orders the rows of a set.  The first level's packed rows are not yet needed, so their buffer
  * holds the keys.  Returns false if the join is being closed.
@@ -371,17 +387,9 @@ order_set(Worker *worker, FastedSet *set)
 {
 	SetLevels  *levels = &set->levels;
 
-	if (!cpu_kd_order(worker, worker->join->projection, projected_rows(set), set->rows.rows,
-					  levels->packed[0].packed, levels->order))
-		return false;
-	levels->order_hash = 0;
-	for (size_t i = 0; i < set->rows.rows; i++)
-	{
-		if (i % ROWS_PER_CHECK == 0 && cpu_stopping(worker->context))
-			return false;
-		levels->order_hash = fasted_hash_order(levels->order_hash, levels->order[i]);
-	}
-	return true;
+	return cpu_kd_order(worker, worker->join->projection, projected_rows(set), set->rows.rows,
+						levels->packed[0].packed, levels->order) &&
+		cpu_hash_order(set);
 }
 
 /* Orders the sets; each set is one work item. */
@@ -431,7 +439,7 @@ pack_level_sliver(Worker *worker, int i, size_t sliver)
 	for (uint32_t level = 0; level < join->projection->levels; level++)
 	{
 		PackJob		job = {
-			.form = &join->projection->forms[level],
+			.context = join->context,.form = &join->projection->forms[level],
 			.eps_upper = cpu_level_eps_upper(join->context, join->projection, level,
 											 join->choice_eps),
 			.to = &set->levels.packed[level]

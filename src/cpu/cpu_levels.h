@@ -96,6 +96,7 @@ extern size_t cpu_levels_row_bytes(const FastedContext *context);
 extern bool cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows);
 extern void cpu_levels_free(FastedContext *context, SetLevels *levels);
 extern void cpu_set_forget_form(FastedSet *set);
+extern bool cpu_hash_order(FastedSet *set);
 extern void cpu_level_row(const Projection *projection, const float *projected, uint32_t level,
 						  float *row);
 extern double cpu_level_eps_upper(const FastedContext *context, const Projection *projection,

@@ -19,6 +19,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "cpu_bits.h"
 #include "cpu_filter.h"
 #include "cpu_phases.h"
 
@@ -36,6 +37,9 @@
 /* The thresholds of columns allow for a reach larger by this factor, so that they can be reused. */
 #define REACH_ROOM 1.25
 
+/* Rows of bits: exceeds the rounding errors of a threshold. */
+#define BITS_SLACK 0x1p-30
+
 /* --- which filter */
 
 /* Returns the distance of two input rows; NaN if a row has no direction. */
@@ -44,17 +48,17 @@ distance_of(const FastedContext *context, const float *x, const float *y)
 {
 	/* the squares of these samples are not used */
 	const Recheck recheck = cpu_recheck(context, &context->samples[0], &context->samples[0]);
-	uint32_t	d = context->options.dimensions;
+	uint32_t	d = context->length;
 	double		xx;
 	double		yy;
 
-	if (!context->cosine)
-		return recheck.rows(x, y, d);
+	if (recheck.of_squares == NULL)
+		return cpu_distance(&recheck, recheck.rows(x, y, d), 0, 0);
 	xx = recheck.rows(x, x, d);
 	yy = recheck.rows(y, y, d);
 	if (!fasted_has_direction(xx) || !fasted_has_direction(yy))
 		return NAN;
-	return fasted_exact_cosine_of(recheck.rows(x, y, d), xx, yy);
+	return recheck.of_squares(recheck.rows(x, y, d), xx, yy);
 }
 
 /* Estimates the distance of a row's k-th neighbour from a sample; NaN if that is not possible. */
@@ -192,9 +196,9 @@ side_of(const FastedJoin *join, const FastedSet *set, int stage, bool columns)
 	};
 }
 
-/* Returns a row's threshold, where its share of the squared reach is half of reach^2. */
+/* Returns a row's threshold, where `half` is its share of the squared distance. */
 static uint32_t
-make_threshold(const Side *side, size_t place, double reach)
+make_threshold(const Side *side, size_t place, double half)
 {
 	const PackedRows *packed = side->packed;
 	const RowTerms *terms = &packed->terms[place];
@@ -210,16 +214,41 @@ make_threshold(const Side *side, size_t place, double reach)
 		if (row_has_pairs(terms))
 			real.number = fasted_threshold(terms->norm2 * (1.0 - side->slack),
 										   terms->norm2 * (1.0 + side->slack),
-										   0.0, reach, side->gamma, side->alpha);
+										   half, side->gamma, side->alpha);
 		return real.word;
 	}
 	if (row_has_pairs(terms))
-		integer = fasted_threshold_int(terms->norm2, 0.0, reach);
+		integer = fasted_threshold_int(terms->norm2, half);
 	if (!side->columns)
 		return (uint32_t) integer;
 	/* the correction of columns if the rows are flipped */
 	return (uint32_t) integer + ((const uint32_t *) packed->as_b.threshold)[place]
 		- ((const uint32_t *) packed->as_a.threshold)[place];
+}
+
+static double
+radius_at(const Side *side, size_t place)
+{
+	return neighbor_radius(&side->set->lists, cpu_row_at(side->set, place));
+}
+
+/* Returns the share of a row in the squared distance of a pair, if it is reach^2. */
+static double
+half_of_reach(double reach)
+{
+	return fasted_reach_half(0.0, sqrt(2.0) * reach * (1.0 + 16 * FASTED_U64));
+}
+
+/*
+ * The same for inner products (doc/internals/bound-product.md, section 4).  The radius is zero
+ * unless the row's own list is meant.
+ */
+static double
+half_of_product(const Side *side, size_t place, double radius)
+{
+	const FastedJoin *join = side->join;
+
+	return cpu_product_half(join->context, join->form, side->packed, place, 2.0 * radius, false);
 }
 
 /*
@@ -230,7 +259,7 @@ static double
 reach_of(const Side *side, size_t place)
 {
 	const FastedJoin *join = side->join;
-	double		radius = neighbor_radius(&side->set->lists, cpu_row_at(side->set, place));
+	double		radius = radius_at(side, place);
 	double		upper = side->stage == FULL_STAGE
 		? cpu_eps_upper(join, join->form, join->int8, radius)
 		: cpu_level_eps_upper(join->context, join->projection, (uint32_t) side->stage, radius);
@@ -247,13 +276,21 @@ make_own(const Side *side, size_t first, uint32_t count, uint32_t *own)
 	for (uint32_t i = 0; i < count; i++)
 	{
 		double		reach = INFINITY;
+		double		half = INFINITY;
 
 		if (first + i < side->packed->rows && row_has_pairs(&side->packed->terms[first + i]))
-			reach = reach_of(side, first + i);
+		{
+			if (side->join->context->product)
+				half = half_of_product(side, first + i, radius_at(side, first + i));
+			else
+			{
+				reach = reach_of(side, first + i);
+				half = half_of_reach(reach + side->rho_other);
+			}
+		}
 		if (reach <= DBL_MAX && reach > most)
 			most = reach;
-		own[i] = make_threshold(side, first + i,
-								sqrt(2.0) * (reach + side->rho_other) * (1.0 + 16 * FASTED_U64));
+		own[i] = make_threshold(side, first + i, half);
 	}
 	return most;
 }
@@ -272,7 +309,124 @@ make_other(const Side *side, size_t first, uint32_t count, double reach, uint32_
 
 		if (row_has_pairs(&side->packed->terms[first + i]) && rho > side->rho_most)
 			more = (rho - side->rho_most) * (2.0 * reach + rho + side->rho_most);
-		other[i] = make_threshold(side, first + i, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
+		other[i] = make_threshold(side, first + i, side->join->context->product
+								  ? half_of_product(side, first + i, 0.0)
+								  : half_of_reach(sqrt(more)));
+	}
+}
+
+/* --- thresholds of rows of bits: doc/internals/bound-bits.md, section 5 */
+
+/*
+ * Returns a row's reach: the Hamming distance of its neighbours at most; of the Jaccard distance,
+ * divided by the sum of both numbers of bits.
+ */
+static double
+bits_reach(const Side *side, size_t place)
+{
+	bool		jaccard = side->join->context->jaccard;
+	double		radius;
+
+	if (place >= side->packed->rows)
+		return 0.0;
+	radius = neighbor_radius(&side->set->lists, cpu_row_at(side->set, place));
+	return jaccard ? fasted_bits_reach(true, radius, 1)
+		: fmin(floor(radius), FASTED_MAX_DIMENSIONS);
+}
+
+static bool
+bits_have_pairs(const Side *side, size_t place)
+{
+	const RowTerms *terms = &side->packed->terms[place];
+
+	return row_has_pairs(terms) &&
+		cpu_bits_have_pairs(side->join->context, terms->norm2, side->join->problem.eps);
+}
+
+/*
+ * Computes the rows' thresholds for their own lists.  reach has the rows' reaches, none of which
+ * exceeds `most`; rows of the other side have at least `least` bits.
+ */
+static void
+make_bits_own(const Side *side, size_t first, uint32_t count, const double *reach, double most,
+			  double least, uint32_t *own)
+{
+	bool		jaccard = side->join->context->jaccard;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		double		share = reach[i];
+
+		if (jaccard)
+			share = reach[i] * side->packed->terms[first + i].norm2 - (most - reach[i]) * least
+				+ BITS_SLACK;
+		own[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) floor(share)
+			: FASTED_INT8_PADDING;
+	}
+}
+
+/* Computes the rows' thresholds for lists of the other side, whose reaches are at most `most`. */
+static void
+make_bits_other(const Side *side, size_t first, uint32_t count, double most, uint32_t *other)
+{
+	bool		jaccard = side->join->context->jaccard;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		double		share = jaccard ? most * side->packed->terms[first + i].norm2 + BITS_SLACK : 0.0;
+
+		other[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) ceil(share)
+			: FASTED_INT8_PADDING;
+	}
+}
+
+/* Returns the smallest number of bits of the rows from `first` on that may have pairs. */
+static double
+least_bits(const Side *side, size_t first, uint32_t count)
+{
+	double		least = INFINITY;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (bits_have_pairs(side, first + i))
+			least = fmin(least, side->packed->terms[first + i].norm2);
+	}
+	return least < INFINITY ? least : 0.0;
+}
+
+static double
+bits_reaches(const Side *side, size_t first, uint32_t count, double *reach)
+{
+	double		most = 0.0;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		reach[i] = bits_reach(side, first + i);
+		most = fmax(most, reach[i]);
+	}
+	return most;
+}
+
+/* Computes the strip's thresholds.  The columns' reaches are retained. */
+static void
+make_bits_thresholds(NearThresholds *near, const Side *a, const Side *b, StageThresholds *stage)
+{
+	if (b->lists)
+	{
+		if (stage->columns != near->columns)
+			stage->reach_b = bits_reaches(b, near->first_b, near->cols, near->reach);
+		make_bits_own(b, near->first_b, near->cols, near->reach, stage->reach_b,
+					  least_bits(a, near->first_a, near->rows), stage->b_own);
+		make_bits_other(a, near->first_a, near->rows, stage->reach_b, stage->a_other);
+	}
+	if (a->lists)
+	{
+		double		reach[STRIP_ROWS];
+
+		stage->reach_a = bits_reaches(a, near->first_a, near->rows, reach);
+		make_bits_own(a, near->first_a, near->rows, reach, stage->reach_a,
+					  least_bits(b, near->first_b, near->cols), stage->a_own);
+		make_bits_other(b, near->first_b, near->cols, stage->reach_a, stage->b_other);
 	}
 }
 
@@ -293,6 +447,12 @@ thresholds_of(Worker *worker, int number)
 	a = side_of(join, join->row_set, number, false);
 	b = side_of(join, join->col_set, number, true);
 	stage->strip = near->strip;
+	if (join->context->bits)
+	{
+		make_bits_thresholds(near, &a, &b, stage);
+		stage->columns = near->columns;
+		return stage;
+	}
 	stage->columns = near->columns;
 	if (b.lists && !known)
 		stage->reach_b = make_own(&b, near->first_b, near->cols, stage->b_own);
@@ -378,7 +538,7 @@ typedef struct RadiusSearch
 	Worker	   *worker;
 	const FastedSet *rows;
 	const FastedSet *cols;
-	bool		int8;
+	bool		integer;		/* sums are integers */
 	size_t		first_row;
 	uint32_t	nrows;			/* whole tiles */
 	size_t		first_col;		/* wraps around at the end of the set */
@@ -395,13 +555,19 @@ col_place(const RadiusSearch *search, uint32_t col)
 
 /*
  * Stores the columns' squared norms, which are added to the squared distance besides the product.
- * The norm is infinite if the column must be ignored.
+ * For inner products the squared norm of the input row is subtracted, so that the sum is -2 x.y and
+ * a term that depends on the row only.  The norm is infinite if the column must be ignored.  For rows
+ * of bits, the product is minus the Hamming distance of folded rows, which takes the place of the
+ * squared distance.
  */
 static void
 prepare_columns(const RadiusSearch *search)
 {
 	NearThresholds *near = &search->worker->near;
+	bool		product = search->worker->context->product;
 	const PackedRows *packed = &search->cols->packed;
+	bool		bits = search->worker->context->bits;
+	double		scale = bits ? 1.0 : cpu_form_scale(search->worker->join->form, search->integer);
 
 	for (uint32_t col = 0; col < search->ncols; col++)
 	{
@@ -409,8 +575,9 @@ prepare_columns(const RadiusSearch *search)
 		const RowTerms *terms = &packed->terms[place];
 		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
-		near->norms[col] = good ? (float) terms->norm2 : INFINITY;
-		near->flip_sums[col] = !search->int8 ? 0
+		near->norms[col] = !good ? INFINITY : bits ? 0.0f
+			: (float) (terms->norm2 - (product ? scale * scale * packed->squares[place] : 0.0));
+		near->flip_sums[col] = !search->integer || bits ? 0
 			: ((const uint32_t *) packed->as_b.threshold)[place]
 			- ((const uint32_t *) packed->as_a.threshold)[place];
 	}
@@ -479,7 +646,7 @@ offer_columns(const RadiusSearch *search, uint32_t k, size_t place, const uint32
 	float		best = (float) near->nearest[0].dist;
 	float		squares[SUMS_STEP];
 
-	if (!(search->int8 ? find_squares(sums, norms, flip_sums, true, best, squares)
+	if (!(search->integer ? find_squares(sums, norms, flip_sums, true, best, squares)
 		  : find_squares(sums, norms, flip_sums, false, best, squares)))
 		return;
 	for (uint32_t i = 0; i < SUMS_STEP; i++)
@@ -500,7 +667,7 @@ static bool
 find_nearest(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
 	const CpuKernel *kernel = search->worker->context->kernel;
-	uint32_t	side = search->int8 ? kernel->int8->part : 0;
+	uint32_t	side = search->worker->join->int8 ? kernel->int8->part : 0;
 	uint32_t	run = side > 0 ? side : kernel->tile_cols;
 	uint32_t	in_tile = row % kernel->tile_rows;
 	const uint32_t *tile = (const uint32_t *) search->worker->partial
@@ -531,11 +698,11 @@ set_radius(const RadiusSearch *search, uint32_t k, uint32_t row)
 	Worker	   *worker = search->worker;
 	FastedContext *context = worker->context;
 	Recheck		recheck = cpu_recheck(context, &search->rows->packed, &search->cols->packed);
-	uint32_t	d = context->options.dimensions;
+	uint32_t	d = context->length;
 	size_t		place = search->first_row + row;
 	size_t		number = cpu_row_at(search->rows, place);
 	const float *x = row_store_row(&search->rows->rows, number);
-	double		radius = 0.0;
+	double		radius = -INFINITY;
 
 	if (recheck.wide != NULL)
 		context->kernel->widen(x, d, worker->wide);
@@ -643,7 +810,7 @@ cpu_find_radii(Worker *worker)
 	uint32_t	most = join->problem.k <= FEW_NEIGHBORS ? COLUMNS : MOST_COLUMNS;
 	uint32_t	step = context->kernel->tile_cols;
 	RadiusSearch search = {
-		.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8,
+		.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.integer = join->int8 || context->bits,
 		.allowed = {0, UINT32_MAX}
 	};
 	uint32_t	rows;

@@ -126,7 +126,7 @@ limit_sample(const FastedContext *context, uint64_t limit)
 static uint64_t
 fixed_bytes(const FastedContext *context, uint64_t limit)
 {
-	uint64_t	row_bytes = context->options.dimensions * sizeof(float);
+	uint64_t	row_bytes = context->bits ? 0 : context->options.dimensions * sizeof(float);
 	uint64_t	stored_bytes = fasted_row_bytes(&context->options);
 	uint64_t	packed_bytes = cpu_packed_row_bytes(context, FULL_STAGE)
 		+ cpu_packed_side_bytes(context, FULL_STAGE);
@@ -149,7 +149,7 @@ plan_memory(FastedContext *context, uint64_t limit)
 {
 	uint64_t	fixed;
 
-	context->slice = cpu_slice_length(context->kernel, context->options.dimensions, 8);
+	context->slice = cpu_slice_length(context->kernel, cpu_filter_words(context), 8);
 	context->thread_limit = limit_threads(context, limit);
 	context->block_pairs = BLOCK_PAIRS;
 	while (context->block_pairs > BLOCK_PAIRS_MIN &&
@@ -162,7 +162,7 @@ plan_memory(FastedContext *context, uint64_t limit)
 	fixed = fixed_bytes(context, limit);
 	context->row_bytes = fasted_row_bytes(&context->options)
 		+ cpu_packed_row_bytes(context, FULL_STAGE) + cpu_packed_side_bytes(context, FULL_STAGE)
-		+ (context->may_prune ? cpu_levels_row_bytes(context) : 0)
+		+ (context->may_prune || context->bits ? cpu_levels_row_bytes(context) : 0)
 		+ sizeof(uint32_t);		/* counts */
 	context->row_limit = cpu_clamp(fixed < limit ? (limit - fixed) / context->row_bytes : 0,
 								   2 * context->kernel->tile_cols, FASTED_MAX_ROWS);
@@ -174,7 +174,8 @@ cpu_may_prune(const FastedContext *context)
 {
 	const FastedOptions *options = &context->options;
 
-	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS || context->product_kernel == NULL)
+	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS ||
+		context->product_kernel == NULL || context->product)
 		return false;
 	return options->prune == FASTED_PRUNE_FORCE ||
 		options->dimensions >= LEAST_DIMENSIONS;
@@ -200,7 +201,7 @@ cpu_plan_memory(FastedContext *context)
 	context->may_use_int8 = may_use_int8(context);
 	context->may_use_int16 = context->may_use_int8 && context->kernel->int8->dot_int16 != NULL &&
 		context->options.dimensions >= INT16_DIMENSIONS;
-	context->product_kernel = cpu_product_kernel(context->kernel);
+	context->product_kernel = context->bits ? NULL : cpu_product_kernel(context->kernel);
 	context->may_prune = cpu_may_prune(context);
 	if (context->may_prune)
 		context->fit_bytes = cpu_fit_bytes(context);
@@ -375,7 +376,7 @@ plan_blocks(FastedJoin *join)
 bool
 cpu_plan_join(FastedJoin *join)
 {
-	double		work = cpu_join_area(join) * join->context->options.dimensions
+	double		work = cpu_join_area(join) * cpu_filter_words(join->context)
 		/ join->problem.slices * (1 + join->problem.more_slices);
 	double		useful = 1.0 + work / THREAD_WORK;
 	uint64_t	items;

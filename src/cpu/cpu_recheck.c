@@ -334,7 +334,7 @@ refine_list(Worker *worker, const Strip *strip)
 	const FastedSet *col_set = worker->join->col_set;
 	Recheck		recheck = cpu_recheck(context, &row_set->packed, &col_set->packed);
 	double		eps = worker->join->problem.eps;
-	uint32_t	d = context->options.dimensions;
+	uint32_t	d = context->length;
 	int			wide = -1;		/* the row widened last */
 
 	(void) cpu_may_continue(context);

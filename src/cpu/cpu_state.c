@@ -73,7 +73,7 @@ cpu_may_continue(FastedContext *context)
 size_t
 cpu_packed_row_bytes(const FastedContext *context, uint32_t level)
 {
-	uint32_t	d = level == FULL_STAGE ? context->options.dimensions : LEVEL_WORDS(level);
+	uint32_t	d = level == FULL_STAGE ? cpu_filter_words(context) : LEVEL_WORDS(level);
 	size_t		bytes = context->may_use_int8 ? cpu_int8_row_bytes(context->kernel, d) : 0;
 
 	if (level == FULL_STAGE && context->may_use_int16)
@@ -162,9 +162,10 @@ carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, u
 
 	packed->packed = fasted_carve(&next, capacity * cpu_packed_row_bytes(context, level));
 	packed->threshold = fasted_carve(&next,
-									 (context->may_use_int8 ? 2 : 1) * capacity * sizeof(float));
+									 (context->may_use_int8 || context->bits ? 2 : 1)
+									 * capacity * sizeof(float));
 	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
-	if (level == FULL_STAGE && context->cosine)
+	if (level == FULL_STAGE && (context->cosine || context->product || context->jaccard))
 		packed->squares = fasted_carve(&next, capacity * sizeof(double));
 	if (level == FULL_STAGE && context->may_use_int16)
 	{
@@ -230,13 +231,15 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 			+ layout->padded_rows * layout->words;
 		packed->as_a.threshold = (int32_t *) packed->threshold + layout->padded_rows;
 	}
+	if (context->bits)
+		packed->as_a.threshold = (int32_t *) packed->threshold + layout->padded_rows;
 }
 
 /* Returns the bytes of a form and of its two centres. */
 static size_t
 form_bytes(const FastedContext *context)
 {
-	return sizeof(Form) + 2 * context->options.dimensions * sizeof(float);
+	return sizeof(Form) + (context->bits ? 0 : 2 * context->options.dimensions * sizeof(float));
 }
 
 void

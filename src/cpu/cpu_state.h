@@ -19,6 +19,7 @@
  *	                 cpu_project.c      projection of rows
  *	  cpu_prepare.h  cpu_pack.c         packed rows and thresholds, as the filter reads them
  *	                 cpu_form.c         encodings: centre and scale, from a sample
+ *	  cpu_bits.h     cpu_bits.c         rows of bits: fold, order, packed rows, thresholds
  *	  cpu_state.h                       data structures of contexts, sets, joins and workers
  *	  neighbor_lists.h                  list of the nearest rows of each row
  *	  row_store.h                       unmodified input rows, and allocation of large memory
@@ -57,6 +58,7 @@ typedef struct Form
 	float	   *int8_centre;
 	Int8Transform transform;
 	float		int16_factor;	/* INT16 rows: images are multiplied by this; 0: no INT16 rows */
+	uint32_t	folded;			/* rows of bits: words to which rows are folded; no centre */
 } Form;
 
 /*
@@ -72,7 +74,8 @@ typedef struct Operand
 /* The values from which a row's threshold is computed, for any eps. */
 typedef struct RowTerms
 {
-	double		norm2;			/* squared norm of the packed row; negative: the row has no pairs */
+	double		norm2;			/* squared norm of the packed row; negative: the row has no pairs;
+								 * number of bits that are set in a row of bits */
 	double		rho;			/* bound of the packing error; infinite: out-of-range row */
 } RowTerms;
 
@@ -109,7 +112,7 @@ typedef struct PackedRows
 	void	   *packed;
 	void	   *threshold;
 	RowTerms   *terms;
-	double	   *squares;		/* cosine: x.x of the input rows, by place */
+	double	   *squares;		/* cosine, inner product, Jaccard: x.x of the input rows, by place */
 	Int16Rows	fine;
 	Operand		as_a;			/* operand for rows of tiles; in FP32 the same as as_b */
 	Operand		as_b;			/* operand for columns of tiles */
@@ -289,7 +292,11 @@ struct FastedContext
 {
 	FastedOptions options;
 	bool		cosine;			/* the metric is cosine distance */
+	bool		product;		/* the metric is the negative inner product */
 	bool		doubles;		/* input rows are in FP64 */
+	bool		bits;			/* input rows are bits; the metric is Hamming or Jaccard */
+	bool		jaccard;
+	uint32_t	length;			/* dimensions of a row; of rows of bits, 64-bit words */
 	uint32_t	padded;			/* dimensions of integer rows, padded to 32 */
 	const CpuKernel *kernel;
 	char		error[256];
@@ -352,6 +359,8 @@ typedef enum Phase
 	PHASE_ORDER,				/* order rows so that near rows are adjacent: one thread per set */
 	PHASE_LEVELS,				/* pack level rows, or compute their thresholds: by slivers */
 	PHASE_TEST,					/* test a sample of tiles, to choose the levels: by rows of tiles */
+	PHASE_FOLD,					/* rows of bits: choose the fold, from a sample */
+	PHASE_SORT,					/* rows of bits: sort rows by their number of bits: one thread per set */
 	PHASE_PACK,					/* pack rows, or compute their thresholds: by slivers */
 	PHASE_RADII,				/* nearest neighbors: compute initial radii, by blocks */
 	PHASE_JOIN,					/* join the strips */
@@ -405,7 +414,7 @@ struct FastedJoin
 	bool		int8;			/* the filter chosen: INT8 instead of FP32 */
 	double		choice_eps;		/* eps for which the filter is chosen */
 	double		choice_key;		/* key under which the sets remember the choice */
-	double		eps_upper;		/* upper bound of eps in the form's scale */
+	bool		sorts;			/* rows of bits may be sorted */
 	bool		int16_pays;		/* INT16 rows pay; true if no sample was taken */
 	bool		fine;			/* both sets have INT16 rows */
 	bool		laid_out;		/* packing has started */
@@ -474,6 +483,13 @@ extern void cpu_packed_lay_out(const FastedContext *context, PackedRows *packed,
 /* Forms are reference counted. cpu_form_new returns NULL if out of memory. */
 extern Form *cpu_form_new(FastedContext *context);
 extern void cpu_form_drop(FastedContext *context, Form *form);
+
+/* Returns the number of words of the longest packed row. */
+static inline uint32_t
+cpu_filter_words(const FastedContext *context)
+{
+	return context->bits ? 2 * context->length : context->options.dimensions;
+}
 
 /* Returns the row number at a place of the packed rows. */
 static inline size_t

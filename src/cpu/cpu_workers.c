@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "../engine/engine.h"
+#include "cpu_bits.h"
 #include "cpu_filter.h"
 #include "cpu_phases.h"
 
@@ -258,6 +259,8 @@ static const struct PhaseWork
 	[PHASE_ORDER] = {prunes, cpu_order, false},
 	[PHASE_LEVELS] = {cpu_begin_levels, cpu_pack_levels, false},
 	[PHASE_TEST] = {cpu_begin_testing, cpu_test_levels, false},
+	[PHASE_FOLD] = {cpu_begin_fold, cpu_choose_fold, true},
+	[PHASE_SORT] = {cpu_begin_sort, cpu_sort_rows, false},
 	[PHASE_PACK] = {begin_packing, cpu_pack, false},
 	[PHASE_RADII] = {begin_radii, cpu_find_radii, false},
 	[PHASE_JOIN] = {NULL, cpu_join_units, false},
@@ -385,7 +388,8 @@ carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 	uintptr_t	next = piece;
 
 	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * SQUARE_BLOCKS * FASTED_HIT_BYTES);
-	worker->wide = fasted_carve(&next, (d + 31) * sizeof(double));
+	if (!context->bits)
+		worker->wide = fasted_carve(&next, (d + 31) * sizeof(double));
 	if (context->may_use_int8)
 		worker->image = fasted_carve(&next, 2 * padded * sizeof(float));
 	if (context->may_prune)
@@ -401,7 +405,7 @@ cpu_worker_bytes(const FastedContext *context, bool sums)
 {
 	Worker		worker;
 
-	sums = sums || context->options.dimensions > context->slice;
+	sums = sums || cpu_filter_words(context) > context->slice;
 	return sizeof(Worker) + carve_worker(context, &worker, 0) + (sums ? PARTIAL_BYTES : 0);
 }
 
@@ -427,7 +431,7 @@ init_worker(FastedContext *context, Worker *worker)
 	piece = fasted_cpu_map(worker->bytes, &context->memory);
 	(void) carve_worker(context, worker, (uintptr_t) piece);
 	return piece != NULL &&
-		(context->options.dimensions <= context->slice || reserve_sums(context, worker));
+		(cpu_filter_words(context) <= context->slice || reserve_sums(context, worker));
 }
 
 static void

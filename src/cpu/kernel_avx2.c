@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * kernel_avx2.c
- *	  The CPU kernels for AVX2 and FMA: tiles of 4 x 24, in FP32, INT16 and INT8.
+ *	  The CPU kernels for AVX2 and FMA: tiles of 4 x 24, in FP32, INT16 and INT8; 4 x 16 for bits.
  *
  * 12 vectors of sums, 3 of b and 1 of a fill the 16 registers.  Each coordinate takes 12 fused
  * multiply-adds and 7 loads.
@@ -16,6 +16,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "../engine/exact_distance.h"
 #include "cpu_kernel.h"
 
 #if defined(__x86_64__)
@@ -102,9 +103,58 @@ available_avx2(void)
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
+/* --- bits: 8 vectors of counts, 1 of b, 2 constants */
+
+#undef TARGET
+#define TARGET __attribute__((target("avx2,popcnt")))
+#undef TILE_SLIVERS
+#define TILE_SLIVERS 2
+#define KERNEL(name) name##_avx2_bits
+#define Word int32_t
+#define BYTE_COUNTS(x) byte_counts_avx2((__m256i) (x))
+/* Adds up pairs of bytes, then pairs of 16-bit numbers. */
+#define SUM_BYTES(x) \
+	_mm256_madd_epi16(_mm256_maddubs_epi16((__m256i) (x), _mm256_set1_epi8(1)), \
+					  _mm256_set1_epi16(1))
+#define BITS_ROWS
+
+/* Looks up the numbers of bits in the low and in the high half of each byte. */
+TARGET static inline __attribute__((always_inline)) __m256i
+byte_counts_avx2(__m256i x)
+{
+	__m256i		low = _mm256_set1_epi8(0x0f);
+	__m256i		counts = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
+										  0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+
+	return _mm256_add_epi8(_mm256_shuffle_epi8(counts, _mm256_and_si256(x, low)),
+						   _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16(x, 4), low)));
+}
+
+#include "tile_kernel.inc.h"
+
+static bool
+available_avx2_bits(void)
+{
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
+}
+
+const CpuKernel fasted_kernel_avx2_bits = {
+	.name = "avx2",
+	.available = available_avx2_bits,
+	.bits = &fasted_kernel_portable_bits,
+	.recheck_words = 400,
+	BITS_OF(avx2_bits),
+};
+
+#undef TARGET
+#define TARGET __attribute__((target("avx2,fma")))
+#undef TILE_SLIVERS
+#define TILE_SLIVERS 3
+
 const CpuKernel fasted_kernel_avx2 = {
 	.name = "avx2",
 	.available = available_avx2,
+	.bits = &fasted_kernel_avx2_bits,
 	TILES_OF(avx2),
 	ROWS_OF(avx2),
 };
@@ -154,6 +204,7 @@ const CpuKernel fasted_kernel_avx2int16 = {
 	.name = "avx2int16",
 	.available = available_avx2,
 	.int8 = &int16_avx2,
+	.bits = &fasted_kernel_avx2_bits,
 	TILES_OF(avx2),
 	ROWS_OF(avx2),
 };
@@ -230,6 +281,7 @@ const CpuKernel fasted_kernel_avxvnni = {
 	.name = "avxvnni",
 	.available = available_avxvnni,
 	.int8 = &int8_avxvnni,
+	.bits = &fasted_kernel_avx2_bits,
 	TILES_OF(avx2),
 	ROWS_OF(avx2),
 };

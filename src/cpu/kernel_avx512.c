@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * kernel_avx512.c
- *	  The CPU kernels for AVX-512: tiles of 8 x 48, in FP32 and INT8.
+ *	  The CPU kernels for AVX-512: tiles of 8 x 48, in FP32, INT8 and bits.
  *
  * 24 vectors of sums, 3 of b and the broadcasts of a fit into the 32 registers.  A kernel has both
  * filters, so both use the same tile shape.
@@ -13,6 +13,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "../engine/exact_distance.h"
 #include "cpu_kernel.h"
 
 #if defined(__x86_64__)
@@ -81,9 +82,54 @@ available_avx512(void)
 		__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
+/* --- bits */
+
+#undef TARGET
+#define TARGET __attribute__((target("avx512f,avx512vl,avx512vpopcntdq,avx2,popcnt")))
+#define KERNEL(name) name##_avx512_bits
+#define Word int32_t
+/* Subtracts the Hamming distances of one word, in assembly as in kernel_avx2.c. */
+#define VEC_MULTIPLY_ROW(c, a, b) \
+	__asm__ volatile ("vpbroadcastd %[x], %%zmm31\n\t" \
+					  "vpxord %[b0], %%zmm31, %%zmm28\n\t" \
+					  "vpxord %[b1], %%zmm31, %%zmm29\n\t" \
+					  "vpxord %[b2], %%zmm31, %%zmm30\n\t" \
+					  "vpopcntd %%zmm28, %%zmm28\n\t" \
+					  "vpopcntd %%zmm29, %%zmm29\n\t" \
+					  "vpopcntd %%zmm30, %%zmm30\n\t" \
+					  "vpsubd %%zmm28, %[c0], %[c0]\n\t" \
+					  "vpsubd %%zmm29, %[c1], %[c1]\n\t" \
+					  "vpsubd %%zmm30, %[c2], %[c2]" \
+					  : [c0] "+v" ((c)[0]), [c1] "+v" ((c)[1]), [c2] "+v" ((c)[2]) \
+					  : [b0] "v" ((b)[0]), [b1] "v" ((b)[1]), [b2] "v" ((b)[2]), [x] "m" (*(a)) \
+					  : "xmm28", "xmm29", "xmm30", "xmm31", "memory")
+#define VEC_REACHES(g, a, b) _mm512_cmpge_epi32_mask((__m512i) ((g) - (b)), (__m512i) (a))
+#define BITS_ROWS
+
+#include "tile_kernel.inc.h"
+
+static bool
+available_avx512_bits(void)
+{
+	return available_avx512() && __builtin_cpu_supports("avx512vpopcntdq") &&
+		__builtin_cpu_supports("popcnt");
+}
+
+static const CpuKernel bits_avx512 = {
+	.name = "avx512vpopcntdq",
+	.available = available_avx512_bits,
+	.bits = &fasted_kernel_avx2_bits,
+	.recheck_words = 1600,
+	BITS_OF(avx512_bits),
+};
+
+#undef TARGET
+#define TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
+
 const CpuKernel fasted_kernel_avx512 = {
 	.name = "avx512",
 	.available = available_avx512,
+	.bits = &bits_avx512,
 	TILES_OF(avx512),
 	ROWS_OF(avx512),
 };
@@ -175,6 +221,7 @@ const CpuKernel fasted_kernel_avx512vnni = {
 	.name = "avx512vnni",
 	.available = available_avx512vnni,
 	.int8 = &int8_avx512,
+	.bits = &bits_avx512,
 	TILES_OF(avx512),
 	ROWS_OF(avx512),
 };
@@ -206,6 +253,7 @@ const CpuKernel fasted_kernel_amx = {
 	.name = "amx",
 	.available = available_amx,
 	.int8 = &int8_amx,
+	.bits = &bits_avx512,
 	.tile_rows = AMX_TILE,
 	.tile_cols = AMX_TILE,
 	.sweep = sweep_amx_tiles_fp32,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * kernel_neon.c
- *	  The CPU kernels for 64-bit ARM: tiles of 8 x 8, in FP32, and in INT8 with SDOT.
+ *	  The CPU kernels for 64-bit ARM: tiles of 8 x 8, in FP32 and bits, and in INT8 with SDOT.
  *
  * 16 vectors of sums, 2 of b and the words of a fit into the 32 registers.  Both factors of SDOT
  * are signed, so packed rows of a and b are identical.
@@ -10,6 +10,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "../engine/exact_distance.h"
 #include "cpu_kernel.h"
 
 #if defined(__aarch64__)
@@ -74,9 +75,27 @@ available_neon(void)
 	return true;
 }
 
+/* --- bits */
+
+#define KERNEL(name) name##_neon_bits
+#define Word int32_t
+#define BYTE_COUNTS(x) vcntq_u8((uint8x16_t) (x))
+#define SUM_BYTES(x) vpaddlq_u16(vpaddlq_u8((uint8x16_t) (x)))
+#define BITS_ROWS
+
+#include "tile_kernel.inc.h"
+
+static const CpuKernel bits_neon = {
+	.name = "neon",
+	.available = available_neon,
+	.recheck_words = 400,
+	BITS_OF(neon_bits),
+};
+
 const CpuKernel fasted_kernel_neon = {
 	.name = "neon",
 	.available = available_neon,
+	.bits = &bits_neon,
 	TILES_OF(neon),
 	ROWS_OF(neon),
 };
@@ -121,6 +140,7 @@ const CpuKernel fasted_kernel_sdot = {
 	.name = "sdot",
 	.available = available_sdot,
 	.int8 = &int8_sdot,
+	.bits = &bits_neon,
 	TILES_OF(neon),
 	ROWS_OF(neon),
 };

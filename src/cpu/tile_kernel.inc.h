@@ -15,6 +15,8 @@
  *	  LANES				words per vector of type Vec; divides WIDTH
  *	  VEC_MULTIPLY_ROW(c, a, b)	c[v] += *a * b[v] for all vectors of a tile's row
  *	  MULTIPLY_WORD(sums, a, b, sliver)	optional replacement, for all rows of a tile
+ *	  BYTE_COUNTS(x)	for rows of bits, the number of bits in each byte of a vector
+ *	  SUM_BYTES(x)		and the sum of each word's bytes; both replace VEC_MULTIPLY_ROW
  *	  Hit				the type of the result of comparing two vectors
  *	  HIT_ANY(h) HIT_BITS(h)	whether any element is a hit, and the mask of hits
  *	  VEC_REACHES(g, a, b)	compares the sums g with the thresholds a and b of the rows.
@@ -28,7 +30,8 @@
  *	  DOUBLE_FMA(x, y, z) DOUBLE_FOLD(v)	x * y + z; the sum, halves added first
  *
  * An integer kernel defines INT8_ROWS or INT16_ROWS, and gets the functions that convert rows
- * to integers.  With INT8_ROWS and INT16_RECHECK it also gets those of INT16 rows.
+ * to integers.  With INT8_ROWS and INT16_RECHECK it also gets those of INT16 rows.  A kernel for
+ * rows of bits defines BITS_ROWS, and gets their functions.
  *
  * A tile keeps all its sums in registers: TILE_ROWS x TILE_VECS vectors, beside one row of b
  * (TILE_VECS) and one broadcast word of a.
@@ -133,6 +136,47 @@ KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const TileSweep *sweep, uint3
 		KERNEL(mark_hits) (sums, sweep, row);
 }
 
+#ifdef BYTE_COUNTS
+
+/* Number of words whose bits can be counted in bytes. */
+#define BYTE_WORDS 31
+
+/* Numbers of bits, in bytes: an addition must not overflow the word. */
+typedef uint32_t KERNEL(counts) __attribute__((vector_size(4 * LANES)));
+
+/* Subtracts from the sums the Hamming distances of `depth` words. */
+TARGET static inline __attribute__((always_inline)) void
+KERNEL(subtract_bits) (const Word *a, const Word *b, size_t sliver, uint32_t depth,
+					   Vec sums[TILE_ROWS][TILE_VECS])
+{
+	while (depth > 0)
+	{
+		uint32_t	words = depth < BYTE_WORDS ? depth : BYTE_WORDS;
+		KERNEL(counts) bytes[TILE_ROWS][TILE_VECS];
+
+		FOR_ROWS(i)
+			FOR_VECS(v)
+				bytes[i][v] = (KERNEL(counts)) {0};
+		for (uint32_t k = 0; k < words; k++)
+		{
+			FOR_VECS(v)
+			{
+				Vec			bk = VEC_LOAD(b + v / SLIVER_VECS * sliver + v % SLIVER_VECS * LANES);
+
+				FOR_ROWS(i)
+					bytes[i][v] += (KERNEL(counts)) BYTE_COUNTS(bk ^ VEC_SPLAT(a + i));
+			}
+			a += WIDTH;
+			b += WIDTH;
+		}
+		FOR_ROWS(i)
+			FOR_VECS(v)
+				sums[i][v] -= (Vec) SUM_BYTES(bytes[i][v]);
+		depth -= words;
+	}
+}
+#else
+
 /* Adds to the sums the outer product of one word column of a and one of b. */
 TARGET static inline __attribute__((always_inline)) void
 KERNEL(multiply) (const Word *a, const Word *b, size_t sliver,
@@ -149,6 +193,7 @@ KERNEL(multiply) (const Word *a, const Word *b, size_t sliver,
 		VEC_MULTIPLY_ROW(sums[i], a + i, bk);
 #endif
 }
+#endif							/* BYTE_COUNTS */
 
 /* Multiplies all tiles of a column, in one slice. */
 TARGET static void
@@ -164,7 +209,6 @@ KERNEL(sweep) (const TileSweep *sweep)
 			+ row % WIDTH;
 		const Word *b = sweep->b;
 		Word	   *partial = (Word *) sweep->partial + (size_t) tile * TILE_SIZE;
-		uint32_t	k = 0;
 		Vec			sums[TILE_ROWS][TILE_VECS];
 
 		FOR_ROWS(i)
@@ -177,7 +221,10 @@ KERNEL(sweep) (const TileSweep *sweep)
 					sums[i][v] = VEC_LOAD(partial + i * TILE_COLS + v * LANES);
 		}
 
-		for (; k + STEPS <= depth; k += STEPS)
+#ifdef BYTE_COUNTS
+		KERNEL(subtract_bits) (a, b, sliver, depth, sums);
+#else
+		for (uint32_t k = 0; k < depth / STEPS; k++)
 		{
 			UNROLL for (int step = 0; step < STEPS; step++)
 				KERNEL(multiply) (a + step * WIDTH, b + step * WIDTH,
@@ -185,12 +232,13 @@ KERNEL(sweep) (const TileSweep *sweep)
 			a += STEPS * WIDTH;
 			b += STEPS * WIDTH;
 		}
-		for (; k < depth; k++)
+		for (uint32_t k = 0; k < depth % STEPS; k++)
 		{
 			KERNEL(multiply) (a, b, sliver, sums);
 			a += WIDTH;
 			b += WIDTH;
 		}
+#endif
 
 		if (sweep->last)
 			KERNEL(test_tile) (sums, sweep, row);
@@ -362,6 +410,32 @@ KERNEL(round_int16) (const float *image, float factor, uint32_t padded, int16_t 
 #undef INT16_RECHECK
 #endif							/* INT8_ROWS or INT16_ROWS */
 
+#ifdef BITS_ROWS
+
+TARGET static double
+KERNEL(distance) (const void *x, const void *y, uint32_t words)
+{
+	return fasted_exact_hamming(x, y, words);
+}
+
+TARGET static double
+KERNEL(dot) (const void *x, const void *y, uint32_t words)
+{
+	return fasted_exact_common(x, y, words);
+}
+
+/* Initializers of a kernel for rows of bits, by the suffix of their names. */
+#define BITS_OF(kernel) \
+	.width = WIDTH, \
+	.tile_rows = TILE_ROWS, \
+	.tile_cols = TILE_COLS, \
+	.sweep = sweep_##kernel, \
+	.distance = distance_##kernel, \
+	.dot = dot_##kernel
+
+#undef BITS_ROWS
+#endif							/* BITS_ROWS */
+
 #undef KERNEL
 #undef Word
 #undef Vec
@@ -371,3 +445,5 @@ KERNEL(round_int16) (const float *image, float factor, uint32_t padded, int16_t 
 #undef VEC_MULTIPLY_ROW
 #undef VEC_REACHES
 #undef MULTIPLY_WORD
+#undef BYTE_COUNTS
+#undef SUM_BYTES

@@ -18,10 +18,16 @@
 #include "parser/parsetree.h"
 #include "rows/source.h"
 #include "rows/vector.h"
+#include "utils/builtins.h"
+#include "utils/varbit.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
 PG_FUNCTION_INFO_V1(fasted_cosine_distance);
+PG_FUNCTION_INFO_V1(fasted_negative_inner_product);
+PG_FUNCTION_INFO_V1(fasted_hamming_distance);
+PG_FUNCTION_INFO_V1(fasted_jaccard_distance);
 PG_FUNCTION_INFO_V1(fasted_within);
+PG_FUNCTION_INFO_V1(fasted_within_bits);
 PG_FUNCTION_INFO_V1(fasted_distance_support);
 
 /* Uses the best kernel for this CPU; all kernels return the same bits. */
@@ -37,43 +43,53 @@ Distance(FastedElement element, const float *x, const float *y, uint32 dimension
 	return kernel->distance(x, y, dimensions);
 }
 
+/* Returns a distance other than the Euclidean distance. */
 static inline __attribute__((always_inline)) double
-PlainCosine(FastedElement element, const float *x, const float *y, uint32 dimensions)
+PlainDistance(FastedMetric metric, FastedElement element, const float *x, const float *y,
+			  uint32 dimensions)
 {
-	if (element == FASTED_ELEMENT_DOUBLE)
-		return fasted_exact_cosine_double((const double *) x, (const double *) y, dimensions);
-	return fasted_exact_cosine(x, y, dimensions);
+	bool		doubles = element == FASTED_ELEMENT_DOUBLE;
+
+	if (metric == FASTED_METRIC_HAMMING)
+		return fasted_exact_hamming((const uint64_t *) x, (const uint64_t *) y,
+									fasted_bit_words(dimensions));
+	if (metric == FASTED_METRIC_JACCARD)
+		return fasted_exact_jaccard((const uint64_t *) x, (const uint64_t *) y,
+									fasted_bit_words(dimensions));
+	if (metric == FASTED_METRIC_INNER_PRODUCT)
+		return 0.0 - (doubles ?
+					  fasted_exact_dot_double((const double *) x, (const double *) y, dimensions) :
+					  fasted_exact_dot(x, y, dimensions));
+	return doubles ?
+		fasted_exact_cosine_double((const double *) x, (const double *) y, dimensions) :
+		fasted_exact_cosine(x, y, dimensions);
 }
 
 #if defined(__x86_64__)
-/* The same computation, compiled for CPUs with an fma instruction. */
-__attribute__((target("avx2,fma")))
+/* The same computation, compiled for CPUs with these instructions. */
+__attribute__((target("avx2,fma,popcnt")))
 static double
-CosineByFma(FastedElement element, const float *x, const float *y, uint32 dimensions)
+DistanceByFma(FastedMetric metric, FastedElement element, const float *x, const float *y,
+			  uint32 dimensions)
 {
-	return PlainCosine(element, x, y, dimensions);
+	return PlainDistance(metric, element, x, y, dimensions);
 }
 #endif
-
-static double
-Cosine(FastedElement element, const float *x, const float *y, uint32 dimensions)
-{
-#if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		return CosineByFma(element, x, y, dimensions);
-#endif
-	return PlainCosine(element, x, y, dimensions);
-}
 
 double
 ExactDistance(FastedMetric metric, FastedElement element, const float *x, const float *y,
 			  uint32 dimensions)
 {
-	return metric == FASTED_METRIC_COSINE ? Cosine(element, x, y, dimensions) :
-		Distance(element, x, y, dimensions);
+	if (metric == FASTED_METRIC_L2)
+		return Distance(element, x, y, dimensions);
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		return DistanceByFma(metric, element, x, y, dimensions);
+#endif
+	return PlainDistance(metric, element, x, y, dimensions);
 }
 
-/* A checked argument.  Only doubles for a cosine distance are copied, to be scaled. */
+/* A checked argument.  Only bits, and doubles for a cosine distance, are copied. */
 typedef struct Vector
 {
 	FastedElement element;
@@ -82,17 +98,34 @@ typedef struct Vector
 } Vector;
 
 static Vector
+GetBits(FunctionCallInfo fcinfo, int n, const char *function, const char *name)
+{
+	VarBit	   *bits = PG_GETARG_VARBIT_P(n);
+	Vector		vector = {.element = FASTED_ELEMENT_BIT};
+	VectorProblem problem = VectorShape((struct varlena *) bits, VECTOR_BIT, &vector.dimensions);
+
+	if (problem != VECTOR_OK)
+		ereport(ERROR,
+				(errvector(problem, (struct varlena *) bits),
+				 errdetail("The vector is argument %s of %s.", name, function)));
+	vector.elements = memcpy(palloc0(RowBytes(vector.element, vector.dimensions)), VARBITS(bits),
+							 VARBITBYTES(bits));
+	return vector;
+}
+
+static Vector
 GetVector(ArrayType *array, FastedMetric metric, const char *function, const char *name)
 {
 	Vector		vector;
-	VectorProblem problem = VectorShape(array, &vector.dimensions);
 	bool		doubles = ARR_ELEMTYPE(array) == FLOAT8OID;
+	VectorProblem problem = VectorShape((struct varlena *) array, doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4,
+										&vector.dimensions);
 
 	vector.element = doubles ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
 	vector.elements = (const float *) ARR_DATA_PTR(array);
 	if (problem != VECTOR_OK)
 		ereport(ERROR,
-				(errvector(problem, array),
+				(errvector(problem, (struct varlena *) array),
 				 errdetail("The vector is argument %s of %s.", name, function)));
 	for (int k = 0; k < vector.dimensions; k++)
 	{
@@ -121,8 +154,11 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 static double
 DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 {
-	Vector		a = GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
-	Vector		b = GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
+	bool		bits = fasted_metric_of_bits(metric);
+	Vector		a = bits ? GetBits(fcinfo, 0, function, "a") :
+		GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
+	Vector		b = bits ? GetBits(fcinfo, 1, function, "b") :
+		GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
 
 	if (a.dimensions != b.dimensions)
 		ereport(ERROR,
@@ -146,16 +182,51 @@ fasted_cosine_distance(PG_FUNCTION_ARGS)
 }
 
 Datum
-fasted_within(PG_FUNCTION_ARGS)
+fasted_negative_inner_product(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_INNER_PRODUCT, "fasted_negative_inner_product"));
+}
+
+Datum
+fasted_hamming_distance(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_HAMMING, "fasted_hamming_distance"));
+}
+
+Datum
+fasted_jaccard_distance(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_JACCARD, "fasted_jaccard_distance"));
+}
+
+static bool
+IsWithin(FunctionCallInfo fcinfo, bool bits)
 {
 	double		eps = PG_GETARG_FLOAT8(2);
 	FastedMetric metric = MetricFromText(PG_GETARG_TEXT_PP(3));
 
-	if (isnan(eps) || eps < 0)
+	if (fasted_metric_of_bits(metric) != bits)
 		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative")));
-	PG_RETURN_BOOL(DistanceOf(fcinfo, metric, "fasted_within") <= eps);
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("metric \"%s\" is not defined for vectors of type %s", MetricName(metric),
+						format_type_be(get_fn_expr_argtype(fcinfo->flinfo, 0))),
+				 bits ? errhint("Use metric => 'hamming' or metric => 'jaccard'.") :
+				 errhint("Use metric => 'l2', 'cosine' or 'inner_product'; other metrics need vectors of type bit.")));
+	RequireDistance("eps", eps, metric);
+	return DistanceOf(fcinfo, metric, "fasted_within") <= eps;
+}
+
+Datum
+fasted_within(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(IsWithin(fcinfo, false));
+}
+
+/* fasted_within(a bit, b bit, eps, metric) */
+Datum
+fasted_within_bits(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(IsWithin(fcinfo, true));
 }
 
 /* --- estimates for the planner */
@@ -195,7 +266,7 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 	/* for two columns, use the greater fraction */
 	for (int i = 0; i < 2; i++)
 	{
-		double		distance = known ? DatumGetFloat8(((Const *) radius)->constvalue) : -1.0;
+		double		distance = known ? DatumGetFloat8(((Const *) radius)->constvalue) : 0.0;
 		const RangeTblEntry *rte;
 		const RelOptInfo *rel;
 
@@ -205,7 +276,7 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 		if (rel != NULL)
 			rows = Max(rows, rel->tuples);
 		rte = planner_rt_fetch(columns[i]->varno, root);
-		if (distance >= 0.0)
+		if (known && distance >= LeastDistance(metric))
 			share = Max(share, ShareWithin(rte->relid, columns[i]->varattno, rte->inh, metric,
 										   distance));
 	}

@@ -16,10 +16,14 @@
 
 extern PGDLLEXPORT Datum fasted_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_cosine_distance(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_negative_inner_product(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_hamming_distance(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_jaccard_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_within_bits(PG_FUNCTION_ARGS);
 
 /*
- * The canonical distance of two finite vectors, bit for bit as engines compute it.  Doubles for
+ * The canonical distance of two vectors, bit for bit as engines compute it.  Doubles for
  * a cosine distance must have been scaled by fasted_scale_direction.  The cosine distance
  * of a zero vector is NaN.
  */

@@ -384,7 +384,10 @@ typedef struct FastedStats
 	double		refine_seconds; /* the exact recheck; summed over threads */
 	double		device_seconds; /* GPU: from the first kernel to the last */
 
-	/* GPU: number of dimensions that the last join's filter compared; 0: all. */
+	/*
+	 * Number of dimensions that the last join's filter compared; 0: all.  CPU: the number of bits
+	 * to which rows of bits were folded; 0 for other rows.
+	 */
 	uint32_t	filter_dimensions;
 
 	/*

@@ -101,14 +101,21 @@ fasted_exact_hamming(const uint64_t *x, const uint64_t *y, uint32_t words)
 	return differ;
 }
 
-static inline double
-fasted_exact_jaccard(const uint64_t *x, const uint64_t *y, uint32_t words)
+static inline uint32_t
+fasted_exact_common(const uint64_t *x, const uint64_t *y, uint32_t words)
 {
 	uint32_t	common = 0;
 
 	for (uint32_t w = 0; w < words; w++)
 		common += (uint32_t) __builtin_popcountll(x[w] & y[w]);
-	return fasted_exact_jaccard_of(common, fasted_exact_ones(x, words), fasted_exact_ones(y, words));
+	return common;
+}
+
+static inline double
+fasted_exact_jaccard(const uint64_t *x, const uint64_t *y, uint32_t words)
+{
+	return fasted_exact_jaccard_of(fasted_exact_common(x, y, words), fasted_exact_ones(x, words),
+								   fasted_exact_ones(y, words));
 }
 
 /*

@@ -408,13 +408,14 @@ FirstRank(const ShareTest *test, FastedPair *pairs, size_t low, size_t high, Sha
 
 /*
  * Returns the lower end of the interval: the smallest eps at which the fraction of pairs may be
- * the wanted one.  rank is the rank of the estimate, and pairs must be partitioned there.
+ * the wanted one.  rank is the rank of the estimate, and pairs must be partitioned there.  Returns
+ * least if no pairs at all may be the wanted fraction.
  */
 static double
-LowEnd(const ShareTest *test, FastedPair *pairs, size_t rank)
+LowEnd(const ShareTest *test, FastedPair *pairs, size_t rank, double least)
 {
 	if (TestShare(test, pairs, 0) != SHARE_IS_LESS)
-		return 0.0;
+		return least;
 	return SelectPair(pairs, rank, FirstRank(test, pairs, 0, rank, SHARE_IS_POSSIBLE));
 }
 
@@ -434,7 +435,8 @@ HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank, do
 static bool
 FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 {
-	double		greatest = GreatestDistance(guess->source->metric);
+	double		greatest = GreatestDistance(guess->source->metric, guess->rows.array.dimensions);
+	double		least = LeastDistance(guess->source->metric);
 	double		all = PairsOf(guess->rows.array.count);
 	double		most = Min(all, MOST_HELD);
 	double		rank = Max(1.0, Min(ceil(test->share * all), all));
@@ -451,7 +453,7 @@ FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 		if (found < rank)
 			return false;
 		estimate->eps = SelectPair(pairs, found, rank);
-		estimate->low = LowEnd(test, pairs, rank);
+		estimate->low = LowEnd(test, pairs, rank, least);
 		estimate->high = HighEnd(test, pairs, found, rank, greatest);
 	} while (estimate->high == greatest && held < most && found == held);
 	return true;
@@ -490,7 +492,7 @@ EstimateEps(const VectorSource *source, RowArray *array, uint64 total,
 	{
 		estimate.eps = DistanceOfRank(guess, PairsWanted(request->neighbors, total));
 		estimate.low = estimate.high = estimate.eps;
-		found = estimate.eps >= 0.0;
+		found = !isnan(estimate.eps);
 	}
 	else
 	{
@@ -501,7 +503,7 @@ EstimateEps(const VectorSource *source, RowArray *array, uint64 total,
 	}
 	if (!found)
 		ReportManyCopies(request->neighbors, array->count);
-	if (estimate.eps == 0.0)
+	if (estimate.eps == 0.0 && source->metric != FASTED_METRIC_INNER_PRODUCT)
 		NoticeCopies(guess, request->neighbors, total);
 	GuessEnd(guess);
 	return estimate;
@@ -545,6 +547,11 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	request.confidence = PG_GETARG_FLOAT8(ARG_CONFIDENCE);
 	metric = MetricFromText(PG_GETARG_TEXT_PP(ARG_METRIC));
 	request.ignore_copies = PG_GETARG_BOOL(ARG_IGNORE_COPIES);
+	if (request.ignore_copies && metric == FASTED_METRIC_INNER_PRODUCT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("ignore_copies is not supported for metric \"inner_product\""),
+				 errdetail("The inner product of two copies is not zero.")));
 	if (!PG_ARGISNULL(ARG_SAMPLE_ROWS))
 		request.sample_rows = PG_GETARG_INT32(ARG_SAMPLE_ROWS);
 	if (!PG_ARGISNULL(ARG_SEED))

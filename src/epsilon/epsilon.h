@@ -82,7 +82,7 @@ extern DistanceGuess *GuessDistances(const VectorSource *source, const RowArray 
 
 /*
  * Returns the distance with this rank (from 1) among the pairs that are not ignored.  It is exact,
- * and needs bounded memory for any rank.  Returns a negative number if there are fewer pairs.
+ * and needs bounded memory for any rank.  Returns NaN if there are fewer pairs.
  */
 extern double DistanceOfRank(DistanceGuess *guess, uint64 rank);
 
@@ -103,13 +103,6 @@ extern void GuessEnd(DistanceGuess *guess);
  * it and the others behind it.  Returns the distance of the pair with this rank.
  */
 extern double SelectPair(FastedPair *pairs, size_t npairs, size_t rank);
-
-/* The greatest possible distance. */
-static inline double
-GreatestDistance(FastedMetric metric)
-{
-	return metric == FASTED_METRIC_COSINE ? 2.0 : get_float8_infinity();
-}
 
 static inline uint64
 PairsOf(uint64 rows)

@@ -93,6 +93,12 @@ SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 
 /* --- estimates of distances */
 
+static inline double
+Greatest(const DistanceGuess *guess)
+{
+	return GreatestDistance(guess->source->metric, guess->rows.array.dimensions);
+}
+
 static inline bool
 PairCounts(const DistanceGuess *guess, const FastedPair *pair)
 {
@@ -152,7 +158,7 @@ GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_co
 	guess->ignore_copies = ignore_copies;
 	guess->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
 										  PairsOf(first.array.count) * sizeof(FastedPair));
-	join = BeginJoin(&first, source, GreatestDistance(source->metric));
+	join = BeginJoin(&first, source, GreatestDistance(source->metric, array->dimensions));
 	while (JoinNext(join, &pairs, &npairs))
 	{
 		for (size_t i = 0; i < npairs; i++)
@@ -161,6 +167,9 @@ GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_co
 		guess->all += npairs;
 	}
 	JoinEnd(join);
+	/* an inner product of doubles may be NaN, by overflow */
+	if (source->metric == FASTED_METRIC_INNER_PRODUCT)
+		guess->all = PairsOf(first.array.count);
 	if (guess->all < PairsOf(first.array.count))
 		elog(ERROR, "engine returned " UINT64_FORMAT " pairs instead of " UINT64_FORMAT,
 			 guess->all, PairsOf(first.array.count));
@@ -178,9 +187,9 @@ GuessDistance(DistanceGuess *guess, double pairs, double more)
 	double		rank = ceil(pairs / PairsOf(guess->rows.array.count) * guess->all + more);
 
 	if (rank > guess->npairs)
-		return GreatestDistance(guess->source->metric);
+		return Greatest(guess);
 	if (rank < 1)
-		return 0.0;
+		return LeastDistance(guess->source->metric);
 	return SelectPair(guess->pairs, guess->npairs, rank);
 }
 
@@ -243,7 +252,7 @@ NearestPairs(DistanceGuess *guess, size_t *count)
 				n = wanted;
 			}
 		step *= 2.0;
-	} while (n < wanted && eps < GreatestDistance(guess->source->metric));
+	} while (n < wanted && eps < Greatest(guess));
 	if (n > wanted)
 		(void) SelectPair(guess->nearest, n, wanted);
 	*count = Min(n, wanted);
@@ -253,8 +262,8 @@ NearestPairs(DistanceGuess *guess, size_t *count)
 /* --- the distance of a rank */
 
 /*
- * Histogram of the distances from low to high.  These are given as their bit patterns, which
- * sort in the same order.  The pairs themselves are kept as long as they fit.
+ * Histogram of the distances from low to high.  These are given as integers that sort in the same
+ * order.  The pairs themselves are kept as long as they fit.
  */
 typedef struct Window
 {
@@ -267,13 +276,16 @@ typedef struct Window
 	FastedPair *kept;
 } Window;
 
+#define SIGN_BIT (UINT64CONST(1) << 63)
+
+/* The bit pattern; for a negative distance its complement; with the sign bit inverted. */
 static uint64
 DistanceToBits(double distance)
 {
 	uint64		bits;
 
 	memcpy(&bits, &distance, sizeof(bits));
-	return bits;
+	return bits & SIGN_BIT ? ~bits : bits | SIGN_BIT;
 }
 
 static double
@@ -281,6 +293,7 @@ BitsToDistance(uint64 bits)
 {
 	double		distance;
 
+	bits = bits & SIGN_BIT ? bits & ~SIGN_BIT : ~bits;
 	memcpy(&distance, &bits, sizeof(distance));
 	return distance;
 }
@@ -332,11 +345,11 @@ NarrowToBin(Window *window, uint64 rank)
 double
 DistanceOfRank(DistanceGuess *guess, uint64 rank)
 {
-	uint64		greatest = DistanceToBits(GreatestDistance(guess->source->metric));
+	uint64		greatest = DistanceToBits(Greatest(guess));
 	Window	   *window;
 
 	if (guess->complete)
-		return rank > guess->npairs ? -1.0 : SelectPair(guess->pairs, guess->npairs, rank);
+		return rank > guess->npairs ? get_float8_nan() : SelectPair(guess->pairs, guess->npairs, rank);
 	window = palloc(sizeof(Window));
 	window->kept = MemoryContextAllocHuge(CurrentMemoryContext, WINDOW_PAIRS * sizeof(FastedPair));
 	window->low = DistanceToBits(GuessDistance(guess, rank / GUESS_MARGIN, -GUESS_PAIRS));
@@ -352,7 +365,7 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 		else if (rank > window->below + window->inside)
 		{
 			if (window->high == greatest)
-				return -1.0;
+				return get_float8_nan();
 			window->low = window->high + 1;
 			window->high = greatest;
 		}

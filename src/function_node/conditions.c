@@ -130,12 +130,13 @@ TakeConditions(List *clauses, Index relid, PairConditions *conditions)
 static void
 NarrowDistance(PairFilter *filter, int strategy, double bound)
 {
-	double		least = 0.0;
+	double		least = -HUGE_VAL;
 	double		most = HUGE_VAL;
 
 	switch (strategy)
 	{
 		case BTLessStrategyNumber:
+			least = bound == -HUGE_VAL ? HUGE_VAL : least;
 			most = isnan(bound) ? HUGE_VAL : nextafter(bound, -HUGE_VAL);
 			break;
 		case BTLessEqualStrategyNumber:
@@ -143,15 +144,15 @@ NarrowDistance(PairFilter *filter, int strategy, double bound)
 			break;
 		case BTEqualStrategyNumber:
 			least = isnan(bound) ? HUGE_VAL : bound;
-			most = isnan(bound) ? -1.0 : bound;
+			most = isnan(bound) ? -HUGE_VAL : bound;
 			break;
 		case BTGreaterEqualStrategyNumber:
 			least = isnan(bound) ? HUGE_VAL : bound;
-			most = isnan(bound) ? -1.0 : HUGE_VAL;
+			most = isnan(bound) ? -HUGE_VAL : HUGE_VAL;
 			break;
 		case BTGreaterStrategyNumber:
 			least = isnan(bound) ? HUGE_VAL : nextafter(bound, HUGE_VAL);
-			most = (isnan(bound) || isinf(bound) == 1) ? -1.0 : HUGE_VAL;
+			most = (isnan(bound) || isinf(bound) == 1) ? -HUGE_VAL : HUGE_VAL;
 			break;
 	}
 	filter->least = Max(filter->least, least);
@@ -171,7 +172,7 @@ NarrowOrder(PairFilter *filter, int strategy)
 PairFilter
 EvaluateConditions(const PairConditions *conditions, List *bounds, ExprContext *econtext)
 {
-	PairFilter	filter = {.least = 0.0, .most = HUGE_VAL,
+	PairFilter	filter = {.least = -HUGE_VAL, .most = HUGE_VAL,
 	.below = true, .equal = true, .above = true};
 	ListCell   *operator;
 	ListCell   *bound;
@@ -182,7 +183,7 @@ EvaluateConditions(const PairConditions *conditions, List *bounds, ExprContext *
 		Datum		value = ExecEvalExpr((ExprState *) lfirst(bound), econtext, &isnull);
 
 		if (isnull)
-			filter.most = -1.0; /* a comparison with NULL is not true */
+			filter.least = HUGE_VAL; /* a comparison with NULL is not true */
 		else
 			NarrowDistance(&filter, Strategy(lfirst_oid(operator), FLOAT8OID),
 						   DatumGetFloat8(value));

@@ -332,7 +332,8 @@ ExplainTimes(const FunctionDescriptor *function, const FunctionTotals *totals, E
 	ExplainMilliseconds("Wait Time", totals->wait_seconds, es);
 	if (function->output_label != NULL)
 		ExplainMilliseconds(function->output_label, totals->output_seconds, es);
-	if (function->eps >= 0 && filter_seconds > 0.0)
+	/* the rate of bits depends on how they were folded */
+	if (function->eps >= 0 && filter_seconds > 0.0 && strcmp(stats->filter, "bits") != 0)
 		ExplainPropertyFloat("Filter Rate", "TFLOPS", 1e-12 * flop / filter_seconds, 3, es);
 }
 

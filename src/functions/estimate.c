@@ -205,8 +205,9 @@ EstimatePairs(PlannerInfo *root, List *args, const Side *side, double partitions
 	FastedMetric metric;
 	double		pairs;
 
-	if (eps != NULL && DatumGetFloat8(eps->constvalue) >= 0.0 && metric_name != NULL &&
-		FindMetric(DatumGetTextPP(metric_name->constvalue), &metric))
+	if (eps != NULL && metric_name != NULL &&
+		FindMetric(DatumGetTextPP(metric_name->constvalue), &metric) &&
+		DatumGetFloat8(eps->constvalue) >= LeastDistance(metric))
 		share = ShareWithin(side->relation, side->column, true, metric,
 							DatumGetFloat8(eps->constvalue));
 	all /= partitions;

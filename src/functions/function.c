@@ -43,7 +43,7 @@ MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args, 
 {
 	FunctionCall call = {
 		.function = function,.args = args,.key_type = key_type,
-		.filter = {.most = HUGE_VAL,.below = true,.equal = true,.above = true}
+		.filter = {.least = -HUGE_VAL,.most = HUGE_VAL,.below = true,.equal = true,.above = true}
 	};
 
 	RequireArguments(function, args);
@@ -58,7 +58,7 @@ MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args, 
 	if (function->eps >= 0)
 	{
 		call.eps = DatumGetFloat8(args[function->eps].value);
-		RequireDistance(call.eps);
+		RequireDistance("eps", call.eps, call.metric);
 	}
 	for (int column = 1; column <= function->ncolumns; column++)
 		call.columns = lappend_int(call.columns, column);

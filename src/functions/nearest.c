@@ -140,11 +140,7 @@ GetMaxDistance(const FunctionCall *call)
 	const NullableDatum *argument = &call->args[NEAREST_MAX_DISTANCE];
 	double		distance = argument->isnull ? INFINITY : DatumGetFloat8(argument->value);
 
-	if (isnan(distance) || distance < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("max_distance must not be %s", isnan(distance) ? "NaN" : "negative"),
-				 errhint("Omit max_distance, or set it to NULL, to find neighbors at any distance.")));
+	RequireDistance("max_distance", distance, call->metric);
 	return distance;
 }
 

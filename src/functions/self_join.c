@@ -39,6 +39,7 @@ typedef struct SelfJoinRun
 	/* How pairs are converted to rows. */
 	bool		ordered;		/* return both (a, b) and (b, a) */
 	bool		has_ids;		/* the block has a column of ids */
+	double		least;			/* no pair is closer */
 	bool		filtered;		/* the filter may exclude pairs */
 	PairFilter	filter;
 	int			ncolumns;
@@ -64,7 +65,7 @@ PrepareRows(SelfJoinRun *run)
 		run->columns[run->ncolumns++] = column;
 		run->has_ids |= column != COLUMN_DIST;
 	}
-	run->filtered = filter->least > 0.0 || filter->most != HUGE_VAL ||
+	run->filtered = filter->least > run->least || filter->most != HUGE_VAL ||
 		!filter->below || (run->ordered && !filter->above);
 }
 
@@ -233,7 +234,8 @@ BeginSelfJoin(FunctionRun *base)
 	const FunctionCall *call = &base->call;
 	VectorSource *source = ResolveCallSource(call, 0, call->sources[0].id_column);
 	JoinRequest request = {
-		.problem.eps = Min(call->eps, Max(call->filter.most, 0.0)),.notices = true
+		.problem.eps = Min(call->eps, Max(call->filter.most, LeastDistance(call->metric))),
+		.notices = true
 	};
 
 	if (call->partition_by != NULL)
@@ -241,7 +243,13 @@ BeginSelfJoin(FunctionRun *base)
 	run->filter = call->filter;
 	run->ordered = DatumGetBool(call->args[SELF_JOIN_ORDERED].value);
 	run->self_pairs = DatumGetBool(call->args[SELF_JOIN_SELF_PAIRS].value);
-	run->counts = call->count && call->filter.least <= 0.0 && call->filter.most >= 0.0;
+	run->least = LeastDistance(call->metric);
+	run->counts = call->count && call->filter.least <= run->least && call->filter.most >= run->least;
+	if (run->self_pairs && call->metric == FASTED_METRIC_INNER_PRODUCT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("self_pairs is not supported for metric \"inner_product\""),
+				 errdetail("The inner product of a row with itself is not zero, and may be below the limit.")));
 	PrepareRows(run);
 	request.sources[0] = source;
 	request.problem.output = run->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;

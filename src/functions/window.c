@@ -189,8 +189,8 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 
 	RequireDefaultFrame(object, window->name);
 	call.eps = DatumGetFloat8(RequiredArgument(window, object, window->eps, "eps"));
-	RequireDistance(call.eps);
 	call.metric = MetricFromText(DatumGetTextPP(RequiredArgument(window, object, window->metric, "metric")));
+	RequireDistance("eps", call.eps, call.metric);
 	call.rows = ResolveValues(type, call.metric, window->name);
 	args[CLUSTERING_OWN] = window->own;
 	if (window->min_points > 0)

@@ -40,12 +40,14 @@
 #define GPUS_PAY_FLOP 1e15
 #define NAMED_GPUS_PAY_FLOP 1e14
 
-/*
- * Estimated bytes of a row: the vector, two packed copies and overhead.  Rows may use 1/ROWS_SHARE
- * of the memory.
- */
-#define ROW_BYTES(floats, dimensions) ((uint64) ((floats) + 2 * (dimensions)) * sizeof(float) + 64)
+/* Estimated bytes of a row besides the vector and its packed copies. */
+#define ROW_OVERHEAD 64
+
+/* Rows may use 1/ROWS_SHARE of the memory. */
 #define ROWS_SHARE 2
+
+/* Number of bits that are compared in the time of one multiplication and addition. */
+#define BITS_PER_PRODUCT 8
 
 /* Assumed limit of GPU memory if none is set; filling this much takes seconds. */
 #define DEVICE_BYTES (UINT64_C(8) << 30)
@@ -251,12 +253,18 @@ RowPairs(const PanelProblem *problem)
 	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
 }
 
-/* Returns true unless the setting or the size of the join selects the CPU. */
-static bool
-IsForGpu(const EngineRun *run, double row_pairs, uint32 dimensions)
+/* Returns the number of operations for these pairs. */
+static double
+Operations(double row_pairs, FastedElement element, uint32 dimensions)
 {
-	return run->choice == ENGINE_CUDA ||
-		(run->choice == ENGINE_AUTO && 2.0 * row_pairs * dimensions >= GPU_PAYS_FLOP);
+	return 2.0 * row_pairs * dimensions / (element == FASTED_ELEMENT_BIT ? BITS_PER_PRODUCT : 1);
+}
+
+/* Returns true unless the setting or the number of operations selects the CPU. */
+static bool
+IsForGpu(const EngineRun *run, double flop)
+{
+	return run->choice == ENGINE_CUDA || (run->choice == ENGINE_AUTO && flop >= GPU_PAYS_FLOP);
 }
 
 bool
@@ -265,8 +273,8 @@ EngineIsReady(const EngineRun *run)
 	const FastedOptions *options = &run->problem.options;
 	const FastedEngine *cuda;
 
-	if (!IsForGpu(run, RowPairs(&run->problem),
-				  options->dimensions > 0 ? options->dimensions : LIKELY_DIMENSIONS))
+	if (!IsForGpu(run, Operations(RowPairs(&run->problem), options->element,
+								  options->dimensions > 0 ? options->dimensions : LIKELY_DIMENSIONS)))
 		return true;
 	cuda = CudaLibrary();
 	return cuda == NULL || cuda->warm == NULL || cuda->warm(options);
@@ -293,19 +301,18 @@ ReportCuda(const EngineRun *run, FastedStatus status)
 }
 
 /*
- * Returns the engine for a join of about row_pairs pairs.  Raises an error if fasted.engine is
+ * Returns the engine for a join of about this many operations.  Raises an error if fasted.engine is
  * "cuda" and the CUDA engine is not available.
  */
 static const FastedEngine *
-ChooseEngine(const EngineRun *run, double row_pairs, uint32 dimensions)
+ChooseEngine(const EngineRun *run, double flop)
 {
 	const FastedOptions *options = &run->problem.options;
-	double		flop = 2.0 * row_pairs * dimensions;
 	const FastedEngine *cuda;
 	FastedStatus status;
 	char		names[2][FASTED_DEVICE_NAME];
 
-	if (!IsForGpu(run, row_pairs, dimensions))
+	if (!IsForGpu(run, flop))
 		return fasted_cpu_engine();
 	/* do not probe GPUs if the library does not support the output */
 	cuda = CudaLibrary();
@@ -335,14 +342,17 @@ JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *o
 {
 	EngineRun	run = {0};
 	const FastedOptions *options = &run.problem.options;
+	uint32		floats = RowFloats(element, dimensions);
+	uint32		packed = element == FASTED_ELEMENT_BIT ? floats : dimensions;
 	uint64		limit;
 
 	EngineRunInit(&run);
 	limit = options->memory_limit;
-	*orders = ChooseEngine(&run, row_pairs, dimensions) == fasted_cpu_engine();
+	*orders = ChooseEngine(&run, Operations(row_pairs, element, dimensions)) == fasted_cpu_engine();
 	if (!*orders)
 		limit = options->device_memory_limit > 0 ? options->device_memory_limit : DEVICE_BYTES;
-	return Min(limit / ROWS_SHARE / ROW_BYTES(RowFloats(element, dimensions), dimensions),
+	/* a row and two packed copies */
+	return Min(limit / ROWS_SHARE / (((uint64) floats + 2 * packed) * sizeof(float) + ROW_OVERHEAD),
 			   FASTED_MAX_ROWS);
 }
 
@@ -432,7 +442,8 @@ EngineRunOpen(EngineRun *run)
 		CheckJoinInterrupts();
 		pg_usleep(1000L);
 	}
-	run->engine = ChooseEngine(run, RowPairs(&problem), problem.options.dimensions);
+	run->engine = ChooseEngine(run, Operations(RowPairs(&problem), problem.options.element,
+											   problem.options.dimensions));
 	EngineRunAgain(run);
 	if ((problem.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
 		(problem.problem.output == FASTED_OUTPUT_REPRESENTATIVES && !run->engine->chooses_representatives))

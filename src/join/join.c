@@ -36,10 +36,10 @@ NoticeManyPairs(VectorJoin *join)
 	static TimestampTz noticed = 0; /* start time of the last statement that raised it */
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
-	bool		cosine = join->run.problem.options.metric == FASTED_METRIC_COSINE;
+	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
-	if (!join->request.notices || (cosine ? eps >= 2.0 : isinf(eps)) ||
+	if (!join->request.notices || eps >= GreatestDistance(options->metric, options->dimensions) ||
 		noticed == statement || nrows < MANY_ROWS || JoinPairs(join) <= nrows * (nrows - 1) / 4)
 		return;
 	noticed = statement;
@@ -48,7 +48,8 @@ NoticeManyPairs(VectorJoin *join)
 					join->request.sources[0]->relation),
 			 errdetail("There are " UINT64_FORMAT " pairs of " UINT64_FORMAT " rows, and eps is %.15g.",
 					   nrows * (nrows - 1) / 2, nrows, eps),
-			 cosine ? errhint("For cosine, eps is a distance: similarity 0.95 is distance 0.05.") :
+			 options->metric == FASTED_METRIC_COSINE || options->metric == FASTED_METRIC_JACCARD ?
+			 errhint("For %s, eps is a distance: similarity 0.95 is distance 0.05.", MetricName(options->metric)) :
 			 errhint("Use fasted_epsilon to find an eps for a desired mean number of neighbors.")));
 }
 
@@ -322,7 +323,7 @@ SetOptions(EngineRun *run, const JoinRequest *request)
 	if (options->approximate && options->metric != FASTED_METRIC_L2)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("approximate results are not supported for metric \"cosine\""),
+				 errmsg("approximate results are not supported for metric \"%s\"", MetricName(options->metric)),
 				 errdetail("The results are approximate because fasted.refine is off."),
 				 errhint("Use \"SET fasted.refine = on\".")));
 }

@@ -39,15 +39,24 @@ typedef struct KnownFunction
 	const char *name;
 	PGFunction	function;		/* NULL: pgvector's */
 	DistanceForm form;
-	bool		cosine;
+	FastedMetric metric;
 } KnownFunction;
 
 static const KnownFunction known_functions[] = {
-	{"fasted_within", fasted_within, FORM_WITHIN, false},
-	{"fasted_distance", fasted_distance, FORM_DISTANCE, false},
-	{"fasted_cosine_distance", fasted_cosine_distance, FORM_DISTANCE, true},
-	{"l2_distance", NULL, FORM_FOREIGN, false},
-	{"cosine_distance", NULL, FORM_FOREIGN, true}
+	{"fasted_within", fasted_within, FORM_WITHIN, FASTED_METRIC_L2},
+	{"fasted_within", fasted_within_bits, FORM_WITHIN, FASTED_METRIC_HAMMING},
+	{"fasted_distance", fasted_distance, FORM_DISTANCE, FASTED_METRIC_L2},
+	{"fasted_cosine_distance", fasted_cosine_distance, FORM_DISTANCE, FASTED_METRIC_COSINE},
+	{"fasted_negative_inner_product", fasted_negative_inner_product, FORM_DISTANCE,
+	FASTED_METRIC_INNER_PRODUCT},
+	{"fasted_hamming_distance", fasted_hamming_distance, FORM_DISTANCE, FASTED_METRIC_HAMMING},
+	{"fasted_jaccard_distance", fasted_jaccard_distance, FORM_DISTANCE, FASTED_METRIC_JACCARD},
+	{"l2_distance", NULL, FORM_FOREIGN, FASTED_METRIC_L2},
+	{"cosine_distance", NULL, FORM_FOREIGN, FASTED_METRIC_COSINE},
+	{"vector_negative_inner_product", NULL, FORM_FOREIGN, FASTED_METRIC_INNER_PRODUCT},
+	{"halfvec_negative_inner_product", NULL, FORM_FOREIGN, FASTED_METRIC_INNER_PRODUCT},
+	{"hamming_distance", NULL, FORM_DISTANCE, FASTED_METRIC_HAMMING},
+	{"jaccard_distance", NULL, FORM_DISTANCE, FASTED_METRIC_JACCARD}
 };
 
 /*
@@ -69,9 +78,16 @@ FunctionOf(Expr *expr, List **args)
 	return ((OpExpr *) expr)->opfuncid;
 }
 
+static bool
+IsOfBits(Oid type)
+{
+	type = getBaseType(type);
+	return type == BITOID || type == VARBITOID;
+}
+
 /*
- * Returns true if the function and its arguments' type belong to pgvector, and the type has an
- * immutable cast to real[].
+ * Returns true if the function belongs to pgvector, and its arguments are bits, or of a type of
+ * pgvector that has an immutable cast to real[].
  */
 static bool
 IsForeign(Oid funcid, List *args)
@@ -80,12 +96,13 @@ IsForeign(Oid funcid, List *args)
 	Oid			type = exprType(linitial(args));
 	Oid			cast;
 
-	return OidIsValid(extension) &&
-		getExtensionOfObject(ProcedureRelationId, funcid) == extension &&
-		getExtensionOfObject(TypeRelationId, type) == extension &&
-		exprType(lsecond(args)) == type &&
-		find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &cast) == COERCION_PATH_FUNC &&
-		func_volatile(cast) == PROVOLATILE_IMMUTABLE;
+	if (!OidIsValid(extension) || exprType(lsecond(args)) != type ||
+		getExtensionOfObject(ProcedureRelationId, funcid) != extension)
+		return false;
+	return IsOfBits(type) ||
+		(getExtensionOfObject(TypeRelationId, type) == extension &&
+		 find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &cast) == COERCION_PATH_FUNC &&
+		 func_volatile(cast) == PROVOLATILE_IMMUTABLE);
 }
 
 /* Returns true if expr calls a known function with nargs arguments.  Sets its form and metric. */
@@ -106,12 +123,13 @@ IsKnown(Expr *expr, int nargs, DistanceKind *kind, List **args)
 		if (strcmp(name, known->name) != 0)
 			continue;
 		kind->form = known->form;
-		kind->cosine = known->cosine;
+		kind->metric = known->metric;
 		if (known->function == NULL)
 			return IsForeign(funcid, *args);
 		/* a function with SET clauses has the address of a wrapper, and is not recognized */
 		fmgr_info(funcid, &found);
-		return found.fn_addr == known->function;
+		if (found.fn_addr == known->function)
+			return true;
 	}
 	return false;
 }
@@ -127,7 +145,8 @@ IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
 		return false;
 	one = linitial(sides);
 	return IsA(one, Const) && !one->constisnull && DatumGetFloat8(one->constvalue) == 1.0 &&
-		IsKnown(lsecond(sides), 2, &clause->kind, args) && clause->kind.cosine;
+		IsKnown(lsecond(sides), 2, &clause->kind, args) &&
+		clause->kind.metric == FASTED_METRIC_COSINE;
 }
 
 /*
@@ -171,9 +190,10 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	metric = lfourth(*args);
 	/* an invalid metric raises an error when rows are compared */
 	if (!IsA(metric, Const) || metric->constisnull ||
-		!FindMetric(DatumGetTextPP(metric->constvalue), &found))
+		!FindMetric(DatumGetTextPP(metric->constvalue), &found) ||
+		fasted_metric_of_bits(found) != fasted_metric_of_bits(clause->kind.metric))
 		return false;
-	clause->kind.cosine = found == FASTED_METRIC_COSINE;
+	clause->kind.metric = found;
 	clause->kind.strict = clause->kind.similarity = false;
 	clause->bound = lthird(*args);
 	return true;
@@ -223,15 +243,15 @@ MayRaise(Node *expr, void *context)
 }
 
 /*
- * Returns the vector cast to real[], or unchanged if it is real[] or double precision[].  Returns
- * NULL if there is no cast.
+ * Returns the vector cast to real[], or unchanged if it is real[], double precision[] or of bits.
+ * Returns NULL if there is no cast.
  */
 static Expr *
-AsArray(Expr *vector)
+AsVector(Expr *vector)
 {
 	Oid			type = exprType((Node *) vector);
 
-	if (getBaseType(type) == FLOAT4ARRAYOID || getBaseType(type) == FLOAT8ARRAYOID)
+	if (getBaseType(type) == FLOAT4ARRAYOID || getBaseType(type) == FLOAT8ARRAYOID || IsOfBits(type))
 		return vector;
 	return (Expr *) coerce_to_target_type(NULL, (Node *) copyObject(vector), type, FLOAT4ARRAYOID, -1,
 										  COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
@@ -278,7 +298,7 @@ MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClau
 	{
 		if (!IsOfSide(clause->written[i], rels[i]->relids))
 			return false;
-		clause->vectors[i] = AsArray(clause->written[i]);
+		clause->vectors[i] = AsVector(clause->written[i]);
 		if (clause->vectors[i] == NULL)
 			return false;
 	}
@@ -407,7 +427,7 @@ SetDistanceSelectivity(PlannerInfo *root, const DistanceClause *clause)
 		radius = (Expr *) makeFuncExpr(F_FLOAT8MI, FLOAT8OID, list_make2(one, radius), InvalidOid,
 									   InvalidOid, COERCE_EXPLICIT_CALL);
 	share = EstimateShare(root, (Node *) clause->written[0], (Node *) clause->written[1], (Node *) radius,
-						  clause->kind.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2);
+						  clause->kind.metric);
 	clause->rinfo->norm_selec = share;
 	clause->rinfo->outer_selec = OuterShare(root, clause->rinfo, share);
 }

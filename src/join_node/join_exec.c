@@ -93,6 +93,17 @@ GoesBothWays(const JoinNode *node)
 	return node->plan.shared && node->order == NULL;
 }
 
+/* Returns true if the distance of every row to itself is 0, so that the pair matches. */
+static bool
+EqualRowsMatch(const JoinNode *node)
+{
+	FastedMetric metric = node->plan.distance.metric;
+
+	/* the Jaccard distance of rows without any bit is 1 */
+	return metric != FASTED_METRIC_INNER_PRODUCT && metric != FASTED_METRIC_JACCARD &&
+		(IsExact(node) || 0.0 < node->surely_within);
+}
+
 /*
  * Returns the next pair of a fallback row of the side with a row of the other side, in the current
  * partition.  Returns false at the end.  Pairs of two fallback rows are returned for the outer side
@@ -169,7 +180,7 @@ NextCandidate(JoinNode *node, Candidate *pair)
 	{
 		uint32		row = RowOfEngine(&node->sides[OUTER_SIDE], node->next_equal++);
 
-		*pair = (Candidate) {row, row, IsExact(node) || 0.0 < node->surely_within};
+		*pair = (Candidate) {row, row, EqualRowsMatch(node)};
 		return true;
 	}
 	return NextFallback(node, pair);
@@ -276,8 +287,8 @@ StartNextBatch(JoinNode *node)
 	{
 		node->count += JoinCount(node->join) * (GoesBothWays(node) ? 2 : 1);
 		EndJoin(node);
-		node->next_equal = node->sides[OUTER_SIDE].pushed.count;
-		node->count += GoesBothWays(node) ? node->next_equal : 0;
+		if (GoesBothWays(node) && EqualRowsMatch(node))
+			node->count += node->next_equal = node->sides[OUTER_SIDE].pushed.count;
 	}
 	if (node->plan.type != JOIN_INNER && node->matched == NULL)
 		node->matched = MemoryContextAllocExtended(node->context,

@@ -31,15 +31,15 @@
 
 typedef enum DistanceForm
 {
-	FORM_WITHIN,				/* fasted_within; a negative x is an error */
-	FORM_DISTANCE,				/* fasted_distance or fasted_cosine_distance */
+	FORM_WITHIN,				/* fasted_within; an x below every distance is an error */
+	FORM_DISTANCE,				/* a distance of fasted, or a pgvector distance of bits */
 	FORM_FOREIGN				/* a pgvector distance, computed in FP32 */
 } DistanceForm;
 
 typedef struct DistanceKind
 {
 	DistanceForm form;
-	bool		cosine;			/* false: Euclidean */
+	FastedMetric metric;
 	bool		strict;			/* < or >; false: <= or >= */
 	bool		similarity;		/* 1 - distance is compared; here NaN exceeds every bound */
 } DistanceKind;
@@ -49,8 +49,10 @@ typedef struct DistanceKind
  *
  *	  fasted_within(a, b, x)
  *	  fasted_distance(a, b) < x, also with <= or with the operands exchanged
- *	  fasted_cosine_distance(a, b) < x ...
- *	  a <-> b < x, a <=> b < x ...	for pgvector's vector and halfvec; also as functions
+ *	  fasted_cosine_distance(a, b) < x ..., and the other distances of fasted
+ *	  a <-> b < x, a <=> b < x, a <#> b < x ...
+ *							for pgvector's vector and halfvec; also as functions
+ *	  a <~> b < x, a <%> b < x ...	for bits; also as pgvector's functions
  *	  1 - (a <=> b) > y		for pgvector, and 1 - fasted_cosine_distance(a, b) > y
  *
  * The vectors a and b belong to different sides of the join.  The bound x or y is constant during
@@ -61,7 +63,7 @@ typedef struct DistanceClause
 	RestrictInfo *rinfo;		/* the whole clause */
 	DistanceKind kind;
 	Expr	   *written[2];		/* a and b as written in the query */
-	Expr	   *vectors[2];		/* cast to real[] or double precision[] */
+	Expr	   *vectors[2];		/* cast to real[], unless they are double precision[] or bits */
 	Expr	   *bound;			/* x or y, as double precision */
 } DistanceClause;
 
@@ -335,6 +337,7 @@ typedef struct JoinNode
 	bool		clauses_decide; /* no engine: clauses are evaluated for every pair */
 	double		radius;
 	double		surely_within;	/* pgvector: the clause is true below this distance */
+	double		norms[2];		/* pgvector's inner product: the greatest norms of both sides */
 	VectorJoin *join;			/* NULL: no engine is running */
 	FastedPair *own_pairs;		/* pairs found without an engine; capacity SMALL_JOIN_PAIRS */
 	bool	   *matched;		/* flag for each outer row; NULL in an inner join */
@@ -356,7 +359,7 @@ typedef struct JoinNode
 	/* The fields from here on are reset for each batch. */
 	uint32		nbatch;
 	PartitionSize batch_size;
-	int			dimensions;		/* dimensions of the engine's rows; 0: no rows */
+	int			dimensions;		/* dimensions of the vectors; 0: the engine takes none */
 	bool		unequal_keys;	/* the keys of a partition may differ */
 	bool		distance_decides;	/* every pair within the radius counts */
 
@@ -383,10 +386,20 @@ IsExact(const JoinNode *node)
 	return node->plan.distance.form != FORM_FOREIGN;
 }
 
+/* Returns the engine's metric.  For pgvector's cosine distance, rows are unit vectors. */
 static inline FastedMetric
 JoinNodeMetric(const JoinNode *node)
 {
-	return IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
+	FastedMetric metric = node->plan.distance.metric;
+
+	return !IsExact(node) && metric == FASTED_METRIC_COSINE ? FASTED_METRIC_L2 : metric;
+}
+
+/* Returns the number of dimensions of the engine's rows (join_push.c). */
+static inline uint32
+EngineDimensions(const JoinNode *node)
+{
+	return node->dimensions + (!IsExact(node) && node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT);
 }
 
 /* Converts an index in the current hash partition to a row number. */
@@ -447,7 +460,7 @@ extern int	CompareByOrder(JoinNode *node, uint32 row, uint32 other);
 /* A vector in the scan tuple.  If elements is NULL, the vector is null or malformed. */
 typedef struct VectorView
 {
-	const float *elements;		/* floats or doubles, which may be non-finite */
+	const float *elements;		/* floats or doubles, which may be non-finite, or bytes of bits */
 	int			dimensions;
 	bool		isnull;
 } VectorView;

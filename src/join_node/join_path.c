@@ -17,6 +17,7 @@
 #include "function_node/function_node.h"
 #include "join_node/join_node.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #if PG_VERSION_NUM < 170000
@@ -115,6 +116,9 @@ LateVectorOf(PlannerInfo *root, const JoinPathData *data, int number)
 	bool		heap;
 	ListCell   *cell;
 
+	/* from bit varying to bit */
+	if (IsA(vector, RelabelType))
+		vector = (Var *) ((RelabelType *) vector)->arg;
 	/* a pseudoconstant condition would add a Result node above the scan */
 	if (!IsPlainTable(root, side) || extract_actual_clauses(side->baserestrictinfo, true) != NIL ||
 		!IsA(vector, Var) || vector->varattno <= 0)
@@ -181,6 +185,10 @@ ParallelPathOfSide(PlannerInfo *root, const JoinPathData *data, int number, Path
 	if (vector != NULL)
 		evaluated = list_make3(data->clause.vectors[OUTER_SIDE], data->clause.vectors[INNER_SIDE],
 							   data->clause.bound);
+	/* the engine's rows have more dimensions than the workers' (join_push.c) */
+	if (vector != NULL && data->clause.kind.form == FORM_FOREIGN &&
+		data->clause.kind.metric == FASTED_METRIC_INNER_PRODUCT)
+		return NULL;
 	if ((vector == NULL && data->plan.keys[number] == NIL) || path->pathtype != T_SeqScan ||
 		!root->glob->parallelModeOK || !side->consider_parallel ||
 		!is_parallel_safe(root, (Node *) vector) || MayRaise((Node *) evaluated, NULL))
@@ -413,7 +421,10 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 
 	if (var != NULL && rte->rtekind == RTE_RELATION && var->varattno > 0)
 		dimensions = KnownDimensions(rte->relid, var->varattno);
-	return dimensions > 0 ? dimensions : DEFAULT_DIMENSIONS;
+	if (dimensions <= 0)
+		dimensions = DEFAULT_DIMENSIONS;
+	/* the engine compares 32 bits at a time */
+	return FormOfType(getBaseType(exprType((Node *) vector))) == VECTOR_BIT ? Max(dimensions / 32.0, 1.0) : dimensions;
 }
 
 /* Sets the costs of the path.  For shared rows, half of the pairs are computed. */

@@ -5,9 +5,10 @@
  *	  partitions without an engine.
  *
  * The clause's bound becomes the engine's eps.  fasted's own distances are bitwise equal to the
- * engine's, for both metrics.  pgvector computes distances in FP32.  For these, the engine searches
- * by Euclidean distance with an enlarged eps, so that no pair is missed.  The clause is then
- * evaluated for pairs near the bound, and skipped for pairs safely within it.  With u = 2^-24:
+ * engine's, for all metrics, and so are pgvector's distances of bits.  pgvector computes other
+ * distances in FP32.  For these, the engine searches with an enlarged eps, so that no pair is
+ * missed: by inner product, or else by Euclidean distance.  The clause is then evaluated for pairs
+ * near the bound, and skipped for pairs safely within it.  With u = 2^-24:
  *
  * FP32, Euclidean.  A difference of two coordinates, its square and a sum of d such squares in any
  * order accumulate at most d + 3 roundings.  All terms are positive, and the square root halves the
@@ -18,6 +19,14 @@
  * rounded to FP32.  Each has an error of u, so a distance has an error of 2 u.  The clause's own
  * value has an error of (2 d + 32) u, because the inner product and both norms have d + 2 roundings
  * each.  Rows whose norms overflow or underflow in FP32 become fallback rows.
+ *
+ * Inner product.  A product of coordinates and a sum of d such products in any order accumulate at
+ * most d + 1 roundings.  By the Cauchy-Schwarz inequality, the magnitudes of the products add up to
+ * at most |x| |y|.  The error is therefore at most g |x| |y|, where g = 2 (d + 16) u also covers
+ * later FP64 roundings, plus 2^-126 for each of d products that may underflow.  The engine's rows
+ * have an additional coordinate sqrt(g) |x|, rounded up.  This increases inner products by at least
+ * g |x| |y|.  Their margin so depends on the pair, not on the longest vector of the table.  A pair
+ * is safely within the bound if its distance is below it by twice the greatest error.
  *
  * The zero vector has no direction.  Its cosine distance is NaN, which does not match.  PostgreSQL
  * treats NaN as greater than any number, so a similarity of NaN matches.  The clause is therefore
@@ -38,6 +47,7 @@
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "base/row_numbers.h"
@@ -105,14 +115,45 @@ FindRadius(JoinNode *node)
 	node->radius_known = true;
 	node->empty = isnull;
 	node->radius = bound;
-	/* to PostgreSQL NaN is greater than any number; a negative eps is an error */
-	node->clauses_decide = isnan(bound) || (distance->form == FORM_WITHIN && bound < 0.0);
-	if (isnull || node->clauses_decide || distance->form == FORM_WITHIN)
+	/* to PostgreSQL NaN is greater than any number; an eps below every distance is an error */
+	node->clauses_decide = isnan(bound) ||
+		(distance->metric == FASTED_METRIC_INNER_PRODUCT ? bound <= -DBL_MAX :
+		 distance->form == FORM_WITHIN && bound < 0.0);
+	if (isnull || node->clauses_decide || distance->form == FORM_WITHIN ||
+		distance->metric == FASTED_METRIC_INNER_PRODUCT)
 		return;
 	if (!distance->similarity)
 		node->empty = bound < 0.0 || (distance->strict && bound == 0.0);
 	else
 		node->radius = IsExact(node) ? LargestDistance(bound, distance->strict) : 1.0 - bound;
+}
+
+/* Returns g, which bounds the relative error of pgvector's inner products. */
+static double
+ProductError(const JoinNode *node)
+{
+	return 2.0 * (node->dimensions + 16) * FP32_ROUNDOFF;
+}
+
+/* Returns the largest sum that the underflow of d FP32 products may lose, for d dimensions. */
+static double
+ProductUnderflow(const JoinNode *node)
+{
+	return node->dimensions * FP32_UNDERFLOW * FP32_UNDERFLOW;
+}
+
+/*
+ * Sets surely_within for pgvector's inner products, when the norms of all rows are known.  There are
+ * two errors: that of the clause, and the one by which the engine's distance is too small.
+ */
+static void
+FindSurelyWithin(JoinNode *node)
+{
+	double		error = ProductError(node) * node->norms[OUTER_SIDE] *
+		node->norms[node->plan.shared ? OUTER_SIDE : INNER_SIDE] + ProductUnderflow(node);
+
+	if (!IsExact(node) && node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT)
+		node->surely_within = nextafter(node->radius - 2.5 * error, -HUGE_VAL);
 }
 
 /* Returns the engine's eps for a pgvector distance, and sets surely_within. */
@@ -121,7 +162,13 @@ ForeignEps(JoinNode *node)
 {
 	double		radius = node->radius;
 
-	if (node->plan.distance.cosine)
+	if (node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT)
+	{
+		/* all pairs are evaluated until all norms are known */
+		node->surely_within = -HUGE_VAL;
+		return nextafter(radius + ProductUnderflow(node), HUGE_VAL);
+	}
+	else if (node->plan.distance.metric == FASTED_METRIC_COSINE)
 	{
 		double		error = (2.0 * node->dimensions + 32.0) * FP32_ROUNDOFF;
 		double		least = radius - error;
@@ -150,8 +197,8 @@ JoinNodeEps(JoinNode *node)
 		return ForeignEps(node);
 	/* a strict bound excludes the radius itself; infinity is not below infinity */
 	if (node->plan.distance.strict && !node->plan.distance.similarity)
-		eps = nextafter(eps, 0.0);
-	return node->plan.distance.cosine ? fmin(eps, 2.0) : eps;
+		eps = nextafter(eps, -HUGE_VAL);
+	return node->plan.distance.metric == FASTED_METRIC_COSINE ? fmin(eps, 2.0) : eps;
 }
 
 /* How a row's vector takes part in the join. */
@@ -163,14 +210,18 @@ typedef enum VectorUse
 	NEVER_MATCHES
 } VectorUse;
 
-/* Converts a vector in place to the engine's representation, and returns its use. */
+/*
+ * Converts a vector in place to the engine's representation, and returns its use.  There must be
+ * space for EngineDimensions.
+ */
 static VectorUse
-JoinNodeVector(const JoinNode *node, float *vector)
+JoinNodeVector(JoinNode *node, int side, float *vector)
 {
+	bool		product = node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT;
 	double		norm2 = 0.0;
 	double		norm;
 
-	if (!node->plan.distance.cosine)
+	if (node->plan.distance.metric != FASTED_METRIC_COSINE && (!product || IsExact(node)))
 		return ENGINE_TAKES_IT;
 	if (node->element == FASTED_ELEMENT_DOUBLE)
 	{
@@ -181,6 +232,14 @@ JoinNodeVector(const JoinNode *node, float *vector)
 		for (int k = 0; k < node->dimensions; k++)
 			norm2 += (double) vector[k] * vector[k];
 	norm = sqrt(norm2);
+	if (product && (norm == 0.0 || (norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM)))
+	{
+		node->norms[side] = fmax(node->norms[side], norm);
+		vector[node->dimensions] = sqrt(ProductError(node)) * norm * (1.0 + 4.0 * FP32_ROUNDOFF);
+		return ENGINE_TAKES_IT;
+	}
+	if (product)
+		return CLAUSES_DECIDE;
 	if (norm == 0.0)
 		return node->plan.distance.similarity ? CLAUSES_DECIDE : NEVER_MATCHES;
 	/* with a negative radius, only the similarity of a zero vector is above the bound */
@@ -432,7 +491,7 @@ AreSmall(const JoinNode *node, PartitionSize size)
 		 Max(node->plan.late_vector[OUTER_SIDE], node->plan.late_vector[INNER_SIDE]) >= 0))
 		return false;
 	return size.pairs <= SMALL_JOIN_PAIRS &&
-		size.rows * RowFloats(node->element, node->dimensions) <= SMALL_JOIN_FLOATS;
+		size.rows * RowFloats(node->element, EngineDimensions(node)) <= SMALL_JOIN_FLOATS;
 }
 
 void
@@ -527,10 +586,18 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 		return HAS_NO_VECTOR;
 	if (view.elements == NULL || node->clauses_decide || view.dimensions != node->dimensions)
 		return CLAUSES_DECIDE;
+	if (node->element == FASTED_ELEMENT_BIT)
+	{
+		uint32		bytes = RowBytes(node->element, view.dimensions);
+		uint32		used = (view.dimensions + BITS_PER_BYTE - 1) / BITS_PER_BYTE;
+
+		memset((char *) memcpy(vector, view.elements, used) + used, 0, bytes - used);
+		return ENGINE_TAKES_IT;
+	}
 	finite = node->element == FASTED_ELEMENT_DOUBLE ?
 		CopyFiniteDoubles((const double *) view.elements, (double *) vector, view.dimensions) :
 		CopyFinite(view.elements, vector, view.dimensions);
-	return finite ? JoinNodeVector(node, vector) : CLAUSES_DECIDE;
+	return finite ? JoinNodeVector(node, side->number, vector) : CLAUSES_DECIDE;
 }
 
 /* Returns the use of a row of a block, whose vector it converts in place. */
@@ -545,7 +612,7 @@ UseOfInput(JoinNode *node, const JoinSide *side, const InputBlock *block, uint32
 	/* without a zero vector, JoinNodeVector would compute the norm in vain */
 	if (IsExact(node) && node->radius >= 0.0 && !block->has_zeros)
 		return ENGINE_TAKES_IT;
-	return JoinNodeVector(node, InputRow(side->input, block, i));
+	return JoinNodeVector(node, side->number, InputRow(side->input, block, i));
 }
 
 /* Records the use of a row, given its number and its index in the current partition. */
@@ -593,7 +660,7 @@ static bool
 PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 {
 	JoinSide   *side = &node->sides[number];
-	Size		bytes = RowBytes(node->element, node->dimensions);
+	Size		bytes = RowBytes(node->element, EngineDimensions(node));
 	bool		taken = true;
 
 	side->takes_vectors = side->input != NULL && side->late_vector >= 0;
@@ -633,7 +700,7 @@ static bool
 PushSide(JoinNode *node, VectorJoin *join, int number)
 {
 	JoinSide   *side = &node->sides[number];
-	float	   *vector = palloc(RowBytes(node->element, node->dimensions) + 1);
+	float	   *vector = palloc(RowBytes(node->element, EngineDimensions(node)) + 1);
 	bool		taken = true;
 
 	side->pushed.count = side->fallback.count = 0;
@@ -783,7 +850,7 @@ static void
 JoinFewRows(JoinNode *node)
 {
 	SmallJoin	join = {.metric = JoinNodeMetric(node),.element = node->element,
-	.dimensions = node->dimensions,.eps = JoinNodeEps(node)};
+	.dimensions = EngineDimensions(node),.eps = JoinNodeEps(node)};
 
 	if (node->own_pairs == NULL)
 	{
@@ -792,6 +859,7 @@ JoinFewRows(JoinNode *node)
 			node->sides[i].vectors = MemoryContextAlloc(node->context, SMALL_JOIN_FLOATS * sizeof(float));
 	}
 	PushPartitions(&node->pusher, NULL);
+	FindSurelyWithin(node);
 	join.a = node->sides[OUTER_SIDE].vectors;
 	join.b = node->plan.shared ? NULL : node->sides[INNER_SIDE].vectors;
 	for (uint32 g = 0; g < node->nbatch; g++)
@@ -828,13 +896,14 @@ BeginEngine(JoinNode *node)
 	}
 	node->pusher = (RowPusher) {
 		.push = PushPartitions,.sides = node->plan.shared ? 1 : 2,.metric = JoinNodeMetric(node),
-		.element = node->element,.dimensions = node->dimensions,
+		.element = node->element,.dimensions = EngineDimensions(node),
 		.expected_rows = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)}
 	};
 	node->nengine_partitions += node->nbatch;
 	old = MemoryContextSwitchTo(node->context);
 	node->join = JoinBegin(&request);
 	MemoryContextSwitchTo(old);
+	FindSurelyWithin(node);
 }
 
 FastedStats

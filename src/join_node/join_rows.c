@@ -28,6 +28,7 @@
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/varbit.h"
 
 /* Number of cache lines to prefetch of a value.  The hardware prefetcher continues after these. */
 #define PREFETCH_LINES 9
@@ -224,8 +225,9 @@ InitVector(JoinNode *node, JoinSide *side)
 	FuncExpr   *cast = (FuncExpr *) vector;
 
 	side->vector = ExecInitExpr(vector, &node->css.ss.ps);
-	if (getBaseType(exprType((Node *) vector)) == FLOAT8ARRAYOID)
-		node->element = FASTED_ELEMENT_DOUBLE;
+	side->source.form = FormOfType(getBaseType(exprType((Node *) vector)));
+	if (side->source.form != VECTOR_FLOAT4)
+		node->element = ElementOfForm(side->source.form);
 	side->plain_vector = -1;
 	/* the cast belongs to pgvector, because the distance does */
 	if (!IsExact(node) && IsA(cast, FuncExpr) && IsA(linitial(cast->args), Var) &&
@@ -310,8 +312,7 @@ InitInput(JoinNode *node, JoinSide *side, InputReader *input)
 {
 	side->input = input;
 	side->source = (VectorSource) {
-		.form = node->element == FASTED_ELEMENT_DOUBLE ? VECTOR_FLOAT8 : VECTOR_FLOAT4,
-		.element = node->element,.metric = JoinNodeMetric(node)
+		.form = side->source.form,.element = node->element,.metric = JoinNodeMetric(node)
 	};
 	input->source = &side->source;
 	input->vector_column = side->late_vector;
@@ -645,10 +646,12 @@ ViewVector(JoinNode *node, JoinSide *side)
 	if (view.elements == NULL)
 	{
 		Datum		value = ExecEvalExpr(side->vector, econtext, &view.isnull);
-		ArrayType  *array = view.isnull ? NULL : DatumGetArrayTypeP(value);
+		struct varlena *vector = view.isnull ? NULL : PG_DETOAST_DATUM(value);
+		VectorForm	form = side->source.form;
 
-		if (array != NULL && VectorShape(array, &view.dimensions) == VECTOR_OK)
-			view.elements = (const float *) ARR_DATA_PTR(array);
+		if (vector != NULL && VectorShape(vector, form, &view.dimensions) == VECTOR_OK)
+			view.elements = (const float *) (form == VECTOR_BIT ? (char *) VARBITS(vector) :
+											 ARR_DATA_PTR((ArrayType *) vector));
 	}
 	MemoryContextSwitchTo(old);
 	return view;

@@ -221,14 +221,14 @@ PutValues(const SharedInput *shared, InputBlock *block, const TupleTableSlot *sl
 
 /* Returns the state of a vector, and sets the number of dimensions of the block for its row. */
 static InputVector
-ShapeOf(SharedInput *shared, const ArrayType *array, uint32 *dimensions)
+ShapeOf(SharedInput *shared, const struct varlena *vector, uint32 *dimensions)
 {
 	int			n;
 
 	*dimensions = pg_atomic_read_u32(&shared->dimensions);
-	if (array == NULL)
+	if (vector == NULL)
 		return INPUT_NULL;
-	if (VectorShape(array, &n) != VECTOR_OK || (uint32) n > FASTED_MAX_DIMENSIONS)
+	if (VectorShape(vector, shared->source.form, &n) != VECTOR_OK || (uint32) n > FASTED_MAX_DIMENSIONS)
 		return INPUT_UNUSABLE;
 	/* without partitions, the first vector read by any worker sets the number of dimensions */
 	if (shared->source.partition_column != NULL ||
@@ -249,9 +249,9 @@ PutRow(InputState *input, TupleTableSlot *slot)
 	FastedElement element = shared->source.element;
 	Size		value_bytes;
 	Size		row_bytes;
-	Datum		vector;
+	Datum		value;
+	struct varlena *vector;
 	bool		isnull = true;
-	ArrayType  *array;
 	InputVector state;
 	InputBlock *block;
 	uint32		dimensions;
@@ -259,12 +259,12 @@ PutRow(InputState *input, TupleTableSlot *slot)
 
 	slot_getallattrs(slot);
 	econtext->ecxt_scantuple = slot;
-	vector = input->vector == NULL ? (Datum) 0 : ExecEvalExpr(input->vector, econtext, &isnull);
+	value = input->vector == NULL ? (Datum) 0 : ExecEvalExpr(input->vector, econtext, &isnull);
 	if (!shared->all_rows && (isnull || (shared->source.partition_column != NULL &&
 										 slot->tts_isnull[PARTITION_COLUMN])))
 		return true;			/* rows without a vector or a partition are skipped */
-	array = isnull ? NULL : DatumGetArrayTypeP(vector);
-	state = ShapeOf(shared, array, &dimensions);
+	vector = isnull ? NULL : PG_DETOAST_DATUM(value);
+	state = ShapeOf(shared, vector, &dimensions);
 	input->has_error = !shared->all_rows &&
 		(state != INPUT_VECTOR || slot->tts_isnull[KEY_COLUMN]);
 	if (input->has_error)
@@ -281,7 +281,7 @@ PutRow(InputState *input, TupleTableSlot *slot)
 	{
 		float	   *row = (float *) ((char *) block + block->rows_offset + block->nrows * row_bytes);
 
-		if (VectorElements(array, &shared->source, dimensions, row, &bad_element) == VECTOR_OK)
+		if (VectorElements(vector, &shared->source, dimensions, row, &bad_element) == VECTOR_OK)
 			block->has_zeros |= RowIsZero(row, element, dimensions);
 		else
 		{

@@ -108,7 +108,7 @@ extern void RunInputPlan(struct PlannedStmt *plan, RowTaker *taker);
 
 /*
  * Returns the path of a Gather over the custom scan node over a partial path.  vector is an
- * expression over the columns of that path, of type real[] or double precision[]; or NULL.
+ * expression over the columns of that path, of type real[], double precision[] or bit; or NULL.
  */
 extern Path *InputPath(PlannerInfo *root, Path *partial, Expr *vector);
 

@@ -472,29 +472,29 @@ CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 
 /* Passes one vector to the sink; leaves garbage in the current memory context. */
 static bool
-TakeVector(RowTaker *taker, Datum key, ArrayType *array)
+TakeVector(RowTaker *taker, Datum key, struct varlena *vector)
 {
 	int			dimensions;
 	int			element = 0;
 	float	   *row;
-	VectorProblem problem = VectorShape(array, &dimensions);
+	VectorProblem problem = VectorShape(vector, taker->source->form, &dimensions);
 
 	if (problem == VECTOR_OK)
 	{
 		if (unlikely(dimensions != taker->dimensions))
 			CheckDimensions(taker, dimensions, key);
 		/* check this before buffer_for_rows, whose buffer may be the place of another row */
-		if (taker->source->skip_zeros && VectorIsZero(array, taker->source->form, dimensions))
+		if (taker->source->skip_zeros && VectorIsZero(vector, taker->source->form, dimensions))
 			return true;
 		if (taker->sink->buffer_for_rows(taker->sink, &row) == 0)
 		{
 			taker->stopped = true;
 			return false;
 		}
-		problem = VectorElements(array, taker->source, dimensions, row, &element);
+		problem = VectorElements(vector, taker->source, dimensions, row, &element);
 	}
 	if (problem != VECTOR_OK)
-		ReportVectorProblem(problem, array, element, taker->source, KeyName(taker->source, key));
+		ReportVectorProblem(problem, vector, element, taker->source, KeyName(taker->source, key));
 	taker->sink->take_rows(taker->sink, &key, 1);
 	return true;
 }
@@ -517,8 +517,8 @@ TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as
 						 taker->source->id_argument)));
 	MemoryContextReset(taker->row_context);
 	old = MemoryContextSwitchTo(taker->row_context);
-	more = TakeVector(taker, key, as_bytes ? ArrayFromBytes(vector, taker->source) :
-					  DatumGetArrayTypeP(vector));
+	more = TakeVector(taker, key, as_bytes ? VectorFromBytes(vector, taker->source) :
+					  PG_DETOAST_DATUM(vector));
 	MemoryContextSwitchTo(old);
 	return more;
 }

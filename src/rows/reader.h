@@ -24,8 +24,8 @@ struct PlannedStmt;
  * The reader calls expect_rows with the planner's estimate, then set_dimensions with the
  * dimensions of the first vector and the name of its row.  It then alternates between two calls.
  * buffer_for_rows returns a buffer and the number of rows that fit (0: stop reading). take_rows
- * passes the keys of the rows written to that buffer.  The buffer is of doubles if the source's
- * element is (engine.h).
+ * passes the keys of the rows written to that buffer.  Its rows have the source's element type
+ * (engine.h).
  */
 typedef struct RowSink RowSink;
 struct RowSink
@@ -100,7 +100,7 @@ typedef struct RowTaker
 
 /*
  * Passes one row to the sink.  Its vector is not null; as_bytes says that it is a bytea
- * (ArrayFromBytes).  Returns false if the sink takes no more rows.  Errors: a null key, an
+ * (VectorFromBytes).  Returns false if the sink takes no more rows.  Errors: a null key, an
  * invalid vector.
  */
 extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes);

@@ -63,13 +63,32 @@ ReportNullArgument(const char *function, const char *name)
 }
 
 void
-RequireDistance(double eps)
+RequireDistance(const char *argument, double distance, FastedMetric metric)
 {
-	if (isnan(eps) || eps < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative"),
-				 errhint("Use 0 to find exact duplicates, or 'Infinity' to get all pairs.")));
+	bool		products = metric == FASTED_METRIC_INNER_PRODUCT;
+
+	if (distance >= LeastDistance(metric))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s must not be %s", argument,
+					isnan(distance) ? "NaN" : products ? "-Infinity" : "negative"),
+			 products ? errhint("The distance is the negative inner product: use -0.8 for inner products of at least 0.8.") :
+			 errhint("Use 0 to find exact duplicates, or 'Infinity' to get all pairs.")));
+}
+
+static const char *const metric_names[] = {
+	[FASTED_METRIC_L2] = "l2",
+	[FASTED_METRIC_COSINE] = "cosine",
+	[FASTED_METRIC_INNER_PRODUCT] = "inner_product",
+	[FASTED_METRIC_HAMMING] = "hamming",
+	[FASTED_METRIC_JACCARD] = "jaccard"
+};
+
+const char *
+MetricName(FastedMetric metric)
+{
+	return metric_names[metric];
 }
 
 bool
@@ -77,8 +96,13 @@ FindMetric(const text *name, FastedMetric *metric)
 {
 	const char *string = text_to_cstring(name);
 
-	*metric = strcmp(string, "cosine") == 0 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
-	return *metric == FASTED_METRIC_COSINE || strcmp(string, "l2") == 0;
+	for (size_t i = 0; i < lengthof(metric_names); i++)
+	{
+		*metric = (FastedMetric) i;
+		if (strcmp(string, metric_names[i]) == 0)
+			return true;
+	}
+	return false;
 }
 
 FastedMetric
@@ -90,7 +114,7 @@ MetricFromText(const text *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unrecognized metric \"%s\"", text_to_cstring(name)),
-				 errhint("Valid metrics are \"l2\" and \"cosine\".")));
+				 errhint("Valid metrics are \"l2\", \"cosine\", \"inner_product\", \"hamming\" and \"jaccard\".")));
 	return metric;
 }
 
@@ -124,7 +148,8 @@ FindElementCast(Oid array, CastFunction *cast)
 /*
  * Determines in which form vectors of a type are read, and which function converts them.
  * double precision[] and numeric[] are read without a cast.  So numeric elements are
- * rounded to real only once, and an element out of range is reported with its row.
+ * rounded to real only once, and an element out of range is reported with its row.  The cast from
+ * bit to bit varying calls no function.
  */
 static bool
 FindVectorForm(Oid type, VectorForm *form, CastFunction *cast)
@@ -134,9 +159,8 @@ FindVectorForm(Oid type, VectorForm *form, CastFunction *cast)
 	cast->function = InvalidOid;
 	cast->from = type;
 	cast->to = FLOAT4ARRAYOID;
-	*form = base == FLOAT8ARRAYOID ? VECTOR_FLOAT8 :
-		base == NUMERICARRAYOID ? VECTOR_NUMERIC : VECTOR_FLOAT4;
-	if (base == VectorFormType(*form))
+	*form = FormOfType(base);
+	if (*form == VECTOR_BIT || base == VectorFormType(*form))
 		return true;
 
 	switch (find_coercion_pathway(FLOAT4ARRAYOID, base, COERCION_EXPLICIT, &cast->function))
@@ -165,7 +189,7 @@ IntermediateVectorType(Oid type)
 		CastFunction cast;
 
 		/* of several types, the oldest one: pgvector's vector, not halfvec */
-		if (target != type && FindVectorForm(target, &form, &cast) &&
+		if (target != type && FindVectorForm(target, &form, &cast) && form != VECTOR_BIT &&
 			(!OidIsValid(intermediate) || target < intermediate))
 			intermediate = target;
 	}
@@ -182,6 +206,30 @@ FindVectorCast(Oid type, Oid *function)
 	if (!FindVectorForm(type, &form, &cast))
 		return false;
 	*function = cast.function;
+	return true;
+}
+
+/*
+ * Sets the form of a source's vectors, which have this type.  Returns false if it is not a vector
+ * type.  Raises an error if the source's metric is not one for this type.
+ */
+static bool
+SetForm(VectorSource *source, Oid type, CastFunction *cast)
+{
+	if (!FindVectorForm(type, &source->form, cast))
+		return false;
+	if ((source->form == VECTOR_BIT) != fasted_metric_of_bits(source->metric))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("metric \"%s\" is not defined for vectors of type %s",
+						MetricName(source->metric), format_type_be(type)),
+				 source->relation == NULL ? 0 :
+				 errdetail("The vectors are in column \"%s\" of relation \"%s\".",
+						   source->vector_column, source->relation),
+				 source->form == VECTOR_BIT ?
+				 errhint("Use metric => 'hamming' or metric => 'jaccard'.") :
+				 errhint("Use metric => 'l2', 'cosine' or 'inner_product'; other metrics need vectors of type bit.")));
+	source->element = ElementOfForm(source->form);
 	return true;
 }
 
@@ -403,7 +451,7 @@ ReportNoVector(Relation rel, const Column *column)
 			 OidIsValid(intermediate) ?
 			 errhint("Join a view that casts it: %s::%s.",
 					 quote_identifier(column->name), format_type_be(intermediate)) :
-			 errhint("Vectors are of type real[], double precision[], or any type with a cast to real[].")));
+			 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
 }
 
 static void
@@ -412,11 +460,10 @@ SetVector(VectorSource *source, Relation rel, const char *vector_column)
 	Column		vector = FindColumn(rel, vector_column);
 	CastFunction cast;
 
-	if (!FindVectorForm(vector.type, &source->form, &cast))
-		ReportNoVector(rel, &vector);
-	source->element = source->form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
-	RequireTrustedCast(&cast, vector.name, RelationGetRelationName(rel));
 	source->vector_column = vector.name;
+	if (!SetForm(source, vector.type, &cast))
+		ReportNoVector(rel, &vector);
+	RequireTrustedCast(&cast, vector.name, RelationGetRelationName(rel));
 }
 
 bool
@@ -491,7 +538,7 @@ ResolveValues(Oid type, FastedMetric metric, const char *function)
 
 	source->metric = metric;
 	source->key_type = INT8OID;
-	if (!FindVectorForm(type, &source->form, &cast))
+	if (!SetForm(source, type, &cast))
 	{
 		Oid			between = IntermediateVectorType(type);
 
@@ -501,9 +548,8 @@ ResolveValues(Oid type, FastedMetric metric, const char *function)
 				 errdetail("Argument \"vector\" of %s has no cast to real[].", function),
 				 OidIsValid(between) ? errhint("Cast it to %s.", format_type_be(between)) :
 				 type == UNKNOWNOID ? errhint("Cast the literal, for example to real[].") :
-				 errhint("Vectors are of type real[], double precision[], or any type with a cast to real[].")));
+				 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
 	}
-	source->element = source->form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
 	RequireTrustedCast(&cast, "vector", NULL);
 	return source;
 }

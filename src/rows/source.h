@@ -10,6 +10,9 @@
 #ifndef FASTED_SOURCE_H
 #define FASTED_SOURCE_H
 
+#include <float.h>
+#include <math.h>
+
 #include "access/attnum.h"
 #include "base/compat.h"
 #include "catalog/pg_type_d.h"
@@ -17,12 +20,13 @@
 #include "fmgr.h"
 #include "utils/sortsupport.h"
 
-/* Array type in which a vector arrives in a tuple; the query casts other types to real[]. */
+/* Type in which a vector arrives in a tuple; the query casts other types to real[]. */
 typedef enum VectorForm
 {
 	VECTOR_FLOAT4,
 	VECTOR_FLOAT8,
-	VECTOR_NUMERIC
+	VECTOR_NUMERIC,
+	VECTOR_BIT					/* bit varying, to which bit is binary coercible */
 } VectorForm;
 
 struct RowTaker;
@@ -64,7 +68,8 @@ typedef struct VectorSource
  * Allocates in the current memory context.
  *
  * Errors: the relation or a column does not exist, the relation cannot be selected from, the
- * column has no vector type, there is no usable key, the key does not convert to key_type.
+ * column has no vector type, or none of the metric; there is no usable key, the key does not
+ * convert to key_type.
  *
  * If key_type is InvalidOid, keys are used in messages only.  The primary key is then read in
  * its own type, if it exists and the current user may read it.
@@ -81,7 +86,8 @@ extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const c
 
 /*
  * Makes a source of values of a type that are not read from a relation, but are those of the rows
- * of a window partition.  Their keys are their numbers, from 1.  Errors: it is not a vector type.
+ * of a window partition.  Their keys are their numbers, from 1.  Errors: it is not a vector type,
+ * or not one of the metric.
  */
 extern VectorSource *ResolveValues(Oid type, FastedMetric metric, const char *function);
 
@@ -137,12 +143,28 @@ extern bool FindVectorCast(Oid type, Oid *function);
 /* Returns true if relations of this kind can be joined. */
 extern bool IsSelectable(char relkind);
 
-/* The array type of a vector form. */
+/* The type of a vector form. */
 static inline Oid
 VectorFormType(VectorForm form)
 {
 	return form == VECTOR_FLOAT4 ? FLOAT4ARRAYOID :
-		form == VECTOR_FLOAT8 ? FLOAT8ARRAYOID : NUMERICARRAYOID;
+		form == VECTOR_FLOAT8 ? FLOAT8ARRAYOID :
+		form == VECTOR_BIT ? VARBITOID : NUMERICARRAYOID;
+}
+
+/* The form of vectors of this base type; VECTOR_FLOAT4 if they are converted to real[]. */
+static inline VectorForm
+FormOfType(Oid type)
+{
+	return type == FLOAT8ARRAYOID ? VECTOR_FLOAT8 : type == NUMERICARRAYOID ? VECTOR_NUMERIC :
+		type == BITOID || type == VARBITOID ? VECTOR_BIT : VECTOR_FLOAT4;
+}
+
+static inline FastedElement
+ElementOfForm(VectorForm form)
+{
+	return form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE :
+		form == VECTOR_BIT ? FASTED_ELEMENT_BIT : FASTED_ELEMENT_REAL;
 }
 
 /* --- arguments */
@@ -150,14 +172,35 @@ VectorFormType(VectorForm form)
 /* Raises the error for an argument that is NULL; the SQL functions are not STRICT. */
 pg_noreturn extern void ReportNullArgument(const char *function, const char *name);
 
-/* Raises an error if eps is NaN or negative. */
-extern void RequireDistance(double eps);
+/* The least finite distance of any two vectors. */
+static inline double
+LeastDistance(FastedMetric metric)
+{
+	return metric == FASTED_METRIC_INNER_PRODUCT ? -DBL_MAX : 0.0;
+}
 
-/* Raises an error unless the name is 'cosine' or 'l2'. */
+/* Raises an error if the argument is NaN, or below every distance. */
+extern void RequireDistance(const char *argument, double distance, FastedMetric metric);
+
+/* Raises an error unless this is the name of a metric. */
 extern FastedMetric MetricFromText(const text *name);
 
-/* Returns false unless the name is 'cosine' or 'l2'. */
+/* Returns false unless this is the name of a metric. */
 extern bool FindMetric(const text *name, FastedMetric *metric);
+
+/* The name of a metric in SQL. */
+extern const char *MetricName(FastedMetric metric);
+
+/*
+ * The greatest distance of vectors with this number of dimensions.  The query's eps need not be
+ * greater than this.
+ */
+static inline double
+GreatestDistance(FastedMetric metric, double dimensions)
+{
+	return metric == FASTED_METRIC_COSINE ? 2.0 : metric == FASTED_METRIC_JACCARD ? 1.0 :
+		metric == FASTED_METRIC_HAMMING ? dimensions : HUGE_VAL;
+}
 
 /* --- numbers of the values of a partition column: equal values have the same number */
 
@@ -180,13 +223,16 @@ extern uint32 GroupNumbersCount(const GroupNumbers *numbers);
 /* The fraction of rows without a vector; 0 if unknown. */
 extern double NullVectors(Oid relid, AttrNumber column);
 
-/* The number of dimensions; 0 if unknown.  A type modifier needs no privilege. */
+/*
+ * The number of dimensions, for estimates of costs; 0 if unknown.  32 bits count as one dimension.
+ * A type modifier needs no privilege.
+ */
 extern double KnownDimensions(Oid relid, AttrNumber column);
 
 /*
  * The fraction of all pairs of rows that are within eps of each other, estimated from the
  * vectors in the column's statistics.  Returns a negative number if no statistics have
- * vectors.  children says whether to include the rows of child tables.
+ * vectors of the metric.  children says whether to include the rows of child tables.
  */
 extern double ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric,
 						  double eps);

@@ -21,8 +21,7 @@
 #include "engine/exact_distance.h"
 #include "fmgr.h"
 #include "parser/parse_coerce.h"
-#include "rows/source.h"
-#include "utils/array.h"
+#include "rows/vector.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
 #include "utils/selfuncs.h"
@@ -37,11 +36,14 @@
 typedef struct ColumnSample
 {
 	Oid			cast;			/* converts column values to real[]; InvalidOid: none */
+	VectorForm	form;			/* of the values, or of the converted values */
+	FastedElement element;		/* of rows: bits, or doubles for all other forms */
 	int			count;
 	int			dimensions;
+	double		longest;		/* greatest squared length, for inner products; else 0 */
 	double		weight[MAX_SAMPLE]; /* fraction of rows that it represents */
 	bool		common[MAX_SAMPLE]; /* it is one of the most common values */
-	double	   *rows[MAX_SAMPLE];
+	void	   *rows[MAX_SAMPLE];
 } ColumnSample;
 
 typedef struct Distance
@@ -101,7 +103,7 @@ NullVectors(Oid relid, AttrNumber column)
 }
 
 /*
- * The modifier of a vector type, such as pgvector's, is its number of dimensions.  For arrays,
+ * The modifier of a vector type, such as bit or pgvector's, is its number of dimensions.  For arrays,
  * ANALYZE stores the average number of distinct elements, which for typical vectors is close to the
  * number of dimensions.
  */
@@ -118,8 +120,9 @@ KnownDimensions(Oid relid, AttrNumber column)
 	if (!OidIsValid(type))
 		return 0.0;
 	get_atttypetypmodcoll(relid, column, &type, &typmod, &collation);
+	type = getBaseTypeAndTypmod(type, &typmod);
 	if (typmod > 0 && !OidIsValid(get_base_element_type(type)))
-		return typmod;
+		return FormOfType(type) == VECTOR_BIT ? RowFloats(FASTED_ELEMENT_BIT, typmod) : (uint32) typmod;
 	tuple = ColumnStatistics(relid, column, true);
 	if (!HeapTupleIsValid(tuple))
 		return 0.0;
@@ -137,24 +140,21 @@ KnownDimensions(Oid relid, AttrNumber column)
 static void
 AddToSample(ColumnSample *sample, Datum value, double weight, bool common)
 {
-	ArrayType  *array = DatumGetArrayTypeP(OidIsValid(sample->cast) ?
-										   OidFunctionCall3(sample->cast, value, Int32GetDatum(-1),
-															BoolGetDatum(false)) : value);
-	Oid			element = ARR_ELEMTYPE(array);
-	int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	double	   *row;
+	struct varlena *vector = PG_DETOAST_DATUM(OidIsValid(sample->cast) ?
+											  OidFunctionCall3(sample->cast, value, Int32GetDatum(-1),
+															   BoolGetDatum(false)) : value);
+	VectorSource source = {.form = sample->form,.element = sample->element};
+	int			element;
+	int			n;
+	void	   *row;
 
-	if (sample->count == MAX_SAMPLE || n == 0 || ARR_HASNULL(array) ||
-		(element != FLOAT4OID && element != FLOAT8OID))
+	if (sample->count == MAX_SAMPLE || VectorShape(vector, sample->form, &n) != VECTOR_OK ||
+		n > (int) FASTED_MAX_DIMENSIONS || (sample->count > 0 && n != sample->dimensions))
 		return;
-	if (sample->count == 0)
-		sample->dimensions = n;
-	if (n != sample->dimensions)
+	row = palloc(RowBytes(sample->element, n));
+	if (VectorElements(vector, &source, n, row, &element) != VECTOR_OK)
 		return;
-	row = palloc(n * sizeof(double));
-	for (int k = 0; k < n; k++)
-		row[k] = element == FLOAT4OID ? ((float4 *) ARR_DATA_PTR(array))[k] :
-			((float8 *) ARR_DATA_PTR(array))[k];
+	sample->dimensions = n;
 	sample->weight[sample->count] = weight;
 	sample->common[sample->count] = common;
 	sample->rows[sample->count++] = row;
@@ -204,16 +204,26 @@ Normalize(double *row, int dimensions)
 
 /*
  * Distance between two vectors of the sample.  With cosine, they have length one, so it is half
- * the squared Euclidean distance.  It is infinite if either vector is zero.
+ * the squared Euclidean distance.  It is infinite if either vector is zero.  For inner products,
+ * the greatest squared length is added, so that it is not negative.
  */
 static double
 SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
 {
+	const double *x = sample->rows[i];
+	const double *y = sample->rows[j];
+	uint32		words = fasted_bit_words(sample->dimensions);
 	double		sum = 0.0;
 
+	if (metric == FASTED_METRIC_INNER_PRODUCT)
+		return sample->longest - fasted_exact_dot_double(x, y, sample->dimensions);
+	if (metric == FASTED_METRIC_HAMMING)
+		return fasted_exact_hamming(sample->rows[i], sample->rows[j], words);
+	if (metric == FASTED_METRIC_JACCARD)
+		return fasted_exact_jaccard(sample->rows[i], sample->rows[j], words);
 	for (int k = 0; k < sample->dimensions; k++)
 	{
-		double		difference = sample->rows[i][k] - sample->rows[j][k];
+		double		difference = x[k] - y[k];
 
 		sum += difference * difference;
 	}
@@ -251,7 +261,7 @@ Extrapolate(const Distance *distances, int count, double eps)
 		return share;
 	dimension = log((far + 1.0) / (near + 1.0)) /
 		log(distances[far].distance / distances[near].distance);
-	return share * pow(eps / distances[near].distance, dimension);
+	return share * pow(fmax(eps, 0.0) / distances[near].distance, dimension);
 }
 
 static double
@@ -265,8 +275,8 @@ SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 
 	for (int i = 0; i < sample->count; i++)
 	{
-		/* equal rows have distance 0; with cosine, zero vectors have no distance */
-		if (sample->common[i] && !isinf(SampleDistance(sample, metric, i, i)))
+		/* equal rows need not be within eps: zero vectors with cosine, or without bits with jaccard */
+		if (sample->common[i] && SampleDistance(sample, metric, i, i) <= eps)
 			equal += sample->weight[i] * sample->weight[i];
 		for (int j = 0; j < i; j++)
 		{
@@ -291,23 +301,26 @@ SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 }
 
 /*
- * Returns true if the column is an array, or its type has a trusted cast to an array.  Only casts
- * in C, such as those of pgvector, are trusted: the cast runs during planning, with the privileges
- * of the user.
+ * Sets form, element and cast.  Returns true if the column is of bits or floats, or its type has a
+ * trusted cast to real[].  Only casts in C, such as those of pgvector, are trusted: the cast runs
+ * during planning, with the privileges of the user.
  */
 static bool
-FindCast(Oid relid, AttrNumber column, Oid *cast)
+FindCast(Oid relid, AttrNumber column, ColumnSample *sample)
 {
 	Oid			type = getBaseType(get_atttype(relid, column));
 	HeapTuple	tuple;
 	bool		trusted;
 
-	*cast = InvalidOid;
-	if (OidIsValid(get_element_type(type)))
-		return true;
-	if (find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, cast) != COERCION_PATH_FUNC)
+	sample->cast = InvalidOid;
+	sample->form = FormOfType(type);
+	sample->element = sample->form == VECTOR_BIT ? FASTED_ELEMENT_BIT : FASTED_ELEMENT_DOUBLE;
+	if (sample->form == VECTOR_BIT || OidIsValid(get_element_type(type)))
+		return sample->form != VECTOR_NUMERIC &&
+			(sample->form != VECTOR_FLOAT4 || type == FLOAT4ARRAYOID);
+	if (find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &sample->cast) != COERCION_PATH_FUNC)
 		return false;
-	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(*cast));
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(sample->cast));
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	trusted = ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId;
@@ -322,27 +335,30 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 	ColumnSample *sample;
 	double		share = -1.0;
 	double		covered = 0.0;
-	Oid			cast;
+	double		longest = 0.0;
 
-	if (isinf(eps) || (metric == FASTED_METRIC_COSINE && eps >= 2.0))
+	if (eps >= GreatestDistance(metric, HUGE_VAL))
 		return 1.0;
 	statistics = ColumnStatistics(relid, column, children);
 	if (!HeapTupleIsValid(statistics))
 		return -1.0;
-	if (FindCast(relid, column, &cast))
+	sample = palloc0(sizeof(ColumnSample));
+	if (FindCast(relid, column, sample) &&
+		(sample->form == VECTOR_BIT) == fasted_metric_of_bits(metric))
 	{
-		sample = palloc(sizeof(ColumnSample));
-		sample->cast = cast;
 		ReadSample(sample, statistics);
 		for (int i = 0; i < sample->count; i++)
 		{
 			covered += sample->weight[i];
 			if (metric == FASTED_METRIC_COSINE)
 				Normalize(sample->rows[i], sample->dimensions);
+			if (metric == FASTED_METRIC_INNER_PRODUCT)
+				longest = fmax(longest, -SampleDistance(sample, metric, i, i));
 		}
+		sample->longest = longest;
 		/* there are enough vectors, or they represent most rows */
 		if (sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9)
-			share = SampleShare(sample, metric, eps);
+			share = SampleShare(sample, metric, eps + longest);
 	}
 	ReleaseSysCache(statistics);
 	return share;

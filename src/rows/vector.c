@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * vector.c
- *	  Converts and checks the elements of vectors, for each form of array.
+ *	  Converts and checks the elements of vectors, for each form.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,7 +9,6 @@
 
 #include <math.h>
 
-#include "engine/exact_distance.h"
 #include "fmgr.h"
 #include "parser/parse_func.h"
 #include "rows/vector.h"
@@ -17,15 +16,20 @@
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/numeric.h"
+#include "utils/varbit.h"
 
 #define FLOAT_SIGN UINT32_C(0x80000000)
 #define FLOAT_EXPONENT UINT32_C(0x7f800000)
 #define FLOAT_LEAST_EXPONENT UINT32_C(0x00800000)
 
 VectorProblem
-VectorShape(const ArrayType *array, int *dimensions)
+VectorShape(const struct varlena *vector, VectorForm form, int *dimensions)
 {
-	*dimensions = 0;
+	const ArrayType *array = (const ArrayType *) vector;
+
+	*dimensions = form == VECTOR_BIT ? VARBITLEN(vector) : 0;
+	if (form == VECTOR_BIT)
+		return *dimensions == 0 ? VECTOR_EMPTY : VECTOR_OK;
 	if (ARR_NDIM(array) == 0)
 		return VECTOR_EMPTY;
 	if (ARR_NDIM(array) != 1)
@@ -151,15 +155,31 @@ ConvertToDoubles(ArrayType *array, VectorForm form, int dimensions, double *row)
 	return finite;
 }
 
+/* Copies bits, and clears the rest of the last word. */
+static void
+CopyBits(const struct varlena *bits, int dimensions, float *row)
+{
+	Size		bytes = ((Size) dimensions + BITS_PER_BYTE - 1) / BITS_PER_BYTE;
+
+	memcpy(row, VARBITS(bits), bytes);
+	memset((char *) row + bytes, 0, RowBytes(FASTED_ELEMENT_BIT, dimensions) - bytes);
+}
+
 VectorProblem
-VectorElements(ArrayType *array, const VectorSource *source, int dimensions, float *row,
+VectorElements(struct varlena *vector, const VectorSource *source, int dimensions, float *row,
 			   int *element)
 {
+	ArrayType  *array = (ArrayType *) vector;
 	bool		doubles = source->element == FASTED_ELEMENT_DOUBLE;
-	bool		finite = doubles ?
-		ConvertToDoubles(array, source->form, dimensions, (double *) row) :
-		ConvertToFloats(array, source->form, dimensions, row);
+	bool		finite;
 
+	if (source->form == VECTOR_BIT)
+	{
+		CopyBits(vector, dimensions, row);
+		return VECTOR_OK;
+	}
+	finite = doubles ? ConvertToDoubles(array, source->form, dimensions, (double *) row) :
+		ConvertToFloats(array, source->form, dimensions, row);
 	if (!finite)
 		return FirstBadElement(array, source, row, dimensions, element);
 	if (doubles && source->metric == FASTED_METRIC_COSINE)
@@ -168,8 +188,9 @@ VectorElements(ArrayType *array, const VectorSource *source, int dimensions, flo
 }
 
 bool
-VectorIsZero(ArrayType *array, VectorForm form, int dimensions)
+VectorIsZero(struct varlena *vector, VectorForm form, int dimensions)
 {
+	ArrayType  *array = (ArrayType *) vector;
 	float	   *row;
 	bool		zero;
 
@@ -208,21 +229,23 @@ static const struct
 };
 
 int
-errvector(VectorProblem problem, const ArrayType *array)
+errvector(VectorProblem problem, const struct varlena *vector)
 {
+	int			ndim = problem == VECTOR_NOT_FLAT ? ARR_NDIM((const ArrayType *) vector) : 0;
+
 	errcode(problems[problem].sqlstate);
-	return errmsg(problems[problem].message, ARR_NDIM(array));
+	return errmsg(problems[problem].message, ndim);
 }
 
 void
-ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
+ReportVectorProblem(VectorProblem problem, struct varlena *vector, int element,
 					const VectorSource *source, const char *row_name)
 {
 	if (problem == VECTOR_HAS_NULL)
-		for (element = 1; ARR_NULLBITMAP(array)[(element - 1) / 8] & (1 << ((element - 1) % 8));)
+		for (element = 1; ARR_NULLBITMAP((ArrayType *) vector)[(element - 1) / 8] & (1 << ((element - 1) % 8));)
 			element++;
 	ereport(ERROR,
-			(errvector(problem, array),
+			(errvector(problem, vector),
 			 source->relation == NULL && element == 0 ? errdetail("The vector is in row %s of the partition.", row_name) :
 			 source->relation == NULL ?
 			 errdetail("The element is number %d of the vector in row %s of the partition.", element, row_name) :
@@ -234,21 +257,21 @@ ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
 			 errhint("%s", _(problems[problem].hint))));
 }
 
-/* --- arrays as bytea */
+/* --- vectors as bytea */
 
 /*
- * An array has the same layout as a bytea: a length word, and then the contents.  All nodes of a
- * cluster must have the same byte order; an array of another byte order is detected by its
- * element type.
+ * An array or bits have the same layout as a bytea: a length word, and then the contents.  All
+ * nodes of a cluster must have the same byte order.  Another byte order is detected by the element
+ * type of an array, or by the number of bits.
  */
 
 PG_FUNCTION_INFO_V1(fasted_citus_vector_bytes);
 
-/* fasted_citus.vector_bytes(real[] or double precision[]) returns the array as bytea. */
+/* fasted_citus.vector_bytes(real[], double precision[] or bit varying) returns a bytea. */
 Datum
 fasted_citus_vector_bytes(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_POINTER(PG_GETARG_ARRAYTYPE_P(0));
+	PG_RETURN_POINTER(PG_GETARG_VARLENA_P(0));
 }
 
 static Oid
@@ -288,28 +311,39 @@ ArrayFitsLength(ArrayType *array, Oid element_type, Size element_bytes)
 		(array_contains_nulls(array) || bytes >= ARR_DATA_OFFSET(array) + elements * element_bytes);
 }
 
-/* Detoasts and checks the array; leaves garbage in the current memory context. */
-ArrayType *
-ArrayFromBytes(Datum bytes, const VectorSource *source)
+/* Checks the number of bits, and that the remaining bits of the last byte are zero. */
+static bool
+BitsFitLength(struct varlena *bits)
 {
-	ArrayType  *array = DatumGetArrayTypeP(bytes);
+	return VARSIZE(bits) >= VARHDRSZ + VARBITHDRSZ && VARBITLEN(bits) >= 0 &&
+		VARSIZE(bits) == VARBITTOTALLEN((Size) VARBITLEN(bits)) &&
+		(VARBITPAD(bits) == 0 || (VARBITEND(bits)[-1] & ~(BITMASK << VARBITPAD(bits)) & BITMASK) == 0);
+}
+
+/* Detoasts and checks the vector; leaves garbage in the current memory context. */
+struct varlena *
+VectorFromBytes(Datum bytes, const VectorSource *source)
+{
+	struct varlena *vector = PG_DETOAST_DATUM(bytes);
 	bool		doubles = source->form == VECTOR_FLOAT8;
 
 	/* a bytea has the alignment of an integer */
-	if (doubles && (uintptr_t) array % ALIGNOF_DOUBLE != 0)
-		array = DatumGetArrayTypePCopy(bytes);
-	if (!ArrayFitsLength(array, doubles ? FLOAT8OID : FLOAT4OID,
+	if (doubles && (uintptr_t) vector % ALIGNOF_DOUBLE != 0)
+		vector = PG_DETOAST_DATUM_COPY(bytes);
+	if (source->form == VECTOR_BIT ? !BitsFitLength(vector) :
+		!ArrayFitsLength((ArrayType *) vector, doubles ? FLOAT8OID : FLOAT4OID,
 						 doubles ? sizeof(float8) : sizeof(float4)))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("received an invalid vector from a shard of \"%s\"", source->relation),
 				 errhint("All nodes must have the same byte order and the same version of fasted.")));
-	return array;
+	return vector;
 }
 
 /* --- hashes of keys and vectors */
 
 PG_FUNCTION_INFO_V1(fasted_citus_vector_hash);
+PG_FUNCTION_INFO_V1(fasted_citus_bit_hash);
 
 uint64
 KeyHash(Datum key, int16 typlen, bool typbyval)
@@ -353,31 +387,46 @@ VectorHashFunction(VectorForm form)
 	return FunctionOfVectors("vector_hash", form);
 }
 
-/*
- * fasted_citus.vector_hash(real[], double precision[] or numeric[]).  Returns 1 for an invalid
- * vector, which is reported when it is read.
- */
-Datum
-fasted_citus_vector_hash(PG_FUNCTION_ARGS)
+/* Returns the hash of a vector in a tuple; 1 if it is invalid, which is reported when it is read. */
+static uint64
+HashOfVector(struct varlena *vector, VectorForm form)
 {
-	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
-	Oid			type = ARR_ELEMTYPE(array);
-	VectorSource source = {
-		.form = type == FLOAT4OID ? VECTOR_FLOAT4 : type == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_NUMERIC,
-		.element = type == FLOAT8OID ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL
-	};
+	VectorSource source = {.form = form,.element = ElementOfForm(form)};
 	int			dimensions;
 	int			element;
 	float	   *row;
 	uint64		hash = 1;
 
-	if (VectorShape(array, &dimensions) == VECTOR_OK)
+	if (VectorShape(vector, source.form, &dimensions) == VECTOR_OK)
 	{
 		row = palloc(RowBytes(source.element, dimensions));
-		if (VectorElements(array, &source, dimensions, row, &element) == VECTOR_OK)
+		if (VectorElements(vector, &source, dimensions, row, &element) == VECTOR_OK)
 			hash = VectorHash(row, source.element, dimensions);
 		pfree(row);
 	}
+	return hash;
+}
+
+/* fasted_citus.vector_hash(real[], double precision[] or numeric[]) */
+Datum
+fasted_citus_vector_hash(PG_FUNCTION_ARGS)
+{
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
+	Oid			type = ARR_ELEMTYPE(array);
+	uint64		hash = HashOfVector((struct varlena *) array, type == FLOAT4OID ? VECTOR_FLOAT4 :
+									type == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_NUMERIC);
+
 	PG_FREE_IF_COPY(array, 0);
+	PG_RETURN_INT64((int64) hash);
+}
+
+/* fasted_citus.vector_hash(bit varying) */
+Datum
+fasted_citus_bit_hash(PG_FUNCTION_ARGS)
+{
+	VarBit	   *bits = PG_GETARG_VARBIT_P(0);
+	uint64		hash = HashOfVector((struct varlena *) bits, VECTOR_BIT);
+
+	PG_FREE_IF_COPY(bits, 0);
 	PG_RETURN_INT64((int64) hash);
 }

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * vector.h
- *	  Conversion of an array in a tuple to a row of floats or doubles; hashes of rows.
+ *	  Conversion of a vector in a tuple to a row of floats, doubles or bits; hashes of rows.
  *
- * Rows of doubles have the representation that engines expect (engine.h).
+ * Rows of doubles and of bits have the representation that engines expect (engine.h).
  *
  *-------------------------------------------------------------------------
  */
@@ -12,6 +12,7 @@
 
 #include "base/compat.h"
 #include "common/hashfn.h"
+#include "engine/exact_distance.h"
 #include "rows/source.h"
 #include "utils/array.h"
 
@@ -33,8 +34,11 @@ typedef enum VectorProblem
 extern bool CopyFinite(const float *from, float *to, int n);
 extern bool CopyFiniteDoubles(const double *from, double *to, int n);
 
-/* Checks the shape of an array, and sets the number of elements (0 if it is empty). */
-extern VectorProblem VectorShape(const ArrayType *array, int *dimensions);
+/*
+ * Checks the shape of a vector of this form, which has been detoasted.  Sets the number of elements
+ * (0 if it is empty).
+ */
+extern VectorProblem VectorShape(const struct varlena *vector, VectorForm form, int *dimensions);
 
 /* The size of a row, in floats and in bytes. */
 static inline uint32
@@ -50,19 +54,19 @@ RowBytes(FastedElement element, uint32 dimensions)
 }
 
 /*
- * Converts an array to a row of this many dimensions.  VectorShape must have accepted it.  If
+ * Converts a vector to a row of this many dimensions.  VectorShape must have accepted it.  If
  * there is a problem, sets *element to the index (from 1) of the first invalid element.  Uses
  * form, element and metric of the source: with cosine, doubles are scaled so that their
  * squares neither overflow nor underflow.
  */
-extern VectorProblem VectorElements(ArrayType *array, const VectorSource *source,
+extern VectorProblem VectorElements(struct varlena *vector, const VectorSource *source,
 									int dimensions, float *row, int *element);
 
 /*
  * Returns true if all elements are zero after conversion.  VectorShape must have accepted the
- * array.
+ * vector, which must not be of bits.
  */
-extern bool VectorIsZero(ArrayType *array, VectorForm form, int dimensions);
+extern bool VectorIsZero(struct varlena *vector, VectorForm form, int dimensions);
 
 /* Returns true if all elements of a converted row are zero. */
 static inline bool
@@ -75,37 +79,42 @@ RowIsZero(const float *row, FastedElement element, uint32 dimensions)
 				return false;
 		return true;
 	}
+	if (element == FASTED_ELEMENT_BIT)
+		return fasted_exact_ones((const uint64_t *) row, fasted_bit_words(dimensions)) == 0;
 	for (uint32 k = 0; k < dimensions; k++)
 		if (row[k] != 0.0f)
 			return false;
 	return true;
 }
 
-/* For ereport: sets the SQLSTATE and primary message of a problem. */
-extern int	errvector(VectorProblem problem, const ArrayType *array);
+/*
+ * For ereport: sets the SQLSTATE and primary message of a problem.  Uses the vector for
+ * VECTOR_NOT_FLAT only.
+ */
+extern int	errvector(VectorProblem problem, const struct varlena *vector);
 
 /* Raises the error for a problem.  row_name identifies the row ("id = 7"). */
 pg_noreturn extern void ReportVectorProblem(VectorProblem problem,
-											ArrayType *array, int element,
+											struct varlena *vector, int element,
 											const VectorSource *source,
 											const char *row_name);
 
-/* --- vectors from other servers: arrays as bytea */
+/* --- vectors from other servers, as bytea */
 
 /*
  * Servers send an array element by element, with a function call for each on both sides.  That
  * takes several times as long as the rest of reading it.  So queries that Citus executes select
- * arrays in their memory format, as bytea.
+ * arrays, and bits, in their memory format, as bytea.
  */
 
 /*
- * The SQL function that returns an array of this form as bytea.  InvalidOid if there is none,
- * or if the installed extension script is too old; arrays are then read as such.
+ * The SQL function that returns a vector of this form as bytea.  InvalidOid if there is none,
+ * or if the installed extension script is too old; vectors are then read as such.
  */
 extern Oid	VectorBytesFunction(VectorForm form);
 
-/* Returns the bytea as an array; raises an error if it is not one of the source's form. */
-extern ArrayType *ArrayFromBytes(Datum bytes, const VectorSource *source);
+/* Returns the bytea as a vector; raises an error if it is not one of the source's form. */
+extern struct varlena *VectorFromBytes(Datum bytes, const VectorSource *source);
 
 /* --- checks that two servers have read the same rows in the same order */
 
@@ -140,7 +149,7 @@ extern uint64 KeyHash(Datum key, int16 typlen, bool typbyval);
 extern uint64 VectorHash(const float *row, FastedElement element, uint32 dimensions);
 
 /*
- * The SQL function that computes VectorHash of arrays of this form on another server.
+ * The SQL function that computes VectorHash of vectors of this form on another server.
  * InvalidOid if the installed extension script is too old.
  */
 extern Oid	VectorHashFunction(VectorForm form);

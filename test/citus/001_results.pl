@@ -154,6 +154,17 @@ sql("ALTER DATABASE postgres SET fasted.cpu_kernel = 'portable'");
 same('another kernel everywhere', "fasted_self_join('dist', 'v', 5)");
 sql("ALTER DATABASE postgres RESET fasted.cpu_kernel");
 
+# bits: near copies, rows without a bit
+tables('id int PRIMARY KEY, v bit(200)', <<'END', $hash);
+SELECT i, CASE WHEN i % 50 = 7 THEN NULL WHEN i % 50 = 8 THEN 0::bit(200)
+	ELSE set_bit(repeat((hashint4(i % 90) & 16383)::bit(14)::text, 15)::bit(200), i % 200, i % 2) END
+FROM generate_series(1, 1500) i
+END
+same('Hamming distance', "fasted_self_join('dist', 'v', 2, metric => 'hamming')");
+same('Jaccard distance', "fasted_self_join('dist', 'v', 0.02, metric => 'jaccard')");
+same('clusters of bits', "fasted_cluster('dist', 'v', 0.02, 3, metric => 'jaccard')");
+same('nearest rows of bits', "fasted_knn_join('dist', 'v', 'dist', 'v', 5, metric => 'jaccard')");
+
 # cosine distance: a vector of doubles has a direction, whatever its magnitude
 tables('id int PRIMARY KEY, v double precision[]', <<'END', $hash);
 SELECT i, CASE WHEN i % 50 = 0 THEN '{0,0}' ELSE ARRAY[cos(i * 0.003) * m, sin(i * 0.003) * m] END

@@ -67,6 +67,10 @@ tables('', 'id bigint PRIMARY KEY, v double precision[]', "SELECT i * 7919 % 100
 	FROM generate_series(1, 3000) i", by('dist', 'id'));
 same('doubles', "fasted_self_join('dist', 'v', 1.5)");
 same('doubles, nearest rows', "fasted_knn_join('dist', 'v', 'dist', 'v', 3, metric => 'cosine')");
+tables('', 'id bigint PRIMARY KEY, v bit(100)', "SELECT i * 7919 % 10007, repeat((i % 40)::bit(10)::text, 10)::bit(100) FROM generate_series(1, 3000) i",
+	by('dist', 'id'));
+same('bits', "fasted_self_join('dist', 'v', 10, metric => 'hamming')");
+is(ways("SELECT count(*) FROM fasted_self_join('dist', 'v', 10, metric => 'hamming')"), '9 copies', 'bits: each worker reads from each node');
 tables('', 'id text COLLATE "C" PRIMARY KEY, v real[]', "SELECT repeat(chr(i % 60 + 33), i % 30) || i, ARRAY[i % 40, i % 7]
 	FROM generate_series(1, 2000) i", by('dist', 'id'));
 same('texts', "fasted_self_join_typed(NULL::text, 'dist', 'v', 1)");

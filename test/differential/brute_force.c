@@ -6,10 +6,11 @@
  *	brute_force check METRIC TABLE TYPE EPS ORDERED SELF_PAIRS RESULT [FAULT]
  *	brute_force nearest METRIC TABLE TYPE K MOST END BEGIN SELF GROUPS RESULT [FAULT]
  *
- * METRIC is l2, or cosine, for which a zero vector has no distance, even to itself.
+ * METRIC is l2; cosine, for which a zero vector has no distance, even to itself; inner_product;
+ * or hamming or jaccard, for bits.
  * TABLE is a file of the table's rows, written by SQL: lines "rank, key, vector" in the
  * text format of COPY, where rank is the position in key order.  TYPE is the element
- * type: real, double or int; int is compared as real.  RESULT has lines "key, key,
+ * type: real, double, int or bit; int is compared as real.  RESULT has lines "key, key,
  * distance", the distance as 16 hexadecimal digits of its bits.
  *
  * "eps" prints a distance between two rows, at a quantile of a sample, plus ULPS units
@@ -52,6 +53,9 @@ static Row *rows;				/* by rank */
 static long nrows;
 static long dimensions;
 static int	cosine;
+static int	inner_product;
+static int	hamming;
+static int	jaccard;
 static int	shown;
 
 static void
@@ -110,12 +114,33 @@ product(const double *x, const double *y)
 	return butterfly(acc);
 }
 
+/* Rows of zeros and ones: counts those numbers that are one in both, or in either. */
+static double
+of_bits(const double *x, const double *y)
+{
+	long		both = 0;
+	long		either = 0;
+
+	for (long k = 0; k < dimensions; k++)
+	{
+		both += x[k] == 1.0 && y[k] == 1.0;
+		either += x[k] == 1.0 || y[k] == 1.0;
+	}
+	if (hamming)
+		return (double) (either - both);
+	return both == 0 ? 1.0 : 1.0 - (double) both / (double) either;
+}
+
 /* Returns NaN if the rows have no distance. */
 static double
 distance(const double *x, const double *y)
 {
 	double		similarity;
 
+	if (hamming || jaccard)
+		return of_bits(x, y);
+	if (inner_product)
+		return 0.0 - product(x, y);
 	if (!cosine)
 		return euclidean(x, y);
 	similarity = product(x, y) / sqrt(product(x, x) * product(y, y));
@@ -133,11 +158,19 @@ parse_vector(char *text, char type, Row *row)
 
 	for (char *c = text; *c != '\0'; c++)
 		n += *c == ',';
+	if (type == 'b')
+		n = strlen(text);
 	if (dimensions == 0)
 		dimensions = n;
 	if (n != dimensions)
 		die("dimensions differ");
 	row->vector = get(n * sizeof(double));
+	if (type == 'b')
+	{
+		for (long k = 0; k < n; k++)
+			row->vector[k] = text[k] - '0';
+		return;
+	}
 	text++;
 	for (long k = 0; k < n; k++)
 	{
@@ -236,7 +269,7 @@ print_eps(double quantile, int ulps)
 	for (; ulps > 0; ulps--)
 		eps = nextafter(eps, INFINITY);
 	for (; ulps < 0; ulps++)
-		eps = nextafter(eps, 0.0);
+		eps = nextafter(eps, inner_product ? -INFINITY : 0.0);
 	printf("%.17g\n", eps);
 	return 0;
 }
@@ -375,6 +408,13 @@ to_bits(double x)
 	return bits;
 }
 
+/* The distance of a row to itself is zero, also for a row without any bit. */
+static double
+distance_of(long a, long b)
+{
+	return a == b && jaccard ? 0.0 : distance(rows[a].vector, rows[b].vector);
+}
+
 static int
 is_due(long a, long b, double dist, double eps, int ordered, int self_pairs)
 {
@@ -402,7 +442,7 @@ check(double eps, int ordered, int self_pairs)
 			differs("twice", hit->a, hit->b, dist);
 		else
 		{
-			double		due = distance(rows[a].vector, rows[b].vector);
+			double		due = distance_of(a, b);
 
 			if (!is_due(a, b, due, eps, ordered, self_pairs))
 				differs("not due", hit->a, hit->b, due);
@@ -417,7 +457,7 @@ check(double eps, int ordered, int self_pairs)
 
 			if (seen[a * nrows + b])
 				continue;
-			due = distance(rows[a].vector, rows[b].vector);
+			due = distance_of(a, b);
 			if (is_due(a, b, due, eps, ordered, self_pairs))
 				differs("missing", rows[a].key, rows[b].key, due);
 		}
@@ -523,6 +563,9 @@ int
 main(int argc, char **argv)
 {
 	cosine = argc > 2 && strcmp(argv[2], "cosine") == 0;
+	inner_product = argc > 2 && strcmp(argv[2], "inner_product") == 0;
+	hamming = argc > 2 && strcmp(argv[2], "hamming") == 0;
+	jaccard = argc > 2 && strcmp(argv[2], "jaccard") == 0;
 	if (argc == 7 && strcmp(argv[1], "eps") == 0)
 	{
 		read_table(argv[3], argv[4]);

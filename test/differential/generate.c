@@ -4,7 +4,8 @@
  *
  *	generate SEED DISTRIBUTION ROWS DIMENSIONS ELEMENT KEY ORDER NULLS
  *
- * ELEMENT is real, double or int; an appended "[" selects pgvector's brackets.
+ * ELEMENT is real, double, int or bit; an appended "[" selects pgvector's brackets.  A bit is
+ * set if the number of the distribution is above 0.5.
  * KEY is int, bigint, uuid, text, longtext or timestamptz; ORDER is ascending
  * or shuffled.  NULLS rows of a thousand have no vector.
  */
@@ -130,6 +131,12 @@ print_row(const double *row, const char *element)
 {
 	int			brackets = strchr(element, '[') != NULL;
 
+	if (element[0] == 'b')
+	{
+		for (int k = 0; k < dimensions; k++)
+			putchar(row[k] > 0.5 ? '1' : '0');
+		return;
+	}
 	putchar(brackets ? '[' : '{');
 	for (int k = 0; k < dimensions; k++)
 	{

@@ -109,6 +109,8 @@ CREATE TABLE compressed AS TABLE external;
 CREATE TABLE long_rows (id int, v real[]);
 INSERT INTO long_rows SELECT g, array_fill((g % 10)::real, ARRAY[65536]) FROM generate_series(1, 60) g;
 CREATE TABLE long_doubles AS SELECT id, v::float8[] AS v FROM long_rows WHERE id <= 30;
+CREATE TABLE bits AS SELECT id, (id % 1000)::bit(10) || repeat('01', 27)::bit(54) AS v, id % 5 AS tenant FROM plain;
+CREATE TABLE long_bits AS SELECT g AS id, repeat((g % 8)::bit(64)::text, 1024)::bit(65536) AS v FROM generate_series(1, 200) g;
 VACUUM ANALYZE;
 END
 
@@ -130,6 +132,10 @@ reads_alike('out of line', 'external');
 reads_alike('compressed', 'compressed');
 reads_alike('the longest vectors', 'long_rows');
 reads_alike('the longest vectors of doubles', 'long_doubles');
+reads_alike('bits', 'bits', call => "fasted_self_join('bits', 'v', 1, id_column => 'id', metric => 'hamming')");
+reads_alike('bits by partition', 'bits',
+	call => "fasted_self_join('bits', 'v', 0.1, id_column => 'id', metric => 'jaccard', partition_by => 'tenant')");
+reads_alike('the longest bits', 'long_bits', call => "fasted_self_join('long_bits', 'v', 1500, id_column => 'id', metric => 'hamming')");
 reads_alike('spilled to disk', 'external', set => "SET fasted.memory_limit = '1MB'");
 reads_alike('serializable', 'plain',
 	set => 'SET default_transaction_isolation = serializable');

@@ -708,7 +708,9 @@ END
 		'a.v <=> b.v < 0.1', '0.05 >= b.h <=> a.h', 'cosine_distance(a.v, b.v) <= 0', 'a.v <=> b.v < 1', "a.v <=> b.v <= 'NaN'",
 		'a.v <-> b.v < sqrt(5)', 'a.v <-> b.v <= sqrt(5)', "a.v <-> b.v < 'NaN'", 'a.v <-> b.v < -1', 'a.v <-> b.v <= 0',
 		'a.v <-> b.v < 2::real', '2.236068::real >= a.h <-> b.h', '1 - (a.v <=> b.v) > 0.9', '0.95::real <= 1 - (b.h <=> a.h)', '1 - (a.v <=> b.v) >= 1',
-		'1 - (a.v <=> b.v) > 2', "1 - (a.v <=> b.v) > 'Infinity'", "1 - (a.v <=> b.v) >= 'NaN'", "1 - (a.v <=> b.v) > 'NaN'", '1.0 - cosine_distance(a.v, b.v) > -1')
+		'1 - (a.v <=> b.v) > 2', "1 - (a.v <=> b.v) > 'Infinity'", "1 - (a.v <=> b.v) >= 'NaN'", "1 - (a.v <=> b.v) > 'NaN'", '1.0 - cosine_distance(a.v, b.v) > -1',
+		'a.v <#> b.v < -8', '-6 >= a.h <#> b.h', 'a.v <#> b.v < 0', 'a.v <#> b.v <= 0', 'vector_negative_inner_product(a.v, b.v) <= 3', "a.v <#> b.v < 'NaN'",
+		"a.v <#> b.v < 'Infinity'", "a.v <#> b.v <= '-Infinity'")
 	{
 		same("SELECT a.id, b.id AS c FROM va a JOIN vb b ON $on AND a.id <> b.id", "pgvector: $on", set => $load);
 		same("SELECT a.id FROM va a WHERE NOT EXISTS (SELECT FROM vb b WHERE $on)", "pgvector, anti: $on", set => $load);
@@ -743,7 +745,7 @@ END
 		}
 	}
 	# near x pgvector's FP32 arithmetic decides: at every distance that occurs in the table
-	for my $distance ('a.v <-> b.v', 'a.v <=> b.v', '1 - (a.v <=> b.v)')
+	for my $distance ('a.v <-> b.v', 'a.v <=> b.v', '1 - (a.v <=> b.v)', 'a.v <#> b.v')
 	{
 		my @compare = $distance =~ /^1/ ? ('>', '>=') : ('<', '<=');
 		my @distances = split /\n/, $node->safe_psql('postgres',
@@ -762,6 +764,26 @@ END
 		same("SELECT a.id, b.id AS c FROM scaled a JOIN scaled b ON a.v <=> b.v < 0.05 AND a.id < b.id", "pgvector, cosine, elements of $scale", set => $load);
 		same("SELECT a.id, b.id AS c FROM scaled a LEFT JOIN va b ON a.v <=> b.v < 0.05", "pgvector, cosine, beside others", set => $load);
 		same("SELECT a.id, b.id AS c FROM scaled a JOIN va b ON 1 - (a.v <=> b.v) > 0.95", "pgvector, similarity, elements of $scale", set => $load);
+		same("SELECT a.id, b.id AS c FROM scaled a JOIN scaled b ON a.v <#> b.v < -8 * $scale * $scale", "pgvector, inner product, elements of $scale", set => $load);
+		same("SELECT a.id, b.id AS c FROM scaled a LEFT JOIN va b ON a.v <#> b.v <= -8 * $scale", "pgvector, inner product, beside others", set => $load);
+	}
+}
+
+SKIP:
+{
+	skip 'pgvector has no distances of bits', 1
+	  unless $pgvector && $node->safe_psql('postgres', "SELECT count(*) FROM pg_proc WHERE proname = 'jaccard_distance'");
+	$node->safe_psql('postgres', <<'END');
+CREATE TABLE prints AS SELECT g AS id, g % 5 AS k, CASE WHEN g % 20 > 0 THEN (hashint8extended(g / 5, 0) & hashint8extended(g % 3, 1))::bit(64)::bit(60) END AS v FROM generate_series(1, 500) g;
+INSERT INTO prints VALUES (1000, 0, 0::bit(60)), (1001, 0, 0::bit(60));
+ANALYZE prints;
+END
+	my $load = "LOAD 'fasted'";
+	for my $on ('a.v <~> b.v < 6', '5.5 >= a.v <~> b.v', 'hamming_distance(a.v, b.v) <= 0', 'a.v <~> b.v < 1000', "a.v <~> b.v < 'NaN'", 'a.v <%> b.v < 0.3', 'a.v <%> b.v <= 1 - 5 / 6::float8',
+		'jaccard_distance(a.v, b.v) <= 0', 'a.v <%> b.v < 1', 'a.v <%> b.v <= 1')
+	{
+		same("SELECT a.id, b.id AS c FROM prints a LEFT JOIN prints b ON $on", "pgvector: $on", set => $load);
+		same_count("SELECT count(*) FROM prints a JOIN prints b ON $on" . pick('', ' AND a.k = b.k'), "pgvector: $on", set => $load, by => 'engine');
 	}
 }
 

@@ -1,0 +1,412 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_bits.c
+ *	  Joins of rows of bits by Hamming and Jaccard distance, compared bit for bit with brute force.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "join.h"
+#include "ways.h"
+
+static const CallerHabits plain = {.timeout_ms = 100};
+
+/* Rows of one side or two, and the distances of all pairs. */
+typedef struct Case
+{
+	uint32_t	n;				/* number of bits */
+	FastedMetric metric;
+	int			nsides;
+	Rows		sides[2];
+	double	   *dist;			/* of row a and row b, by rows of a */
+	FastedPartition partitions[3];
+	uint32_t	npartitions;	/* zero: all rows are compared */
+} Case;
+
+static uint64_t *
+row_of(const Case *c, int side, uint64_t row)
+{
+	return (uint64_t *) c->sides[side].rows + row * fasted_bit_words(c->n);
+}
+
+static void
+flip(uint64_t *row, uint32_t bit)
+{
+	row[bit / 64] ^= UINT64_C(1) << bit % 64;
+}
+
+/*
+ * Fills in one row: zeros, ones, few bits, a copy of an earlier row or one that is similar to it,
+ * or random bits with a density of 0.02 or 0.5.
+ */
+static void
+fill_row(const Case *c, int side, uint64_t i)
+{
+	uint64_t   *row = row_of(c, side, i);
+	uint32_t	kind = random_below(16);
+	double		density = kind < 6 ? 0.02 : 0.5;
+
+	memset(row, 0, fasted_bit_words(c->n) * sizeof(uint64_t));
+	if (kind == 0)
+		return;
+	if (kind >= 9 && i > 0)
+		memcpy(row, row_of(c, side, random_below((uint32_t) i)), fasted_bit_words(c->n) * sizeof(uint64_t));
+	if (kind >= 11 && i > 0)
+		for (uint32_t f = random_below(12); f > 0; f--)
+			flip(row, random_below(c->n));
+	if (kind >= 9 && i > 0)
+		return;
+	for (uint32_t k = 0; k < c->n; k++)
+	{
+		if (kind == 1 || (kind == 2 ? k < random_below(8) : random_uniform() < density))
+			flip(row, k);
+	}
+}
+
+static double
+distance_of(const Case *c, uint64_t a, uint64_t b)
+{
+	const uint64_t *x = row_of(c, 0, a);
+	const uint64_t *y = row_of(c, c->nsides - 1, b);
+	uint32_t	words = fasted_bit_words(c->n);
+
+	return c->metric == FASTED_METRIC_JACCARD ? fasted_exact_jaccard(x, y, words)
+		: fasted_exact_hamming(x, y, words);
+}
+
+static void
+make_case(Case *c, uint32_t n, FastedMetric metric, int nsides, uint64_t rows_a, uint64_t rows_b)
+{
+	*c = (Case) {.n = n,.metric = metric,.nsides = nsides};
+	for (int side = 0; side < nsides; side++)
+	{
+		c->sides[side].n = side == 0 ? rows_a : rows_b;
+		c->sides[side].rows = must_alloc(c->sides[side].n * fasted_bit_words(n) * sizeof(uint64_t));
+		for (uint64_t i = 0; i < c->sides[side].n; i++)
+			fill_row(c, side, i);
+	}
+	c->dist = must_alloc(rows_a * rows_b * sizeof(double));
+	for (uint64_t a = 0; a < rows_a; a++)
+	{
+		for (uint64_t b = 0; b < rows_b; b++)
+			c->dist[a * rows_b + b] = distance_of(c, a, b);
+	}
+}
+
+static void
+free_case(Case *c)
+{
+	for (int side = 0; side < c->nsides; side++)
+		free((float *) c->sides[side].rows);
+	free(c->dist);
+}
+
+/* Divides the rows into three partitions, with rows between them that are in none. */
+static void
+make_partitions(Case *c)
+{
+	c->npartitions = 3;
+	for (uint32_t p = 0; p < 3; p++)
+	{
+		uint32_t	a = (uint32_t) c->sides[0].n / 3;
+		uint32_t	b = (uint32_t) c->sides[c->nsides - 1].n / 3;
+
+		c->partitions[p] = (FastedPartition) {.first_a = p * a,.rows_a = a - p,
+			.first_b = p * b,.rows_b = b - p};
+	}
+}
+
+static bool
+are_compared(const Case *c, uint64_t a, uint64_t b)
+{
+	for (uint32_t p = 0; p < c->npartitions; p++)
+	{
+		const FastedPartition *partition = &c->partitions[p];
+
+		if (a >= partition->first_a && a < partition->first_a + partition->rows_a &&
+			b >= partition->first_b && b < partition->first_b + partition->rows_b)
+			return true;
+	}
+	return c->npartitions == 0;
+}
+
+static double
+dist_at(const Case *c, uint64_t a, uint64_t b)
+{
+	return c->dist[a * c->sides[c->nsides - 1].n + b];
+}
+
+static void
+expect(const Case *c, double eps, PairList *list)
+{
+	memset(list, 0, sizeof(*list));
+	for (uint64_t a = 0; a < c->sides[0].n; a++)
+	{
+		for (uint64_t b = c->nsides == 1 ? a + 1 : 0; b < c->sides[c->nsides - 1].n; b++)
+		{
+			FastedPair	pair = {.a = (uint32_t) a,.b = (uint32_t) b,.dist = dist_at(c, a, b)};
+
+			if (pair.dist <= eps && are_compared(c, a, b))
+				pair_add(list, &pair, 1);
+		}
+	}
+}
+
+static PanelProblem
+problem_of(const Case *c, const char *kernel, double eps)
+{
+	PanelProblem problem = {
+		.options = {.dimensions = c->n,.metric = c->metric,.element = FASTED_ELEMENT_BIT,
+		.threads = 2,.kernel = kernel},
+		.problem = {.eps = eps},
+		.sides = c->nsides
+	};
+
+	if (c->npartitions > 0)
+	{
+		problem.problem.partitions = c->partitions;
+		problem.problem.npartitions = c->npartitions;
+	}
+	return problem;
+}
+
+/* Joins within eps, in one piece and in slices.  Returns whether all pairs are correct. */
+static bool
+check_pairs(const Case *c, const char *kernel, double eps, uint64_t memory_limit, FastedStats *stats)
+{
+	PanelProblem problem = problem_of(c, kernel, eps);
+	PairList	expected;
+	PairList	got;
+	PairList	sliced = {0};
+	bool		good;
+
+	expect(c, eps, &expected);
+	problem.options.memory_limit = memory_limit;
+	good = run_sides(&problem, c->sides, &plain, &got, stats) == FASTED_DONE &&
+		pair_equal(&got, &expected) && strcmp(stats->filter, "bits") == 0;
+	free(got.pairs);
+	problem.problem.slices = 3;
+	problem.problem.identical_kernels = random_below(2) == 0;
+	for (uint32_t s = 0; s < 3 && memory_limit == 0; s++)
+	{
+		problem.problem.slice = s;
+		good = run_join_once(&problem, c->sides, &plain, &got, NULL, NULL) == FASTED_DONE && good;
+		pair_add(&sliced, got.pairs, got.count);
+		free(got.pairs);
+	}
+	pair_sort(&sliced);
+	good = good && (memory_limit > 0 || pair_equal(&sliced, &expected));
+	if (!good)
+		printf("# %u bits, metric %d, kernel %s, eps %.17g: expected %zu pairs\n", c->n,
+			   (int) c->metric, kernel, eps, expected.count);
+	free(sliced.pairs);
+	free(expected.pairs);
+	return good;
+}
+
+static int
+compare_neighbors(const void *left, const void *right)
+{
+	const FastedNeighbor *x = left;
+	const FastedNeighbor *y = right;
+
+	if (x->dist != y->dist)
+		return x->dist < y->dist ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Returns whether these are the k nearest neighbors of row a. */
+static bool
+check_list(const Case *c, uint64_t a, double eps, uint32_t k, const FastedNeighbor *neighbors,
+		   uint32_t length)
+{
+	uint64_t	n = c->sides[c->nsides - 1].n;
+	FastedNeighbor *all = must_alloc(n * sizeof(*all));
+	uint32_t	count = 0;
+	bool		good;
+
+	for (uint64_t b = 0; b < n; b++)
+	{
+		if (dist_at(c, a, b) <= eps && are_compared(c, a, b) && (c->nsides == 2 || a != b))
+			all[count++] = (FastedNeighbor) {.row = (uint32_t) b,.dist = dist_at(c, a, b)};
+	}
+	qsort(all, count, sizeof(*all), compare_neighbors);
+	good = length == (count < k ? count : k);
+	for (uint32_t i = 0; i < length && good; i++)
+		good = neighbors[i].row == all[i].row && neighbors[i].dist == all[i].dist;
+	free(all);
+	return good;
+}
+
+static bool
+check_nearest(const Case *c, const char *kernel, double eps, uint32_t k, uint64_t memory_limit)
+{
+	PanelProblem problem = problem_of(c, kernel, eps);
+	PanelJoin  *join;
+	FastedStatus status;
+	FastedBatch batch;
+	uint64_t	rows = 0;
+	bool		good = true;
+
+	problem.problem.output = FASTED_OUTPUT_NEAREST;
+	problem.problem.k = k;
+	problem.options.memory_limit = memory_limit;
+	status = panel_join_open(fasted_cpu_engine(), &problem, &join);
+	if (status == FASTED_OK)
+		status = load_and_start(join, &problem, c->sides, &plain);
+	while (good && !FASTED_FAILED(status) &&
+		   (status = panel_join_next(join, 100, &batch)) != FASTED_DONE)
+	{
+		uint64_t	staged;
+
+		if (status == FASTED_WANT_ROWS)
+			status = stage_rows(join, batch.side, &c->sides[batch.side], batch.first_row,
+								batch.row_count, fasted_row_floats(&problem.options), 0, &staged);
+		else if (status == FASTED_OK)
+		{
+			for (uint64_t a = batch.first_row; a < batch.first_row + batch.row_count; a++)
+			{
+				uint32_t	length;
+				const FastedNeighbor *near = panel_join_nearest(join, a, &length);
+
+				good = good && check_list(c, a, eps, k, near, length);
+				rows++;
+			}
+		}
+	}
+	good = good && status == FASTED_DONE && rows == c->sides[0].n;
+	if (!good)
+		printf("# %u bits, metric %d, kernel %s, eps %.17g, k %u: wrong neighbors\n", c->n,
+			   (int) c->metric, kernel, eps, k);
+	panel_join_close(join);
+	return good;
+}
+
+/* Lists eps: limits, quotients, distances of pairs, and the numbers beside them. */
+static int
+list_eps(const Case *c, double *list)
+{
+	double		exact[] = {
+		1.0 / 3.0, 0.2, 0.5, 1.0 - 1.0 / 3.0, 1.0 - 4.0 / 5.0,
+		dist_at(c, random_below((uint32_t) c->sides[0].n), 1),
+		dist_at(c, random_below((uint32_t) c->sides[0].n), 0), 10.0, 1.0
+	};
+	int			count = 0;
+
+	list[count++] = 0.0;
+	list[count++] = INFINITY;
+	for (size_t i = 0; i < sizeof(exact) / sizeof(exact[0]); i++)
+	{
+		list[count++] = nextafter(exact[i], 0.0);
+		list[count++] = exact[i];
+		list[count++] = nextafter(exact[i], INFINITY);
+	}
+	return count;
+}
+
+/* The available kernels for rows of bits, each by the name of a kernel that leads to it. */
+static int
+list_kernels(const char **names)
+{
+	const CpuKernel *known[MOST_WAYS];
+	int			count = 0;
+
+	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
+	{
+		const CpuKernel *bits = fasted_cpu_kernel(k)->bits;
+		bool		listed = false;
+
+		while (!bits->available())
+			bits = bits->bits;
+		for (int i = 0; i < count; i++)
+			listed = listed || known[i] == bits;
+		if (listed || !fasted_cpu_kernel(k)->available())
+			continue;
+		known[count] = bits;
+		names[count++] = fasted_cpu_kernel(k)->name;
+	}
+	return count;
+}
+
+/* Tests one case with all kernels.  Each eps is tested with one of them, in turn. */
+static void
+check_case(Case *c, const char *what)
+{
+	const char *kernels[MOST_WAYS];
+	int			nkernels = list_kernels(kernels);
+	double		eps[64];
+	int			count = list_eps(c, eps);
+	bool		good = true;
+	bool		near = true;
+	uint32_t	folds = 0;
+	FastedStats stats;
+
+	for (int e = 0; e < count; e++)
+	{
+		const char *kernel = kernels[(e + (int) c->n) % nkernels];
+
+		good = check_pairs(c, kernel, eps[e], 0, &stats) && good;
+		folds |= stats.filter_dimensions;
+		if (e % 3 == 0)
+			near = check_nearest(c, kernel, eps[e], 1 + random_below(e % 2 == 0 ? 4 : 40), 0) && near;
+	}
+	for (int k = 0; k < nkernels; k++)
+	{
+		good = check_pairs(c, kernels[k], c->metric == FASTED_METRIC_JACCARD ? 0.4 : c->n / 20, 0,
+						   &stats) && good;
+		near = check_nearest(c, kernels[k], INFINITY, 5, 0) && near;
+	}
+	ok(good, "%s of %u bits, metric %d, sides %d (folds %x)", what, c->n, (int) c->metric, c->nsides,
+	   folds);
+	ok(near, "%s of %u bits, metric %d, sides %d: nearest", what, c->n, (int) c->metric, c->nsides);
+}
+
+/* Rows that do not fit into memory are joined in panels. */
+static void
+check_panels(FastedMetric metric)
+{
+	double		eps = metric == FASTED_METRIC_JACCARD ? 0.3 : 20.0;
+	FastedStats stats;
+	Case		c;
+
+	for (int nsides = 1; nsides <= 2; nsides++)
+	{
+		bool		good;
+
+		make_case(&c, 2048, metric, nsides, 1500, nsides == 1 ? 1500 : 900);
+		good = check_pairs(&c, NULL, eps, 1 << 20, &stats);
+		ok(good && stats.panels > 1, "metric %d, sides %d, in %u panels", (int) metric, nsides,
+		   stats.panels);
+		ok(check_nearest(&c, NULL, INFINITY, 3, 1 << 20), "metric %d, sides %d, nearest in panels",
+		   (int) metric, nsides);
+		free_case(&c);
+	}
+}
+
+int
+main(void)
+{
+	static const uint32_t sizes[] = {1, 7, 8, 63, 64, 65, 2048, 16000, 65536};
+
+	random_seed();
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	{
+		for (int m = 0; m < 2; m++)
+		{
+			FastedMetric metric = m == 0 ? FASTED_METRIC_HAMMING : FASTED_METRIC_JACCARD;
+			uint64_t	rows = sizes[i] > 10000 ? 130 : 400;
+			Case		c;
+
+			make_case(&c, sizes[i], metric, 1, rows, rows);
+			check_case(&c, "rows");
+			make_partitions(&c);
+			check_case(&c, "partitions");
+			free_case(&c);
+			make_case(&c, sizes[i], metric, 2, rows, rows / 2 + 3);
+			check_case(&c, "rows");
+			free_case(&c);
+		}
+	}
+	check_panels(FASTED_METRIC_HAMMING);
+	check_panels(FASTED_METRIC_JACCARD);
+	return tap_done();
+}
