@@ -57,6 +57,7 @@ typedef struct Form
 	float	   *int8_centre;
 	Int8Transform transform;
 	float		int16_factor;	/* INT16 rows: images are multiplied by this; 0: no INT16 rows */
+	double		large_square;	/* INT8, inner product: x.x of a large row, outliers excluded */
 } Form;
 
 /*
