@@ -9,7 +9,7 @@ bench/datasets/make.py makes or downloads these files.  README.md lists all data
 """
 import numpy
 
-from . import catalogue, files, generators, manifest
+from . import bits, catalogue, files, generators, manifest
 from .files import MissingFile, folder
 
 SEED = 1
@@ -24,12 +24,15 @@ MADE = {
                       "as debian-text; the model: Apache 2.0"),
     "debian-wordllama": ("debian-wordllama.npy", 256, "sentences of these descriptions by wordllama",
                          "as debian-text; the model: MIT"),
+    "molecules": ("molecules.npy", 256, "Morgan fingerprints of recombined molecules of RDKit's NCI file", "BSD, as RDKit"),
+    "wallpaper-hashes": ("wallpaper-hashes.npy", 8, "perceptual hashes of crops of these photographs", "as wallpaper-sift"),
+    "debian-simhash": ("debian-simhash.npy", 8, "SimHash of sentences of Debian's package descriptions", "as debian-text"),
 }
 
 
 def names():
     """Returns the names of all data sets; <d> stands for any number of dimensions."""
-    return [*MADE, *catalogue.SETS, *generators.LISTED]
+    return [*MADE, *catalogue.SETS, *generators.LISTED, bits.GENERATED]
 
 
 def path_of(name):
@@ -38,7 +41,7 @@ def path_of(name):
         return folder() / MADE[name][0]
     if name in catalogue.SETS:
         return folder() / catalogue.SETS[name].file
-    if generators.find(name):
+    if name == bits.GENERATED or generators.find(name):
         return None
     raise ValueError(f'unknown data set "{name}"; known data sets are {", ".join(names())}')
 
@@ -51,6 +54,8 @@ def _require(name):
 def load(name, rows=None):
     """Returns a data set, or a part of it that has the given number of rows: float32 (n, d), C-contiguous.
 
+    A data set of bits is uint8 (n, bytes); see bits.py.
+
     A generated data set is generated for this number of rows.  It has fewer clusters if it has
     fewer rows, so that the number of neighbours of a row stays about the same.  A part of a real
     data set consists of the first rows after a shuffle with a fixed seed, so that a larger part
@@ -59,21 +64,27 @@ def load(name, rows=None):
     if rows is not None and rows < 1:
         raise ValueError(f"invalid number of rows: {rows}")
     path = _require(name)
+    dtype = numpy.uint8 if name in bits.BITS else numpy.float32
+    if name == bits.GENERATED:
+        return bits.fingerprints(rows or bits.ROWS)
     if path is None:
         return generators.make(name, rows).all()
     n, _ = files.shape(path)
     if rows is None:
-        return files.read(path)
+        return files.read(path, dtype=dtype)
     if rows > n:
         raise ValueError(f"{name} has {n} rows, not {rows}")
     if name in MADE:            # the file is already shuffled
-        return files.read(path, rows)
+        return files.read(path, rows, dtype)
     return files.read_rows(path, numpy.random.default_rng(SEED).permutation(n)[:rows])
 
 
 def describe(name):
     """Returns {name, n, d, kind, source, licence, sha256}; n and d as published if the file is missing."""
     path = path_of(name)
+    if name == bits.GENERATED:
+        return {"name": name, "n": bits.ROWS, "d": bits.BITS[name] // 8, "kind": "generated", "source": "bench/datasets/bits.py",
+                "licence": "the project's own", "sha256": None}
     if path is None:
         made = generators.make(name)
         return {"name": name, "n": made.n, "d": made.d, "kind": made.kind, "source": "bench/datasets/generators.py",

@@ -15,10 +15,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import datasets  # noqa: E402
-from datasets import catalogue, debian_text, embeddings, files, generators, wallpaper_sift, wheels  # noqa: E402
+from datasets import bits, catalogue, debian_text, embeddings, files, generators, wallpaper_sift, wheels  # noqa: E402
 
 SCRIPTS = {"wallpaper-sift": wallpaper_sift.make, "debian-text": debian_text.make,
-           "debian-minilm": embeddings.make_minilm, "debian-wordllama": embeddings.make_wordllama}
+           "debian-minilm": embeddings.make_minilm, "debian-wordllama": embeddings.make_wordllama,
+           "molecules": bits.make_molecules, "wallpaper-hashes": bits.make_hashes, "debian-simhash": bits.make_simhash}
 
 
 def show():
@@ -27,7 +28,7 @@ def show():
         found = datasets.describe(name)
         state = "present" if datasets.path_of(name).exists() else "missing"
         print(f"{name:16} {found['n'] or '?':>9} x {found['d']:<5} {state:10} {found['source']}")
-    print(f"generated when loaded: {', '.join(generators.LISTED)}")
+    print(f"generated when loaded: {', '.join([*generators.LISTED, bits.GENERATED])}")
 
 
 def make(name):
