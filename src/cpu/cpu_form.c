@@ -40,9 +40,10 @@
 
 /*
  * One sampled row in this many may be an outlier.  Fewer are expected; a sample may have twice as
- * many.
+ * many.  For inner products there are fewer, because most pairs are of large rows.
  */
 #define OUTLIERS 16
+#define PRODUCT_OUTLIERS 64
 
 /* Scales are limited to well within the range of FP32. */
 #define SCALE_LIMIT 0x1p110
@@ -347,6 +348,13 @@ norm_of(const float *image, uint32_t padded)
 	return norm2 <= FLT_MAX ? (float) sqrt(norm2) : INFINITY;
 }
 
+/* Returns the number of outliers in a sample. */
+static uint32_t
+outliers(const FastedContext *context, uint32_t count)
+{
+	return count / (context->product ? PRODUCT_OUTLIERS : OUTLIERS);
+}
+
 /*
  * Computes the sizes of the sampled rows' images, by size_of.  Returns their largest value,
  * outliers excluded.
@@ -365,7 +373,7 @@ find_sizes(Worker *worker, const Int8Transform *transform, const Sample *sample,
 		sorted[s] = sizes[s] = size_of(worker->image, transform->padded);
 	}
 	cpu_sort_doubles(sorted, count);
-	return (float) sorted[count - 1 - count / OUTLIERS];
+	return (float) sorted[count - 1 - outliers(worker->context, count)];
 }
 
 static bool
@@ -467,6 +475,19 @@ find_int16_factor(Worker *worker, const Int8Transform *transform)
 	return (float) ldexp(1.0, exponent - 1);
 }
 
+/* Returns x.x of a large row of a sample, outliers excluded. */
+static double
+find_large_square(const Worker *worker, const Sample *sample)
+{
+	double		squares[FASTED_INT8_SCALE_ROWS];
+	uint32_t	count = cpu_sample_size(sample);
+
+	for (uint32_t s = 0; s < count; s++)
+		squares[s] = square_of(worker, cpu_stored_sample_row(sample, s));
+	cpu_sort_doubles(squares, count);
+	return count > 0 ? squares[count - 1 - outliers(worker->context, count)] : 0.0;
+}
+
 /*
  * Computes the centre and the scale of integer rows from a sample.  The form's FP32 centre and
  * scale must be known.
@@ -492,6 +513,8 @@ cpu_int8_find_transform(Worker *worker, Form *form)
 		transform->scale = (float) limit_scale((double) transform->scale
 											   * cpu_int8_find_factor(worker, transform, &sample));
 	}
+	if (context->product)
+		form->large_square = find_large_square(worker, &sample);
 	form->int16_factor = 0.0f;
 	if (!transform->lossless && context->may_use_int16)
 		form->int16_factor = find_int16_factor(worker, transform);

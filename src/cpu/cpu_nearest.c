@@ -178,6 +178,7 @@ typedef struct Side
 	double		gamma;
 	double		alpha;
 	double		slack;
+	double		spread;
 } Side;
 
 static Side
@@ -193,6 +194,7 @@ side_of(const FastedJoin *join, const FastedSet *set, int stage, bool columns)
 		.rho_other = join->rho_most[stage][join->self ? 0 : !second],
 		.gamma = fasted_gamma32(words, 2),.alpha = fasted_alpha32(words),
 		.slack = fasted_sum_slack(words),
+		.spread = cpu_product_spread(join->context, join->form, join->int8, join->choice_eps),
 	};
 }
 
@@ -248,7 +250,8 @@ half_of_product(const Side *side, size_t place, double radius)
 {
 	const FastedJoin *join = side->join;
 
-	return cpu_product_half(join->context, join->form, side->packed, place, 2.0 * radius, false);
+	return cpu_product_half(join->context, join->form, side->packed, place, 2.0 * radius,
+							side->spread, false);
 }
 
 /*

@@ -19,8 +19,10 @@
 #include "cpu_bits.h"
 #include "cpu_prepare.h"
 
-/* The spread of inner products if most rows are packed without error. */
+/* The spread of inner products if most rows are packed without error; and limits of others. */
 #define LOSSLESS_SPREAD 0x1p-10
+#define SPREAD_LEAST 0x1p-20
+#define SPREAD_MOST 0.25
 
 /* Returns the row's bound job->moved[r] in the scale of packed rows, rounded up. */
 static inline double
@@ -48,7 +50,8 @@ cpu_pack_job(const FastedJoin *join, const Form *form, bool int8, double eps, Pa
 {
 	return (PackJob) {
 		.context = join->context,.form = form,.eps = eps,
-		.eps_upper = cpu_eps_upper(join, form, int8, eps),.to = to
+		.eps_upper = cpu_eps_upper(join, form, int8, eps),
+		.spread = cpu_product_spread(join->context, form, int8, eps),.to = to
 	};
 }
 
@@ -56,45 +59,42 @@ cpu_pack_job(const FastedJoin *join, const Form *form, bool int8, double eps, Pa
 
 /*
  * Returns a good spread for fasted_product_half: the ratio of the packing errors of two rows to
- * their distance, which is assumed to be a typical norm.  The norm of INT8 rows is about a quarter
- * of their range per coordinate.  FP32 rows have smaller errors than their products.
+ * their distance.  The distance is that of two large rows with this inner product, within limits.
+ * FP32 rows have smaller errors than their products.
  */
-static double
-product_spread(const FastedContext *context, const Form *form, bool int8, double factor)
+double
+cpu_product_spread(const FastedContext *context, const Form *form, bool int8, double eps)
 {
-	double		roots = sqrt(context->padded);
-	double		norm = 32.0 * roots * factor;
+	double		large = form->large_square;
+	double		distance2 = 2.0 * fmin(fmax(large + eps, large / 16), large);
+	double		errors = sqrt(context->padded / 3.0) / (double) form->transform.scale;
 
 	if (!int8)
 		return fasted_gamma32(context->options.dimensions, 2);
 	if (form->transform.lossless)
 		return LOSSLESS_SPREAD;
-	if (context->kernel->int8->bytes == 2)
-		norm = sqrt(FASTED_INT16_NORM2) / FASTED_INT16_ROOM;
-	return roots / norm;
+	return fmin(fmax(errors / sqrt(distance2), SPREAD_LEAST), SPREAD_MOST);
 }
 
-/* Inner product: returns the share of a row whose pairs have distances up to eps. */
+/* Inner product: returns the share of a row, or of its INT16 row, for pairs within eps. */
 double
 cpu_product_half(const FastedContext *context, const Form *form, const PackedRows *rows,
-				 size_t row, double eps, bool int16)
+				 size_t row, double eps, double spread, bool int16)
 {
-	bool		int8 = rows->layout.int8;
 	double		factor = int16 ? (double) form->int16_factor : 1.0;
-	double		scale = cpu_form_scale(form, int8) * factor;
+	double		scale = cpu_form_scale(form, rows->layout.int8) * factor;
 	double		reach2 = fasted_product_reach2(rows->squares[row], eps, context->options.dimensions);
 
 	return fasted_product_half(reach2 * (scale * scale),
-							   (int16 ? rows->fine.terms : rows->terms)[row].rho,
-							   product_spread(context, form, int8, factor));
+							   (int16 ? rows->fine.terms : rows->terms)[row].rho, spread / factor);
 }
 
-/* Returns the share of a row, of its INT16 row or of its packed row. */
+/* Returns the share of a row, or of its INT16 row. */
 static double
 half_of(const PackJob *job, size_t row, bool int16)
 {
 	if (job->context->product)
-		return cpu_product_half(job->context, job->form, job->to, row, job->eps, int16);
+		return cpu_product_half(job->context, job->form, job->to, row, job->eps, job->spread, int16);
 	return int16 ? fasted_reach_half(job->to->fine.terms[row].rho,
 									 job->eps_upper * (double) job->form->int16_factor)
 		: fasted_reach_half(job->to->terms[row].rho, job->eps_upper);

@@ -66,6 +66,7 @@ typedef struct PackJob
 	const Form *form;
 	double		eps;
 	double		eps_upper;		/* upper bound of eps in the form's scale; not for products */
+	double		spread;			/* for inner products: see fasted_product_half */
 	PackedRows *to;
 	const float *rows[FASTED_MAX_WIDTH];	/* rows of the sliver; NULL: a row without pairs */
 	double		moved[FASTED_MAX_WIDTH];	/* bounds of their distances from the exact rows */
@@ -114,7 +115,10 @@ extern PackJob cpu_pack_job(const FastedJoin *join, const Form *form, bool int8,
 /* Returns the largest distance of two filter rows whose distance is at most eps. */
 extern double cpu_reach(const FastedContext *context, double eps);
 extern double cpu_product_half(const FastedContext *context, const Form *form,
-							   const PackedRows *rows, size_t row, double eps, bool int16);
+							   const PackedRows *rows, size_t row, double eps, double spread,
+							   bool int16);
+extern double cpu_product_spread(const FastedContext *context, const Form *form, bool int8,
+								 double eps);
 extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps);
 extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
 extern bool cpu_begin_packing(FastedJoin *join);

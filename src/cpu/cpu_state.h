@@ -59,6 +59,7 @@ typedef struct Form
 	Int8Transform transform;
 	float		int16_factor;	/* INT16 rows: images are multiplied by this; 0: no INT16 rows */
 	uint32_t	folded;			/* rows of bits: words to which rows are folded; no centre */
+	double		large_square;	/* INT8, inner product: x.x of a large row, outliers excluded */
 } Form;
 
 /*

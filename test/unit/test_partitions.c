@@ -19,6 +19,7 @@ typedef struct Case
 	const char *name;
 	uint32_t	d;
 	int			nsides;
+	FastedMetric metric;		/* L2 or inner product */
 	Rows		sides[2];
 	FastedPartition partitions[MOST_GROUPS];
 	uint32_t	npartitions;
@@ -42,6 +43,18 @@ static void
 add_alike(Case *c, uint32_t rows, uint32_t gap)
 {
 	add_group(c, rows, rows, gap, gap);
+}
+
+static void
+add_pair(Case *c, uint32_t a, uint32_t b)
+{
+	const float *x = c->sides[0].rows + (size_t) a * c->d;
+	const float *y = c->sides[c->nsides - 1].rows + (size_t) b * c->d;
+	FastedPair	pair = {.a = a,.b = b,.dist = fasted_exact_distance(x, y, c->d)};
+
+	if (c->metric == FASTED_METRIC_INNER_PRODUCT)
+		pair.dist = 0.0 - fasted_exact_dot(x, y, c->d);
+	pair_add(&c->all, &pair, 1);
 }
 
 /* Fills in rows with copies inside and outside their partitions; integers if ties. */
@@ -69,8 +82,7 @@ fill_case(Case *c, bool ties)
 			uint32_t	b = c->nsides == 1 ? a + 1 : group.first_b;
 
 			for (; b < group.first_b + group.rows_b; b++)
-				add_if_near(c->sides[0].rows, c->sides[c->nsides - 1].rows,
-							(FastedPair) {.a = a,.b = b}, c->d, INFINITY, &c->all);
+				add_pair(c, a, b);
 		}
 	}
 }
@@ -120,7 +132,7 @@ static PanelProblem
 problem_of(const Case *c, double eps)
 {
 	return (PanelProblem) {
-		.options = {.dimensions = c->d,.threads = 1 + (int) random_below(4)},
+		.options = {.dimensions = c->d,.metric = c->metric,.threads = 1 + (int) random_below(4)},
 		.problem = {.eps = eps,.partitions = c->partitions,.npartitions = c->npartitions},
 		.sides = c->nsides
 	};
@@ -238,6 +250,14 @@ check_odd_shapes(void)
 	check_case(&c, 0);
 	free_case(&c);
 
+	c = (Case) {.name = "inner products",.d = 35,.nsides = 2,.metric = FASTED_METRIC_INNER_PRODUCT};
+	add_group(&c, 120, 90, 0, 40);
+	add_group(&c, 0, 130, 5, 0);
+	add_group(&c, 50, 60, 0, 0);
+	fill_case(&c, false);
+	check_case(&c, 0);
+	free_case(&c);
+
 	c = (Case) {.name = "large on one side",.d = 30,.nsides = 2};
 	add_group(&c, 1, 2000, 0, 0);
 	add_group(&c, 3, 1, 9, 0);
@@ -277,7 +297,7 @@ check_panels(int nsides)
 
 /* Slices together have all pairs, and no pair twice. */
 static void
-check_slices(void)
+check_slices(FastedMetric metric)
 {
 	static Case c;
 	PairList	all = {0};
@@ -285,7 +305,7 @@ check_slices(void)
 	double		eps[8] = {0};
 	bool		good = true;
 
-	c = (Case) {.name = "slices",.d = 12,.nsides = 1};
+	c = (Case) {.name = "slices",.d = 12,.nsides = 1,.metric = metric};
 	for (int g = 0; g < 30; g++)
 		add_alike(&c, random_below(200), random_below(3));
 	fill_case(&c, false);
@@ -303,8 +323,8 @@ check_slices(void)
 		free(some.pairs);
 	}
 	pair_sort(&all);
-	ok(good && pair_equal(&all, &expected), "five slices: %zu pairs, expected %zu", all.count,
-	   expected.count);
+	ok(good && pair_equal(&all, &expected), "metric %d, five slices: %zu pairs, expected %zu",
+	   (int) metric, all.count, expected.count);
 	free(all.pairs);
 	free(expected.pairs);
 	free_case(&c);
@@ -367,7 +387,8 @@ main(void)
 	check_work();
 	check_shapes();
 	check_odd_shapes();
-	check_slices();
+	check_slices(FASTED_METRIC_L2);
+	check_slices(FASTED_METRIC_INNER_PRODUCT);
 	check_panels(1);
 	check_panels(2);
 	return tap_done();
