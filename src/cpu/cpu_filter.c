@@ -84,6 +84,7 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			if (nearest)
 				cpu_point_at_thresholds(worker, a, strip->first_a + row, first_b + col, &sweep);
 			cpu_sweep(kernel, b, &sweep);
+			memset(worker->has_hits + row, true, sweep.tiles * kernel->tile_rows);
 		}
 	}
 }
@@ -97,7 +98,7 @@ cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 				 const Strip *strip, bool sparse)
 {
 	memset(worker->hits, 0, strip->rows_a * worker->join->hit_stride);
-	memset(worker->has_hits, true, sizeof(worker->has_hits));
+	memset(worker->has_hits, false, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
 		filter_block(worker, a, b, strip, number, sparse);
 }
