@@ -1,6 +1,8 @@
 -- Columns of bits: Hamming and Jaccard distance, compared with bit_count of PostgreSQL.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
+CREATE SCHEMA of_bits;
+SET search_path = of_bits, public;
 RESET client_min_messages;
 SET fasted.join_node = off;
 
@@ -256,3 +258,5 @@ RESET fasted.refine;
 SELECT fasted_citus.vector_hash(B'0000') AS zero, fasted_citus.vector_hash(B'01') <> fasted_citus.vector_hash(B'010') AS lengths,
 	fasted_citus.vector_hash(B'') AS empty, length(fasted_citus.vector_bytes(B'101'::bit(3))) AS bytes;
 SELECT count(DISTINCT fasted_citus.vector_hash(v)) = count(DISTINCT v) AS same FROM many;
+SET client_min_messages = warning;
+DROP SCHEMA of_bits CASCADE;
