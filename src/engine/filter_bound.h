@@ -149,31 +149,46 @@ fasted_round_down(double value)
 }
 
 /*
+ * Returns an upper bound of half the square of a row's reach: its share of the squared distance of
+ * the quantised rows of a pair.  The result is zero only if the reach is.
+ *
+ *	  rho			upper bound of the distance by which quantisation moved the row
+ *	  eps_upper		fasted_eps_upper, in the scale of the quantised rows
+ */
+FASTED_EVERYWHERE double
+fasted_reach_half(double rho, double eps_upper)
+{
+	double		reach = eps_upper + 2.0 * rho;
+	double		half = 0.5 * reach * reach * (1.0 + 8 * FASTED_U64);
+
+	/* reach * reach may underflow; an upper bound of it must not */
+	return reach > 0.0 ? half + DBL_MIN : half;
+}
+
+/*
  * Returns the threshold of a row.
  *
  *	  norm2_lower	lower bound of the quantised row's squared norm
  *	  norm2_upper	upper bound of the same
- *	  rho			upper bound of the distance by which quantisation moved the row
- *	  eps_upper		fasted_eps_upper, in the scale of the quantised rows
+ *	  half			fasted_reach_half or fasted_product_half
  *	  gamma			bound of the error of g relative to the product of both norms
  *	  alpha			bound of the absolute error of g
  *
- * The result may be minus infinity; every pair with the row is then a candidate.
+ * The result may be minus infinity; every pair with the row is then a candidate.  It is limited from
+ * above, so that the sum with minus infinity is never NaN; lower thresholds are always correct.
  */
 FASTED_EVERYWHERE float
-fasted_threshold(double norm2_lower, double norm2_upper, double rho,
-				 double eps_upper, double gamma, double alpha)
+fasted_threshold(double norm2_lower, double norm2_upper, double half, double gamma, double alpha)
 {
-	double		reach = eps_upper + 2.0 * rho;
-	double		t = 0.5 * (norm2_lower - gamma * norm2_upper - alpha
-						   - 0.5 * reach * reach);
+	double		most = (double) FLT_MAX / 4;
+	double		t = 0.5 * (norm2_lower - gamma * norm2_upper - alpha - half);
 
 	/* allow for rounding errors of this expression in FP64, and of the sum t_x + t_y in FP32 */
-	t -= 16 * FASTED_U64 * (norm2_upper + reach * reach + alpha) + DBL_MIN;
+	t -= 16 * FASTED_U64 * (norm2_upper + 2.0 * fabs(half) + alpha) + DBL_MIN;
 	t -= 2 * FASTED_U32 * fabs(t);
-	if (!(t > -(double) FLT_MAX / 4))
+	if (!(t > -most))
 		return -INFINITY;
-	return fasted_round_down(t);
+	return fasted_round_down(t < most ? t : most);
 }
 
 /*
@@ -250,8 +265,8 @@ fasted_fold_bits(const uint32_t *row, uint32_t words, uint32_t folded, uint32_t 
  * INT8 rows, whose inner product p is exact in INT32 (doc/internals/bound-int8.md).
  *
  * Let A = 128 * 128 * FASTED_INT8_MOST_DIMENSIONS = 2^29, the largest |p|.  The thresholds n
- * of rows lie between FASTED_INT8_EVERY = -(3/2 A + 2) and A/2.  Padding rows have the
- * threshold FASTED_INT8_PADDING.  These values satisfy
+ * of rows lie between FASTED_INT8_EVERY = -(3/2 A + 2) and FASTED_INT8_MOST = A/2.  Padding rows
+ * have the threshold FASTED_INT8_PADDING.  These values satisfy
  *
  *	  p - n >= -A - A/2 > EVERY				a row with threshold EVERY passes with every row
  *	  A - PADDING < EVERY					padding passes with no row
@@ -262,6 +277,7 @@ fasted_fold_bits(const uint32_t *row, uint32_t words, uint32_t folded, uint32_t 
  */
 #define FASTED_INT8_MOST_DIMENSIONS 32768
 #define FASTED_INT8_EVERY (-805306370)
+#define FASTED_INT8_MOST 268435456	/* A/2 */
 #define FASTED_INT8_PADDING 1400000000
 
 /*
@@ -317,25 +333,22 @@ fasted_rho_clamped(double rounding2, double error2, double norm2, uint32_t padde
 }
 
 /*
- * Returns the threshold n = floor((norm2 - reach^2 / 2) / 2) of an INT8 row, where norm2 is exact.
- * Every pair of the result satisfies p >= n_x + n_y.  The result may be FASTED_INT8_EVERY; every
- * pair with the row is then a candidate.
+ * Returns the threshold n = floor((norm2 - half) / 2) of an INT8 row, where norm2 is exact; half is
+ * that of fasted_threshold.  Every pair of the result satisfies p >= n_x + n_y.  The result may be
+ * FASTED_INT8_EVERY; every pair with the row is then a candidate.  It is at most A/2.
  */
 FASTED_EVERYWHERE int32_t
-fasted_threshold_int(double norm2, double rho, double eps_upper)
+fasted_threshold_int(double norm2, double half)
 {
-	double		reach = eps_upper + 2.0 * rho;
-	double		half = 0.5 * reach * reach * (1.0 + 8 * FASTED_U64);
 	double		n;
 
-	/* reach * reach may underflow; an upper bound of it must not */
-	if (reach > 0.0)
-		half += DBL_MIN;
 	if (!(half < 4e9))
 		return FASTED_INT8_EVERY;
 
 	/* norm2 is an integer, so rounding up half first does not change the result of floor */
 	n = floor(0.5 * (norm2 - ceil(half)));
+	if (n > FASTED_INT8_MOST)
+		return FASTED_INT8_MOST;
 	return n > FASTED_INT8_EVERY ? (int32_t) n : FASTED_INT8_EVERY;
 }
 
@@ -347,14 +360,11 @@ fasted_threshold_int(double norm2, double rho, double eps_upper)
 #define FASTED_INT16_ROW_NORM2 (0.999f * 2147483648.0f)
 
 FASTED_EVERYWHERE double
-fasted_threshold_int16(double norm2, double rho, double eps_upper)
+fasted_threshold_int16(double norm2, double half)
 {
-	double		reach = eps_upper + 2.0 * rho;
-	double		half = 0.5 * reach * reach * (1.0 + 8 * FASTED_U64) + DBL_MIN;
-
 	if (!(half < 0x1p50))
 		return -INFINITY;
-	return 0.5 * (norm2 - ceil(half));
+	return 0.5 * (norm2 - ceil(half > -0x1p50 ? half : -0x1p50));
 }
 
 /*
