@@ -315,13 +315,14 @@ exact_kernel(uint32_t dimensions, bool doubles)
 	if constexpr (is_of_bits(kMetric))
 		return projected_rows ? refine_kernel<kMetric, Recheck::kBits, kShortRowsTake, kConnect>
 			: refine_kernel<kMetric, Recheck::kBits, kLongRowsTake, kConnect>;
-	if (doubles)
+	else if (doubles)
 		return projected_rows ? refine_kernel<kMetric, Recheck::kDoubles, kShortRowsTake, kConnect>
 			: refine_kernel<kMetric, Recheck::kDoubles, kLongRowsTake, kConnect>;
-	return aligned ? (projected_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake, kConnect>
-					  : refine_kernel<kMetric, Recheck::kByEights, kLongRowsTake, kConnect>)
-		: projected_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake, kConnect>
-		: refine_kernel<kMetric, Recheck::kByWarp, kLongRowsTake, kConnect>;
+	else
+		return aligned ? (projected_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake, kConnect>
+						  : refine_kernel<kMetric, Recheck::kByEights, kLongRowsTake, kConnect>)
+			: projected_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake, kConnect>
+			: refine_kernel<kMetric, Recheck::kByWarp, kLongRowsTake, kConnect>;
 }
 
 template <bool kConnect>

@@ -625,14 +625,22 @@ groups_of(uint32_t rows)
 }
 
 template <FastedMetric kMetric>
+auto
+radius_kernel_for(const RowTable &rows)
+{
+	if constexpr (is_of_bits(kMetric))
+		return radius_kernel<kMetric, Stored::kBits>;
+	else
+		return rows.doubles ? radius_kernel<kMetric, Stored::kDoubles>
+			: rows.dimensions % 4 == 0 ? radius_kernel<kMetric, Stored::kAlignedFloats>
+			: radius_kernel<kMetric, Stored::kFloats>;
+}
+
+template <FastedMetric kMetric>
 void
 launch_radii(const LookParams &params, uint32_t end, cudaStream_t stream)
 {
-	const RowTable &rows = params.task.a.table;
-	auto		kernel = is_of_bits(kMetric) ? radius_kernel<kMetric, Stored::kBits>
-		: rows.doubles ? radius_kernel<kMetric, Stored::kDoubles>
-		: rows.dimensions % 4 == 0 ? radius_kernel<kMetric, Stored::kAlignedFloats>
-		: radius_kernel<kMetric, Stored::kFloats>;
+	auto		kernel = radius_kernel_for<kMetric>(params.task.a.table);
 
 	kernel<<<(end - params.first + kWarps - 1) / kWarps, kBlock, 0, stream>>>(params, end);
 	check_launch("finding the rows' first radii");
