@@ -297,14 +297,19 @@ own_kernel(const NearTask task)
 	{
 		RowNorm		norm = task.a.norms[place];
 		double		radius = task.table.radii[task.a.table.number_at(place)];
-		double		reach = task.form.reach(radius) + norm.rho;
+		double		half;
 
-		if (is_finite(reach))
-			largest = reach;
-		threshold = task.form.threshold(norm.norm2, task.form.is_additive()
-										? own_half(task, norm, radius)
-										: fasted_reach_half(0.0, sqrt(2.0) * (reach + usual)
-															* (1.0 + 16 * FASTED_U64)));
+		if (task.form.is_additive())
+			half = own_half(task, norm, radius);
+		else
+		{
+			double		reach = task.form.reach(radius) + norm.rho;
+
+			if (is_finite(reach))
+				largest = reach;
+			half = fasted_reach_half(0.0, sqrt(2.0) * (reach + usual) * (1.0 + 16 * FASTED_U64));
+		}
+		threshold = task.form.threshold(norm.norm2, half);
 	}
 	task.a.thresholds[place] = threshold;
 

@@ -414,7 +414,9 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 		}
 		settings_.criterion = criterion_of(form->precision());
 		settings_.row_bytes = form->row_bytes(settings_.dimensions);
-		stats_.filter_dimensions = form->kind().width < options.dimensions ? form->kind().width : 0;
+		stats_.filter_dimensions = form->kind().width;
+		if (is_of_bits(options.metric) && form->kind().width >= options.dimensions)
+			stats_.filter_dimensions = 0;
 		rounds.set_filter(settings_.criterion, settings_.row_bytes);
 	}
 	prepare_ended_.record(stream);
