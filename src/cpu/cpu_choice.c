@@ -209,11 +209,10 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 	uint64_t	area = join->self ? rows * (rows - 1) / 2 : rows * cols;
 	Strip		strip = {.rows_a = (uint32_t) rows,.block_rows = context->sample_rows,
 	.blocks = 1,.diagonal = join->self};
-	PackJob		job = {.form = form,.eps_upper = cpu_eps_upper(join, form, int8, join->choice_eps)};
+	PackJob		job = cpu_pack_job(join, form, int8, join->choice_eps, &samples[0]);
 	uint64_t	candidates = 0;
 	uint64_t	pairs = 0;
 
-	job.to = &samples[0];
 	pack_sample(worker, join->row_set, &job, int8);
 	job.to = &samples[1];
 	if (!join->self)

@@ -245,7 +245,7 @@ static FastedStatus
 check_problem(FastedContext *context, const FastedProblem *problem, const FastedSet *a,
 			  const FastedSet *b)
 {
-	if (!(problem->eps >= 0.0))
+	if (!(problem->eps >= 0.0) && (!context->product || isnan(problem->eps)))
 		return cpu_fail(context, FASTED_UNSUPPORTED,
 						"The value of eps must not be negative or NaN.");
 	if ((uint64_t) problem->slice + problem->more_slices >= (problem->slices > 0 ? problem->slices : 1))
@@ -498,7 +498,7 @@ check_options(FastedContext *context)
 						"The CPU engine computes only exact results.\n"
 						"Use \"SET fasted.refine = on\".");
 
-	if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
+	if (options->metric != FASTED_METRIC_L2 && !context->cosine && !context->product)
 		return cpu_fail(context, FASTED_UNSUPPORTED, "Metric %d is unknown.", (int) options->metric);
 
 	context->kernel = fasted_cpu_choose_kernel(options->kernel);
@@ -588,6 +588,7 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 	*result = context;
 	context->options = *options;
 	context->cosine = options->metric == FASTED_METRIC_COSINE;
+	context->product = options->metric == FASTED_METRIC_INNER_PRODUCT;
 	context->doubles = options->element == FASTED_ELEMENT_DOUBLE;
 	context->padded = (options->dimensions + 31) / 32 * 32;
 	status = check_options(context);

@@ -81,9 +81,10 @@ extern void cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t 
  */
 typedef struct Recheck
 {
+	bool		negative;		/* the distance is the negative value */
 	RowFunction rows;
 	RowFunction wide;			/* NULL: rows of doubles are not widened */
-	const double *squares_a;	/* NULL: the value is the distance */
+	const double *squares_a;	/* NULL: the value is the distance, or its negative */
 	const double *squares_b;
 } Recheck;
 
@@ -93,20 +94,21 @@ cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows 
 	const CpuKernel *kernel = context->kernel;
 	bool		doubles = context->doubles;
 
-	if (!context->cosine)
+	if (!context->cosine && !context->product)
 		return (Recheck) {.rows = doubles ? kernel->distance_double : kernel->distance,
 			.wide = doubles ? NULL : kernel->distance_wide};
 	return (Recheck) {.rows = doubles ? kernel->dot_double : kernel->dot,
-		.wide = doubles ? NULL : kernel->dot_wide,
-		.squares_a = a->squares,.squares_b = b->squares};
+		.wide = doubles ? NULL : kernel->dot_wide,.negative = context->product,
+		.squares_a = context->cosine ? a->squares : NULL,.squares_b = b->squares};
 }
 
 /* Returns the canonical distance of the rows at these places, from their recheck value. */
 static inline double
 cpu_distance(const Recheck *recheck, double number, size_t row, size_t col)
 {
-	return recheck->squares_a == NULL ? number
-		: fasted_exact_cosine_of(number, recheck->squares_a[row], recheck->squares_b[col]);
+	if (recheck->squares_a == NULL)
+		return recheck->negative ? 0.0 - number : number;
+	return fasted_exact_cosine_of(number, recheck->squares_a[row], recheck->squares_b[col]);
 }
 
 /*

@@ -93,7 +93,8 @@ cpu_row_moved(const FastedContext *context, const float *row)
 
 /*
  * Returns the filter row, which may be written to `to`; NULL if the row can have no pairs.  For
- * the cosine distance it is the direction, and *square is set to x.x for the recheck.
+ * the cosine distance it is the direction.  *square is set to x.x, for the cosine distance and the
+ * inner product.
  */
 const float *
 cpu_filter_row(const Worker *worker, const float *row, float *to, double *square)
@@ -101,9 +102,10 @@ cpu_filter_row(const Worker *worker, const float *row, float *to, double *square
 	uint32_t	d = worker->context->options.dimensions;
 	double		scale;
 
+	if (worker->context->cosine || worker->context->product)
+		*square = square_of(worker, row);
 	if (!worker->context->cosine)
 		return worker->context->doubles ? write_narrowed(worker, row, to) : row;
-	*square = square_of(worker, row);
 	if (!fasted_has_direction(*square))
 		return NULL;
 	scale = 1.0 / sqrt(*square);

@@ -431,7 +431,7 @@ pack_level_sliver(Worker *worker, int i, size_t sliver)
 	for (uint32_t level = 0; level < join->projection->levels; level++)
 	{
 		PackJob		job = {
-			.form = &join->projection->forms[level],
+			.context = join->context,.form = &join->projection->forms[level],
 			.eps_upper = cpu_level_eps_upper(join->context, join->projection, level,
 											 join->choice_eps),
 			.to = &set->levels.packed[level]

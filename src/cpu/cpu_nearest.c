@@ -49,7 +49,7 @@ distance_of(const FastedContext *context, const float *x, const float *y)
 	double		yy;
 
 	if (!context->cosine)
-		return recheck.rows(x, y, d);
+		return cpu_distance(&recheck, recheck.rows(x, y, d), 0, 0);
 	xx = recheck.rows(x, x, d);
 	yy = recheck.rows(y, y, d);
 	if (!fasted_has_direction(xx) || !fasted_has_direction(yy))
@@ -192,9 +192,9 @@ side_of(const FastedJoin *join, const FastedSet *set, int stage, bool columns)
 	};
 }
 
-/* Returns a row's threshold, where its share of the squared reach is half of reach^2. */
+/* Returns a row's threshold, where `half` is its share of the squared distance. */
 static uint32_t
-make_threshold(const Side *side, size_t place, double reach)
+make_threshold(const Side *side, size_t place, double half)
 {
 	const PackedRows *packed = side->packed;
 	const RowTerms *terms = &packed->terms[place];
@@ -210,16 +210,41 @@ make_threshold(const Side *side, size_t place, double reach)
 		if (row_has_pairs(terms))
 			real.number = fasted_threshold(terms->norm2 * (1.0 - side->slack),
 										   terms->norm2 * (1.0 + side->slack),
-										   0.0, reach, side->gamma, side->alpha);
+										   half, side->gamma, side->alpha);
 		return real.word;
 	}
 	if (row_has_pairs(terms))
-		integer = fasted_threshold_int(terms->norm2, 0.0, reach);
+		integer = fasted_threshold_int(terms->norm2, half);
 	if (!side->columns)
 		return (uint32_t) integer;
 	/* the correction of columns if the rows are flipped */
 	return (uint32_t) integer + ((const uint32_t *) packed->as_b.threshold)[place]
 		- ((const uint32_t *) packed->as_a.threshold)[place];
+}
+
+static double
+radius_at(const Side *side, size_t place)
+{
+	return neighbor_radius(&side->set->lists, cpu_row_at(side->set, place));
+}
+
+/* Returns the share of a row in the squared distance of a pair, if it is reach^2. */
+static double
+half_of_reach(double reach)
+{
+	return fasted_reach_half(0.0, sqrt(2.0) * reach * (1.0 + 16 * FASTED_U64));
+}
+
+/*
+ * The same for inner products (doc/internals/bound-product.md, section 4).  The radius is zero
+ * unless the row's own list is meant.
+ */
+static double
+half_of_product(const Side *side, size_t place, double radius)
+{
+	const FastedJoin *join = side->join;
+
+	return cpu_product_half(join->context, join->form, side->packed, place, 2.0 * radius, false);
 }
 
 /*
@@ -230,7 +255,7 @@ static double
 reach_of(const Side *side, size_t place)
 {
 	const FastedJoin *join = side->join;
-	double		radius = neighbor_radius(&side->set->lists, cpu_row_at(side->set, place));
+	double		radius = radius_at(side, place);
 	double		upper = side->stage == FULL_STAGE
 		? cpu_eps_upper(join, join->form, join->int8, radius)
 		: cpu_level_eps_upper(join->context, join->projection, (uint32_t) side->stage, radius);
@@ -247,13 +272,21 @@ make_own(const Side *side, size_t first, uint32_t count, uint32_t *own)
 	for (uint32_t i = 0; i < count; i++)
 	{
 		double		reach = INFINITY;
+		double		half = INFINITY;
 
 		if (first + i < side->packed->rows && row_has_pairs(&side->packed->terms[first + i]))
-			reach = reach_of(side, first + i);
+		{
+			if (side->join->context->product)
+				half = half_of_product(side, first + i, radius_at(side, first + i));
+			else
+			{
+				reach = reach_of(side, first + i);
+				half = half_of_reach(reach + side->rho_other);
+			}
+		}
 		if (reach <= DBL_MAX && reach > most)
 			most = reach;
-		own[i] = make_threshold(side, first + i,
-								sqrt(2.0) * (reach + side->rho_other) * (1.0 + 16 * FASTED_U64));
+		own[i] = make_threshold(side, first + i, half);
 	}
 	return most;
 }
@@ -272,7 +305,9 @@ make_other(const Side *side, size_t first, uint32_t count, double reach, uint32_
 
 		if (row_has_pairs(&side->packed->terms[first + i]) && rho > side->rho_most)
 			more = (rho - side->rho_most) * (2.0 * reach + rho + side->rho_most);
-		other[i] = make_threshold(side, first + i, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
+		other[i] = make_threshold(side, first + i, side->join->context->product
+								  ? half_of_product(side, first + i, 0.0)
+								  : half_of_reach(sqrt(more)));
 	}
 }
 
@@ -395,13 +430,16 @@ col_place(const RadiusSearch *search, uint32_t col)
 
 /*
  * Stores the columns' squared norms, which are added to the squared distance besides the product.
- * The norm is infinite if the column must be ignored.
+ * For inner products the squared norm of the input row is subtracted, so that the sum is -2 x.y and
+ * a term that depends on the row only.  The norm is infinite if the column must be ignored.
  */
 static void
 prepare_columns(const RadiusSearch *search)
 {
 	NearThresholds *near = &search->worker->near;
+	bool		product = search->worker->context->product;
 	const PackedRows *packed = &search->cols->packed;
+	double		scale = cpu_form_scale(search->worker->join->form, search->int8);
 
 	for (uint32_t col = 0; col < search->ncols; col++)
 	{
@@ -409,7 +447,8 @@ prepare_columns(const RadiusSearch *search)
 		const RowTerms *terms = &packed->terms[place];
 		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
-		near->norms[col] = good ? (float) terms->norm2 : INFINITY;
+		near->norms[col] = !good ? INFINITY
+			: (float) (terms->norm2 - (product ? scale * scale * packed->squares[place] : 0.0));
 		near->flip_sums[col] = !search->int8 ? 0
 			: ((const uint32_t *) packed->as_b.threshold)[place]
 			- ((const uint32_t *) packed->as_a.threshold)[place];
@@ -535,7 +574,7 @@ set_radius(const RadiusSearch *search, uint32_t k, uint32_t row)
 	size_t		place = search->first_row + row;
 	size_t		number = cpu_row_at(search->rows, place);
 	const float *x = row_store_row(&search->rows->rows, number);
-	double		radius = 0.0;
+	double		radius = -INFINITY;
 
 	if (recheck.wide != NULL)
 		context->kernel->widen(x, d, worker->wide);

@@ -18,6 +18,9 @@
 #include "../engine/filter_bound.h"
 #include "cpu_prepare.h"
 
+/* The spread of inner products if most rows are packed without error. */
+#define LOSSLESS_SPREAD 0x1p-10
+
 /* Returns the row's bound job->moved[r] in the scale of packed rows, rounded up. */
 static inline double
 cpu_moved(const PackJob *job, uint32_t r, double scale)
@@ -35,9 +38,65 @@ cpu_reach(const FastedContext *context, double eps)
 double
 cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps)
 {
-	return fasted_eps_upper(cpu_reach(join->context, eps),
-							int8 ? (double) form->transform.scale : form->scale,
+	return fasted_eps_upper(cpu_reach(join->context, eps), cpu_form_scale(form, int8),
 							join->context->options.dimensions);
+}
+
+PackJob
+cpu_pack_job(const FastedJoin *join, const Form *form, bool int8, double eps, PackedRows *to)
+{
+	return (PackJob) {
+		.context = join->context,.form = form,.eps = eps,
+		.eps_upper = cpu_eps_upper(join, form, int8, eps),.to = to
+	};
+}
+
+/* --- the share of a row in the squared distance of the packed rows of a pair */
+
+/*
+ * Returns a good spread for fasted_product_half: the ratio of the packing errors of two rows to
+ * their distance, which is assumed to be a typical norm.  The norm of INT8 rows is about a quarter
+ * of their range per coordinate.  FP32 rows have smaller errors than their products.
+ */
+static double
+product_spread(const FastedContext *context, const Form *form, bool int8, double factor)
+{
+	double		roots = sqrt(context->padded);
+	double		norm = 32.0 * roots * factor;
+
+	if (!int8)
+		return fasted_gamma32(context->options.dimensions, 2);
+	if (form->transform.lossless)
+		return LOSSLESS_SPREAD;
+	if (context->kernel->int8->bytes == 2)
+		norm = sqrt(FASTED_INT16_NORM2) / FASTED_INT16_ROOM;
+	return roots / norm;
+}
+
+/* Inner product: returns the share of a row whose pairs have distances up to eps. */
+double
+cpu_product_half(const FastedContext *context, const Form *form, const PackedRows *rows,
+				 size_t row, double eps, bool int16)
+{
+	bool		int8 = rows->layout.int8;
+	double		factor = int16 ? (double) form->int16_factor : 1.0;
+	double		scale = cpu_form_scale(form, int8) * factor;
+	double		reach2 = fasted_product_reach2(rows->squares[row], eps, context->options.dimensions);
+
+	return fasted_product_half(reach2 * (scale * scale),
+							   (int16 ? rows->fine.terms : rows->terms)[row].rho,
+							   product_spread(context, form, int8, factor));
+}
+
+/* Returns the share of a row, of its INT16 row or of its packed row. */
+static double
+half_of(const PackJob *job, size_t row, bool int16)
+{
+	if (job->context->product)
+		return cpu_product_half(job->context, job->form, job->to, row, job->eps, int16);
+	return int16 ? fasted_reach_half(job->to->fine.terms[row].rho,
+									 job->eps_upper * (double) job->form->int16_factor)
+		: fasted_reach_half(job->to->terms[row].rho, job->eps_upper);
 }
 
 /* --- FP32 */
@@ -58,7 +117,7 @@ set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 
 		((float *) to->threshold)[row] = !row_has_pairs(terms) ? INFINITY
 			: fasted_threshold(terms->norm2 * (1.0 - slack), terms->norm2 * (1.0 + slack),
-							   terms->rho, job->eps_upper, gamma, alpha);
+							   half_of(job, row, false), gamma, alpha);
 	}
 }
 
@@ -110,8 +169,7 @@ set_int16_threshold(const PackJob *job, size_t row)
 {
 	const Int16Rows *fine = &job->to->fine;
 
-	fine->threshold[row] = fasted_threshold_int16(fine->terms[row].norm2, fine->terms[row].rho,
-												 job->eps_upper * (double) job->form->int16_factor);
+	fine->threshold[row] = fasted_threshold_int16(fine->terms[row].norm2, half_of(job, row, true));
 }
 
 /* Packs row r of the sliver as an INT16 row. worker->image holds its image. */
@@ -208,8 +266,7 @@ set_threshold(const PackJob *job, size_t row, uint32_t more)
 	int32_t		threshold = FASTED_INT8_PADDING;
 
 	if (row_has_pairs(&to->terms[row]))
-		threshold = fasted_threshold_int(to->terms[row].norm2, to->terms[row].rho,
-										 job->eps_upper);
+		threshold = fasted_threshold_int(to->terms[row].norm2, half_of(job, row, false));
 	((int32_t *) to->as_a.threshold)[row] = threshold;
 	((uint32_t *) to->as_b.threshold)[row] = (uint32_t) threshold + more;
 }
@@ -299,7 +356,7 @@ cpu_load_row(Worker *worker, PackJob *job, size_t place, const float *row)
 	uint32_t	r = (uint32_t) (place % worker->context->kernel->width);
 
 	job->rows[r] = cpu_filter_row(worker, row, cpu_direction_buffer(worker, r),
-								  worker->context->cosine ? &job->to->squares[place] : NULL);
+								  job->to->squares != NULL ? &job->to->squares[place] : NULL);
 	job->moved[r] = cpu_row_moved(worker->context, row);
 }
 
@@ -313,7 +370,7 @@ pack_set_sliver(Worker *worker, int i, size_t sliver)
 	FastedJoin *join = worker->join;
 	FastedSet  *set = join->sets[i];
 	uint32_t	width = join->context->kernel->width;
-	PackJob		job = {.form = join->form,.eps_upper = join->eps_upper,.to = &set->packed};
+	PackJob		job = cpu_pack_job(join, join->form, join->int8, join->problem.eps, &set->packed);
 
 	if (join->packing[i] != PACK_ROWS)
 	{
@@ -335,7 +392,6 @@ cpu_begin_packing(FastedJoin *join)
 	FastedContext *context = join->context;
 
 	join->laid_out = true;
-	join->eps_upper = cpu_eps_upper(join, join->form, join->int8, join->problem.eps);
 	for (int i = 0; i < join->nsets; i++)
 	{
 		FastedSet  *set = join->sets[i];

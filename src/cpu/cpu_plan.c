@@ -174,7 +174,8 @@ cpu_may_prune(const FastedContext *context)
 {
 	const FastedOptions *options = &context->options;
 
-	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS || context->product_kernel == NULL)
+	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS ||
+		context->product_kernel == NULL || context->product)
 		return false;
 	return options->prune == FASTED_PRUNE_FORCE ||
 		options->dimensions >= LEAST_DIMENSIONS;

@@ -62,8 +62,10 @@ extern float cpu_int8_find_factor(Worker *worker, const Int8Transform *transform
 /* A sliver of rows to be packed: their form, eps and destination. */
 typedef struct PackJob
 {
+	const FastedContext *context;
 	const Form *form;
-	double		eps_upper;
+	double		eps;
+	double		eps_upper;		/* upper bound of eps in the form's scale; not for products */
 	PackedRows *to;
 	const float *rows[FASTED_MAX_WIDTH];	/* rows of the sliver; NULL: a row without pairs */
 	double		moved[FASTED_MAX_WIDTH];	/* bounds of their distances from the exact rows */
@@ -97,11 +99,22 @@ cpu_pack_in_range(const CpuKernel *kernel, PackSliver *pack)
 	return out_of_range;
 }
 
+/* Returns the scale of packed rows. */
+static inline double
+cpu_form_scale(const Form *form, bool int8)
+{
+	return int8 ? (double) form->transform.scale : form->scale;
+}
+
 /* cpu_pack.c: one sliver */
 extern void cpu_load_row(Worker *worker, PackJob *job, size_t place, const float *row);
 extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver);
+extern PackJob cpu_pack_job(const FastedJoin *join, const Form *form, bool int8, double eps,
+							PackedRows *to);
 /* Returns the largest distance of two filter rows whose distance is at most eps. */
 extern double cpu_reach(const FastedContext *context, double eps);
+extern double cpu_product_half(const FastedContext *context, const Form *form,
+							   const PackedRows *rows, size_t row, double eps, bool int16);
 extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps);
 extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
 extern bool cpu_begin_packing(FastedJoin *join);

@@ -164,7 +164,7 @@ carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, u
 	packed->threshold = fasted_carve(&next,
 									 (context->may_use_int8 ? 2 : 1) * capacity * sizeof(float));
 	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
-	if (level == FULL_STAGE && context->cosine)
+	if (level == FULL_STAGE && (context->cosine || context->product))
 		packed->squares = fasted_carve(&next, capacity * sizeof(double));
 	if (level == FULL_STAGE && context->may_use_int16)
 	{

@@ -109,7 +109,7 @@ typedef struct PackedRows
 	void	   *packed;
 	void	   *threshold;
 	RowTerms   *terms;
-	double	   *squares;		/* cosine: x.x of the input rows, by place */
+	double	   *squares;		/* cosine, inner product: x.x of the input rows, by place */
 	Int16Rows	fine;
 	Operand		as_a;			/* operand for rows of tiles; in FP32 the same as as_b */
 	Operand		as_b;			/* operand for columns of tiles */
@@ -289,6 +289,7 @@ struct FastedContext
 {
 	FastedOptions options;
 	bool		cosine;			/* the metric is cosine distance */
+	bool		product;		/* the metric is the negative inner product */
 	bool		doubles;		/* input rows are in FP64 */
 	uint32_t	padded;			/* dimensions of integer rows, padded to 32 */
 	const CpuKernel *kernel;
@@ -405,7 +406,6 @@ struct FastedJoin
 	bool		int8;			/* the filter chosen: INT8 instead of FP32 */
 	double		choice_eps;		/* eps for which the filter is chosen */
 	double		choice_key;		/* key under which the sets remember the choice */
-	double		eps_upper;		/* upper bound of eps in the form's scale */
 	bool		int16_pays;		/* INT16 rows pay; true if no sample was taken */
 	bool		fine;			/* both sets have INT16 rows */
 	bool		laid_out;		/* packing has started */

@@ -12,7 +12,7 @@
  * Here g is the computed inner product of the quantised rows, and fl rounds to
  * FP32.  doc/internals/bound.md has the complete derivation.  INT8 rows have integer
  * thresholds: see below and doc/internals/bound-int8.md.  For cosine distances, rows are
- * normalized first: doc/internals/bound-cosine.md.
+ * normalized first: doc/internals/bound-cosine.md.  Inner products: doc/internals/bound-product.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -174,8 +174,8 @@ fasted_reach_half(double rho, double eps_upper)
  *	  gamma			bound of the error of g relative to the product of both norms
  *	  alpha			bound of the absolute error of g
  *
- * The result may be minus infinity; every pair with the row is then a candidate.  It is limited from
- * above, so that the sum with minus infinity is never NaN; lower thresholds are always correct.
+ * The result may be minus infinity; every pair with the row is then a candidate.  It is limited
+ * from above, so that the sum with minus infinity is never NaN.  Lower thresholds are correct, too.
  */
 FASTED_EVERYWHERE float
 fasted_threshold(double norm2_lower, double norm2_upper, double half, double gamma, double alpha)

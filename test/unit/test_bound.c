@@ -102,8 +102,8 @@ threshold(const Pair *pair, const PackSliver *job, int row, Mutation mutation)
 	if (!(job->norm2[row] <= 0x1p120))
 		return -INFINITY;
 	return fasted_threshold(job->norm2[row] * (1.0 - slack),
-							job->norm2[row] * (1.0 + slack), rho,
-							fasted_eps_upper(pair->eps, pair->scale, pair->d),
+							job->norm2[row] * (1.0 + slack),
+							fasted_reach_half(rho, fasted_eps_upper(pair->eps, pair->scale, pair->d)),
 							gamma, alpha);
 }
 
@@ -215,12 +215,16 @@ check_parts(void)
 	   isinf(fasted_eps_upper(INFINITY, 0x1p-100, 8)) &&
 	   isinf(fasted_eps_upper(DBL_MAX, 0x1p100, 8)) &&
 	   fasted_eps_upper(1.0, 1.0, 1) > 1.0, "eps_upper at extreme arguments");
-	ok(fasted_threshold(1, 1, 0, INFINITY, 0, 0) == -INFINITY &&
-	   fasted_threshold(1, 1, INFINITY, 1, 0, 0) == -INFINITY &&
-	   fasted_threshold(1, 1, 0, 1e300, 0, 0) == -INFINITY &&
-	   fasted_threshold(NAN, NAN, 0, 1, 0, 0) == -INFINITY &&
-	   fasted_threshold(0, 0, 0, 0, 0, 0) <= 0 &&
-	   fasted_threshold(1, 1, 0, 0, 0, 0) < 0.5f, "threshold at extreme arguments");
+	ok(fasted_threshold(1, 1, INFINITY, 0, 0) == -INFINITY &&
+	   fasted_threshold(1, 1, NAN, 0, 0) == -INFINITY &&
+	   fasted_threshold(1, 1, 1e300, 0, 0) == -INFINITY &&
+	   fasted_threshold(1, 1, -1e300, 0, 0) == FLT_MAX / 4 &&
+	   fasted_threshold(1, 1, -INFINITY, 0, 0) == -INFINITY &&
+	   fasted_threshold(NAN, NAN, 1, 0, 0) == -INFINITY &&
+	   fasted_threshold(0, 0, 0, 0, 0) <= 0 &&
+	   fasted_threshold(1, 1, 0, 0, 0) < 0.5f &&
+	   fasted_threshold(1, 1, -3, 0, 0) < 2.0f && fasted_threshold(1, 1, -3, 0, 0) > 1.9f,
+	   "threshold at extreme arguments");
 }
 
 int

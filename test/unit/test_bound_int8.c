@@ -180,8 +180,9 @@ threshold(const Image *image, const Quantised *row, double eps, double part)
 	double		rho = row->exact ? 0.0
 		: fasted_rho_clamped(clamped ? row->rounding2 : row->error2, row->error2, row->norm2, image->padded);
 
-	return fasted_threshold_int(row->norm2, rho * part,
-								fasted_eps_upper(eps, image->scale, image->d));
+	return fasted_threshold_int(row->norm2,
+								fasted_reach_half(rho * part,
+												  fasted_eps_upper(eps, image->scale, image->d)));
 }
 
 static int32_t
@@ -364,21 +365,21 @@ check_threshold(void)
 		double		rho = random_below(2) ? 0.0 : ldexp(random_uniform(), (int) random_below(10));
 		long double reach = (long double) eps + 2.0L * rho;
 		long double exact = (norm2 - reach * reach / 2) / 2;
-		int32_t		n = fasted_threshold_int(norm2, rho, eps);
+		int32_t		n = fasted_threshold_int(norm2, fasted_reach_half(rho, eps));
 
 		below = below && (n <= exact || n == FASTED_INT8_EVERY);
 		close = close && (n >= exact - 1.0001L || exact < FASTED_INT8_EVERY);
 	}
 	ok(below, "no integer threshold is above the exact one");
 	ok(close, "no integer threshold is more than 1 below the exact one");
-	ok(fasted_threshold_int(10, 0, 0) == 5 && fasted_threshold_int(11, 0, 0) == 5 &&
-	   fasted_threshold_int(10, 0, 2) == 3 && fasted_threshold_int(10, 0, 1e-300) == 4 &&
-	   fasted_threshold_int(0, 0, 0) == 0 &&
-	   fasted_threshold_int(1, 0, INFINITY) == FASTED_INT8_EVERY &&
-	   fasted_threshold_int(1, INFINITY, 0) == FASTED_INT8_EVERY &&
-	   fasted_threshold_int(1, NAN, 0) == FASTED_INT8_EVERY &&
-	   fasted_threshold_int(1, 0, NAN) == FASTED_INT8_EVERY &&
-	   fasted_threshold_int(1, 1e200, 0) == FASTED_INT8_EVERY, "threshold at extreme arguments");
+	ok(fasted_reach_half(0, 0) == 0 && fasted_reach_half(0, 1e-300) > 0 &&
+	   fasted_reach_half(INFINITY, 0) == INFINITY && fasted_reach_half(1e200, 0) == INFINITY &&
+	   isnan(fasted_reach_half(NAN, 0)) && fasted_threshold_int(10, 0) == 5 &&
+	   fasted_threshold_int(11, 0) == 5 && fasted_threshold_int(10, 2.5) == 3 &&
+	   fasted_threshold_int(10, 1e-300) == 4 && fasted_threshold_int(10, -3.5) == 6 &&
+	   fasted_threshold_int(0, 0) == 0 && fasted_threshold_int(1, INFINITY) == FASTED_INT8_EVERY &&
+	   fasted_threshold_int(1, NAN) == FASTED_INT8_EVERY &&
+	   fasted_threshold_int(1, -1e200) == FASTED_INT8_MOST, "threshold at extreme arguments");
 	ok(fasted_rotation_length(32) == 32 && fasted_rotation_length(96) == 64 &&
 	   fasted_rotation_length(32768) == 16384 &&
 	   fasted_rotation_roundings(32) == 9 && fasted_rotation_roundings(960) == 24 &&
@@ -391,9 +392,10 @@ check_limits(void)
 {
 	int64_t		largest = INT64_C(128) * 128 * FASTED_INT8_MOST_DIMENSIONS;
 	int32_t		rows[] = {
-		FASTED_INT8_EVERY, fasted_threshold_int((double) largest, 0, 0),
-		fasted_threshold_int((double) largest, 0, 1), fasted_threshold_int(0, 0, 0),
-		fasted_threshold_int(0, 20000, 0), fasted_threshold_int(0, 0, 1e5)
+		FASTED_INT8_EVERY, fasted_threshold_int((double) largest, 0),
+		fasted_threshold_int((double) largest, 0.5), fasted_threshold_int(0, 0),
+		fasted_threshold_int(0, 8e8), fasted_threshold_int(0, 5e9),
+		fasted_threshold_int((double) largest, -1e12)
 	};
 	int64_t		products[] = {-largest, -1, 0, 1, largest};
 	bool		fits = true;
@@ -401,7 +403,7 @@ check_limits(void)
 	bool		padding = true;
 
 	for (int p = 0; p < 5; p++)
-		for (int y = 0; y < 6; y++)
+		for (int y = 0; y < 7; y++)
 		{
 			int64_t		left = products[p] - rows[y];
 			int64_t		padded = products[p] - FASTED_INT8_PADDING;
@@ -410,7 +412,7 @@ check_limits(void)
 				padded >= INT32_MIN && -(int64_t) rows[y] <= INT32_MAX;
 			every = every && left >= FASTED_INT8_EVERY;
 			padding = padding && left < FASTED_INT8_PADDING && padded < FASTED_INT8_PADDING;
-			for (int x = 0; x < 6; x++)
+			for (int x = 0; x < 7; x++)
 				padding = padding && padded < rows[x];
 		}
 	ok(largest == 1 << 29 && rows[1] == largest / 2, "the largest product is 2^29");

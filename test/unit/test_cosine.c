@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_cosine.c
- *	  Cosine joins of the CPU engine, compared bit for bit with brute force, for every kernel and
- *	  filter, with and without pruning.
+ *	  Joins of the CPU engine by cosine distance and by inner product, compared bit for bit with
+ *	  brute force, for every kernel and filter, with and without pruning.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,6 +12,7 @@
 #include "ways.h"
 
 static const CallerHabits plain = {.timeout_ms = 100};
+static FastedMetric metric = FASTED_METRIC_COSINE;
 
 /* Kinds of rows. */
 typedef enum Kind
@@ -104,7 +105,7 @@ make_rows(Kind kind, uint64_t n, uint32_t d)
 
 /* Computes all pairs that have a distance, by brute force. */
 static void
-cosine_pairs(const Rows *sides, int nsides, uint32_t d, PairList *list)
+metric_pairs(const Rows *sides, int nsides, uint32_t d, PairList *list)
 {
 	const Rows *b = &sides[nsides - 1];
 
@@ -113,10 +114,12 @@ cosine_pairs(const Rows *sides, int nsides, uint32_t d, PairList *list)
 	{
 		for (uint32_t j = nsides == 1 ? i + 1 : 0; j < b->n; j++)
 		{
+			const float *x = sides[0].rows + (size_t) i * d;
+			const float *y = b->rows + (size_t) j * d;
 			FastedPair	pair = {.a = i,.b = j};
 
-			pair.dist = fasted_exact_cosine(sides[0].rows + (size_t) i * d,
-											b->rows + (size_t) j * d, d);
+			pair.dist = metric == FASTED_METRIC_COSINE ? fasted_exact_cosine(x, y, d)
+				: 0.0 - fasted_exact_dot(x, y, d);
 			if (!isnan(pair.dist))
 				pair_add(list, &pair, 1);
 		}
@@ -127,25 +130,26 @@ cosine_pairs(const Rows *sides, int nsides, uint32_t d, PairList *list)
 static int
 pick_eps(const PairList *all, double *eps)
 {
-	static const double always[] = {0.0, DBL_MIN, 1e-12, 1.0, 2.0, INFINITY};
+	static const double cosine[] = {0.0, DBL_MIN, 1e-12, 1.0, 2.0, INFINITY};
+	static const double product[] = {0.0, -DBL_MIN, -1e-12, -1.0, 100.0, -1e30};
 	double		least = INFINITY;
-	int			count = sizeof(always) / sizeof(always[0]);
+	int			count = sizeof(cosine) / sizeof(cosine[0]);
 
-	memcpy(eps, always, sizeof(always));
+	memcpy(eps, metric == FASTED_METRIC_COSINE ? cosine : product, sizeof(cosine));
 	if (all->count == 0)
 		return count;
 	for (int i = 0; i < 2; i++)
 	{
 		eps[count] = all->pairs[random_below((uint32_t) all->count)].dist;
-		eps[count + 1] = nextafter(eps[count], 0.0);
+		eps[count + 1] = nextafter(eps[count], metric == FASTED_METRIC_COSINE ? 0.0 : -INFINITY);
 		count += 2;
 	}
 	for (size_t i = 0; i < all->count; i++)
 	{
-		if (all->pairs[i].dist > 0 && all->pairs[i].dist < least)
+		if ((all->pairs[i].dist > 0 || metric != FASTED_METRIC_COSINE) && all->pairs[i].dist < least)
 			least = all->pairs[i].dist;
 	}
-	if (least <= 2.0)
+	if (least < INFINITY)
 		eps[count++] = least;
 	return count;
 }
@@ -155,7 +159,7 @@ static bool
 check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, const PairList *all)
 {
 	PanelProblem problem = {
-		.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.kernel = way->kernel,
+		.options = {.dimensions = d,.metric = metric,.kernel = way->kernel,
 		.filter = way->filter,.prune = way->prune},
 		.sides = nsides
 	};
@@ -199,10 +203,10 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d)
 	for (uint64_t i = 0; i < nb && na > 0; i += 2)
 		scale_row((float *) sides[1].rows + i * d,
 				  sides[0].rows + random_below((uint32_t) na) * (uint64_t) d, d, 1.5);
-	cosine_pairs(sides, nsides, d, &all);
+	metric_pairs(sides, nsides, d, &all);
 	for (int w = 0; w < count; w++)
 		same = check_way(&ways[w], sides, nsides, d, &all) && same;
-	ok(same, "%s: %llu x %llu, d = %u, %zu pairs with a distance", names[kind],
+	ok(same, "metric %d, %s: %llu x %llu, d = %u, %zu pairs with a distance", (int) metric, names[kind],
 	   (unsigned long long) na, (unsigned long long) nb, d, all.count);
 	free(all.pairs);
 	free((float *) sides[0].rows);
@@ -214,6 +218,7 @@ static void
 check_panels(void)
 {
 	const uint32_t d = 37;
+	const double eps = metric == FASTED_METRIC_COSINE ? 0.25 : -1.0;
 	Rows		rows = make_rows(SCALED, 613, d);
 	Way			ways[MOST_WAYS];
 	int			count = all_ways(ways);
@@ -222,17 +227,17 @@ check_panels(void)
 	PairList	all;
 	PairList	expected;
 
-	cosine_pairs(&rows, 1, d, &all);
-	select_pairs(&all, 0.25, &expected);
+	metric_pairs(&rows, 1, d, &all);
+	select_pairs(&all, eps, &expected);
 	for (int w = 0; w < count; w++)
 	{
 		for (uint64_t limit = 1; limit < 1000000; limit = limit * 2 + 20000)
 		{
 			PanelProblem problem = {
-				.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.threads = 2,
+				.options = {.dimensions = d,.metric = metric,.threads = 2,
 				.kernel = ways[w].kernel,.filter = ways[w].filter,.prune = ways[w].prune,
 				.memory_limit = limit},
-				.problem = {.eps = 0.25},
+				.problem = {.eps = eps},
 				.sides = 1
 			};
 			FastedStats stats;
@@ -240,7 +245,7 @@ check_panels(void)
 
 			same = run_join(&problem, rows.rows, rows.n, &plain, &got, &stats) == FASTED_DONE &&
 				pair_equal(&expected, &got);
-			ok(same, "%s, %s%s: %u panels", ways[w].kernel, stats.filter, ways[w].pruned,
+			ok(same, "metric %d, %s, %s%s: %u panels", (int) metric, ways[w].kernel, stats.filter, ways[w].pruned,
 			   stats.panels);
 			if (stats.panels > most)
 				most = stats.panels;
@@ -263,9 +268,9 @@ check_memory_limit(void)
 	for (uint64_t limit = 2 << 20; limit <= 8 << 20; limit *= 2)
 	{
 		PanelProblem problem = {
-			.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.memory_limit = limit,
+			.options = {.dimensions = d,.metric = metric,.memory_limit = limit,
 			.threads = 2},
-			.problem = {.eps = 1e-6},
+			.problem = {.eps = metric == FASTED_METRIC_COSINE ? 1e-6 : -30.0},
 			.sides = 1
 		};
 		CallerHabits patient = {.timeout_ms = 100,.sleep_us = 1};
@@ -274,7 +279,7 @@ check_memory_limit(void)
 		FastedStatus status = run_join(&problem, rows.rows, rows.n, &patient, &got, &stats);
 
 		ok(status == FASTED_DONE && stats.host_bytes <= limit,
-		   "%llu bytes, limit %llu, %u panels", (unsigned long long) stats.host_bytes,
+		   "metric %d: %llu bytes, limit %llu, %u panels", (int) metric, (unsigned long long) stats.host_bytes,
 		   (unsigned long long) limit, stats.panels);
 		free(got.pairs);
 	}
@@ -286,10 +291,11 @@ static void
 check_again(const Way *way)
 {
 	static const double eps[] = {0.1, 0.1, 1e-7, 1.5, 0.0};
+	const double sign = metric == FASTED_METRIC_COSINE ? 1.0 : -1.0;
 	const uint32_t d = 45;
 	Rows		rows = make_rows(SCALED, 400, d);
 	PanelProblem problem = {
-		.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.kernel = way->kernel,
+		.options = {.dimensions = d,.metric = metric,.kernel = way->kernel,
 		.filter = way->filter,.prune = way->prune},
 		.sides = 1
 	};
@@ -297,8 +303,8 @@ check_again(const Way *way)
 	PairList	all;
 	bool		same;
 
-	cosine_pairs(&rows, 1, d, &all);
-	problem.problem.eps = eps[0];
+	metric_pairs(&rows, 1, d, &all);
+	problem.problem.eps = sign * eps[0];
 	same = panel_join_open(fasted_cpu_engine(), &problem, &join) == FASTED_OK &&
 		load_and_start(join, &problem, &rows, &plain) == FASTED_OK;
 	for (int e = 0; e < 5 && same; e++)
@@ -306,8 +312,8 @@ check_again(const Way *way)
 		PairList	expected;
 		PairList	got = {0};
 
-		problem.problem.eps = eps[e];
-		select_pairs(&all, eps[e], &expected);
+		problem.problem.eps = sign * eps[e];
+		select_pairs(&all, sign * eps[e], &expected);
 		same = panel_join_again(join, &problem.problem) == FASTED_OK &&
 			drain_join(join, &problem, &rows, &plain, &got) == FASTED_DONE;
 		pair_sort(&got);
@@ -315,7 +321,7 @@ check_again(const Way *way)
 		free(expected.pairs);
 		free(got.pairs);
 	}
-	ok(same, "%s, %s%s: five joins of the same rows", way->kernel, way->name, way->pruned);
+	ok(same, "metric %d, %s, %s%s: five joins of the same rows", (int) metric, way->kernel, way->name, way->pruned);
 	panel_join_close(join);
 	free(all.pairs);
 	free((float *) rows.rows);
@@ -329,7 +335,7 @@ check_choice(Kind kind, double eps, const char *filter)
 	const uint32_t d = 48;
 	Rows		rows = make_rows(kind, n, d);
 	PanelProblem problem = {
-		.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.threads = 2},
+		.options = {.dimensions = d,.metric = metric,.threads = 2},
 		.problem = {.eps = eps},
 		.sides = 1
 	};
@@ -339,7 +345,7 @@ check_choice(Kind kind, double eps, const char *filter)
 	PairList	got;
 	bool		same;
 
-	cosine_pairs(&rows, 1, d, &all);
+	metric_pairs(&rows, 1, d, &all);
 	select_pairs(&all, eps, &expected);
 	same = run_join(&problem, rows.rows, n, &plain, &got, &stats) == FASTED_DONE &&
 		pair_equal(&expected, &got);
@@ -381,6 +387,18 @@ main(void)
 		check_shape((Kind) kind, 300, 0, 128);
 		check_shape((Kind) kind, 70, 331, 41);
 		check_shape((Kind) kind, 200, 30, 7);
+	}
+	check_panels();
+	check_memory_limit();
+	for (int w = 0; w < count; w++)
+		check_again(&ways[w]);
+	metric = FASTED_METRIC_INNER_PRODUCT;
+	count = ways_of(ways, FASTED_PRUNE_OFF);
+	for (int kind = 0; kind < KINDS; kind++)
+	{
+		check_shape((Kind) kind, sizes[kind % 4], 0, dims[(unsigned) kind % 5]);
+		check_shape((Kind) kind, 170, 0, dims[2 + (unsigned) kind % 5]);
+		check_shape((Kind) kind, 70, 201, 41);
 	}
 	check_panels();
 	check_memory_limit();

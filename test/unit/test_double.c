@@ -32,6 +32,7 @@ typedef enum Kind
 	KINDS
 } Kind;
 
+static const char *const metric_names[] = {"", ", cosine", ", inner product"};
 static const char *const names[KINDS] = {
 	"normal", "floats", "offset", "last bits", "integers", "near integers",
 	"magnitudes", "outliers", "beyond",
@@ -143,6 +144,8 @@ distance_of(const Rows *a, uint64_t i, const Rows *b, uint64_t j, uint32_t d, Fa
 
 	if (metric == FASTED_METRIC_L2)
 		return sqrt(sum_of(x, y, d, false));
+	if (metric == FASTED_METRIC_INNER_PRODUCT)
+		return 0.0 - sum_of(x, y, d, true);
 	xx = sum_of(x, x, d, true);
 	yy = sum_of(y, y, d, true);
 	if (!(xx > 0.0 && isfinite(xx) && yy > 0.0 && isfinite(yy)))
@@ -173,8 +176,9 @@ double_pairs(const Rows *sides, int nsides, uint32_t d, FastedMetric metric, Pai
 
 /* Chooses extreme values, exact distances, and the next smaller doubles. */
 static int
-pick_eps(const PairList *all, double *eps)
+pick_eps(const PairList *all, FastedMetric metric, double *eps)
 {
+	double		below = metric == FASTED_METRIC_INNER_PRODUCT ? -INFINITY : 0.0;
 	double		least = INFINITY;
 	int			count = 3;
 
@@ -183,20 +187,20 @@ pick_eps(const PairList *all, double *eps)
 	eps[2] = INFINITY;
 	for (size_t i = 0; i < all->count; i++)
 	{
-		if (all->pairs[i].dist > 0.0 && all->pairs[i].dist < least)
+		if ((all->pairs[i].dist > 0.0 || metric == FASTED_METRIC_INNER_PRODUCT) && all->pairs[i].dist < least)
 			least = all->pairs[i].dist;
 	}
 	if (least < INFINITY)
 	{
 		eps[count++] = least;
-		eps[count++] = nextafter(least, 0.0);
+		eps[count++] = nextafter(least, below);
 	}
 	for (int i = 0; i < 3 && all->count > 0; i++)
 	{
 		double		some = all->pairs[random_below((uint32_t) all->count)].dist;
 
 		eps[count++] = some;
-		eps[count++] = nextafter(some, 0.0);
+		eps[count++] = nextafter(some, below);
 	}
 	return count;
 }
@@ -217,7 +221,7 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetri
 		  const PairList *all, uint64_t limit, uint32_t *panels)
 {
 	double		eps[16];
-	int			count = pick_eps(all, eps);
+	int			count = pick_eps(all, metric, eps);
 	int			step = quick() ? 3 : 2;
 	bool		same = true;
 
@@ -371,7 +375,7 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric
 	}
 	/* a GPU's minimum memory holds so few rows */
 	ok(same && (limit == 0 || panels > 1 || tested_library() != NULL), "%s%s: %llu x %llu, d = %u, %zu pairs, up to %u panels",
-	   names[kind], metric == FASTED_METRIC_COSINE ? ", cosine" : "", (unsigned long long) na,
+	   names[kind], metric_names[metric], (unsigned long long) na,
 	   (unsigned long long) nb, d, all.count, panels);
 	free(all.pairs);
 	free((float *) sides[0].rows);
@@ -483,9 +487,9 @@ main(void)
 		check_memory_limit();
 	for (int kind = 0; kind < KINDS; kind++)
 	{
-		for (int metric = 0; metric < 2; metric++)
+		for (int metric = FASTED_METRIC_L2; metric <= FASTED_METRIC_INNER_PRODUCT; metric++)
 		{
-			FastedMetric which = metric == 0 ? FASTED_METRIC_L2 : FASTED_METRIC_COSINE;
+			FastedMetric which = (FastedMetric) metric;
 
 			check_shape((Kind) kind, 1 + random_below(3), 0, dims[kind % 8], which, 0);
 			check_shape((Kind) kind, 210, 0, dims[(kind + 3) % 8], which, 0);
@@ -496,6 +500,8 @@ main(void)
 	check_many(NORMAL, quick() ? 400 : 4200, 48, FASTED_METRIC_L2);
 	check_many(LAST_PLACES, quick() ? 400 : 4200, 37, FASTED_METRIC_COSINE);
 	check_many(OUTLIERS, quick() ? 400 : 4200, 33, FASTED_METRIC_L2);
+	check_many(NORMAL, quick() ? 400 : 4200, 65, FASTED_METRIC_INNER_PRODUCT);
 	check_shape(LAST_PLACES, 150, 70, 33, FASTED_METRIC_COSINE, 1 << 17);
+	check_shape(MAGNITUDES, 150, 70, 33, FASTED_METRIC_INNER_PRODUCT, 1 << 17);
 	return tap_done();
 }

@@ -85,7 +85,8 @@ threshold(const Pair *pair, const Fine *fine, double eps, double part)
 										 fine->sums.norm2, pair->padded);
 	double		eps_upper = fasted_eps_upper(eps, (double) pair->transform.scale, pair->d);
 
-	return fasted_threshold_int16(fine->sums.norm2, rho * part, eps_upper * (double) pair->factor);
+	return fasted_threshold_int16(fine->sums.norm2,
+								  fasted_reach_half(rho * part, eps_upper * (double) pair->factor));
 }
 
 static double
@@ -224,17 +225,18 @@ check_threshold(void)
 		double		rho = random_below(2) ? 0.0 : ldexp(random_uniform(), (int) random_below(10));
 		long double reach = (long double) eps + 2.0L * rho;
 		long double exact = (norm2 - reach * reach / 2) / 2;
-		double		t = fasted_threshold_int16(norm2, rho, eps);
+		double		t = fasted_threshold_int16(norm2, fasted_reach_half(rho, eps));
 
 		below = below && t <= exact;
 		close = close && t >= exact - 1.01L;
 	}
 	ok(below, "no INT16 threshold is above the exact one");
 	ok(close, "no INT16 threshold is more than 1 below the exact one");
-	ok(fasted_threshold_int16(1, INFINITY, 0) == -INFINITY &&
-	   fasted_threshold_int16(1, NAN, 0) == -INFINITY &&
-	   fasted_threshold_int16(1, 0, INFINITY) == -INFINITY &&
-	   fasted_threshold_int16(10, 0, 2) == 3 + 0.5, "threshold at extreme arguments");
+	ok(fasted_threshold_int16(1, INFINITY) == -INFINITY &&
+	   fasted_threshold_int16(1, NAN) == -INFINITY &&
+	   fasted_threshold_int16(1, -INFINITY) == 0.5 * (1 + 0x1p50) &&
+	   fasted_threshold_int16(10, -2.5) == 6 && fasted_threshold_int16(10, 2.5) == 3 + 0.5,
+	   "threshold at extreme arguments");
 }
 
 int

@@ -83,6 +83,8 @@ number_of(Kind kind, uint64_t row, uint32_t k)
 	}
 }
 
+static const char *const metric_names[] = {"", ", cosine", ", inner product"};
+
 static Rows
 rows_of(Kind kind, uint64_t n, uint32_t d)
 {
@@ -111,6 +113,8 @@ distance_of(const Truth *truth, const float *x, const float *y)
 	double		xx;
 	double		yy;
 
+	if (truth->metric == FASTED_METRIC_INNER_PRODUCT)
+		return 0.0 - fasted_exact_dot(x, y, truth->d);
 	if (truth->metric == FASTED_METRIC_L2)
 		return fasted_exact_distance(x, y, truth->d);
 	xx = fasted_exact_dot(x, x, truth->d);
@@ -379,7 +383,7 @@ check(const Truth *truth, const Way *way, uint64_t limit, const char *what)
 	ok(right, "%s%s, %d sides of %llu and %llu x %u%s, k %u, eps %g, %s %s%s, %d threads, %u panels",
 	   what, truth->ranks == NULL ? "" : " by ranks", truth->nsides, (unsigned long long) truth->sides[0].n,
 	   (unsigned long long) truth->sides[1].n, truth->d,
-	   truth->metric == FASTED_METRIC_L2 ? "" : ", cosine", asked.problem.k, asked.problem.eps,
+	   metric_names[truth->metric], asked.problem.k, asked.problem.eps,
 	   way->kernel, way->name, way->pruned, asked.options.threads, stats.panels);
 }
 
@@ -412,7 +416,7 @@ check_groups(uint64_t n)
 	for (int i = 0; i < 12; i++)
 	{
 		Truth		truth = {.nsides = 1 + i % 2,.d = 1 + random_below(80),.metric = i % 5 == 0 ?
-			FASTED_METRIC_COSINE : FASTED_METRIC_L2};
+			FASTED_METRIC_COSINE : i % 5 == 3 ? FASTED_METRIC_INNER_PRODUCT : FASTED_METRIC_L2};
 
 		truth.sides[0] = rows_of(i % 3 == 0 ? KIND_GRID : KIND_DENSITIES, n, truth.d);
 		if (truth.nsides == 2)
@@ -433,14 +437,17 @@ check_ways(uint64_t n)
 	int			count = tested_ways(ways);
 	Truth		self = make_truth(KIND_NORMAL, 1, n, 0, 40, FASTED_METRIC_L2);
 	Truth		two = make_truth(KIND_OUTLIERS, 2, n, n / 2, 40, FASTED_METRIC_L2);
+	Truth		products = make_truth(KIND_OUTLIERS, 1, n, 0, 40, FASTED_METRIC_INNER_PRODUCT);
 
 	for (int w = 0; w < count; w++)
 	{
 		check(&self, &ways[w], 0, "all ways");
 		check(&two, &ways[w], 0, "all ways");
+		check(&products, &ways[w], 0, "all ways");
 	}
 	free_truth(&self);
 	free_truth(&two);
+	free_truth(&products);
 }
 
 /* Tests few rows and empty sets. */
@@ -507,7 +514,7 @@ check_many(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, F
 	}
 	panel_join_stats(join, &stats);
 	ok(right && status == FASTED_DONE, "%s, %llu and %llu x %u%s, k %u, filter %d, prune %d: %s",
-	   kind_names[kind], (unsigned long long) n, (unsigned long long) m, d, metric == FASTED_METRIC_L2 ? "" : ", cosine", k, (int) filter,
+	   kind_names[kind], (unsigned long long) n, (unsigned long long) m, d, metric_names[metric], k, (int) filter,
 	   (int) prune, stats.filter);
 	panel_join_close(join);
 	free_truth(&truth);
@@ -646,6 +653,8 @@ check_first_radii(void)
 	check_many(KIND_DENSITIES, 2500, 0, 33, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 1);
 	check_many(KIND_OUTLIERS, 2500, 0, 65, FASTED_METRIC_L2, FASTED_FILTER_FP64, FASTED_PRUNE_OFF, 7);
 	check_many(KIND_NORMAL, 60, 1500, 24, FASTED_METRIC_L2, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 6);
+	check_many(KIND_OUTLIERS, 2500, 0, 64, FASTED_METRIC_INNER_PRODUCT, FASTED_FILTER_INT8, FASTED_PRUNE_OFF, 9);
+	check_many(KIND_DENSITIES, 900, 2500, 33, FASTED_METRIC_INNER_PRODUCT, FASTED_FILTER_FP64, FASTED_PRUNE_OFF, 3);
 }
 
 int
@@ -695,6 +704,8 @@ main(int argc, char **argv)
 					   FASTED_METRIC_L2, quick() ? 2 : 3);
 			if (i % 2 == 1)
 				check_kind((Kind) kind, n / 2, n / 3, d, FASTED_METRIC_COSINE, quick() ? 1 : 3);
+			else
+				check_kind((Kind) kind, n / 2, n / 3, d, FASTED_METRIC_INNER_PRODUCT, quick() ? 1 : 3);
 		}
 	}
 	return tap_done();
