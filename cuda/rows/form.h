@@ -190,7 +190,8 @@ struct FormBound
 
 	/*
 	 * A row's share of the squared distance of two quantized rows within canonical distance `dist`:
-	 * the squared distance is at most the sum of both shares.
+	 * the squared distance is at most the sum of both shares.  For inner products, the share is a
+	 * linear function of the distance (doc/internals/bound-product.md).
 	 */
 	__device__ __forceinline__ double
 	half(const RowNorm &norm, double dist) const
