@@ -488,7 +488,10 @@ bits_by_warp(const uint64_t *x, const uint64_t *y, uint32_t words)
 	return __reduce_add_sync(0xffffffff, differ);
 }
 
-/* The same as sum_by_warp for aligned floats: a warp compares one row with four others, with eight lanes each. */
+/*
+ * The same as sum_by_warp for aligned floats: a warp compares one row with four others, with eight
+ * lanes each.
+ */
 template <FastedMetric kMetric>
 __device__ __forceinline__ double
 sum_by_eight(const float *x, const float *y, uint32_t dimensions)

@@ -152,6 +152,8 @@ some_eps(const Metric &metric, const std::vector<double> &distances)
 		eps.insert(eps.end(), {1.0, 2.5, 1e300});
 	else
 		eps.insert(eps.end(), {-1.0, -1e300, -INFINITY});
+	if (metric.metric != FASTED_METRIC_INNER_PRODUCT)
+		eps.erase(std::remove_if(eps.begin(), eps.end(), [](double x) { return x < 0; }), eps.end());
 	return eps;
 }
 
