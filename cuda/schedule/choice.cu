@@ -489,16 +489,18 @@ FormChooser::bits_form(uint32_t bits)
 	return forms_.back();
 }
 
-/* Rows of bits: chooses the number of bits, which is doubled until it takes longer. */
+/* Rows of bits: chooses the number of bits, which is reduced until the join takes longer. */
 Choice
 FormChooser::choose_bits(const FormRequest &request, cudaStream_t stream)
 {
 	uint32_t	all = settings_.row_bytes;
+	FormKind	kind = {Precision::kInt8, settings_.forced_width > 0 ? settings_.forced_width : all};
 	double		best = INFINITY;
 	Choice		choice;
 
-	choice.form = bits_form(settings_.forced_width > 0 ? settings_.forced_width : all);
-	if (settings_.forced_width > 0 || !may_sample_ || pairs_of(request) < request.least_pairs)
+	choice.form = bits_form(kind.width);
+	if (settings_.forced_width > 0 || !may_sample_ || pairs_of(request) < request.least_pairs
+		|| pairs_of(request) * nanoseconds_to_multiply(settings_, kind, request.folds) < request.least_saved)
 		return choice;
 	/* an inner panel of a join takes the form of the earlier ones */
 	if (request.a.form != nullptr && !request.afresh && sampled_.eps == request.eps)
@@ -508,24 +510,24 @@ FormChooser::choose_bits(const FormRequest &request, cudaStream_t stream)
 	else
 	{
 		take_sample(request, stream);
-		for (uint32_t bits = kLeastBits; bits <= all; bits = bits < all ? std::min(2 * bits, all) : all + 1)
+		choice.sampled = true;
+		while (kind.width >= kLeastBits)
 		{
-			std::shared_ptr<Form> form = bits_form(bits);
-
-			if (nanoseconds_to_multiply(settings_, form->kind(), request.folds) >= best)
-				break;
-
+			std::shared_ptr<Form> form = bits_form(kind.width);
 			SampleJoin::Found found = sample_->join(form, request.eps, stream);
-			double		each = nanoseconds_a_pair(settings_, form->kind(), request.folds,
+			double		each = nanoseconds_a_pair(settings_, kind, request.folds,
 												  found.candidates / found.compared);
+			uint32_t	fewer = kLeastBits / 2;
 
-			choice.sampled = true;
-			choice.pairs = found.pairs;
 			if (each >= best)
-				continue;
+				break;
 			best = each;
 			choice.form = form;
 			choice.candidates = found.candidates;
+			choice.pairs = found.pairs;
+			while (2 * fewer < kind.width)
+				fewer *= 2;
+			kind.width = fewer;
 		}
 		sampled_ = {request.a.content, request.b.content, request.eps, choice};
 	}
