@@ -185,7 +185,7 @@ struct FormBound
 	spread() const
 	{
 		return precision == Precision::kFp32 ? 0x1p-23 : precision == Precision::kFp16 ? 0x1p-11
-			: int8->lossless ? 0x1p-12 : 0x1p-5;
+			: int8->lossless ? 0x1p-12 : 0x1.8p-5;
 	}
 
 	/*
