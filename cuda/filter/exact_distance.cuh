@@ -20,14 +20,14 @@
 namespace fasted
 {
 
-/* Adds one dimension to a partial sum: a squared difference or, for cosine, a product. */
+/* Adds one dimension to a partial sum: a squared difference, or a product. */
 template <FastedMetric kMetric>
 __device__ __forceinline__ double
 exact_add(double sum, double x, double y)
 {
 	double		diff;
 
-	if constexpr (kMetric == FASTED_METRIC_COSINE)
+	if constexpr (kMetric == FASTED_METRIC_COSINE || kMetric == FASTED_METRIC_INNER_PRODUCT)
 		return __fma_rn(x, y, sum);
 	diff = __dsub_rn(x, y);
 	return __fma_rn(diff, diff, sum);
@@ -44,6 +44,29 @@ exact_cosine(double xy, double xx, double yy)
 	return __dsub_rn(1.0, similarity);
 }
 
+/* The Jaccard distance, from the numbers of bits of both rows and of bits in which they differ. */
+__device__ __forceinline__ double
+exact_jaccard(double ones_x, double ones_y, double differ)
+{
+	/* integers, which FP64 represents exactly */
+	double		common = 0.5 * (ones_x + ones_y - differ);
+
+	return common == 0.0 ? 1.0 : __dsub_rn(1.0, __ddiv_rn(common, common + differ));
+}
+
+/* Returns the number of bits in which two words differ. */
+__device__ __forceinline__ uint32_t
+bits_that_differ(uint64_t x, uint64_t y)
+{
+	return __popcll(x ^ y);
+}
+
+__device__ __forceinline__ uint32_t
+bits_that_differ(const ulonglong2 &x, const ulonglong2 &y)
+{
+	return __popcll(x.x ^ y.x) + __popcll(x.y ^ y.y);
+}
+
 /* The distance of two rows with these numbers, from the sum over their dimensions. */
 template <FastedMetric kMetric>
 __device__ __forceinline__ double
@@ -51,6 +74,12 @@ exact_distance(const RowTable &a, uint32_t row_a, const RowTable &b, uint32_t ro
 {
 	if constexpr (kMetric == FASTED_METRIC_COSINE)
 		return exact_cosine(sum, a.squares[row_a], b.squares[row_b]);
+	else if constexpr (kMetric == FASTED_METRIC_INNER_PRODUCT)
+		return __dsub_rn(0.0, sum);
+	else if constexpr (kMetric == FASTED_METRIC_HAMMING)
+		return sum;
+	else if constexpr (kMetric == FASTED_METRIC_JACCARD)
+		return exact_jaccard(a.squares[row_a], b.squares[row_b], sum);
 	else
 		return __dsqrt_rn(sum);
 }

@@ -95,17 +95,56 @@ sums_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
 	return sums.fold();
 }
 
+/*
+ * The number of bits in which the rows of a candidate differ: eight lanes per candidate, one Word
+ * per lane.
+ */
+template <class Word>
+static __device__ __forceinline__ uint32_t
+words_by_eights(const uint64_t *row_x, const uint64_t *row_y, uint32_t words)
+{
+	constexpr int kAhead = 4;
+	const Word *x = (const Word *) row_x;
+	const Word *y = (const Word *) row_y;
+	uint32_t	differ = 0;
+
+	for (uint32_t w = threadIdx.x % 8; w < words; w += 8 * kAhead)
+	{
+#pragma unroll
+		for (int i = 0; i < kAhead; i++)
+			differ += w + i * 8 < words ? bits_that_differ(x[w + i * 8], y[w + i * 8]) : 0;
+	}
+	return differ;
+}
+
+/* The same, in FP64 and for all eight lanes.  Two words are read at once if rows are aligned. */
+static __device__ __forceinline__ double
+bits_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
+{
+	uint32_t	pair = first + threadIdx.x % 32 / 8;
+	uint32_t	words = p.a.table.dimensions;
+	const uint64_t *x = p.a.table.staged<uint64_t>(__shfl_sync(0xffffffff, mine.x, pair));
+	const uint64_t *y = p.b.table.staged<uint64_t>(__shfl_sync(0xffffffff, mine.y, pair));
+	uint32_t	differ = words % 2 == 0 ? words_by_eights<ulonglong2>(x, y, words / 2)
+		: words_by_eights<uint64_t>(x, y, words);
+
+	for (int o = 4; o > 0; o /= 2)
+		differ += __shfl_xor_sync(0xffffffff, differ, o);
+	return differ;
+}
+
 /* How the recheck computes the distance of a candidate. */
 enum class Recheck
 {
 	kNone,						/* approximate: the distance of the filter */
 	kByWarp,
 	kByEights,
-	kDoubles
+	kDoubles,
+	kBits
 };
 
 /*
- * The squared distance, or x.y, of this lane's candidate.  The warp processes its candidates kBatch
+ * The sum from which exact_distance computes the distance of this lane's candidate.  The warp processes its candidates kBatch
  * at a time, so that the loads of several pairs are outstanding together.
  */
 template <FastedMetric kMetric, Recheck kRecheck>
@@ -117,7 +156,8 @@ sum_of_candidate(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 
 	for (uint32_t first = 0; first < warp_candidates; first += kBatch)
 	{
-		double		sum = kRecheck == Recheck::kDoubles ? sums_by_warp<kMetric, double>(p, mine, first)
+		double		sum = kRecheck == Recheck::kBits ? bits_by_eights(p, mine, first)
+			: kRecheck == Recheck::kDoubles ? sums_by_warp<kMetric, double>(p, mine, first)
 			: kRecheck == Recheck::kByEights ? sums_by_eights<kMetric>(p, mine, first)
 			: sums_by_warp<kMetric, float>(p, mine, first);
 
@@ -272,23 +312,37 @@ exact_kernel(uint32_t dimensions, bool doubles)
 	bool		aligned = dimensions % 4 == 0;
 	bool		projected_rows = dimensions < kLongRows;
 
-	if (doubles)
+	if constexpr (is_of_bits(kMetric))
+		return projected_rows ? refine_kernel<kMetric, Recheck::kBits, kShortRowsTake, kConnect>
+			: refine_kernel<kMetric, Recheck::kBits, kLongRowsTake, kConnect>;
+	else if (doubles)
 		return projected_rows ? refine_kernel<kMetric, Recheck::kDoubles, kShortRowsTake, kConnect>
 			: refine_kernel<kMetric, Recheck::kDoubles, kLongRowsTake, kConnect>;
-	return aligned ? (projected_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake, kConnect>
-					  : refine_kernel<kMetric, Recheck::kByEights, kLongRowsTake, kConnect>)
-		: projected_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake, kConnect>
-		: refine_kernel<kMetric, Recheck::kByWarp, kLongRowsTake, kConnect>;
+	else
+		return aligned ? (projected_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake, kConnect>
+						  : refine_kernel<kMetric, Recheck::kByEights, kLongRowsTake, kConnect>)
+			: projected_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake, kConnect>
+			: refine_kernel<kMetric, Recheck::kByWarp, kLongRowsTake, kConnect>;
 }
 
 template <bool kConnect>
 static auto
 kernel_for(const RowTable &rows, bool approximate)
 {
-	return approximate
-		? refine_kernel<FASTED_METRIC_L2, Recheck::kNone, kShortRowsTake, kConnect>
-		: rows.squares != nullptr
-		? exact_kernel<FASTED_METRIC_COSINE, kConnect>(rows.dimensions, rows.doubles)
+	switch (rows.metric)
+	{
+		case FASTED_METRIC_COSINE:
+			return exact_kernel<FASTED_METRIC_COSINE, kConnect>(rows.dimensions, rows.doubles);
+		case FASTED_METRIC_INNER_PRODUCT:
+			return exact_kernel<FASTED_METRIC_INNER_PRODUCT, kConnect>(rows.dimensions, rows.doubles);
+		case FASTED_METRIC_HAMMING:
+			return exact_kernel<FASTED_METRIC_HAMMING, kConnect>(rows.dimensions, rows.doubles);
+		case FASTED_METRIC_JACCARD:
+			return exact_kernel<FASTED_METRIC_JACCARD, kConnect>(rows.dimensions, rows.doubles);
+		case FASTED_METRIC_L2:
+			break;
+	}
+	return approximate ? refine_kernel<FASTED_METRIC_L2, Recheck::kNone, kShortRowsTake, kConnect>
 		: exact_kernel<FASTED_METRIC_L2, kConnect>(rows.dimensions, rows.doubles);
 }
 

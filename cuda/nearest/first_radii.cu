@@ -460,7 +460,8 @@ enum class Stored
 {
 	kFloats,
 	kAlignedFloats,
-	kDoubles
+	kDoubles,
+	kBits
 };
 
 /* Computes the squared distance or x.y of two rows with a warp. */
@@ -476,7 +477,21 @@ sum_by_warp(const Number *x, const Number *y, uint32_t dimensions)
 	return exact_fold<1>(sums);
 }
 
-/* The same for aligned floats: a warp compares one row with four others, with eight lanes each. */
+/* The number of bits in which two rows differ. */
+__device__ __forceinline__ double
+bits_by_warp(const uint64_t *x, const uint64_t *y, uint32_t words)
+{
+	uint32_t	differ = 0;
+
+	for (uint32_t w = threadIdx.x % 32; w < words; w += 32)
+		differ += bits_that_differ(x[w], y[w]);
+	return __reduce_add_sync(0xffffffff, differ);
+}
+
+/*
+ * The same as sum_by_warp for aligned floats: a warp compares one row with four others, with eight
+ * lanes each.
+ */
 template <FastedMetric kMetric>
 __device__ __forceinline__ double
 sum_by_eight(const float *x, const float *y, uint32_t dimensions)
@@ -495,7 +510,10 @@ sum_of(const NearTask &task, uint32_t row, uint32_t other)
 {
 	uint32_t	dimensions = task.a.table.dimensions;
 
-	if constexpr (kStored == Stored::kDoubles)
+	if constexpr (kStored == Stored::kBits)
+		return bits_by_warp(task.a.table.staged<uint64_t>(row), task.b.table.staged<uint64_t>(other),
+							dimensions);
+	else if constexpr (kStored == Stored::kDoubles)
 		return sum_by_warp<kMetric>(task.a.table.staged<double>(row), task.b.table.staged<double>(other),
 									dimensions);
 	else if constexpr (kStored == Stored::kAlignedFloats)
@@ -514,7 +532,7 @@ radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
 	const NearTask &task = p.task;
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	place = p.first + blockIdx.x * kWarps + threadIdx.x / 32;
-	double		largest = 0;
+	double		largest = -INFINITY;
 	bool		known = true;
 
 	if (place >= end)
@@ -610,13 +628,22 @@ groups_of(uint32_t rows)
 }
 
 template <FastedMetric kMetric>
+auto
+radius_kernel_for(const RowTable &rows)
+{
+	if constexpr (is_of_bits(kMetric))
+		return radius_kernel<kMetric, Stored::kBits>;
+	else
+		return rows.doubles ? radius_kernel<kMetric, Stored::kDoubles>
+			: rows.dimensions % 4 == 0 ? radius_kernel<kMetric, Stored::kAlignedFloats>
+			: radius_kernel<kMetric, Stored::kFloats>;
+}
+
+template <FastedMetric kMetric>
 void
 launch_radii(const LookParams &params, uint32_t end, cudaStream_t stream)
 {
-	const RowTable &rows = params.task.a.table;
-	auto		kernel = rows.doubles ? radius_kernel<kMetric, Stored::kDoubles>
-		: rows.dimensions % 4 == 0 ? radius_kernel<kMetric, Stored::kAlignedFloats>
-		: radius_kernel<kMetric, Stored::kFloats>;
+	auto		kernel = radius_kernel_for<kMetric>(params.task.a.table);
 
 	kernel<<<(end - params.first + kWarps - 1) / kWarps, kBlock, 0, stream>>>(params, end);
 	check_launch("finding the rows' first radii");
@@ -672,10 +699,19 @@ launch_first_radii(const NearTask &task, uint32_t first, uint32_t count, cudaStr
 {
 	LookParams	params = {task, first};
 
-	if (task.form.cosine)
-		launch_radii<FASTED_METRIC_COSINE>(params, first + count, stream);
-	else
-		launch_radii<FASTED_METRIC_L2>(params, first + count, stream);
+	switch (task.form.metric)
+	{
+		case FASTED_METRIC_L2:
+			return launch_radii<FASTED_METRIC_L2>(params, first + count, stream);
+		case FASTED_METRIC_COSINE:
+			return launch_radii<FASTED_METRIC_COSINE>(params, first + count, stream);
+		case FASTED_METRIC_INNER_PRODUCT:
+			return launch_radii<FASTED_METRIC_INNER_PRODUCT>(params, first + count, stream);
+		case FASTED_METRIC_HAMMING:
+			return launch_radii<FASTED_METRIC_HAMMING>(params, first + count, stream);
+		case FASTED_METRIC_JACCARD:
+			return launch_radii<FASTED_METRIC_JACCARD>(params, first + count, stream);
+	}
 }
 
 void

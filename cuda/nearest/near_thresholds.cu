@@ -4,12 +4,16 @@
  *	  Thresholds computed from radii (doc/internals/bound-nearest.md, section 3), and a typical
  *	  radius.
  *
+ * The thresholds of inner products and of rows of bits are sums of shares: own_half.
+ *
  *-------------------------------------------------------------------------
  */
 #include <cmath>
 #include <cub/block/block_radix_sort.cuh>
+#include <cub/block/block_reduce.cuh>
 #include <vector>
 
+#include "filter/exact_distance.cuh"
 #include "nearest/nearest.h"
 #include "rows/filter_rows.h"
 
@@ -30,6 +34,71 @@ __device__ __forceinline__ bool
 is_finite(double value)
 {
 	return fabs(value) <= DBL_MAX;
+}
+
+/* The ratio of H to |x| + |y| for two rows whose Jaccard distance is r < 1. */
+__device__ __forceinline__ double
+jaccard_share(double r)
+{
+	return r / (2.0 - r);
+}
+
+/* Jaccard distance: computes usual_rho, a typical share; one block of kRhoRows threads. */
+__global__ void
+__launch_bounds__(kRhoRows)
+usual_share_kernel(const NearTask task)
+{
+	using Reduce = cub::BlockReduce<double, kRhoRows>;
+	__shared__ typename Reduce::TempStorage room;
+	uint32_t	sampled = min(task.a.table.rows, kRhoRows);
+	double		radius = INFINITY;
+	double		sum;
+	int			count;
+
+	if (threadIdx.x < sampled)
+		radius = task.table.radii[fasted_sample_row(threadIdx.x, sampled, task.a.table.rows)];
+	count = __syncthreads_count(radius < 1.0);
+	sum = Reduce(room).Sum(radius < 1.0 ? jaccard_share(radius) : 0.0);
+	if (threadIdx.x == 0)
+		task.scalars->usual_rho = count == 0 ? 1.0 : sum / count;
+}
+
+/*
+ * Inner products and rows of bits: the share of a row of a in the squared distance of a pair within
+ * its radius, if the share of rows of b is other_half().
+ *
+ * Jaccard distance: let c = r / (2 - r) for the radius r, and w = usual_rho.  Then H <= c (|x| + |y|)
+ * = c |x| + (c - w) |y| + w |y|, and (1 - r) |x| <= |y| <= |x| / (1 - r).
+ */
+__device__ __forceinline__ double
+own_half(const NearTask &task, const RowNorm &norm, double radius)
+{
+	double		r = radius + 4.0 * FASTED_U64;
+	double		c = jaccard_share(r) * (1.0 + 8.0 * FASTED_U64);
+	double		more = c - task.scalars->usual_rho;
+	double		share = c * norm.rho;
+
+	if (task.form.metric != FASTED_METRIC_JACCARD)
+		return task.form.half(norm, 2.0 * radius);
+	if (!(r < 1.0))
+		return INFINITY;
+	more *= more > 0.0 ? norm.rho / (1.0 - r) : norm.rho * (1.0 - r);
+	return 4.0 * (share + more) + 64.0 * FASTED_U64 * (share + fabs(more));
+}
+
+__device__ __forceinline__ double
+other_half(const NearTask &task, const RowNorm &norm)
+{
+	return task.form.metric == FASTED_METRIC_JACCARD
+		? 4.0 * (1.0 + 8.0 * FASTED_U64) * task.scalars->usual_rho * norm.rho
+		: task.form.half(norm, 0.0);
+}
+
+/* Returns the half of a threshold whose reach has this square. */
+__device__ __forceinline__ double
+half_of_square(double square)
+{
+	return fasted_reach_half(0.0, sqrt(2.0 * square) * (1.0 + 16 * FASTED_U64));
 }
 
 /* Computes usual_rho; one block of kRhoRows threads. */
@@ -159,9 +228,8 @@ either_kernel(const NearTask task)
 
 		if (!(norm.rho <= usual))
 			more += (norm.rho - usual) * (2.0 * largest + norm.rho + usual);
-		row = task.form.threshold(norm.norm2, 0.0, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
-		column = task.form.threshold(norm.norm2, 0.0, sqrt(2.0 * (more + level))
-									 * (1.0 + 16 * FASTED_U64));
+		row = task.form.threshold(norm.norm2, half_of_square(more));
+		column = task.form.threshold(norm.norm2, half_of_square(more + level));
 	}
 	task.a.thresholds[place] = row;
 	task.b.thresholds[place] = column;
@@ -228,12 +296,20 @@ own_kernel(const NearTask task)
 	if (place < task.a.table.rows && task.a.norms[place].norm2 >= 0)
 	{
 		RowNorm		norm = task.a.norms[place];
-		double		reach = task.form.reach(task.table.radii[task.a.table.number_at(place)]) + norm.rho;
+		double		radius = task.table.radii[task.a.table.number_at(place)];
+		double		half;
 
-		if (is_finite(reach))
-			largest = reach;
-		threshold = task.form.threshold(norm.norm2, 0.0, sqrt(2.0) * (reach + usual)
-										* (1.0 + 16 * FASTED_U64));
+		if (task.form.is_additive())
+			half = own_half(task, norm, radius);
+		else
+		{
+			double		reach = task.form.reach(radius) + norm.rho;
+
+			if (is_finite(reach))
+				largest = reach;
+			half = fasted_reach_half(0.0, sqrt(2.0) * (reach + usual) * (1.0 + 16 * FASTED_U64));
+		}
+		threshold = task.form.threshold(norm.norm2, half);
 	}
 	task.a.thresholds[place] = threshold;
 
@@ -258,7 +334,8 @@ other_kernel(const NearTask task)
 		/* this is also true if rho is NaN; the row is then a candidate in every pair */
 		if (!(norm.rho <= usual))
 			more = (norm.rho - usual) * (2.0 * largest + norm.rho + usual);
-		threshold = task.form.threshold(norm.norm2, 0.0, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
+		threshold = task.form.threshold(norm.norm2, task.form.is_additive() ? other_half(task, norm)
+										: half_of_square(more));
 	}
 	task.b.thresholds[place] = threshold;
 }
@@ -272,17 +349,27 @@ constexpr uint32_t kFarther = 4;	/* ratio of the two ranks for extrapolation */
 __device__ float
 distance_of(const RowTable &a, uint32_t row, const RowTable &b, uint32_t other)
 {
+	bool		of_products = a.metric != FASTED_METRIC_L2;
 	double		sum = 0;
 
+	if (is_of_bits(a.metric))
+	{
+		for (uint32_t k = 0; k < a.dimensions; k++)
+			sum += bits_that_differ(a.staged<uint64_t>(row)[k], b.staged<uint64_t>(other)[k]);
+		return (float) (a.metric == FASTED_METRIC_HAMMING ? sum
+						: exact_jaccard(a.squares[row], b.squares[other], sum));
+	}
 	for (uint32_t k = 0; k < a.dimensions; k++)
 	{
 		double		x = a.doubles ? a.staged<double>(row)[k] : (double) a.staged(row)[k];
 		double		y = b.doubles ? b.staged<double>(other)[k] : (double) b.staged(other)[k];
 		double		diff = x - y;
 
-		sum += a.squares != nullptr ? x * y : diff * diff;
+		sum += of_products ? x * y : diff * diff;
 	}
-	if (a.squares != nullptr)
+	if (a.metric == FASTED_METRIC_INNER_PRODUCT)
+		return (float) -sum;
+	if (a.metric == FASTED_METRIC_COSINE)
 		return (float) fmax(0.0, 1.0 - sum / sqrt(a.squares[row] * b.squares[other]));
 	return (float) sqrt(sum);
 }
@@ -341,6 +428,8 @@ launch_near_thresholds(const NearTask &task, cudaStream_t stream)
 {
 	check_cuda(cudaMemsetAsync(&task.scalars->largest_reach, 0, sizeof(double), stream),
 			   "clearing the largest reach");
+	if (task.form.metric == FASTED_METRIC_JACCARD)
+		usual_share_kernel<<<1, kRhoRows, 0, stream>>>(task);
 	if (task.either)
 	{
 		uint32_t	levels = levels_of(task.a.table.rows);

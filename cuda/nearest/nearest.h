@@ -162,7 +162,8 @@ constexpr uint32_t kCountParts = 32;
  */
 struct NearScalars
 {
-	double		usual_rho;		/* c: quantisation error that few rows of b exceed */
+	double		usual_rho;		/* c: quantisation error that few rows of b exceed; Jaccard: w, see
+								 * own_half */
 	double		largest_reach;	/* F: largest finite reach of rows of a */
 	uint32_t	hits[kCountParts];	/* candidates in a sample, by the place of the later row */
 	uint32_t	cells[kLookColumns + 1];	/* first place of each centre's rows of b */

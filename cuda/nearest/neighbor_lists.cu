@@ -229,9 +229,9 @@ sort_kernel(const NeighborTable table, uint32_t rows, uint32_t room)
 		uint32_t	row = first + i / room;
 		uint32_t	place = i % room;
 
-		/* unused entries have a negative distance, so that they are sorted to the end */
+		/* unused entries have the smallest distance, so that they are sorted to the end */
 		all[i] = row < rows && place < table.lengths[row]
-			? table.lists[(size_t) row * table.k + place] : FastedNeighbor{0, -1.0};
+			? table.lists[(size_t) row * table.k + place] : FastedNeighbor{0, -INFINITY};
 	}
 	for (uint32_t size = 2; size <= room; size *= 2)
 	{

@@ -102,7 +102,7 @@ struct Keeping
 	const uint32_t *rank = nullptr; /* null: the rank is the position */
 	uint8_t    *fate = nullptr;
 	uint8_t    *blocked = nullptr;	/* an earlier neighbour is undecided */
-	unsigned long long *dist = nullptr; /* distance of the nearest representative, as bits */
+	unsigned long long *dist = nullptr; /* distance of the nearest representative: bits_of */
 	uint32_t   *representative = nullptr;	/* rank of the nearest representative */
 	uint32_t   *undecided = nullptr;	/* by round: not zero if rows are still undecided */
 };

@@ -77,11 +77,13 @@ ranked(const Keeping &k, const Connecting &c, const FastedPair &pair)
 	return rank_a < rank_b ? Ranked{a, b, rank_a} : Ranked{b, a, rank_b};
 }
 
-/* Returns a distance as an integer.  Distances are not negative, so the order is the same. */
+/* Returns a distance as an integer, such that the order is the same; it is never -0. */
 __device__ __forceinline__ unsigned long long
 bits_of(double dist)
 {
-	return (unsigned long long) __double_as_longlong(dist);
+	long long	bits = __double_as_longlong(dist);
+
+	return (unsigned long long) bits ^ (bits < 0 ? ~0ULL : 1ULL << 63);
 }
 
 /* Drops the later neighbours of representatives, and blocks those of undecided rows. */

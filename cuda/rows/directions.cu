@@ -133,6 +133,21 @@ rounding_error_kernel(const RowPiece rows, const FormBound form, RowNorm *norms)
 	}
 }
 
+/*
+ * Inner products: replaces the rho of each row by its share of squared distances for eps = 0, which
+ * accounts for rho; one thread per row.
+ */
+__global__ void
+product_half_kernel(const RowTable rows, const FormBound form, RowNorm *norms)
+{
+	uint32_t	i = blockIdx.x * kThreads + threadIdx.x;
+
+	if (i < rows.rows)
+		norms[i].rho = fasted_product_half(
+			fasted_product_reach2(rows.square(i), 0.0, rows.dimensions) * form.scale() * form.scale(),
+			norms[i].rho, form.spread());
+}
+
 /* Marks rows without a direction; one thread per row. */
 __global__ void
 mark_kernel(const RowPiece rows, RowNorm *norms)
@@ -180,8 +195,22 @@ launch_squares(const RowTable &rows, double *squares, cudaStream_t stream)
 {
 	if (rows.rows == 0)
 		return;
+	if (is_of_bits(rows.metric))
+	{
+		launch_ones(rows, squares, stream);
+		return;
+	}
 	squares_kernel<<<blocks_for(rows.rows), kThreads, 0, stream>>>(rows, squares);
 	check_launch("computing squared norms of rows");
+}
+
+void
+launch_product_halves(const RowTable &rows, const FormBound &form, RowNorm *norms,
+					  cudaStream_t stream)
+{
+	product_half_kernel<<<(rows.rows + kThreads - 1) / kThreads, kThreads, 0, stream>>>(rows, form,
+																					  norms);
+	check_launch("computing bounds of inner products");
 }
 
 void
@@ -263,7 +292,7 @@ RowSample::take(const SampledRows &all, cudaStream_t stream)
 
 	rows_[0] = rows.from_a;
 	rows_[1] = rows.from_b;
-	has_squares_ = rows.a.squares != nullptr;
+	metric_ = rows.a.metric;
 	if (rows.count() == 0)
 		return;
 	gather_kernel<<<rows.count(), kThreads, 0, stream>>>(rows, values_.get(), chunks_.get(),
@@ -277,7 +306,8 @@ RowSample::table(int side) const
 	RowTable	table = {chunks_.get() + side, kSampleShift, dimensions_, rows_[side]};
 
 	table.doubles = doubles_;
-	if (has_squares_)
+	table.metric = metric_;
+	if (has_squares(metric_))
 		table.squares = squares_.get() + (side == 0 ? 0 : rows_[0]);
 	return table;
 }

@@ -189,7 +189,14 @@ FilterRows::forget()
 {
 	form_.reset();
 	paper_ = ordered_ = by_keys_ = folded_ = false;
-	eps_ = fold_eps_ = -1;
+	eps_ = fold_eps_ = NAN;
+}
+
+/* The eps whose thresholds sort rows.  All thresholds of rows of bits are equal for eps = 0. */
+static double
+order_eps(FastedMetric metric)
+{
+	return metric == FASTED_METRIC_JACCARD ? 0.5 : 0.0;
 }
 
 /*
@@ -223,7 +230,7 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 	form->quantise(rows_, aside.values, aside.norms, stream);
 	if (order)
 	{
-		launch_thresholds(aside.norms, rows.rows, form->bound(rows.dimensions), 0,
+		launch_thresholds(aside.norms, rows.rows, form->bound(rows.dimensions), order_eps(rows.metric),
 						  thresholds_.get(), stream);
 		order_.sort(thresholds_.get(), rows.rows, form->precision(), stream);
 		if (labels != nullptr && labels->get() != nullptr)
@@ -256,7 +263,7 @@ FilterRows::order_by_keys(cudaStream_t stream)
 	RowPlace	aside;
 	bool		moves = has_spare_memory(rows_.rows, bytes, &aside);
 
-	eps_ = fold_eps_ = -1;
+	eps_ = fold_eps_ = NAN;
 	folded_ = false;
 	if (moves)
 		launch_move<true>(place(), order_.get(), rows_.rows, bytes, aside, stream);
@@ -273,7 +280,7 @@ FilterRows::order_by_keys(cudaStream_t stream)
 uint32_t *
 FilterRows::take_thresholds()
 {
-	eps_ = fold_eps_ = -1;
+	eps_ = fold_eps_ = NAN;
 	folded_ = false;
 	return thresholds_.get();
 }
@@ -299,7 +306,7 @@ FilterRows::set_eps(double eps, cudaStream_t stream)
 					  thresholds_.get(), stream);
 	launch_minima(thresholds_.get(), rows_.rows, form_->precision(), minima_.get(), stream);
 	eps_ = eps;
-	fold_eps_ = -1;
+	fold_eps_ = NAN;
 	folded_ = false;
 }
 

@@ -9,6 +9,7 @@
 #ifndef FASTED_CUDA_FILTER_ROWS_H
 #define FASTED_CUDA_FILTER_ROWS_H
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -27,6 +28,7 @@ struct ChunkShape
 	uint32_t	dimensions = 0;
 	uint32_t	shift = 0;
 	bool		doubles = false;
+	FastedMetric metric = FASTED_METRIC_L2;
 
 	size_t rows() const { return (size_t) 1 << shift; }
 	uint32_t row_floats() const { return (doubles ? 2 : 1) * dimensions; }
@@ -104,6 +106,7 @@ public:
 		RowTable	table = {table_.get(), shape_.shift, shape_.dimensions, rows};
 
 		table.doubles = shape_.doubles;
+		table.metric = shape_.metric;
 		return table;
 	}
 
@@ -131,8 +134,8 @@ public:
 private:
 	DeviceArray<float> values_;
 	DeviceArray<const float *> chunks_;
-	DeviceArray<double> squares_;	/* x.x of the sampled rows, for cosine */
-	bool		has_squares_ = false;
+	DeviceArray<double> squares_;	/* see has_squares */
+	FastedMetric metric_ = FASTED_METRIC_L2;
 	bool		doubles_ = false;
 	uint32_t	dimensions_ = 0;
 	uint32_t	rows_[2] = {0, 0};
@@ -181,7 +184,7 @@ private:
 };
 
 /*
- * The order in which rows are quantized: by their thresholds for eps = 0, within each partition if
+ * The order in which rows are quantized: by their thresholds for order_eps, within each partition if
  * there are partitions.
  *
  * The rows of a tile then have nearly the same threshold, and so have its columns.  The filter
@@ -268,7 +271,7 @@ void launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *fol
  * The rows that a filter reads, and the parameters that they were computed for.
  *
  * Quantized values depend on the form alone; thresholds also depend on eps.  Rows are ordered by
- * their thresholds for eps = 0. This order differs little from that for another eps, and is the
+ * their thresholds for order_eps. This order differs little from that for another eps, and is the
  * same in every join.
  */
 
@@ -349,8 +352,8 @@ private:
 	bool		interleaved_ = false;
 	bool		by_keys_ = false;	/* order_by_keys() made the order */
 	uint64_t	orders_ = 0;	/* number of orders made so far */
-	double		eps_ = -1;		/* eps of thresholds_; negative: no eps */
-	double		fold_eps_ = -1; /* eps of the last attempt to fold */
+	double		eps_ = NAN;		/* eps of thresholds_; NaN: no eps */
+	double		fold_eps_ = NAN;	/* eps of the last attempt to fold */
 	bool		folded_ = false;
 	uint64_t	room_ = 0;		/* capacity in rows */
 	DeviceArray<uint8_t> values_;

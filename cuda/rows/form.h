@@ -28,7 +28,8 @@ namespace fasted
 struct alignas(16) RowNorm
 {
 	double		norm2;			/* negative: the row has no pairs */
-	double		rho;
+	double		rho;			/* inner products: the row's share of squared distances for eps = 0;
+								 * rows of bits: its number of set bits */
 };
 
 __host__ __device__ constexpr RowNorm
@@ -134,12 +135,19 @@ void launch_quantise_int8(const RowTable &rows, const Int8Transform &transform,
 						  uint32_t row_bytes, int8_t *values, RowNorm *norms,
 						  cudaStream_t stream);
 
+/* The same for rows of bits, which are folded to row_bytes bits (bits.cu). */
+void launch_quantise_bits(const RowTable &rows, uint32_t row_bytes, uint8_t *values, RowNorm *norms,
+						  cudaStream_t stream);
+
+/* Computes the number of set bits of every staged row. */
+void launch_ones(const RowTable &rows, double *ones, cudaStream_t stream);
+
 /* Computes thresholds of rows in a form for a distance.  The Form owns the pointers' memory. */
 struct FormBound
 {
 	Precision	precision;
 	uint32_t	dimensions;
-	bool		cosine;
+	FastedMetric metric;
 	const int  *exponent;		/* exponent of the scale; unused for INT8 */
 	const Int8Scale *int8;
 	double		gamma;			/* relative error of a product */
@@ -164,9 +172,55 @@ struct FormBound
 	__device__ __forceinline__ double
 	reach(double dist) const
 	{
-		double		eps = cosine ? fasted_direction_reach(dist, dimensions) : dist;
+		double		eps = metric == FASTED_METRIC_COSINE ? fasted_direction_reach(dist, dimensions) : dist;
 
 		return fasted_eps_upper(projected_reach(eps, dimensions), scale(), dimensions);
+	}
+
+	/*
+	 * Inner products: the argument of fasted_product_half, about the ratio of quantization errors to
+	 * distances.
+	 */
+	__device__ __forceinline__ double
+	spread() const
+	{
+		return precision == Precision::kFp32 ? 0x1p-23 : precision == Precision::kFp16 ? 0x1p-11
+			: int8->lossless ? 0x1p-12 : 0x1.8p-5;
+	}
+
+	/*
+	 * A row's share of the squared distance of two quantized rows within canonical distance `dist`:
+	 * the squared distance is at most the sum of both shares.  For inner products, the share is a
+	 * linear function of the distance (doc/internals/bound-product.md).
+	 */
+	__device__ __forceinline__ double
+	half(const RowNorm &norm, double dist) const
+	{
+		if (is_of_bits(metric))
+			return 4.0 * fasted_bits_reach(metric == FASTED_METRIC_JACCARD, dist,
+										   (uint32_t) norm.rho);
+		if (metric == FASTED_METRIC_INNER_PRODUCT)
+		{
+			double		more = (1.0 + spread()) * scale() * scale() * dist;
+
+			return norm.rho + more + 16.0 * FASTED_U64 * (norm.rho + fabs(more)) + DBL_MIN;
+		}
+		return fasted_reach_half(norm.rho, reach(dist));
+	}
+
+	/* Returns whether nearest neighbours are found with own_half and other_half. */
+	__host__ __device__ bool
+	is_additive() const
+	{
+		return metric != FASTED_METRIC_L2 && metric != FASTED_METRIC_COSINE;
+	}
+
+	/* Returns whether the row has no pair within canonical distance `dist`. */
+	__device__ __forceinline__ bool
+	has_no_pair(const RowNorm &norm, double dist) const
+	{
+		return norm.norm2 < 0
+			|| (metric == FASTED_METRIC_JACCARD && norm.rho == 0 && dist < 1.0);
 	}
 
 	/* alpha: absolute error of a product; slack: relative error of a computed norm. */
@@ -182,12 +236,10 @@ struct FormBound
 		return precision == Precision::kInt8 ? 0.0 : fasted_sum_slack(dimensions);
 	}
 
-	/* The threshold norm2 / 2 - (reach + 2 rho)^2 / 4, lowered by the rounding error. */
+	/* The threshold (norm2 - half) / 2, lowered by the rounding error. */
 	__device__ __forceinline__ uint32_t
-	threshold(double norm2, double rho, double reach) const
+	threshold(double norm2, double half) const
 	{
-		double		half = fasted_reach_half(rho, reach);
-
 		if (precision == Precision::kInt8)
 			return (uint32_t) fasted_threshold_int(norm2, half);
 		return __float_as_uint(fasted_threshold(norm2 * (1.0 - slack()), norm2 * (1.0 + slack()),
@@ -219,8 +271,12 @@ void launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &for
  * pair are in doc/internals/bound-cosine.md and doc/internals/bound-double.md.
  */
 
-/* Computes x.x of every staged row, as the canonical sum in FP64. */
+/* Computes x.x of every staged row, as the canonical sum in FP64; see has_squares. */
 void launch_squares(const RowTable &rows, double *squares, cudaStream_t stream);
+
+/* Replaces the rho of rows by their shares of squared distances (RowNorm), for inner products. */
+void launch_product_halves(const RowTable &rows, const FormBound &form, RowNorm *norms,
+						   cudaStream_t stream);
 
 /*
  * Adds the error of rounding rows of doubles to FP32 to the rho of their norms, in the scale of the
@@ -389,7 +445,7 @@ void launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &tr
  *
  * Rows can only be joined if they are in the same form.  A form is found from a sample of one set
  * or of two, and shared by all sets that are encoded in it.  In a projected form, the filter reads
- * projected rows in INT8.
+ * projected rows in INT8.  A form of rows of bits does not depend on a sample.
  */
 
 constexpr Precision
@@ -410,7 +466,8 @@ criterion_of(Precision precision)
 struct FormKind
 {
 	Precision	precision;
-	uint32_t	width;			/* components of a projected row; 0: not projected */
+	uint32_t	width;			/* components of a projected row; 0: not projected.  Rows of bits:
+								 * number of bits after folding */
 
 	FormKind(Precision precision_, uint32_t width_ = 0) : precision(precision_), width(width_) {}
 
@@ -430,10 +487,12 @@ class Form
 {
 public:
 	/* directions: for cosine or rows of doubles, else null; projected_rows: if projected. */
-	Form(Budget &budget, FormKind kind, uint32_t dimensions, Directions *directions,
-		 ProjectedRows *projected_rows = nullptr)
-		: kind_(kind), directions_(directions), projected_rows_(projected_rows)
+	Form(Budget &budget, FormKind kind, uint32_t dimensions, FastedMetric metric,
+		 Directions *directions, ProjectedRows *projected_rows = nullptr)
+		: kind_(kind), metric_(metric), directions_(directions), projected_rows_(projected_rows)
 	{
+		if (is_of_bits(metric))
+			return;
 		if (kind.precision == Precision::kInt8)
 			int8_.allocate(budget, kind.width > 0 ? kind.width : dimensions);
 		else
@@ -475,7 +534,9 @@ public:
 	{
 		uint32_t	bytes = row_bytes(rows.dimensions);
 
-		if (directions_ == nullptr)
+		if (is_of_bits(metric_))
+			launch_quantise_bits(rows, bytes, values, norms, stream);
+		else if (directions_ == nullptr)
 			launch(rows, bytes, values, norms, stream);
 		else
 			directions_->for_pieces(rows, norms, stream, [&](const RowTable &piece, uint32_t first)
@@ -485,6 +546,8 @@ public:
 					launch_add_narrowed({rows, first, piece.rows}, bound(rows.dimensions),
 										norms + first, stream);
 			});
+		if (metric_ == FASTED_METRIC_INNER_PRODUCT)
+			launch_product_halves(rows, bound(rows.dimensions), norms, stream);
 	}
 
 	const FormKind &kind() const { return kind_; }
@@ -494,11 +557,10 @@ public:
 	/* The parameters of this form's thresholds. */
 	FormBound bound(uint32_t dimensions) const
 	{
-		bool		cosine = directions_ != nullptr && directions_->is_cosine();
-		FormBound	bound = {kind_.precision, dimensions, cosine,
+		FormBound	bound = {kind_.precision, dimensions, metric_,
 			float_.exponent(), int8_.scale(), product_error(dimensions, kind_.precision)};
 
-		if (kind_.width > 0)
+		if (projection_ != nullptr)
 		{
 			bound.projected_scale = projection_->scale;
 			bound.short_stretch = fasted_prune_stretch(projection_->eta);
@@ -533,6 +595,7 @@ private:
 	}
 
 	FormKind	kind_;
+	FastedMetric metric_;
 	Directions *directions_;
 	ProjectedRows  *projected_rows_;
 	std::shared_ptr<const Projection> projection_;	/* only of a projected form */

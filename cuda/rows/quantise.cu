@@ -209,7 +209,7 @@ thresholds_kernel(const RowNorm *norms, uint32_t rows, FormBound form, double ep
 {
 	uint32_t	i = blockIdx.x * kThresholdBlock + threadIdx.x;
 
-	if (i >= rows || norms[i].norm2 < 0)
+	if (i >= rows || form.has_no_pair(norms[i], eps))
 	{
 		thresholds[i] = form.padding();
 		return;
@@ -224,7 +224,7 @@ thresholds_kernel(const RowNorm *norms, uint32_t rows, FormBound form, double ep
 #ifdef FASTED_TEST_NO_RHO
 	norm.rho = 0;
 #endif
-	thresholds[i] = form.threshold(norm.norm2, norm.rho, form.reach(eps));
+	thresholds[i] = form.threshold(norm.norm2, form.half(norm, eps));
 }
 
 /* The paper's step 1: FP16 rows and their sums of squares; one warp per row or padding entry. */

@@ -21,15 +21,30 @@
 namespace fasted
 {
 
+/* Returns whether rows are stored with a number each: x.x or, for Jaccard, their number of bits. */
+constexpr bool
+has_squares(FastedMetric metric)
+{
+	return metric != FASTED_METRIC_L2 && metric != FASTED_METRIC_HAMMING;
+}
+
+/* Returns whether rows of this metric are rows of bits. */
+FASTED_HD constexpr bool
+is_of_bits(FastedMetric metric)
+{
+	return metric == FASTED_METRIC_HAMMING || metric == FASTED_METRIC_JACCARD;
+}
+
 struct RowTable
 {
 	const float *const *chunks;
 	uint32_t	shift;
-	uint32_t	dimensions;
+	uint32_t	dimensions;		/* number of values per row; rows of bits: number of words */
 	uint32_t	rows;
 	const uint32_t *order = nullptr;	/* row number at each place; null: identity */
-	const double *squares = nullptr;	/* cosine: x.x by row number */
-	bool		doubles = false;	/* values are doubles instead of floats */
+	const double *squares = nullptr;	/* see has_squares, by row number */
+	bool		doubles = false;	/* values are doubles, or words of 64 bits, instead of floats */
+	FastedMetric metric = FASTED_METRIC_L2;
 
 #ifdef __CUDACC__
 	/* Returns the number of the staged row at this place of the order. */
@@ -39,7 +54,7 @@ struct RowTable
 		return order == nullptr ? place : order[place];
 	}
 
-	/* Returns the staged row with this number; Number must be float or, if `doubles`, double. */
+	/* Returns the staged row with this number; Number must have the size of a value. */
 	template <class Number = float>
 	__device__ __forceinline__ const Number *
 	staged(uint32_t number) const

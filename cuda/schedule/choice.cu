@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * choice.cu
- *	  Chooses the form in which two sets are joined: INT8, FP16, or projected rows.
+ *	  Chooses the form in which two sets are joined: INT8, FP16, projected rows, or folded bits.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,6 +31,9 @@ constexpr double kTilePerPair = 1.2e-5;
 /* The same if thresholds are folded into rows (row_table.h): bytes of a row per second. */
 constexpr double kRateFolded = 6.5e12;
 constexpr double kFoldedPerPair = 0.012;	/* minimum per pair, in ns times multiprocessors */
+
+/* The smallest number of bits to which rows of bits are folded. */
+constexpr uint32_t kLeastBits = 64;
 
 /* Recheck of a candidate: bytes per second to read both rows, and a constant time in ns. */
 constexpr double kBytesPerSecond = 3.0e12;
@@ -293,7 +296,8 @@ FormChooser::directions()
 {
 	if (settings_.direction_bytes > 0 && directions_ == nullptr)
 		directions_.reset(new Directions(budget_, settings_.dimensions,
-										 settings_.direction_bytes, settings_.cosine));
+										 settings_.direction_bytes,
+										 settings_.metric == FASTED_METRIC_COSINE));
 	return directions_.get();
 }
 
@@ -349,7 +353,8 @@ FormChooser::unused_form(FormKind kind, cudaStream_t stream)
 		if (form->kind() == kind)
 			return form;
 	}
-	forms_.push_back(std::make_shared<Form>(budget_, kind, settings_.dimensions, directions(),
+	forms_.push_back(std::make_shared<Form>(budget_, kind, settings_.dimensions, settings_.metric,
+											directions(),
 											kind.width > 0 ? projected_rows(stream) : nullptr));
 	return forms_.back();
 }
@@ -468,17 +473,80 @@ FormChooser::try_projected(const FormRequest &request, double full, Choice *choi
 	}
 }
 
+/* Returns the form of rows of bits that are folded to `bits` bits. */
+std::shared_ptr<Form>
+FormChooser::bits_form(uint32_t bits)
+{
+	FormKind	kind = {Precision::kInt8, bits};
+
+	for (const std::shared_ptr<Form> &form : forms_)
+	{
+		if (form->kind() == kind)
+			return form;
+	}
+	forms_.push_back(std::make_shared<Form>(budget_, kind, settings_.dimensions, settings_.metric,
+											nullptr));
+	return forms_.back();
+}
+
+/* Rows of bits: chooses the number of bits, which is reduced until the join takes longer. */
+Choice
+FormChooser::choose_bits(const FormRequest &request, cudaStream_t stream)
+{
+	uint32_t	all = settings_.row_bytes;
+	FormKind	kind = {Precision::kInt8, settings_.forced_width > 0 ? settings_.forced_width : all};
+	double		best = INFINITY;
+	Choice		choice;
+
+	choice.form = bits_form(kind.width);
+	if (settings_.forced_width > 0 || !may_sample_ || pairs_of(request) < request.least_pairs
+		|| pairs_of(request) * nanoseconds_to_multiply(settings_, kind, request.folds) < request.least_saved)
+		return choice;
+	/* an inner panel of a join takes the form of the earlier ones */
+	if (request.a.form != nullptr && !request.afresh && sampled_.eps == request.eps)
+		choice.form = request.a.form;
+	else if (sampled_.is_for(request))
+		choice.form = sampled_.choice.form;
+	else
+	{
+		take_sample(request, stream);
+		choice.sampled = true;
+		while (kind.width >= kLeastBits)
+		{
+			std::shared_ptr<Form> form = bits_form(kind.width);
+			SampleJoin::Found found = sample_->join(form, request.eps, stream);
+			double		each = nanoseconds_a_pair(settings_, kind, request.folds,
+												  found.candidates / found.compared);
+			uint32_t	fewer = kLeastBits / 2;
+
+			if (each >= best)
+				break;
+			best = each;
+			choice.form = form;
+			choice.candidates = found.candidates;
+			choice.pairs = found.pairs;
+			while (2 * fewer < kind.width)
+				fewer *= 2;
+			kind.width = fewer;
+		}
+		sampled_ = {request.a.content, request.b.content, request.eps, choice};
+	}
+	return choice;
+}
+
 Choice
 FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 {
 	Choice		choice;
 
 	taken_ = false;
+	if (is_of_bits(settings_.metric))
+		return choose_bits(request, stream);
 	if (!request.self && !request.afresh)
 		choice.form = form_at_hand(request, stream);
 	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose)
 		choice.form = find({Precision::kInt8, settings_.forced_width}, request, stream);
-	if (choice.form == nullptr && sampled_.is_for(request))
+	if (choice.form == nullptr && request.to_choose && sampled_.is_for(request))
 		choice.form = sampled_.choice.form;
 	if (choice.form != nullptr)
 		return choice;

@@ -10,7 +10,8 @@
  * A join of a sample determines whether a form suits, and which precision is faster.  INT8 is
  * multiplied at twice the rate of FP16, but its quantisation error is larger, so that more pairs
  * have to be rechecked.  Rows projected to reduced dimensions (form.h) are even faster, with even
- * more pairs to recheck.
+ * more pairs to recheck.  Rows of bits are folded to the number of bits that the sample shows to be
+ * fastest.
  *
  *-------------------------------------------------------------------------
  */
@@ -125,7 +126,8 @@ public:
 
 		return 2 * Form::bytes(settings.dimensions)
 			+ (directions > 0
-			   ? bytes_of<Directions>(settings.dimensions, directions, settings.cosine) : 0)
+			   ? bytes_of<Directions>(settings.dimensions, directions,
+									  settings.metric == FASTED_METRIC_COSINE) : 0)
 			+ (settings.projected_bytes > 0 ? projected_bytes(settings) : 0);
 	}
 	static size_t projected_bytes(const RoundSettings &settings)
@@ -154,10 +156,12 @@ private:
 		bool is_for(const FormRequest &request) const
 		{
 			return choice.form != nullptr && a != 0 && a == request.a.content
-				&& b == request.b.content && eps == request.eps && request.to_choose;
+				&& b == request.b.content && eps == request.eps;
 		}
 	};
 
+	std::shared_ptr<Form> bits_form(uint32_t bits);
+	Choice		choose_bits(const FormRequest &request, cudaStream_t stream);
 	ProjectedRows  *projected_rows(cudaStream_t stream);
 	std::shared_ptr<const Projection> projection(const FormRequest &request, cudaStream_t stream);
 	std::shared_ptr<Form> unused_form(FormKind kind, cudaStream_t stream);

@@ -58,7 +58,7 @@ SetShape::bytes(uint64_t rows) const
 	/* the two 32-bit arrays are counts and connections, or ranks */
 	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
 		+ RowLabels::bytes(rows) + PartitionTiles::bytes(rows)
-		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
+		+ (squares ? Budget::rounded(rows * sizeof(double)) : 0)
 		+ (neighbors > 0 ? bytes_of<NeighborLists>(rows, neighbors) : 0)
 		+ bytes_of<FilterRows>(rows, row_bytes, fold_bytes_of(rows))
 		+ Form::bytes(chunks.dimensions, may_be_projected);
@@ -104,9 +104,9 @@ void
 Context::choose_kernel()
 {
 	settings_.device = device;
-	settings_.dimensions = options.dimensions;
-	settings_.cosine = options.metric == FASTED_METRIC_COSINE;
-	settings_.doubles = options.element == FASTED_ELEMENT_DOUBLE;
+	settings_.metric = options.metric;
+	settings_.doubles = options.element != FASTED_ELEMENT_REAL;
+	settings_.dimensions = fasted_row_floats(&options) / (settings_.doubles ? 2 : 1);
 
 	switch (options.filter)
 	{
@@ -122,15 +122,20 @@ Context::choose_kernel()
 			settings_.criterion = Criterion::kInt8;
 			break;
 	}
-	if (settings_.criterion == Criterion::kInt8 && options.dimensions > kMostDimensionsInt8)
+	if (is_of_bits(options.metric))
+	{
+		settings_.criterion = Criterion::kInt8;
+		to_choose_ = false;
+	}
+	else if (settings_.criterion == Criterion::kInt8 && options.dimensions > kMostDimensionsInt8)
 		fail(FASTED_UNSUPPORTED, "The INT8 filter supports at most %u dimensions.\n"
 			 "Use \"SET fasted.filter = auto\".",
 			 kMostDimensionsInt8);
 	if (settings_.criterion == Criterion::kInt8 && options.approximate)
 		fail(FASTED_UNSUPPORTED, "The INT8 filter requires the exact recheck.\n"
 			 "Use \"SET fasted.refine = on\".");
-	if (options.approximate && settings_.cosine)
-		fail(FASTED_UNSUPPORTED, "Cosine distances require the exact recheck.\n"
+	if (options.approximate && options.metric != FASTED_METRIC_L2)
+		fail(FASTED_UNSUPPORTED, "Distances other than Euclidean ones require the exact recheck.\n"
 			 "Use \"SET fasted.refine = on\".");
 	if (options.approximate && settings_.doubles)
 		fail(FASTED_UNSUPPORTED, "Double precision requires the exact recheck.\n"
@@ -140,6 +145,9 @@ Context::choose_kernel()
 
 	/* if the format is not chosen yet, assume FP16, which is larger */
 	settings_.row_bytes = row_bytes(options.dimensions, precision_of(settings_.criterion));
+	/* rows of bits: a byte for each bit of all words */
+	if (is_of_bits(options.metric))
+		settings_.row_bytes = 64 * settings_.dimensions;
 	most_row_bytes_ = settings_.row_bytes;
 	settings_.kernel = Kernel::kMma;
 	if (settings_.criterion != Criterion::kFp64 && filter_wgmma_available(device)
@@ -153,6 +161,8 @@ bytes_to_fold(const RoundSettings &settings, bool int8)
 {
 	uint32_t	bytes = row_bytes(settings.dimensions, Precision::kInt8);
 
+	if (is_of_bits(settings.metric))
+		bytes = std::min(settings.row_bytes, kMostFolded);
 	if (settings.kernel != Kernel::kWgmma || !int8)
 		return 0;
 	return bytes <= kMostFolded ? bytes : settings.projected_bytes > 0 ? kMostWidth : 0;
@@ -164,7 +174,10 @@ Context::plan_projected_forms(size_t whole, bool may_sample)
 {
 	bool		force = options.prune == FASTED_PRUNE_FORCE;
 
-	if (!to_choose_ || options.prune == FASTED_PRUNE_OFF
+	/* for tests: rows of bits are folded to few bits */
+	if (is_of_bits(options.metric) && force)
+		settings_.forced_width = std::min(settings_.row_bytes, kShortWidths[0]);
+	if (!to_choose_ || options.metric == FASTED_METRIC_INNER_PRODUCT || options.prune == FASTED_PRUNE_OFF
 		|| (!force && (!may_sample || options.dimensions < 2 * kShortWidths[0])))
 		return;
 	settings_.projected_bytes = std::min(kDirectionBytes, whole / 64);
@@ -210,7 +223,7 @@ Context::divide_memory(size_t whole)
 		+ Budget::rounded(kRadiusRoom * sizeof(float)) + bytes_of<OrderHash>();
 	if (!approximate)
 	{
-		if (settings_.cosine || settings_.doubles)
+		if (options.metric == FASTED_METRIC_COSINE || options.element == FASTED_ELEMENT_DOUBLE)
 			settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
 		plan_projected_forms(whole, may_sample);
 		fixed_ += FormChooser::form_bytes(settings_);
@@ -233,8 +246,8 @@ Context::divide_memory(size_t whole)
 SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
-	SetShape	shape = {{options.dimensions, 0, settings_.doubles}, most_row_bytes_,
-		settings_.cosine, settings_.projected_bytes > 0, fold_bytes_};
+	SetShape	shape = {{settings_.dimensions, 0, settings_.doubles, settings_.metric},
+		most_row_bytes_, has_squares(settings_.metric), settings_.projected_bytes > 0, fold_bytes_};
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 
@@ -400,8 +413,10 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 				set->filter.fold(stream);
 		}
 		settings_.criterion = criterion_of(form->precision());
-		settings_.row_bytes = form->row_bytes(options.dimensions);
+		settings_.row_bytes = form->row_bytes(settings_.dimensions);
 		stats_.filter_dimensions = form->kind().width;
+		if (is_of_bits(options.metric) && form->kind().width >= options.dimensions)
+			stats_.filter_dimensions = 0;
 		rounds.set_filter(settings_.criterion, settings_.row_bytes);
 	}
 	prepare_ended_.record(stream);
@@ -657,7 +672,8 @@ uint32_t
 Context::rows_first(const CandidateCounts &candidates)
 {
 	/* in a partitioned join, each row is compared with its whole partition */
-	if (look_.form == nullptr || look_.a != look_.b || look_.task.partitions != nullptr)
+	if (look_.form == nullptr || look_.a != look_.b || look_.task.partitions != nullptr
+		|| look_.task.near.form.is_additive())
 		return 0;
 	if (look_.met)
 		return look_.either ? kMeetNone : 0;
@@ -728,7 +744,8 @@ Context::launch_next_step()
 		case LookStep::kRadii:
 			if (launch_piece(a - look_.good))
 				return false;
-			if (look_.a == look_.b && a >= kLeastToCount && look_.task.partitions == nullptr)
+			if (look_.a == look_.b && a >= kLeastToCount && look_.task.partitions == nullptr
+				&& !look_.task.near.form.is_additive())
 			{
 				count_candidates();
 				look_.step = LookStep::kCount;

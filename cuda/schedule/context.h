@@ -153,7 +153,7 @@ struct SetShape
 {
 	ChunkShape	chunks;
 	uint32_t	row_bytes;		/* maximum size of a quantised row */
-	bool		cosine;			/* squared norms are stored */
+	bool		squares;		/* a number per row is stored, see has_squares */
 	bool		may_be_projected;	/* rows may be projected to reduced dimensions */
 	uint32_t	fold_bytes = 0; /* row size up to which thresholds may be folded in; 0: never */
 	uint32_t	neighbors = 0;	/* length of neighbour lists; 0: none */
@@ -379,7 +379,7 @@ private:
 	{
 		RowTable	table = store_.table();
 
-		table.squares = shape_.cosine ? squares_.get() : nullptr;
+		table.squares = shape_.squares ? squares_.get() : nullptr;
 		return table;
 	}
 	NearSide	near_side(uint32_t *thresholds) const;
@@ -408,7 +408,7 @@ private:
 	DeviceArray<uint32_t> counts_;
 	DeviceArray<uint32_t> ranks_;	/* ranks of the rows as neighbours */
 	bool		ranked_ = false;	/* the current join has ranks */
-	DeviceArray<double> squares_;	/* squared norms, for the cosine metric */
+	DeviceArray<double> squares_;	/* see has_squares */
 	Event		settled_;		/* recorded after the rows put before the last wait_read */
 	Event		uploaded_;
 };

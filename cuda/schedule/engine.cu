@@ -275,8 +275,10 @@ engine_open(const FastedOptions *options, FastedContext **result)
 		enter_cuda();
 		if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
 			fail(FASTED_INTERNAL, "the options are out of range");
-		if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
+		if (options->metric < FASTED_METRIC_L2 || options->metric > FASTED_METRIC_JACCARD)
 			fail(FASTED_UNSUPPORTED, "Metric %d is unknown.", (int) options->metric);
+		if (fasted_metric_of_bits(options->metric) != (options->element == FASTED_ELEMENT_BIT))
+			fail(FASTED_INTERNAL, "the metric does not suit the type of the elements");
 
 		Device		device = find_device(options->devices);
 

@@ -74,13 +74,14 @@ struct RoundSettings
 	Device		device;
 	Kernel		kernel;
 	Criterion	criterion;
-	uint32_t	dimensions;
+	uint32_t	dimensions;		/* number of values per row, see RowTable */
 	uint32_t	row_bytes;		/* size of a quantised row */
-	bool		cosine = false;
-	bool		doubles = false;
+	FastedMetric metric = FASTED_METRIC_L2;
+	bool		doubles = false;	/* see RowTable */
 	size_t		direction_bytes = 0;	/* buffer size for directions or rounded rows; 0: none */
 	size_t		projected_bytes = 0;	/* buffer size for projected rows; 0: not projected */
-	uint32_t	forced_width = 0;	/* for tests: project to this many dimensions; 0: if faster */
+	uint32_t	forced_width = 0;	/* for tests: project to this many dimensions, or fold to this
+									 * many bits; 0: if faster */
 };
 
 class Rounds

@@ -281,7 +281,7 @@ Set::allocate_for(uint64_t rows)
 	store_.finish(context_.budget, context_.upload);
 	filter.allocate(context_.budget, rows, shape_.row_bytes,
 					 shape_.fold_bytes_of(rows));
-	if (shape_.cosine)
+	if (shape_.squares)
 		squares_.make_room(context_.budget, rows, "allocating device memory for the rows' squares");
 }
 
@@ -292,7 +292,7 @@ Set::seal()
 	drop_buffer();
 	if (store_.rows > 0)
 		allocate_for(store_.rows);
-	if (shape_.cosine)
+	if (shape_.squares)
 		launch_squares(store_.table(), squares_.get(), context_.upload);
 	uploaded_.record(context_.upload);
 	sealed_ = true;
@@ -434,7 +434,8 @@ Join::Join(Context &context, const FastedProblem &problem, Set &a, Set &b)
 	counting_(fasted_counts_rows(&problem)),
 	k_(problem.output == FASTED_OUTPUT_NEAREST ? problem.k : 0)
 {
-	if (!(problem.eps >= 0) || (uint64_t) problem.slice + problem.more_slices >= std::max(1u, problem.slices))
+	if (!(problem.eps >= 0 || (problem.eps < 0 && context.options.metric == FASTED_METRIC_INNER_PRODUCT))
+		|| (uint64_t) problem.slice + problem.more_slices >= std::max(1u, problem.slices))
 		fail(FASTED_INTERNAL, "eps or slice is out of range");
 	if (problem.output == FASTED_OUTPUT_NEAREST)
 		check_nearest(context, problem, &a == &b);

@@ -139,6 +139,50 @@ clustered_rows(uint32_t n, uint32_t d, uint32_t clusters, float spread, uint64_t
 	return rows;
 }
 
+/*
+ * Rows of bits: copies of a few rows in which some bits are changed, rows without bits, and rows of
+ * ones.  density is the share of set bits in the copied rows.
+ */
+inline Rows
+bit_rows(uint32_t n, uint32_t bits, double density, uint64_t seed)
+{
+	Rows		rows(n, fasted_element_floats(FASTED_ELEMENT_BIT, bits));
+
+	parallel(n, [&](uint32_t i)
+	{
+		Normal		own(seed * 1000003 + i);
+		Normal		copied(seed + own.bits() % (n / 10 + 1));
+		std::vector<uint64_t> words(rows.d / 2);
+		uint32_t	changed = (uint32_t) (own.uniform() * (density * bits * 0.4 + 2));
+
+		for (uint32_t k = 0; k < bits; k++)
+		{
+			bool		one = copied.uniform() < density;
+
+			words[k / 64] |= (uint64_t) (i % 29 == 5 ? 0 : i % 31 == 7 ? 1 : one) << k % 64;
+		}
+		for (; changed > 0 && i % 29 != 5 && i % 31 != 7; changed--)
+		{
+			uint32_t	k = (uint32_t) (own.bits() % bits);
+
+			words[k / 64] ^= UINT64_C(1) << k % 64;
+		}
+		memcpy(rows.row(i), words.data(), rows.d * sizeof(float));
+	});
+	return rows;
+}
+
+inline PanelProblem
+bits_problem(double eps, const Mode &mode, FastedMetric metric, uint32_t bits)
+{
+	PanelProblem problem = problem_of(eps, mode);
+
+	problem.options.metric = metric;
+	problem.options.element = FASTED_ELEMENT_BIT;
+	problem.options.dimensions = bits;
+	return problem;
+}
+
 /* Points on a line at distance 1: in order, reversed, or shuffled. */
 inline Rows
 chain(uint32_t n, int order)

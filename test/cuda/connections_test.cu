@@ -306,6 +306,35 @@ check_cosine()
 	}
 }
 
+/* Inner products, which may be negative, and rows of bits. */
+void
+check_metrics()
+{
+	Rows		rows = clustered_rows(4001, 48, 80, 0.2f, 32);
+	Rows		bits = bit_rows(3001, 300, 0.1, 33);
+	PanelProblem product = problem_of(0, modes[5]);
+	std::string fault;
+	size_t		few = 0;
+
+	product.options.metric = FASTED_METRIC_INNER_PRODUCT;
+	for (double eps : {-60.0, -40.0, -25.0})
+	{
+		product.problem.eps = eps;
+		fault = fault_with(rows, product, true, &few);
+		tap::ok(fault.empty(), "inner product, eps = %g: %s", eps, fault.c_str());
+	}
+	for (double eps : {0.0, 3.0, 12.0})
+	{
+		fault = fault_with(bits, bits_problem(eps, modes[5], FASTED_METRIC_HAMMING, 300), true, &few);
+		tap::ok(fault.empty(), "Hamming, eps = %g: %s", eps, fault.c_str());
+	}
+	for (double eps : {0.05, 0.2, 1.0})
+	{
+		fault = fault_with(bits, bits_problem(eps, modes[6], FASTED_METRIC_JACCARD, 300), true, &few);
+		tap::ok(fault.empty(), "Jaccard, eps = %g: %s", eps, fault.c_str());
+	}
+}
+
 FastedEngine base;
 
 int
@@ -355,6 +384,7 @@ main(int argc, char **argv)
 	}
 	check_devices();
 	check_cosine();
+	check_metrics();
 	check_two_sets();
 	check_room();
 	check_kinds();

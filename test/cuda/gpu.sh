@@ -30,7 +30,7 @@ step()
 	tail -"${TAIL:-4}" "$log"
 }
 
-test_goals="build/instruction_test build/engine_test build/two_sets_test build/cosine_test build/prune_test build/set_test build/life_test"
+test_goals="build/instruction_test build/engine_test build/two_sets_test build/cosine_test build/metrics_test build/prune_test build/set_test build/life_test"
 case " $* " in *" mutation "*) test_goals="$test_goals build/mutant_rho build/mutant_gamma" ;; esac
 step build make -s -j"$jobs" -C test/cuda $test_goals
 for name in "$@"; do

@@ -157,7 +157,9 @@ run_join(const Sides &sides, PanelProblem problem, const Take &take)
 	uint64_t	staged;
 	bool		stopped = false;
 
-	problem.options.dimensions = sides.a->d;
+	/* rows of bits and of doubles have another number of floats */
+	if (problem.options.dimensions == 0)
+		problem.options.dimensions = sides.a->d;
 	problem.sides = sides.count();
 	outcome.status = panel_join_open(tested_engine, &problem, &join);
 	if (outcome.status == FASTED_OK)

@@ -163,7 +163,7 @@ copy_back(const void *from, size_t count)
 FormBound
 bound_of(const Int8Transform &transform, uint32_t dimensions)
 {
-	return {Precision::kInt8, dimensions, false, nullptr, transform.scale(), 0};
+	return {Precision::kInt8, dimensions, FASTED_METRIC_L2, nullptr, transform.scale(), 0};
 }
 
 Result

@@ -147,6 +147,31 @@ check_cosine()
 	tap::ok(check("cosine", rows, problem, true), "cosine");
 }
 
+/* Negative distances, equal ones, and rows of bits. */
+void
+check_metrics()
+{
+	Rows		rows = clustered_rows(4001, 48, 80, 0.2f, 32);
+	Rows		integers = clustered_rows(4001, 24, 80, 0.3f, 33);
+	Rows		bits = bit_rows(3001, 300, 0.1, 34);
+
+	for (float &v : integers.values)
+		v = std::rint(2 * v);
+	for (double eps : {-60.0, -40.0, 0.0})
+	{
+		PanelProblem problem = problem_of(eps, modes[5]);
+
+		problem.options.metric = FASTED_METRIC_INNER_PRODUCT;
+		tap::ok(check("inner product", rows, problem, eps < 0)
+				&& check("inner product of integers", integers, problem, eps < 0),
+				"inner product, eps = %g", eps);
+	}
+	tap::ok(check("Hamming", bits, bits_problem(5, modes[5], FASTED_METRIC_HAMMING, 300), true),
+			"Hamming");
+	tap::ok(check("Jaccard", bits, bits_problem(0.1, modes[6], FASTED_METRIC_JACCARD, 300), true),
+			"Jaccard");
+}
+
 }								/* namespace */
 
 int
@@ -169,5 +194,6 @@ main(int argc, char **argv)
 		check_rows("a chain", chain(20011, order), {0.5, 1.0, 7.0}, false);
 	check_room();
 	check_cosine();
+	check_metrics();
 	return tap::done();
 }
