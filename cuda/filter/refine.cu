@@ -144,8 +144,9 @@ enum class Recheck
 };
 
 /*
- * The sum from which exact_distance computes the distance of this lane's candidate.  The warp processes its candidates kBatch
- * at a time, so that the loads of several pairs are outstanding together.
+ * The sum from which exact_distance computes the distance of this lane's candidate.  The warp
+ * processes its candidates kBatch at a time, so that the loads of several pairs are outstanding
+ * together.
  */
 template <FastedMetric kMetric, Recheck kRecheck>
 static __device__ __forceinline__ double

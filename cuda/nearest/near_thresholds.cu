@@ -67,8 +67,9 @@ usual_share_kernel(const NearTask task)
  * Inner products and rows of bits: the share of a row of a in the squared distance of a pair within
  * its radius, if the share of rows of b is other_half().
  *
- * Jaccard distance: let c = r / (2 - r) for the radius r, and w = usual_rho.  Then H <= c (|x| + |y|)
- * = c |x| + (c - w) |y| + w |y|, and (1 - r) |x| <= |y| <= |x| / (1 - r).
+ * Jaccard distance: let c = r / (2 - r) for the radius r, and w = usual_rho.  The number H of bits in
+ * which the rows differ is at most c (|x| + |y|) = c |x| + (c - w) |y| + w |y|, and |y| lies between
+ * (1 - r) |x| and |x| / (1 - r).  The last term is the share of y.
  */
 __device__ __forceinline__ double
 own_half(const NearTask &task, const RowNorm &norm, double radius)

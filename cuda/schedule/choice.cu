@@ -500,7 +500,8 @@ FormChooser::choose_bits(const FormRequest &request, cudaStream_t stream)
 
 	choice.form = bits_form(kind.width);
 	if (settings_.forced_width > 0 || !may_sample_ || pairs_of(request) < request.least_pairs
-		|| pairs_of(request) * nanoseconds_to_multiply(settings_, kind, request.folds) < request.least_saved)
+		|| pairs_of(request) * nanoseconds_to_multiply(settings_, kind, request.folds)
+		< request.least_saved)
 		return choice;
 	/* an inner panel of a join takes the form of the earlier ones */
 	if (request.a.form != nullptr && !request.afresh && sampled_.eps == request.eps)
