@@ -54,9 +54,14 @@ FROM fasted_self_join('items', 'embedding', -20, metric => 'inner_product');
 SELECT fasted_negative_inner_product(embedding, '[1,2,3]') = embedding <#> '[1,2,3]' AS literal,
 	fasted_hamming_distance(B'10110', B'00111') = B'10110' <~> B'00111' AS hamming, fasted_jaccard_distance(B'10110', B'00111') = B'10110' <%> B'00111' AS jaccard,
 	fasted_jaccard_distance(B'00', B'00') = B'00' <%> B'00' AS without FROM items WHERE id = 7;
+CREATE FUNCTION explained(query text, OUT plan jsonb) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT json) ' || query INTO plan;
+END $$;
 SET enable_nestloop = off;
 EXPLAIN (COSTS OFF) SELECT FROM items a JOIN items b ON a.id < b.id AND a.half <#> b.half < -20;
 EXPLAIN (COSTS OFF) SELECT FROM (VALUES (B'101'), (B'111')) a (v) JOIN (VALUES (B'101'), (B'111')) b (v) ON a.v <%> b.v < 0.4;
+SELECT (jsonb_path_query_first(plan, '$.**."Dimensions"'))::int AS dimensions FROM explained('SELECT FROM items a JOIN items b ON a.id < b.id AND a.half <#> b.half < -20');
 RESET enable_nestloop;
 EXPLAIN (COSTS OFF) SELECT FROM items a JOIN items b ON a.embedding <+> b.embedding < 2;
 
@@ -66,4 +71,5 @@ SELECT * FROM fasted_self_join('items', 'sparse', 1.5);
 SELECT fasted_components(sparse, 1.5) OVER () FROM items;
 
 DROP TABLE items;
+DROP FUNCTION explained;
 DROP EXTENSION vector;

@@ -477,7 +477,12 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 	if (es->analyze && node->all_partitions > 0 && node->nengine_partitions == 0)
 		ExplainPropertyText("Engine", "none", es);
 	else
+	{
+		/* without the engine's additional dimension */
+		if (HasMargin(node) && stats.dimensions > 0)
+			stats.dimensions--;
 		ExplainEngine(&stats, es);
+	}
 	if (es->analyze && stats.engine[0] != '\0')
 	{
 		ExplainWork(&stats, node->runs, es);

@@ -395,11 +395,18 @@ JoinNodeMetric(const JoinNode *node)
 	return !IsExact(node) && metric == FASTED_METRIC_COSINE ? FASTED_METRIC_L2 : metric;
 }
 
-/* Returns the number of dimensions of the engine's rows (join_push.c). */
+/* Returns true if the engine's rows have a dimension for the error of pgvector's inner product. */
+static inline bool
+HasMargin(const JoinNode *node)
+{
+	return !IsExact(node) && node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT;
+}
+
+/* Returns the number of dimensions of the engine's rows. */
 static inline uint32
 EngineDimensions(const JoinNode *node)
 {
-	return node->dimensions + (!IsExact(node) && node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT);
+	return node->dimensions + HasMargin(node);
 }
 
 /* Converts an index in the current hash partition to a row number. */

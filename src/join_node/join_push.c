@@ -152,7 +152,7 @@ FindSurelyWithin(JoinNode *node)
 	double		error = ProductError(node) * node->norms[OUTER_SIDE] *
 		node->norms[node->plan.shared ? OUTER_SIDE : INNER_SIDE] + ProductUnderflow(node);
 
-	if (!IsExact(node) && node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT)
+	if (HasMargin(node))
 		node->surely_within = nextafter(node->radius - 2.5 * error, -HUGE_VAL);
 }
 
@@ -217,11 +217,11 @@ typedef enum VectorUse
 static VectorUse
 JoinNodeVector(JoinNode *node, int side, float *vector)
 {
-	bool		product = node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT;
+	bool		product = HasMargin(node);
 	double		norm2 = 0.0;
 	double		norm;
 
-	if (node->plan.distance.metric != FASTED_METRIC_COSINE && (!product || IsExact(node)))
+	if (node->plan.distance.metric != FASTED_METRIC_COSINE && !product)
 		return ENGINE_TAKES_IT;
 	if (node->element == FASTED_ELEMENT_DOUBLE)
 	{
