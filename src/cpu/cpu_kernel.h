@@ -176,7 +176,7 @@ typedef struct CpuKernel
 	 * and dot (the number of common bits).
 	 */
 	const struct CpuKernel *bits;
-	uint32_t	recheck_words;	/* rows of bits: words that are compared during a recheck */
+	uint32_t	recheck_words;	/* rows of bits: words of pairs filtered in the time of a recheck */
 
 	/*
 	 * The canonical distance of exact_distance.h, and x.y for the cosine distance.  Without
