@@ -883,7 +883,8 @@ Context::stats(FastedStats *stats) const
 			 settings_.kernel == Kernel::kWgmma ? "wgmma" : "mma.sync",
 			 rounds.folded() ? " folded" : "", device.capability);
 	snprintf(stats->filter, sizeof(stats->filter), "%s",
-			 settings_.criterion == Criterion::kFp64 ? "fp64"
+			 fasted_metric_of_bits(options.metric) ? "bits"
+			 : settings_.criterion == Criterion::kFp64 ? "fp64"
 			 : settings_.criterion == Criterion::kInt8 ? "int8" : "fp16");
 	stats->dimensions = options.dimensions;
 	stats->host_bytes = staging.bytes() + rounds.pinned_bytes();
