@@ -223,7 +223,9 @@ SELECT relation, differences.* FROM (VALUES ('parted', 'd'), ('parted', 'w'), ('
 	'SELECT id_a, id_b, dist FROM due WHERE n = 64 AND metric = ''hamming'' AND dist <= 8 AND id_a < id_b');
 SELECT * FROM differences('SELECT id_a, id_b FROM fasted_knn_join(''parted'', ''d'', ''bits_64'', ''w'', 1, metric => ''hamming'')',
 	'SELECT DISTINCT ON (id_a) id_a, id_b FROM due WHERE n = 64 AND metric = ''hamming'' ORDER BY id_a, dist, id_b');
+SET fasted.engine = cpu;
 EXPLAIN (COSTS off) SELECT * FROM fasted_self_join('bits_64', 'v', 8, metric => 'hamming');
+RESET fasted.engine;
 
 -- errors: the metric does not fit the type, other lengths, no bits, too many bits
 \set VERBOSITY default

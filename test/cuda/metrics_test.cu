@@ -295,7 +295,7 @@ memory_for_panels(const Metric &metric, uint32_t dimensions, size_t bytes)
 		status = fasted_engine()->open(&problem.options, &context);
 		fasted_engine()->close(context);
 	}
-	return limit + limit / 20 + bytes / 3;
+	return limit + limit / 10 + bytes / 3;
 }
 
 void
