@@ -7,44 +7,12 @@
  */
 #include "postgres.h"
 
-#include <sys/mman.h>
-
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
 #include "utils/memutils.h"
 
 /* Numbers between two checks for interrupts: about a millisecond, even with random access. */
 #define STRIDE (64 * 1024)
-
-void *
-AllocPages(MemoryContext context, Size bytes)
-{
-	char	   *memory = MemoryContextAllocHuge(context, bytes);
-#ifdef MADV_HUGEPAGE
-	char	   *begin = (char *) TYPEALIGN(HUGE_PAGE, memory);
-	char	   *end = (char *) TYPEALIGN_DOWN(HUGE_PAGE, memory + bytes);
-
-	if (begin < end)
-		(void) madvise(begin, end - begin, MADV_HUGEPAGE);
-#endif
-	return memory;
-}
-
-void *
-GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
-{
-	uint32		old = *capacity;
-	void	   *grown;
-
-	*capacity = Max(1024, 2 * old);
-	grown = AllocPages(context, *capacity * size);
-	if (array != NULL)
-	{
-		memcpy(grown, array, old * size);
-		pfree(array);
-	}
-	return grown;
-}
 
 uint32 *
 AllocRowNumbers(uint32 count)

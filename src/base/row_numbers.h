@@ -11,14 +11,6 @@
 #ifndef FASTED_ROW_NUMBERS_H
 #define FASTED_ROW_NUMBERS_H
 
-#define HUGE_PAGE ((Size) 2 * 1024 * 1024)
-
-/* Allocates memory, in huge pages if it is large, because rows are read in random order. */
-extern void *AllocPages(MemoryContext context, Size bytes);
-
-/* Reallocates an array, or allocates it if it is NULL.  At least doubles *capacity. */
-extern void *GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size);
-
 /* Allocates an uninitialized array in the current memory context. */
 extern uint32 *AllocRowNumbers(uint32 count);
 

@@ -14,6 +14,7 @@
 
 #include "base/guc.h"
 #include "base/interrupts.h"
+#include "base/large_memory.h"
 #include "base/row_numbers.h"
 #include "join/row_set.h"
 #include "rows/reader.h"

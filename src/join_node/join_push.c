@@ -50,7 +50,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/row_numbers.h"
+#include "base/large_memory.h"
 #include "common/hashfn.h"
 #include "engine/exact_distance.h"
 #include "executor/executor.h"

@@ -16,7 +16,7 @@
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "base/guc.h"
-#include "base/row_numbers.h"
+#include "base/large_memory.h"
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "engine/engine.h"
