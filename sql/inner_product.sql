@@ -68,9 +68,15 @@ SELECT eps, pairs, wrong, counted = pairs AS counted FROM unnest('{-1.5,0,-1e300
 SELECT eps, pairs, wrong, counted = pairs AS counted FROM unnest('{-1.5,0}'::float8[]) eps, check_pairs('v', eps, 'k');
 RESET client_min_messages;
 -- conditions on the distance, which may be negative
-SELECT condition, (SELECT (xpath('/row/c/text()', x))[1]::text::int) = looped AS same, looped > 0 AS some FROM (
-	SELECT condition, query_to_xml('SELECT count(*) AS c FROM fasted_self_join(''items'', ''v'', 0.5, metric => ''inner_product'') AS j WHERE ' || condition, false, true, '') AS x,
-		(xpath('/row/c/text()', query_to_xml('SELECT count(*) AS c FROM due, LATERAL (SELECT v AS dist) x WHERE id_a < id_b AND v <= 0.5 AND ' || condition, false, true, '')))[1]::text::int AS looped
+CREATE FUNCTION rows_of(query text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	n bigint;
+BEGIN
+	EXECUTE 'SELECT count(*) FROM ' || query INTO n;
+	RETURN n;
+END $$;
+SELECT condition, rows_of('fasted_self_join(''items'', ''v'', 0.5, metric => ''inner_product'') WHERE ' || condition) = looped AS same, looped > 0 AS some FROM (
+	SELECT condition, rows_of('due, LATERAL (SELECT v AS dist) x WHERE id_a < id_b AND v <= 0.5 AND ' || condition) AS looped
 	FROM unnest('{dist < -0.3,dist > -0.3,dist >= 0,dist <= -0.3 AND dist > -1,dist = 0,dist < NULL,dist < ''-Infinity'',dist >= ''-Infinity'',dist > ''NaN''}'::text[]) condition) s;
 -- nearest rows: the greatest inner products, with ties
 WITH found AS MATERIALIZED (SELECT id_a, id_b, dist, rank FROM fasted_knn_join('items', 'v', 'items', 'd', 3, metric => 'inner_product')),

@@ -413,7 +413,8 @@ DivideSide(JoinNode *node, JoinSide *side)
 		place = &node->partitions[numbers.numbers[row]].places[side->number];
 		side->order[place->first + place->count++] = row;
 	}
-	pfree(numbers.numbers);
+	if (numbers.numbers != NULL)
+		pfree(numbers.numbers);
 }
 
 /*

@@ -828,6 +828,7 @@ for my $on ('a.id / (a.k - a.k) > 0', 'a.id / (a.k - a.k) = b.id')
 	same("SELECT a.id, b.id AS c FROM many a LEFT JOIN no_rows b ON $on AND fasted_distance(a.v, b.v) <= 2", "workers: without inner rows, $on is not evaluated",
 		set => "$workers; SET enable_hashjoin = off; SET enable_mergejoin = off");
 }
+same("SELECT a.id, b.id AS c FROM many a LEFT JOIN no_rows b ON a.k = b.k AND fasted_distance(a.v, b.v) <= 2", 'workers read no inner rows', set => $workers);
 # rows are read after one has been fetched from the temporary file
 same("SELECT a.id, a.word FROM late a LEFT JOIN t b ON fasted_distance(a.v, b.v) <= (SELECT NULL::float8)", 'workers, and a null bound',
 	set => "$workers; SET parallel_leader_participation = off; SET fasted.memory_limit = '1MB'");
