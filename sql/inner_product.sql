@@ -183,4 +183,4 @@ RESET min_parallel_table_scan_size;
 RESET max_parallel_workers_per_gather;
 
 DROP TABLE items, due, other, prints;
-DROP FUNCTION jaccard, random_bits, check_pairs, estimate, same;
+DROP FUNCTION jaccard, random_bits, check_pairs, estimate, rows_of, same;
