@@ -24,12 +24,27 @@ import numpy
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import datasets  # noqa: E402
-from datasets import (catalogue, debian_text, embeddings, eps, files, generators, make, manifest, sentences,  # noqa: E402
+from datasets import (bits, catalogue, debian_text, embeddings, eps, files, generators, make, manifest, sentences,  # noqa: E402
                       table, wallpaper_sift, wheels)
 
 
 def numbers(n, d, top=256):
     return numpy.random.default_rng(7).integers(0, top, (n, d))
+
+
+class Bits(unittest.TestCase):
+    def test_fingerprints(self):
+        rows = datasets.load("fingerprints", 5000)
+        self.assertEqual((rows.shape, rows.dtype), ((5000, 256), numpy.uint8))
+        self.assertTrue(45 < numpy.unpackbits(rows, axis=1).sum(1).mean() < 53)
+        self.assertTrue((rows == datasets.load("fingerprints", 5000)).all())
+
+    def test_simhash(self):
+        text = "a library of functions for the analysis of texts in several languages"
+        same, near, far = map(bits.simhash, (text.upper(), text.replace("several", "many"), "a game of cards"))
+        differ = [int(numpy.unpackbits(bits.simhash(text) ^ other).sum()) for other in (same, near, far)]
+        self.assertEqual(differ[0], 0)
+        self.assertLess(differ[1], differ[2])
 
 
 class InFolder(unittest.TestCase):
