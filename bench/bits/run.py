@@ -89,10 +89,10 @@ def ours(case):
 def nested_loop(case):
     version = pgvector.require(case.server)
     rows = case.rows[:case.args.nested_rows]
-    case.fill("some", rows)
+    case.fill("few", rows)
     operator = OPERATORS[case.metric]
-    case.server.psql(f"ALTER TABLE some SET (parallel_workers = {case.args.workers})")
-    query = f"SELECT count(*) FROM some a JOIN some b ON a.id < b.id AND a.v {operator} b.v <= {case.eps!r}"
+    case.server.psql(f"ALTER TABLE few SET (parallel_workers = {case.args.workers})")
+    query = f"SELECT count(*) FROM few a JOIN few b ON a.id < b.id AND a.v {operator} b.v <= {case.eps!r}"
     _, times = case.server.timed(pgvector.parallel(case.args.workers) + " SET fasted.join_node = off;", query, 1)
     return {"version": version, "share": (len(rows) / case.n) ** 2, "seconds": {"warm": times}}
 
