@@ -11,13 +11,30 @@ def seconds(m):
     return statistics.median(m["seconds"]["warm"]) / m.get("share", 1)
 
 
-def lines(found):
-    """Returns a line of the table for each data set."""
+def joins(found):
+    """Returns {(data, rows, bits, metric, eps): {method: measurement}}."""
     here = {}
     for m in found["measurements"]:
         if "seconds" in m:
             here.setdefault((m["data"], m["rows"], m["bits"], m["metric"], m["eps"]), {})[m["method"]] = m
-    for (data, rows, bits, metric, eps), methods in here.items():
+    return here
+
+
+def in_short(results):
+    """Returns lines of README's table: the first data set of each machine."""
+    lines = []
+    for machine in machines_of(results, "bits"):
+        found = machine["bits"]
+        (_, rows, bits, metric, eps), methods = next(iter(joins(found).items()))
+        times = {name: f"{digits(seconds(m), 2)} s" for name, m in methods.items()}
+        others = ", ".join(f"{name} {times[name]}" for name in PEERS if name in times)
+        lines.append([f"{rows} x {bits} bits, {metric} {eps:g}", hardware(found["environment"]), times["fasted_self_join"], times.get(NESTED, ""), others])
+    return sorted(lines, key=lambda line: int(line[0].split()[0]))
+
+
+def lines(found):
+    """Returns a line of the table for each data set."""
+    for (data, rows, bits, metric, eps), methods in joins(found).items():
         ours = methods["fasted_self_join"]
         mine = seconds(ours)
         nested = f"{digits(seconds(methods[NESTED]) / mine, 2)} times" if NESTED in methods else ""

@@ -7,6 +7,7 @@ figures outside of these comments.
 import re
 import statistics
 
+import bits
 import models
 import on_cpu
 import over_rows
@@ -96,7 +97,7 @@ def how_fast(results):
     newest = on_cpu.newest(results)
     lines = compared_line(newest, OURS_ON_CPU, cpu_name(on_cpu.environment(newest))) if newest else []
     lines += compared_line(results, OURS_ON_CPU, cpu_name(runs(results)[-1]["environment"]))
-    lines += compared_line(results, OURS, "NVIDIA H200") + large_lines(results) + paper_lines(results)
+    lines += compared_line(results, OURS, "NVIDIA H200") + large_lines(results) + paper_lines(results) + bits.in_short(results)
     head = ["rows x dimensions", "hardware", "fasted", "pgvector's nested loop", "other programs"]
     text = ["", "", table(head, lines), ""]
     if over_rows.methods(results):
