@@ -421,10 +421,7 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 
 	if (var != NULL && rte->rtekind == RTE_RELATION && var->varattno > 0)
 		dimensions = KnownDimensions(rte->relid, var->varattno);
-	if (dimensions <= 0)
-		dimensions = DEFAULT_DIMENSIONS;
-	/* the engine compares 32 bits at a time */
-	return FormOfType(getBaseType(exprType((Node *) vector))) == VECTOR_BIT ? Max(dimensions / 32.0, 1.0) : dimensions;
+	return dimensions > 0 ? dimensions : DEFAULT_DIMENSIONS;
 }
 
 /* Sets the costs of the path.  For shared rows, half of the pairs are computed. */
