@@ -332,7 +332,7 @@ bits_reach(const Side *side, size_t place)
 
 	if (place >= side->packed->rows)
 		return 0.0;
-	radius = neighbor_radius(&side->set->lists, cpu_row_at(side->set, place));
+	radius = radius_at(side, place);
 	return jaccard ? fasted_bits_reach(true, radius, 1)
 		: fmin(floor(radius), FASTED_MAX_DIMENSIONS);
 }

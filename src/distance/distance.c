@@ -18,7 +18,6 @@
 #include "parser/parsetree.h"
 #include "rows/source.h"
 #include "rows/vector.h"
-#include "utils/builtins.h"
 #include "utils/varbit.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
@@ -103,13 +102,15 @@ GetBits(FunctionCallInfo fcinfo, int n, const char *function, const char *name)
 	VarBit	   *bits = PG_GETARG_VARBIT_P(n);
 	Vector		vector = {.element = FASTED_ELEMENT_BIT};
 	VectorProblem problem = VectorShape((struct varlena *) bits, VECTOR_BIT, &vector.dimensions);
+	float	   *row;
 
 	if (problem != VECTOR_OK)
 		ereport(ERROR,
 				(errvector(problem, (struct varlena *) bits),
 				 errdetail("The vector is argument %s of %s.", name, function)));
-	vector.elements = memcpy(palloc0(RowBytes(vector.element, vector.dimensions)), VARBITS(bits),
-							 VARBITBYTES(bits));
+	row = palloc(RowBytes(vector.element, vector.dimensions));
+	CopyBits(VARBITS(bits), row, vector.dimensions);
+	vector.elements = row;
 	return vector;
 }
 
@@ -207,11 +208,7 @@ IsWithin(FunctionCallInfo fcinfo, bool bits)
 
 	if (fasted_metric_of_bits(metric) != bits)
 		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("metric \"%s\" is not defined for vectors of type %s", MetricName(metric),
-						format_type_be(get_fn_expr_argtype(fcinfo->flinfo, 0))),
-				 bits ? errhint("Use metric => 'hamming' or metric => 'jaccard'.") :
-				 errhint("Use metric => 'l2', 'cosine' or 'inner_product'; other metrics need vectors of type bit.")));
+				(errmetric(metric, get_fn_expr_argtype(fcinfo->flinfo, 0))));
 	RequireDistance("eps", eps, metric);
 	return DistanceOf(fcinfo, metric, "fasted_within") <= eps;
 }

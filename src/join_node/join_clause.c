@@ -81,8 +81,7 @@ FunctionOf(Expr *expr, List **args)
 static bool
 IsOfBits(Oid type)
 {
-	type = getBaseType(type);
-	return type == BITOID || type == VARBITOID;
+	return FormOfType(getBaseType(type)) == VECTOR_BIT;
 }
 
 /*

@@ -589,10 +589,7 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 		return CLAUSES_DECIDE;
 	if (node->element == FASTED_ELEMENT_BIT)
 	{
-		uint32		bytes = RowBytes(node->element, view.dimensions);
-		uint32		used = (view.dimensions + BITS_PER_BYTE - 1) / BITS_PER_BYTE;
-
-		memset((char *) memcpy(vector, view.elements, used) + used, 0, bytes - used);
+		CopyBits(view.elements, vector, view.dimensions);
 		return ENGINE_TAKES_IT;
 	}
 	finite = node->element == FASTED_ELEMENT_DOUBLE ?

@@ -118,6 +118,17 @@ MetricFromText(const text *name)
 	return metric;
 }
 
+int
+errmetric(FastedMetric metric, Oid type)
+{
+	(void) errcode(ERRCODE_DATATYPE_MISMATCH);
+	(void) errmsg("metric \"%s\" is not defined for vectors of type %s", MetricName(metric),
+				  format_type_be(type));
+	return fasted_metric_of_bits(metric) ?
+		errhint("Use metric => 'l2', 'cosine' or 'inner_product'; other metrics need vectors of type bit.") :
+		errhint("Use metric => 'hamming' or metric => 'jaccard'.");
+}
+
 /* --- conversions of vectors */
 
 /* The function that a conversion calls for each value, or for each element. */
@@ -220,15 +231,10 @@ SetForm(VectorSource *source, Oid type, CastFunction *cast)
 		return false;
 	if ((source->form == VECTOR_BIT) != fasted_metric_of_bits(source->metric))
 		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("metric \"%s\" is not defined for vectors of type %s",
-						MetricName(source->metric), format_type_be(type)),
+				(errmetric(source->metric, type),
 				 source->relation == NULL ? 0 :
 				 errdetail("The vectors are in column \"%s\" of relation \"%s\".",
-						   source->vector_column, source->relation),
-				 source->form == VECTOR_BIT ?
-				 errhint("Use metric => 'hamming' or metric => 'jaccard'.") :
-				 errhint("Use metric => 'l2', 'cosine' or 'inner_product'; other metrics need vectors of type bit.")));
+						   source->vector_column, source->relation)));
 	source->element = ElementOfForm(source->form);
 	return true;
 }

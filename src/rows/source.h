@@ -191,6 +191,9 @@ extern bool FindMetric(const text *name, FastedMetric *metric);
 /* The name of a metric in SQL. */
 extern const char *MetricName(FastedMetric metric);
 
+/* For ereport: sets the SQLSTATE, message and hint of a metric that does not fit the type. */
+extern int	errmetric(FastedMetric metric, Oid type);
+
 /*
  * The greatest distance of vectors with this number of dimensions.  The query's eps need not be
  * greater than this.

@@ -155,14 +155,13 @@ ConvertToDoubles(ArrayType *array, VectorForm form, int dimensions, double *row)
 	return finite;
 }
 
-/* Copies bits, and clears the rest of the last word. */
-static void
-CopyBits(const struct varlena *bits, int dimensions, float *row)
+void
+CopyBits(const void *from, float *to, int n)
 {
-	Size		bytes = ((Size) dimensions + BITS_PER_BYTE - 1) / BITS_PER_BYTE;
+	Size		bytes = ((Size) n + BITS_PER_BYTE - 1) / BITS_PER_BYTE;
 
-	memcpy(row, VARBITS(bits), bytes);
-	memset((char *) row + bytes, 0, RowBytes(FASTED_ELEMENT_BIT, dimensions) - bytes);
+	memcpy(to, from, bytes);
+	memset((char *) to + bytes, 0, RowBytes(FASTED_ELEMENT_BIT, n) - bytes);
 }
 
 VectorProblem
@@ -175,7 +174,7 @@ VectorElements(struct varlena *vector, const VectorSource *source, int dimension
 
 	if (source->form == VECTOR_BIT)
 	{
-		CopyBits(vector, dimensions, row);
+		CopyBits(VARBITS(vector), row, dimensions);
 		return VECTOR_OK;
 	}
 	finite = doubles ? ConvertToDoubles(array, source->form, dimensions, (double *) row) :

@@ -34,6 +34,9 @@ typedef enum VectorProblem
 extern bool CopyFinite(const float *from, float *to, int n);
 extern bool CopyFiniteDoubles(const double *from, double *to, int n);
 
+/* Copies the bytes of n bits to a row, whose last word it fills with zeros. */
+extern void CopyBits(const void *from, float *to, int n);
+
 /*
  * Checks the shape of a vector of this form, which has been detoasted.  Sets the number of elements
  * (0 if it is empty).
