@@ -480,6 +480,7 @@ const FastedEngine cuda_engine = {
 	engine_rows_for_lists,
 	nullptr,					/* device_count */
 	engine_copy_rows,
+	nullptr,					/* select_rows */
 	engine_join_close,
 	true,						/* connects */
 	true,						/* chooses_representatives */

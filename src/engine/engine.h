@@ -58,7 +58,7 @@ extern "C"
 #endif
 
 /* Incremented with every change of this interface; other versions are rejected at load. */
-#define FASTED_ENGINE_ABI 19
+#define FASTED_ENGINE_ABI 20
 
 /* Largest number of rows in a set; row numbers have 32 bits.  The caller checks it. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -241,6 +241,22 @@ typedef struct FastedPartition
 } FastedPartition;
 
 /*
+ * Restricts a join for nearest neighbours to rows of different components, and replaces the distance
+ * of two rows by their mutual reachability distance: the maximum of the distance and of the two core
+ * distances.  Boruvka's algorithm for minimum spanning trees asks for these neighbours.
+ *
+ * The two arrays of a side are indexed by the position of a row in its set.  The caller owns all
+ * arrays and must keep them until the join is closed.
+ */
+typedef struct FastedComponents
+{
+	const uint32_t *component[2];	/* rows of equal component are in no pair */
+	const double *core[2];		/* core distance of each row; infinite: the row is in no pair */
+	const double *bound;		/* for each row of set a: the largest mutual reachability distance
+								 * of a neighbour; may be infinite, not NaN */
+} FastedComponents;
+
+/*
  * Parameters of a join.  A join can be divided into any number of slices.  Each pair belongs
  * to exactly one slice, which depends only on the engine, the options and the rows.
  */
@@ -284,6 +300,13 @@ typedef struct FastedProblem
 	 */
 	const FastedPartition *partitions;
 	uint32_t	npartitions;
+
+	/*
+	 * FASTED_OUTPUT_NEAREST of two sets, of one slice: see FastedComponents.  NULL: there are no
+	 * components.  Partitions may be set in addition.  A join that continues an earlier one has the
+	 * same component, core and bound of the rows of set a.
+	 */
+	const FastedComponents *components;
 
 	uint32_t	core_pairs;		/* FASTED_OUTPUT_CONNECTIONS; 0: all rows are core rows */
 
@@ -591,6 +614,15 @@ typedef struct FastedEngine
 	 * `first` on.  The caller must keep that set until it has called wait_read.
 	 */
 	FastedStatus (*copy_rows) (FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows);
+
+	/*
+	 * Adds the rows of a sealed set of the same context that have these positions, which are
+	 * ascending, to an unsealed set.  Returns FASTED_OK, or FASTED_FULL without adding any row.  NULL
+	 * if the engine does not support FastedProblem.components; join_open then returns
+	 * FASTED_UNSUPPORTED for them.
+	 */
+	FastedStatus (*select_rows) (FastedSet *set, const FastedSet *from, const uint32_t *positions,
+								 size_t nrows);
 
 	/* Stops all work of the join and frees it; NULL is allowed.  Never fails. */
 	void		(*join_close) (FastedJoin *join);

@@ -14,6 +14,7 @@
  *	  start									ends the input
  *	  next, next, ... until FASTED_DONE		return pairs of row numbers
  *	  again, next, ...						join the same rows with another eps or output
+ *	  search, next, ...						find neighbours of some rows in other components
  *	  close									at any time
  *
  * With FASTED_OUTPUT_NEAREST, the outer panel holds rows of side 0 and their neighbour lists.
@@ -52,7 +53,18 @@ typedef struct PanelProblem
 	FastedProblem problem;
 	int			sides;			/* 1: self-join; 2: join of two relations */
 	uint64_t	expected_rows[2];	/* estimated number of rows per side; zero if unknown */
+	bool		searches;		/* self-join: reserve memory for panel_join_search */
 } PanelProblem;
+
+/* Input of panel_join_search. */
+typedef struct PanelSearch
+{
+	const uint32_t *rows;		/* numbers of the rows whose neighbours are to be found, ascending */
+	uint32_t	nrows;
+	const double *bound;		/* see FastedComponents; indexed like `rows` */
+	const uint32_t *component;	/* the same, for all rows, by row number */
+	const double *core;
+} PanelSearch;
 
 /*
  * Opens a join.  Sets *join even if it fails, unless host memory is exhausted; the caller must
@@ -88,6 +100,20 @@ extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
  * FASTED_OUTPUT_NEAREST and the same or a larger k.
  */
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
+
+/*
+ * After a self-join with FASTED_OUTPUT_NEAREST that was opened with `searches`, and has returned
+ * FASTED_DONE: finds the nearest neighbour (k = 1) of each of some rows among the rows of other
+ * components, by mutual reachability distance (FastedComponents).  Ranks and partitions are those of
+ * the self-join.  next then returns the rows in ranges of positions in search->rows, and
+ * panel_join_nearest expects such a position.  If next returns FASTED_WANT_ROWS for side 0, it names
+ * positions in search->rows, too; side 1 has the rows of the self-join.  It can be called repeatedly.
+ * The arrays must remain valid until FASTED_DONE.
+ *
+ * If the rows are resident, memory is used for as many of the searched rows at a time as fit.  stage
+ * and put return FASTED_FULL early, so that this is at least an eighth of all rows.
+ */
+extern FastedStatus panel_join_search(PanelJoin *join, const PanelSearch *search);
 
 /*
  * Sets the ranks for FASTED_OUTPUT_REPRESENTATIVES or _NEAREST, instead of problem.ranks.  It must

@@ -50,6 +50,7 @@ typedef struct JoinRequest
 	const VectorSource *sources[2]; /* the second is NULL in a self-join */
 	FastedProblem problem;
 	RowPusher  *pusher;			/* supplies the rows instead of the sources; or NULL */
+	bool		searches;		/* JoinSearch will be called: one process and one GPU at most */
 	Fingerprint *print;			/* the caller's fingerprint of a slice's rows; or NULL */
 
 	/*
@@ -152,6 +153,13 @@ extern bool JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count);
  * Returns the neighbors of a row in that range, nearest first, by their key rank (KeySetInOrder).
  */
 extern const FastedNeighbor *JoinNearest(const VectorJoin *join, uint64 row, uint32 *length);
+
+/*
+ * After JoinNextRows has returned false: searches for neighbours of some rows in other components
+ * (panel_join_search).  JoinNextRows and JoinNearest return them, by position in search->rows.  The
+ * request must have been one with `searches`.
+ */
+extern void JoinSearch(VectorJoin *join, const PanelSearch *search);
 
 /* With FASTED_OUTPUT_COUNT: computes and returns the number of pairs. */
 extern uint64 JoinCount(VectorJoin *join);
