@@ -9,15 +9,23 @@
 
 #include <math.h>
 
+#include "catalog/pg_collation_d.h"
 #include "catalog/pg_type.h"
 #include "cpu/cpu_kernel.h"
 #include "distance/distance.h"
 #include "engine/exact_distance.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_func.h"
 #include "parser/parsetree.h"
 #include "rows/source.h"
 #include "rows/vector.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/varbit.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
@@ -88,6 +96,91 @@ ExactDistance(FastedMetric metric, FastedElement element, const float *x, const 
 	return PlainDistance(metric, element, x, y, dimensions);
 }
 
+/* --- conversions of vectors */
+
+static Node *
+Cast(Node *expr, Oid type)
+{
+	return coerce_to_target_type(NULL, expr, exprType(expr), type, -1, COERCION_EXPLICIT,
+								 COERCE_EXPLICIT_CAST, -1);
+}
+
+/*
+ * Returns the arguments of a call of this function with the first two converted to real[], or to
+ * double precision[] if either has this type or both are text.  Text is read by fasted_reals or
+ * fasted_doubles, in the schema of the function.  Returns args if there is nothing to convert.
+ *
+ * Errors: an argument is of bits, or has no cast to real[], or the cast runs code of another user.
+ */
+static List *
+ConvertVectors(Oid function, List *args)
+{
+	List	   *converted = list_copy(args);
+	char	   *name = get_func_name(function);
+	char	   *schema = get_namespace_name(get_func_namespace(function));
+	Oid			types[2];
+	bool		doubles = false;
+	int			texts = 0;
+	Oid			text = TEXTOID;
+
+	for (int i = 0; i < 2; i++)
+	{
+		types[i] = getBaseType(exprType(list_nth(args, i)));
+		doubles = doubles || types[i] == FLOAT8ARRAYOID;
+		if (TypeCategory(types[i]) == TYPCATEGORY_STRING)
+			texts++;
+		else if (RequireVector(exprType(list_nth(args, i)), i == 0 ? "a" : "b", name) == VECTOR_BIT)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("%s does not accept vectors of type %s", name, format_type_be(types[i])),
+					 errhint("Use fasted_hamming_distance or fasted_jaccard_distance.")));
+	}
+	doubles = doubles || texts == 2;
+	for (int i = 0; i < 2; i++)
+	{
+		Node	   *vector = list_nth(args, i);
+		Oid			target = doubles ? FLOAT8ARRAYOID : FLOAT4ARRAYOID;
+
+		if (types[i] == target)
+			continue;
+		if (TypeCategory(types[i]) == TYPCATEGORY_STRING)
+			vector = (Node *)
+				makeFuncExpr(LookupFuncName(list_make2(makeString(schema),
+													   makeString(doubles ? "fasted_doubles" : "fasted_reals")),
+											1, &text, false),
+							 target, list_make1(Cast(vector, text)), InvalidOid, C_COLLATION_OID,
+							 COERCE_EXPLICIT_CALL);
+		else
+			vector = Cast(Cast(vector, FLOAT4ARRAYOID), target);
+		lfirst(list_nth_cell(converted, i)) = vector;
+	}
+	return equal(converted, args) ? args : converted;
+}
+
+/*
+ * Converts the vectors of a call that the planner evaluates, because all arguments are constants.
+ * In other calls, the planner converts them.  Returns false if a result is NULL.
+ */
+static bool
+ConvertConstants(FunctionCallInfo fcinfo)
+{
+	FuncExpr   *call = (FuncExpr *) fcinfo->flinfo->fn_expr;
+	List	   *args = ConvertVectors(call->funcid, call->args);
+	bool		isnull = false;
+
+	fcinfo->flinfo->fn_extra = args == call->args ? call : NULL;
+	for (int i = 0; i < 2 && args != call->args && !isnull; i++)
+	{
+		if (!IsA(list_nth(call->args, i), Const))
+			elog(ERROR, "vectors of %s were not converted", get_func_name(call->funcid));
+		PG_GETARG_DATUM(i) = ExecEvalExpr(ExecInitExpr(expression_planner(list_nth(args, i)), NULL),
+										  CreateStandaloneExprContext(), &isnull);
+	}
+	return !isnull;
+}
+
+/* --- distances */
+
 /* A checked argument.  Only bits, and doubles for a cosine distance, are copied. */
 typedef struct Vector
 {
@@ -151,16 +244,26 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 	return vector;
 }
 
-/* The distance of the first two arguments, which must have the same number of dimensions. */
+/*
+ * The distance of the first two arguments, which must have the same number of dimensions.  The SQL
+ * function returns NULL if a conversion does.
+ */
 static double
 DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 {
 	bool		bits = fasted_metric_of_bits(metric);
-	Vector		a = bits ? GetBits(fcinfo, 0, function, "a") :
-		GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
-	Vector		b = bits ? GetBits(fcinfo, 1, function, "b") :
-		GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
+	Vector		a;
+	Vector		b;
 
+	if (!bits && fcinfo->flinfo->fn_extra == NULL && !ConvertConstants(fcinfo))
+	{
+		fcinfo->isnull = true;
+		return 0.0;
+	}
+	a = bits ? GetBits(fcinfo, 0, function, "a") :
+		GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
+	b = bits ? GetBits(fcinfo, 1, function, "b") :
+		GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
 	if (a.dimensions != b.dimensions)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
@@ -208,7 +311,7 @@ IsWithin(FunctionCallInfo fcinfo, bool bits)
 
 	if (fasted_metric_of_bits(metric) != bits)
 		ereport(ERROR,
-				(errmetric(metric, get_fn_expr_argtype(fcinfo->flinfo, 0))));
+				(errmetric(metric, bits ? BITOID : get_fn_expr_argtype(fcinfo->flinfo, 0))));
 	RequireDistance("eps", eps, metric);
 	return DistanceOf(fcinfo, metric, "fasted_within") <= eps;
 }
@@ -219,7 +322,7 @@ fasted_within(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(IsWithin(fcinfo, false));
 }
 
-/* fasted_within(a bit, b bit, eps, metric) */
+/* fasted_within(a bit varying, b bit varying, eps, metric) */
 Datum
 fasted_within_bits(PG_FUNCTION_ARGS)
 {
@@ -280,9 +383,25 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 	return share >= 0.0 ? share : Min(1.0, DEFAULT_NEIGHBOURS / rows);
 }
 
+/* Returns a call that converts its vectors; NULL if there is nothing to convert. */
+static Node *
+SimplifyCall(PlannerInfo *root, FuncExpr *call)
+{
+	List	   *args;
+
+	if (FormOfType(getBaseType(exprType(linitial(call->args)))) == VECTOR_BIT)
+		return NULL;
+	args = ConvertVectors(call->funcid, call->args);
+	if (args == call->args)
+		return NULL;
+	call = makeFuncExpr(call->funcid, call->funcresulttype, args, call->funccollid, call->inputcollid,
+						COERCE_EXPLICIT_CALL);
+	return eval_const_expressions(root, (Node *) call);
+}
+
 /*
- * Support function of fasted_within(a, b, eps, metric): estimates its selectivity.  The call also
- * makes the planner load the library.
+ * Support function of functions of two vectors: converts the vectors, and estimates the selectivity
+ * of fasted_within(a, b, eps, metric).  The call also makes the planner load the library.
  */
 Datum
 fasted_distance_support(PG_FUNCTION_ARGS)
@@ -293,6 +412,9 @@ fasted_distance_support(PG_FUNCTION_ARGS)
 	Node	   *name;
 	List	   *args;
 
+	if (IsA(request, SupportRequestSimplify))
+		PG_RETURN_POINTER(SimplifyCall(((SupportRequestSimplify *) request)->root,
+									   ((SupportRequestSimplify *) request)->fcall));
 	if (!IsA(request, SupportRequestSelectivity) || list_length(request->args) != 4)
 		PG_RETURN_POINTER(NULL);
 	args = request->args;
