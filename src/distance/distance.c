@@ -98,84 +98,96 @@ ExactDistance(FastedMetric metric, FastedElement element, const float *x, const 
 
 /* --- conversions of vectors */
 
-static Node *
-Cast(Node *expr, Oid type)
+Node *
+CastVector(Node *vector, Oid type)
 {
-	return coerce_to_target_type(NULL, expr, exprType(expr), type, -1, COERCION_EXPLICIT,
-								 COERCE_EXPLICIT_CAST, -1);
+	return coerce_to_target_type(NULL, copyObject(vector), exprType(vector), type, -1,
+								 COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+}
+
+/* The qualified name of a function in the schema of another one. */
+static List *
+SiblingName(Oid function, char *name)
+{
+	return list_make2(makeString(get_namespace_name(get_func_namespace(function))), makeString(name));
 }
 
 /*
- * Returns the arguments of a call of this function with the first two converted to real[], or to
+ * Returns the arguments of a call of this function, with both vectors converted to real[], or to
  * double precision[] if either has this type or both are text.  Text is read by fasted_reals or
  * fasted_doubles, in the schema of the function.  Returns args if there is nothing to convert.
  *
- * Errors: an argument is of bits, or has no cast to real[], or the cast runs code of another user.
+ * Errors: a vector is of bits, or has no cast to real[], or the cast runs code of another user.
  */
 static List *
 ConvertVectors(Oid function, List *args)
 {
-	List	   *converted = list_copy(args);
-	char	   *name = get_func_name(function);
-	char	   *schema = get_namespace_name(get_func_namespace(function));
-	Oid			types[2];
-	bool		doubles = false;
-	int			texts = 0;
+	Node	   *vectors[2] = {linitial(args), lsecond(args)};
+	bool		doubles[2];
+	bool		texts[2];
 	Oid			text = TEXTOID;
+	Oid			type;
 
 	for (int i = 0; i < 2; i++)
 	{
-		types[i] = getBaseType(exprType(list_nth(args, i)));
-		doubles = doubles || types[i] == FLOAT8ARRAYOID;
-		if (TypeCategory(types[i]) == TYPCATEGORY_STRING)
-			texts++;
-		else if (RequireVector(exprType(list_nth(args, i)), i == 0 ? "a" : "b", name) == VECTOR_BIT)
+		VectorForm	form = VECTOR_FLOAT4;
+
+		type = exprType(vectors[i]);
+		texts[i] = TypeCategory(type) == TYPCATEGORY_STRING;
+		if (!texts[i])
+			form = RequireVector(type, i == 0 ? "a" : "b", get_func_name(function));
+		if (form == VECTOR_BIT)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("%s does not accept vectors of type %s", name, format_type_be(types[i])),
+					 errmsg("%s does not accept vectors of type %s", get_func_name(function),
+							format_type_be(type)),
 					 errhint("Use fasted_hamming_distance or fasted_jaccard_distance.")));
+		doubles[i] = form == VECTOR_FLOAT8;
 	}
-	doubles = doubles || texts == 2;
+	type = doubles[0] || doubles[1] || (texts[0] && texts[1]) ? FLOAT8ARRAYOID : FLOAT4ARRAYOID;
+	if (exprType(vectors[0]) == type && exprType(vectors[1]) == type)
+		return args;
 	for (int i = 0; i < 2; i++)
 	{
-		Node	   *vector = list_nth(args, i);
-		Oid			target = doubles ? FLOAT8ARRAYOID : FLOAT4ARRAYOID;
+		char	   *reader = type == FLOAT8ARRAYOID ? "fasted_doubles" : "fasted_reals";
 
-		if (types[i] == target)
-			continue;
-		if (TypeCategory(types[i]) == TYPCATEGORY_STRING)
-			vector = (Node *)
-				makeFuncExpr(LookupFuncName(list_make2(makeString(schema),
-													   makeString(doubles ? "fasted_doubles" : "fasted_reals")),
-											1, &text, false),
-							 target, list_make1(Cast(vector, text)), InvalidOid, C_COLLATION_OID,
+		if (texts[i])
+			vectors[i] = (Node *)
+				makeFuncExpr(LookupFuncName(SiblingName(function, reader), 1, &text, false), type,
+							 list_make1(CastVector(vectors[i], text)), InvalidOid, C_COLLATION_OID,
 							 COERCE_EXPLICIT_CALL);
-		else
-			vector = Cast(Cast(vector, FLOAT4ARRAYOID), target);
-		lfirst(list_nth_cell(converted, i)) = vector;
+		else if (!doubles[i])
+			vectors[i] = CastVector(vectors[i], FLOAT4ARRAYOID);
+		vectors[i] = CastVector(vectors[i], type);
 	}
-	return equal(converted, args) ? args : converted;
+	return list_concat(list_make2(vectors[0], vectors[1]), list_copy_tail(args, 2));
 }
 
 /*
- * Converts the vectors of a call that the planner evaluates, because all arguments are constants.
- * In other calls, the planner converts them.  Returns false if a result is NULL.
+ * Converts the vectors of a call that the planner evaluates because all arguments are constants;
+ * the planner converts those of other calls.  Returns false if a converted vector is NULL.  Sets
+ * fn_extra if there is nothing to convert.
  */
 static bool
 ConvertConstants(FunctionCallInfo fcinfo)
 {
-	FuncExpr   *call = (FuncExpr *) fcinfo->flinfo->fn_expr;
-	List	   *args = ConvertVectors(call->funcid, call->args);
+	FmgrInfo   *flinfo = fcinfo->flinfo;
+	FuncExpr   *call = (FuncExpr *) flinfo->fn_expr;
+	Oid			type = get_fn_expr_argtype(flinfo, 0);
+	List	   *args;
 	bool		isnull = false;
 
-	fcinfo->flinfo->fn_extra = args == call->args ? call : NULL;
-	for (int i = 0; i < 2 && args != call->args && !isnull; i++)
+	if ((type == FLOAT4ARRAYOID || type == FLOAT8ARRAYOID) && get_fn_expr_argtype(flinfo, 1) == type)
 	{
-		if (!IsA(list_nth(call->args, i), Const))
-			elog(ERROR, "vectors of %s were not converted", get_func_name(call->funcid));
+		flinfo->fn_extra = flinfo;
+		return true;
+	}
+	args = call != NULL && IsA(call, FuncExpr) ? ConvertVectors(call->funcid, call->args) : NIL;
+	if (args == NIL || !IsA(linitial(call->args), Const) || !IsA(lsecond(call->args), Const))
+		elog(ERROR, "the planner did not convert the arguments of a call");
+	for (int i = 0; i < 2 && !isnull; i++)
 		PG_GETARG_DATUM(i) = ExecEvalExpr(ExecInitExpr(expression_planner(list_nth(args, i)), NULL),
 										  CreateStandaloneExprContext(), &isnull);
-	}
 	return !isnull;
 }
 
@@ -383,20 +395,25 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 	return share >= 0.0 ? share : Min(1.0, DEFAULT_NEIGHBOURS / rows);
 }
 
-/* Returns a call that converts its vectors; NULL if there is nothing to convert. */
+/*
+ * Returns a call of the overload for arrays that converts its vectors; NULL if there is nothing to
+ * convert.
+ */
 static Node *
-SimplifyCall(PlannerInfo *root, FuncExpr *call)
+SimplifyCall(const SupportRequestSimplify *request)
 {
-	List	   *args;
+	FuncExpr   *call = copyObject(request->fcall);
+	List	   *args = call->args;
+	const Oid	types[] = {ANYCOMPATIBLEARRAYOID, ANYCOMPATIBLEARRAYOID, FLOAT8OID, TEXTOID};
 
-	if (FormOfType(getBaseType(exprType(linitial(call->args)))) == VECTOR_BIT)
+	/* vectors of bits are not converted; other functions report them when they are executed */
+	if (FormOfType(getBaseType(exprType(linitial(args)))) != VECTOR_BIT)
+		call->args = ConvertVectors(call->funcid, args);
+	if (call->args == args)
 		return NULL;
-	args = ConvertVectors(call->funcid, call->args);
-	if (args == call->args)
-		return NULL;
-	call = makeFuncExpr(call->funcid, call->funcresulttype, args, call->funccollid, call->inputcollid,
-						COERCE_EXPLICIT_CALL);
-	return eval_const_expressions(root, (Node *) call);
+	call->funcid = LookupFuncName(SiblingName(call->funcid, get_func_name(call->funcid)),
+								  list_length(args), types, false);
+	return eval_const_expressions(request->root, (Node *) call);
 }
 
 /*
@@ -413,8 +430,7 @@ fasted_distance_support(PG_FUNCTION_ARGS)
 	List	   *args;
 
 	if (IsA(request, SupportRequestSimplify))
-		PG_RETURN_POINTER(SimplifyCall(((SupportRequestSimplify *) request)->root,
-									   ((SupportRequestSimplify *) request)->fcall));
+		PG_RETURN_POINTER(SimplifyCall((SupportRequestSimplify *) request));
 	if (!IsA(request, SupportRequestSelectivity) || list_length(request->args) != 4)
 		PG_RETURN_POINTER(NULL);
 	args = request->args;
