@@ -67,8 +67,8 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION fasted_distance_support(internal) IS
 	'planner support for functions of two vectors';
 
--- Functions of two vectors: arrays, text (fasted_reals, fasted_doubles), or values of any other type
--- with a cast to real[].  The planner converts the vectors (fasted_distance_support).
+-- Functions of two vectors: arrays, text (fasted_reals, fasted_doubles), or values of any other
+-- type with a cast to real[].  The planner converts the vectors (fasted_distance_support).
 --
 -- No call is ambiguous, because each overload is for other combinations of arguments:
 --

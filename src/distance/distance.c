@@ -417,8 +417,9 @@ SimplifyCall(const SupportRequestSimplify *request)
 }
 
 /*
- * Support function of functions of two vectors: converts the vectors, and estimates the selectivity
- * of fasted_within(a, b, eps, metric).  The call also makes the planner load the library.
+ * Support function of functions of two vectors: converts the vectors, and estimates the
+ * selectivity of fasted_within(a, b, eps, metric).  The call also makes the planner load the
+ * library.
  */
 Datum
 fasted_distance_support(PG_FUNCTION_ARGS)
