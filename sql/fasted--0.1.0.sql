@@ -67,77 +67,166 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION fasted_distance_support(internal) IS
 	'planner support for functions of two vectors';
 
-CREATE FUNCTION fasted_distance(a real[], b real[])
+-- Functions of two vectors: arrays, text (fasted_reals, fasted_doubles), or values of any other
+-- type with a cast to real[].  The planner converts the vectors (fasted_distance_support).
+--
+-- No call is ambiguous, because each overload is for other combinations of arguments:
+--
+--	anycompatiblearray, anycompatiblearray	arrays; an untyped literal or parameter beside an array
+--	anynonarray, anycompatible				other types, and a literal, as text, beside them
+--	anyarray, anycompatiblenonarray			an array beside another type
+--	text, anycompatiblenonarray				a literal, as text, beside another type or a literal
+
+CREATE FUNCTION fasted_distance(a anycompatiblearray, b anycompatiblearray)
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_distance'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_distance(real[], real[]) IS
+COMMENT ON FUNCTION fasted_distance(anycompatiblearray, anycompatiblearray) IS
+	'Euclidean distance between two vectors, as computed by fasted_self_join';
+
+CREATE FUNCTION fasted_distance(a anynonarray, b anycompatible)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_distance(anynonarray, anycompatible) IS
+	'Euclidean distance between two vectors, as computed by fasted_self_join';
+
+CREATE FUNCTION fasted_distance(a anyarray, b anycompatiblenonarray)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_distance(anyarray, anycompatiblenonarray) IS
+	'Euclidean distance between two vectors, as computed by fasted_self_join';
+
+CREATE FUNCTION fasted_distance(a text, b anycompatiblenonarray)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_distance(text, anycompatiblenonarray) IS
 	'Euclidean distance between two vectors, as computed by fasted_self_join';
 
 -- 1 - cosine similarity; NaN if either vector is zero.
-CREATE FUNCTION fasted_cosine_distance(a real[], b real[])
+CREATE FUNCTION fasted_cosine_distance(a anycompatiblearray, b anycompatiblearray)
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-CREATE FUNCTION fasted_negative_inner_product(a real[], b real[])
+COMMENT ON FUNCTION fasted_cosine_distance(anycompatiblearray, anycompatiblearray) IS
+	'cosine distance between two vectors, from 0 to 2';
+
+CREATE FUNCTION fasted_cosine_distance(a anynonarray, b anycompatible)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_cosine_distance(anynonarray, anycompatible) IS
+	'cosine distance between two vectors, from 0 to 2';
+
+CREATE FUNCTION fasted_cosine_distance(a anyarray, b anycompatiblenonarray)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_cosine_distance(anyarray, anycompatiblenonarray) IS
+	'cosine distance between two vectors, from 0 to 2';
+
+CREATE FUNCTION fasted_cosine_distance(a text, b anycompatiblenonarray)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_cosine_distance(text, anycompatiblenonarray) IS
+	'cosine distance between two vectors, from 0 to 2';
+
+CREATE FUNCTION fasted_negative_inner_product(a anycompatiblearray, b anycompatiblearray)
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_cosine_distance(real[], real[]) IS
-	'cosine distance between two vectors, from 0 to 2';
-
-COMMENT ON FUNCTION fasted_negative_inner_product(real[], real[]) IS
+COMMENT ON FUNCTION fasted_negative_inner_product(anycompatiblearray, anycompatiblearray) IS
 	'negative inner product of two vectors';
 
-CREATE FUNCTION fasted_within(a real[], b real[], eps double precision, metric text DEFAULT 'l2')
+CREATE FUNCTION fasted_negative_inner_product(a anynonarray, b anycompatible)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_negative_inner_product(anynonarray, anycompatible) IS
+	'negative inner product of two vectors';
+
+CREATE FUNCTION fasted_negative_inner_product(a anyarray, b anycompatiblenonarray)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_negative_inner_product(anyarray, anycompatiblenonarray) IS
+	'negative inner product of two vectors';
+
+CREATE FUNCTION fasted_negative_inner_product(a text, b anycompatiblenonarray)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_negative_inner_product(text, anycompatiblenonarray) IS
+	'negative inner product of two vectors';
+
+-- In fasted_within, the type of eps, too, makes PostgreSQL prefer the overload for two arrays.  A
+-- literal beside a literal is text, not bits, by an overload of its own.
+CREATE DOMAIN fasted_limit AS double precision;
+
+COMMENT ON DOMAIN fasted_limit IS
+	'limit of a distance';
+
+CREATE FUNCTION fasted_within(a anycompatiblearray, b anycompatiblearray, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'fasted_within'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_within(real[], real[], double precision, text) IS
+COMMENT ON FUNCTION fasted_within(anycompatiblearray, anycompatiblearray, double precision, text) IS
 	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
 
-CREATE FUNCTION fasted_distance(a double precision[], b double precision[])
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_distance(double precision[], double precision[]) IS
-	'Euclidean distance between two vectors, as computed by fasted_self_join';
-
-CREATE FUNCTION fasted_cosine_distance(a double precision[], b double precision[])
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-CREATE FUNCTION fasted_negative_inner_product(a double precision[], b double precision[])
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_distance(double precision[], double precision[]) IS
-	'cosine distance between two vectors, from 0 to 2';
-
-COMMENT ON FUNCTION fasted_negative_inner_product(double precision[], double precision[]) IS
-	'negative inner product of two vectors';
-
-CREATE FUNCTION fasted_within(a double precision[], b double precision[], eps double precision, metric text DEFAULT 'l2')
+CREATE FUNCTION fasted_within(a anyelement, b anycompatible, eps fasted_limit, metric text DEFAULT 'l2')
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'fasted_within'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_within(double precision[], double precision[], double precision, text) IS
+COMMENT ON FUNCTION fasted_within(anyelement, anycompatible, fasted_limit, text) IS
+	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
+
+CREATE FUNCTION fasted_within(a text, b anycompatiblenonarray, eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'fasted_within'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_within(text, anycompatiblenonarray, double precision, text) IS
+	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
+
+CREATE FUNCTION fasted_within(a text, b text, eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'fasted_within'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_within(text, text, double precision, text) IS
 	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
 
 -- Distances of bits.  Values of type bit varying are accepted, too.
@@ -159,98 +248,14 @@ SUPPORT fasted_distance_support;
 COMMENT ON FUNCTION fasted_jaccard_distance(bit, bit) IS
 	'Jaccard distance between two vectors of bits, from 0 to 1; 1 if they have no common bit';
 
-CREATE FUNCTION fasted_within(a bit, b bit, eps double precision, metric text DEFAULT 'l2')
+CREATE FUNCTION fasted_within(a bit varying, b bit varying, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'fasted_within_bits'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_within(bit, bit, double precision, text) IS
+COMMENT ON FUNCTION fasted_within(bit varying, bit varying, double precision, text) IS
 	'is the distance between two vectors of bits at most eps, by metric hamming or jaccard?';
-
--- Other arrays are converted to real[], as by the join functions.  Each type has its own
--- function: arrays of numbers convert to both real[] and double precision[], so only an exact
--- match makes a call unambiguous.  The planner inlines these SQL functions.
-
-CREATE FUNCTION fasted_distance(a smallint[], b smallint[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_cosine_distance(a smallint[], b smallint[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_negative_inner_product(a smallint[], b smallint[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_negative_inner_product(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_within(a smallint[], b smallint[], eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(a::real[], b::real[], eps, metric);
-
-CREATE FUNCTION fasted_distance(a integer[], b integer[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_cosine_distance(a integer[], b integer[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_negative_inner_product(a integer[], b integer[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_negative_inner_product(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_within(a integer[], b integer[], eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(a::real[], b::real[], eps, metric);
-
-CREATE FUNCTION fasted_distance(a bigint[], b bigint[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_cosine_distance(a bigint[], b bigint[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_negative_inner_product(a bigint[], b bigint[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_negative_inner_product(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_within(a bigint[], b bigint[], eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(a::real[], b::real[], eps, metric);
-
-CREATE FUNCTION fasted_distance(a numeric[], b numeric[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_cosine_distance(a numeric[], b numeric[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_negative_inner_product(a numeric[], b numeric[])
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_negative_inner_product(a::real[], b::real[]);
-
-CREATE FUNCTION fasted_within(a numeric[], b numeric[], eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(a::real[], b::real[], eps, metric);
 
 -- Internal objects; other users have no USAGE on this schema.
 CREATE SCHEMA fasted_internal;
@@ -276,160 +281,6 @@ RETURN pg_catalog.regexp_replace(vector COLLATE pg_catalog."C", '^\s*\[([^]]*)\]
 
 COMMENT ON FUNCTION fasted_doubles(text) IS
 	'reads a vector from text';
-
--- For two untyped literals, which the parser resolves to text if a function accepts text.
-CREATE FUNCTION fasted_distance(a text, b text)
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(fasted_doubles(a), fasted_doubles(b));
-
-CREATE FUNCTION fasted_cosine_distance(a text, b text)
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(fasted_doubles(a), fasted_doubles(b));
-
-CREATE FUNCTION fasted_negative_inner_product(a text, b text)
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_negative_inner_product(fasted_doubles(a), fasted_doubles(b));
-
-CREATE FUNCTION fasted_within(a text, b text, eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(fasted_doubles(a), fasted_doubles(b), eps, metric);
-
--- For an untyped literal and a value whose type has an implicit cast to real[], such as pgvector's
--- vector.  The domain excludes values of type real[] itself: the function for real[] is then an
--- exact match, and determines the type of the literal or parameter.
--- It is not in fasted_internal, because the views of all users refer to it.
-CREATE DOMAIN fasted_convertible AS real[];
-
-COMMENT ON DOMAIN fasted_convertible IS
-	'a vector of a type with an implicit cast to real[]';
-
-CREATE FUNCTION fasted_distance(a fasted_convertible, b text)
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(a::real[], fasted_reals(b));
-
-CREATE FUNCTION fasted_cosine_distance(a fasted_convertible, b text)
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(a::real[], fasted_reals(b));
-
-CREATE FUNCTION fasted_negative_inner_product(a fasted_convertible, b text)
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_negative_inner_product(a::real[], fasted_reals(b));
-
-CREATE FUNCTION fasted_within(a fasted_convertible, b text, eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(a::real[], fasted_reals(b), eps, metric);
-
-CREATE FUNCTION fasted_distance(a text, b fasted_convertible)
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(fasted_reals(a), b::real[]);
-
-CREATE FUNCTION fasted_cosine_distance(a text, b fasted_convertible)
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(fasted_reals(a), b::real[]);
-
-CREATE FUNCTION fasted_negative_inner_product(a text, b fasted_convertible)
-RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_negative_inner_product(fasted_reals(a), b::real[]);
-
-CREATE FUNCTION fasted_within(a text, b fasted_convertible, eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(fasted_reals(a), b::real[], eps, metric);
-
-COMMENT ON FUNCTION fasted_distance(smallint[], smallint[]) IS
-	'Euclidean distance between two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_cosine_distance(smallint[], smallint[]) IS
-	'cosine distance between two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_negative_inner_product(smallint[], smallint[]) IS
-	'negative inner product of two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_within(smallint[], smallint[], double precision, text) IS
-	'is the distance between two vectors, converted to real[], at most eps?';
-
-COMMENT ON FUNCTION fasted_distance(integer[], integer[]) IS
-	'Euclidean distance between two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_cosine_distance(integer[], integer[]) IS
-	'cosine distance between two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_negative_inner_product(integer[], integer[]) IS
-	'negative inner product of two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_within(integer[], integer[], double precision, text) IS
-	'is the distance between two vectors, converted to real[], at most eps?';
-
-COMMENT ON FUNCTION fasted_distance(bigint[], bigint[]) IS
-	'Euclidean distance between two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_cosine_distance(bigint[], bigint[]) IS
-	'cosine distance between two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_negative_inner_product(bigint[], bigint[]) IS
-	'negative inner product of two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_within(bigint[], bigint[], double precision, text) IS
-	'is the distance between two vectors, converted to real[], at most eps?';
-
-COMMENT ON FUNCTION fasted_distance(numeric[], numeric[]) IS
-	'Euclidean distance between two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_cosine_distance(numeric[], numeric[]) IS
-	'cosine distance between two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_negative_inner_product(numeric[], numeric[]) IS
-	'negative inner product of two vectors, converted to real[]';
-
-COMMENT ON FUNCTION fasted_within(numeric[], numeric[], double precision, text) IS
-	'is the distance between two vectors, converted to real[], at most eps?';
-
-COMMENT ON FUNCTION fasted_distance(text, text) IS
-	'Euclidean distance between two vectors, read as double precision[]';
-
-COMMENT ON FUNCTION fasted_cosine_distance(text, text) IS
-	'cosine distance between two vectors, read as double precision[]';
-
-COMMENT ON FUNCTION fasted_negative_inner_product(text, text) IS
-	'negative inner product of two vectors, read as double precision[]';
-
-COMMENT ON FUNCTION fasted_within(text, text, double precision, text) IS
-	'is the distance between two vectors, read as double precision[], at most eps?';
-
-COMMENT ON FUNCTION fasted_distance(fasted_convertible, text) IS
-	'Euclidean distance between two vectors, one of them read from text';
-
-COMMENT ON FUNCTION fasted_cosine_distance(fasted_convertible, text) IS
-	'cosine distance between two vectors, one of them read from text';
-
-COMMENT ON FUNCTION fasted_negative_inner_product(fasted_convertible, text) IS
-	'negative inner product of two vectors, one of them read from text';
-
-COMMENT ON FUNCTION fasted_within(fasted_convertible, text, double precision, text) IS
-	'is the distance between two vectors, one of them read from text, at most eps?';
-
-COMMENT ON FUNCTION fasted_distance(text, fasted_convertible) IS
-	'Euclidean distance between two vectors, one of them read from text';
-
-COMMENT ON FUNCTION fasted_cosine_distance(text, fasted_convertible) IS
-	'cosine distance between two vectors, one of them read from text';
-
-COMMENT ON FUNCTION fasted_negative_inner_product(text, fasted_convertible) IS
-	'negative inner product of two vectors, one of them read from text';
-
-COMMENT ON FUNCTION fasted_within(text, fasted_convertible, double precision, text) IS
-	'is the distance between two vectors, one of them read from text, at most eps?';
 
 -- The eps that gives rows a wanted mean number of neighbors.
 --

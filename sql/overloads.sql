@@ -59,6 +59,58 @@ SELECT fasted_distance(v, '[4,6]') AS literal, fasted_distance('[4,6]', v) AS of
 	fasted_within(v, '[4,6]', 5) AS within, fasted_within('[4,6]', v, 4.99) AS not_within, fasted_within(v, '[2,4]', 1e-9, 'cosine') AS cosine,
 	fasted_cosine_distance(v, '[2,4]') AS angle, fasted_cosine_distance('[2,4]', v) AS of_angle, fasted_distance(v, v) AS same,
 	fasted_distance(v, word) AS word, fasted_distance(v, ARRAY[4, 6]) AS numbers, fasted_distance(v, NULL) IS NULL AS nothing FROM likes;
+-- one like halfvec, whose cast is for assignments only; in each position beside every other type
+CREATE TYPE halfvec_like AS (v real[]);
+CREATE FUNCTION reals_of(halfvec_like) RETURNS real[] LANGUAGE sql IMMUTABLE STRICT RETURN $1.v;
+CREATE CAST (halfvec_like AS real[]) WITH FUNCTION reals_of(halfvec_like) AS ASSIGNMENT;
+CREATE DOMAIN half_embedding AS halfvec_like;
+CREATE TABLE halves AS SELECT i AS id, ROW(ARRAY[i, i % 3])::halfvec_like AS h, ROW(ARRAY[i, i % 3])::halfvec_like::half_embedding AS d, ROW(ARRAY[i, i % 3])::pgvector_like AS v,
+	ARRAY[i, i % 3]::real[] AS f4, ARRAY[i, i % 3]::float8[] AS f8, ARRAY[i, i % 3] AS i4, ARRAY[i, i % 3]::numeric[] AS n, ARRAY[i, i % 3]::text AS word FROM generate_series(1, 60) i;
+ALTER TABLE halves ADD PRIMARY KEY (id);
+ANALYZE halves;
+CREATE FUNCTION plain_pairs(eps float8) RETURNS text LANGUAGE sql STABLE AS $$
+	SELECT count(*) || ' ' || sum(a.id * b.id) FROM halves a JOIN halves b ON a.id < b.id AND sqrt((a.f8[1] - b.f8[1]) ^ 2 + (a.f8[2] - b.f8[2]) ^ 2) <= eps
+$$;
+-- by a nested loop, and by the node
+CREATE FUNCTION pairs(condition text, OUT plan text, OUT answer text) RETURNS SETOF record LANGUAGE plpgsql AS $$
+DECLARE
+	query text := 'SELECT count(*) || '' '' || sum(a.id * b.id) FROM halves a JOIN halves b ON a.id < b.id AND ' || condition;
+	line text;
+BEGIN
+	FOR plan IN SELECT unnest('{off,on}'::text[]) LOOP
+		PERFORM set_config('fasted.join_node', plan, true), set_config('enable_nestloop', CASE plan WHEN 'on' THEN 'off' ELSE 'on' END, true);
+		EXECUTE query INTO answer;
+		FOR line IN EXECUTE 'EXPLAIN ' || query LOOP
+			IF line ~ 'Nested Loop|FastedJoin' THEN
+				plan := substring(line FROM 'Nested Loop|FastedJoin');
+				RETURN NEXT;
+			END IF;
+		END LOOP;
+	END LOOP;
+	PERFORM set_config('enable_nestloop', 'on', true);
+END $$;
+SELECT plan, answer = plain_pairs(3) AS same, count(*) FROM unnest('{h,d,v,f4,f8,i4,n,word}'::text[]) x, unnest('{h,d,v,f4,f8,i4,n,word}'::text[]) y,
+	pairs(format('fasted_within(a.%s, b.%s, 3)', x, y)) p GROUP BY 1, 2 ORDER BY 1;
+SELECT plan, answer = plain_pairs(2) AS same, count(*) FROM unnest('{h,d,v,f4,f8,i4,n,word}'::text[]) x, unnest('{h,d,v,f4,f8,i4,n,word}'::text[]) y,
+	pairs(format('fasted_distance(a.%s, b.%s) <= 2::real', x, y)) p GROUP BY 1, 2 ORDER BY 1;
+SET enable_nestloop = off;
+SET fasted.engine = cpu;
+EXPLAIN (COSTS OFF) SELECT FROM halves a JOIN halves b ON a.id < b.id AND fasted_within(a.h, b.h, 3);
+RESET enable_nestloop;
+RESET fasted.engine;
+SELECT fasted_distance(h, '[4,5]') AS literal, fasted_distance('{4,5}', h) AS of_literal, fasted_within(d, '[4,5]', 5) AS within, fasted_within('[4,5]', d, '4.99', 'l2') AS not_within,
+	fasted_cosine_distance(h, h) AS cosine, fasted_negative_inner_product(h, '[1,1]') AS product, fasted_distance(h, NULL) IS NULL AS nothing,
+	fasted_distance(NULL::halfvec_like, h) IS NULL AS null_half FROM halves WHERE id = 1;
+-- constants, which the planner evaluates
+SELECT fasted_distance(ROW('{1,2}')::halfvec_like, '[4,6]') AS literal, fasted_within(ROW('{1,2}')::halfvec_like, ROW('{4,6}')::half_embedding, 5) AS within,
+	fasted_distance(ROW('{0.1}')::halfvec_like, '{0.7}'::float8[]) = 0.7::float8 - 0.1::real AS doubles, fasted_distance(ROW(NULL)::halfvec_like, '[4,6]') IS NULL AS nothing;
+-- beside an array, a parameter of fasted_within gets the type of the array
+PREPARE limited(real[], float8) AS SELECT fasted_within($1, $3, $2), fasted_within($4, $1, 5, 'l2'), pg_typeof($3), pg_typeof($4);
+EXECUTE limited('{1,2}', 5, '{4,6}', '{4,6}');
+-- an operator of one's own
+CREATE OPERATOR <~~> (FUNCTION = fasted_distance, LEFTARG = anycompatiblearray, RIGHTARG = anycompatiblearray);
+SELECT f4 <~~> f4 AS reals, i4 <~~> '{4,5}' AS integers, f8 <~~> f4 AS mixed, ARRAY[1, 2] <~~> ARRAY[4, 6] AS constants FROM halves WHERE id = 1;
+DROP OPERATOR <~~> (anycompatiblearray, anycompatiblearray);
 PREPARE beside AS SELECT fasted_distance(v, $1), pg_typeof($1) FROM likes;
 EXECUTE beside('[4,6]');
 EXECUTE beside('{4,6}');
@@ -67,7 +119,8 @@ GRANT SELECT ON likes TO regress_fasted_plain;
 SET ROLE regress_fasted_plain;
 SELECT fasted_distance('[1,2]', '[4,6]'), fasted_distance(v, '[4,6]') FROM likes;
 -- as pg_dump writes it
-CREATE TEMP VIEW distances AS SELECT fasted_distance(v, '[4,6]') AS a, fasted_distance('[4,6]', v) AS b, fasted_within('[1,2]', '[4,6]', 5) AS c FROM likes;
+CREATE TEMP VIEW distances AS SELECT fasted_distance(v, '[4,6]') AS a, fasted_distance('[4,6]', v) AS b, fasted_within('[1,2]', '[4,6]', 5) AS c,
+	fasted_within(v, '[4,6]', 5) AS d, fasted_within('[4,6]', v, 4.99) AS e, fasted_within('{1,2}'::real[], v, 0.5) AS f FROM likes;
 SELECT 'CREATE TEMP VIEW again AS ' || pg_get_viewdef('distances') AS again \gset
 :again
 TABLE again;
@@ -91,12 +144,27 @@ SELECT fasted_distance('{1,2}', '{4,6');
 SELECT fasted_distance('{1,NULL}', '{4,6}');
 SELECT fasted_distance(ARRAY[1, NULL], ARRAY[4, 6]);
 SELECT fasted_distance(ARRAY['a'], ARRAY['b']);
+\set VERBOSITY default
+SELECT fasted_distance(1, '{1}'::real[]);
+SELECT fasted_within('{1}'::real[], i, 1) FROM generate_series(1, 2) i;
+SELECT fasted_distance(B'101', B'100');
+SELECT fasted_within(B'101', h, 1) FROM halves;
+SELECT fasted_distance(id::bit(8), id::bit(8)) FROM halves;
+\set VERBOSITY terse
 SELECT fasted_distance(NULL, '{1}') IS NULL AND fasted_distance(NULL, NULL) IS NULL AS strict;
 
-DROP FUNCTION answers, in_type;
-DROP TABLE likes;
-DROP ROLE regress_fasted_plain;
+-- a cast that is a function of another user does not run
+CREATE ROLE regress_fasted_author;
+ALTER FUNCTION reals_of(halfvec_like) OWNER TO regress_fasted_author;
+SELECT fasted_distance(h, h) FROM halves;
+SELECT fasted_distance(h::real[], h::real[]) FROM halves LIMIT 1;
+ALTER FUNCTION reals_of(halfvec_like) OWNER TO CURRENT_USER;
+
+DROP FUNCTION answers, in_type, pairs, plain_pairs;
+DROP TABLE likes, halves;
+DROP ROLE regress_fasted_plain, regress_fasted_author;
 DROP CAST (pgvector_like AS real[]);
-DROP FUNCTION reals_of;
-DROP TYPE pgvector_like;
-DROP DOMAIN whole, embedding, long_embedding;
+DROP CAST (halfvec_like AS real[]);
+DROP FUNCTION reals_of(pgvector_like), reals_of(halfvec_like);
+DROP DOMAIN whole, embedding, long_embedding, half_embedding;
+DROP TYPE pgvector_like, halfvec_like;

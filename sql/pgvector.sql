@@ -18,7 +18,7 @@ SELECT count(*), sum(((a.embedding <-> b.embedding) ^ 2)::int)
 FROM items a JOIN items b ON a.id < b.id AND a.embedding <-> b.embedding <= 1.5;
 SELECT count(*) = (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_cosine_distance(a.embedding, b.embedding) <= 0.05) AS same
 FROM fasted_self_join('items', 'embedding', 0.05, metric => 'cosine');
-SELECT count(*) = (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_cosine_distance(a.half::real[], b.half::real[]) <= 0.05) AS same
+SELECT count(*) = (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_cosine_distance(a.half, b.half) <= 0.05) AS same
 FROM fasted_self_join('items', 'half', 0.05, metric => 'cosine');
 
 -- functions of two vectors: combined with arrays of any type and with literals, too
@@ -49,7 +49,7 @@ SELECT fasted_components(CASE WHEN id = 3 THEN '[1,2]' ELSE '[1,2,3]' END::vecto
 -- inner products, and bits
 SELECT count(*) AS pairs, count(*) = (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND a.embedding <#> b.embedding <= -20) AS same,
 	(SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_negative_inner_product(a.embedding, b.embedding) <= -20) AS by_function,
-	(SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_within(a.half::real[], b.half::real[], -20, 'inner_product')) AS within
+	(SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_within(a.half, b.half, -20, 'inner_product')) AS within
 FROM fasted_self_join('items', 'embedding', -20, metric => 'inner_product');
 SELECT fasted_negative_inner_product(embedding, '[1,2,3]') = embedding <#> '[1,2,3]' AS literal,
 	fasted_hamming_distance(B'10110', B'00111') = B'10110' <~> B'00111' AS hamming, fasted_jaccard_distance(B'10110', B'00111') = B'10110' <%> B'00111' AS jaccard,

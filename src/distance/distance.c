@@ -9,15 +9,23 @@
 
 #include <math.h>
 
+#include "catalog/pg_collation_d.h"
 #include "catalog/pg_type.h"
 #include "cpu/cpu_kernel.h"
 #include "distance/distance.h"
 #include "engine/exact_distance.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_func.h"
 #include "parser/parsetree.h"
 #include "rows/source.h"
 #include "rows/vector.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/varbit.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
@@ -88,6 +96,103 @@ ExactDistance(FastedMetric metric, FastedElement element, const float *x, const 
 	return PlainDistance(metric, element, x, y, dimensions);
 }
 
+/* --- conversions of vectors */
+
+Node *
+CastVector(Node *vector, Oid type)
+{
+	return coerce_to_target_type(NULL, copyObject(vector), exprType(vector), type, -1,
+								 COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+}
+
+/* The qualified name of a function in the schema of another one. */
+static List *
+SiblingName(Oid function, char *name)
+{
+	return list_make2(makeString(get_namespace_name(get_func_namespace(function))), makeString(name));
+}
+
+/*
+ * Returns the arguments of a call of this function, with both vectors converted to real[], or to
+ * double precision[] if either has this type or both are text.  Text is read by fasted_reals or
+ * fasted_doubles, in the schema of the function.  Returns args if there is nothing to convert.
+ *
+ * Errors: a vector is of bits, or has no cast to real[], or the cast runs code of another user.
+ */
+static List *
+ConvertVectors(Oid function, List *args)
+{
+	Node	   *vectors[2] = {linitial(args), lsecond(args)};
+	bool		doubles[2];
+	bool		texts[2];
+	Oid			text = TEXTOID;
+	Oid			type;
+
+	for (int i = 0; i < 2; i++)
+	{
+		VectorForm	form = VECTOR_FLOAT4;
+
+		type = exprType(vectors[i]);
+		texts[i] = TypeCategory(type) == TYPCATEGORY_STRING;
+		if (!texts[i])
+			form = RequireVector(type, i == 0 ? "a" : "b", get_func_name(function));
+		if (form == VECTOR_BIT)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("%s does not accept vectors of type %s", get_func_name(function),
+							format_type_be(type)),
+					 errhint("Use fasted_hamming_distance or fasted_jaccard_distance.")));
+		doubles[i] = form == VECTOR_FLOAT8;
+	}
+	type = doubles[0] || doubles[1] || (texts[0] && texts[1]) ? FLOAT8ARRAYOID : FLOAT4ARRAYOID;
+	if (exprType(vectors[0]) == type && exprType(vectors[1]) == type)
+		return args;
+	for (int i = 0; i < 2; i++)
+	{
+		char	   *reader = type == FLOAT8ARRAYOID ? "fasted_doubles" : "fasted_reals";
+
+		if (texts[i])
+			vectors[i] = (Node *)
+				makeFuncExpr(LookupFuncName(SiblingName(function, reader), 1, &text, false), type,
+							 list_make1(CastVector(vectors[i], text)), InvalidOid, C_COLLATION_OID,
+							 COERCE_EXPLICIT_CALL);
+		else if (!doubles[i])
+			vectors[i] = CastVector(vectors[i], FLOAT4ARRAYOID);
+		vectors[i] = CastVector(vectors[i], type);
+	}
+	return list_concat(list_make2(vectors[0], vectors[1]), list_copy_tail(args, 2));
+}
+
+/*
+ * Converts the vectors of a call that the planner evaluates because all arguments are constants;
+ * the planner converts those of other calls.  Returns false if a converted vector is NULL.  Sets
+ * fn_extra if there is nothing to convert.
+ */
+static bool
+ConvertConstants(FunctionCallInfo fcinfo)
+{
+	FmgrInfo   *flinfo = fcinfo->flinfo;
+	FuncExpr   *call = (FuncExpr *) flinfo->fn_expr;
+	Oid			type = get_fn_expr_argtype(flinfo, 0);
+	List	   *args;
+	bool		isnull = false;
+
+	if ((type == FLOAT4ARRAYOID || type == FLOAT8ARRAYOID) && get_fn_expr_argtype(flinfo, 1) == type)
+	{
+		flinfo->fn_extra = flinfo;
+		return true;
+	}
+	args = call != NULL && IsA(call, FuncExpr) ? ConvertVectors(call->funcid, call->args) : NIL;
+	if (args == NIL || !IsA(linitial(call->args), Const) || !IsA(lsecond(call->args), Const))
+		elog(ERROR, "the planner did not convert the arguments of a call");
+	for (int i = 0; i < 2 && !isnull; i++)
+		PG_GETARG_DATUM(i) = ExecEvalExpr(ExecInitExpr(expression_planner(list_nth(args, i)), NULL),
+										  CreateStandaloneExprContext(), &isnull);
+	return !isnull;
+}
+
+/* --- distances */
+
 /* A checked argument.  Only bits, and doubles for a cosine distance, are copied. */
 typedef struct Vector
 {
@@ -151,16 +256,26 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 	return vector;
 }
 
-/* The distance of the first two arguments, which must have the same number of dimensions. */
+/*
+ * The distance of the first two arguments, which must have the same number of dimensions.  The SQL
+ * function returns NULL if a conversion does.
+ */
 static double
 DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 {
 	bool		bits = fasted_metric_of_bits(metric);
-	Vector		a = bits ? GetBits(fcinfo, 0, function, "a") :
-		GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
-	Vector		b = bits ? GetBits(fcinfo, 1, function, "b") :
-		GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
+	Vector		a;
+	Vector		b;
 
+	if (!bits && fcinfo->flinfo->fn_extra == NULL && !ConvertConstants(fcinfo))
+	{
+		fcinfo->isnull = true;
+		return 0.0;
+	}
+	a = bits ? GetBits(fcinfo, 0, function, "a") :
+		GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
+	b = bits ? GetBits(fcinfo, 1, function, "b") :
+		GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
 	if (a.dimensions != b.dimensions)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
@@ -208,7 +323,7 @@ IsWithin(FunctionCallInfo fcinfo, bool bits)
 
 	if (fasted_metric_of_bits(metric) != bits)
 		ereport(ERROR,
-				(errmetric(metric, get_fn_expr_argtype(fcinfo->flinfo, 0))));
+				(errmetric(metric, bits ? BITOID : get_fn_expr_argtype(fcinfo->flinfo, 0))));
 	RequireDistance("eps", eps, metric);
 	return DistanceOf(fcinfo, metric, "fasted_within") <= eps;
 }
@@ -219,7 +334,7 @@ fasted_within(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(IsWithin(fcinfo, false));
 }
 
-/* fasted_within(a bit, b bit, eps, metric) */
+/* fasted_within(a bit varying, b bit varying, eps, metric) */
 Datum
 fasted_within_bits(PG_FUNCTION_ARGS)
 {
@@ -281,8 +396,30 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 }
 
 /*
- * Support function of fasted_within(a, b, eps, metric): estimates its selectivity.  The call also
- * makes the planner load the library.
+ * Returns a call of the overload for arrays that converts its vectors; NULL if there is nothing to
+ * convert.
+ */
+static Node *
+SimplifyCall(const SupportRequestSimplify *request)
+{
+	FuncExpr   *call = copyObject(request->fcall);
+	List	   *args = call->args;
+	const Oid	types[] = {ANYCOMPATIBLEARRAYOID, ANYCOMPATIBLEARRAYOID, FLOAT8OID, TEXTOID};
+
+	/* vectors of bits are not converted; other functions report them when they are executed */
+	if (FormOfType(getBaseType(exprType(linitial(args)))) != VECTOR_BIT)
+		call->args = ConvertVectors(call->funcid, args);
+	if (call->args == args)
+		return NULL;
+	call->funcid = LookupFuncName(SiblingName(call->funcid, get_func_name(call->funcid)),
+								  list_length(args), types, false);
+	return eval_const_expressions(request->root, (Node *) call);
+}
+
+/*
+ * Support function of functions of two vectors: converts the vectors, and estimates the
+ * selectivity of fasted_within(a, b, eps, metric).  The call also makes the planner load the
+ * library.
  */
 Datum
 fasted_distance_support(PG_FUNCTION_ARGS)
@@ -293,6 +430,8 @@ fasted_distance_support(PG_FUNCTION_ARGS)
 	Node	   *name;
 	List	   *args;
 
+	if (IsA(request, SupportRequestSimplify))
+		PG_RETURN_POINTER(SimplifyCall((SupportRequestSimplify *) request));
 	if (!IsA(request, SupportRequestSelectivity) || list_length(request->args) != 4)
 		PG_RETURN_POINTER(NULL);
 	args = request->args;

@@ -30,6 +30,9 @@ extern PGDLLEXPORT Datum fasted_within_bits(PG_FUNCTION_ARGS);
 extern double ExactDistance(FastedMetric metric, FastedElement element, const float *x,
 							const float *y, uint32 dimensions);
 
+/* Returns a copy of the expression with an explicit cast, or NULL if there is no cast. */
+extern Node *CastVector(Node *vector, Oid type);
+
 /*
  * Estimates the fraction of pairs of rows whose vectors a and b are within eps, from the
  * statistics of ANALYZE.  Assumes a few neighbours for each row if there are none, or if

@@ -241,21 +241,6 @@ MayRaise(Node *expr, void *context)
 	return expression_tree_walker(expr, MayRaise, context);
 }
 
-/*
- * Returns the vector cast to real[], or unchanged if it is real[], double precision[] or of bits.
- * Returns NULL if there is no cast.
- */
-static Expr *
-AsVector(Expr *vector)
-{
-	Oid			type = exprType((Node *) vector);
-
-	if (getBaseType(type) == FLOAT4ARRAYOID || getBaseType(type) == FLOAT8ARRAYOID || IsOfBits(type))
-		return vector;
-	return (Expr *) coerce_to_target_type(NULL, (Node *) copyObject(vector), type, FLOAT4ARRAYOID, -1,
-										  COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
-}
-
 static bool
 IsOfSide(Expr *expr, Relids side)
 {
@@ -297,9 +282,9 @@ MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClau
 	{
 		if (!IsOfSide(clause->written[i], rels[i]->relids))
 			return false;
-		clause->vectors[i] = AsVector(clause->written[i]);
-		if (clause->vectors[i] == NULL)
-			return false;
+		/* the planner has already converted the arguments of fasted's functions */
+		clause->vectors[i] = clause->kind.form != FORM_FOREIGN ? clause->written[i] :
+			(Expr *) CastVector((Node *) clause->written[i], FLOAT4ARRAYOID);
 	}
 	return true;
 }

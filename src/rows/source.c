@@ -536,27 +536,38 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 	return source;
 }
 
-VectorSource *
-ResolveValues(Oid type, FastedMetric metric, const char *function)
+VectorForm
+RequireVector(Oid type, const char *argument, const char *function)
 {
-	VectorSource *source = palloc0(sizeof(VectorSource));
+	VectorForm	form;
 	CastFunction cast;
 
-	source->metric = metric;
-	source->key_type = INT8OID;
-	if (!SetForm(source, type, &cast))
+	if (!FindVectorForm(type, &form, &cast))
 	{
 		Oid			between = IntermediateVectorType(type);
 
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("cannot read type %s as a vector", format_type_be(type)),
-				 errdetail("Argument \"vector\" of %s has no cast to real[].", function),
+				 errdetail("Argument \"%s\" of %s has no cast to real[].", argument, function),
 				 OidIsValid(between) ? errhint("Cast it to %s.", format_type_be(between)) :
 				 type == UNKNOWNOID ? errhint("Cast the literal, for example to real[].") :
 				 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
 	}
-	RequireTrustedCast(&cast, "vector", NULL);
+	RequireTrustedCast(&cast, argument, NULL);
+	return form;
+}
+
+VectorSource *
+ResolveValues(Oid type, FastedMetric metric, const char *function)
+{
+	VectorSource *source = palloc0(sizeof(VectorSource));
+	CastFunction cast;
+
+	RequireVector(type, "vector", function);
+	source->metric = metric;
+	source->key_type = INT8OID;
+	SetForm(source, type, &cast);
 	return source;
 }
 

@@ -85,6 +85,12 @@ extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const c
 								   const char *function, const char *window);
 
 /*
+ * Returns the form of vectors of a type, which is the type of an argument of an SQL function.
+ * Errors: it is not a vector type, or its cast to real[] runs code of another user.
+ */
+extern VectorForm RequireVector(Oid type, const char *argument, const char *function);
+
+/*
  * Makes a source of values of a type that are not read from a relation, but are those of the rows
  * of a window partition.  Their keys are their numbers, from 1.  Errors: it is not a vector type,
  * or not one of the metric.
