@@ -53,17 +53,25 @@ cpu_bound_radii(FastedJoin *join)
 		bool		none = components->core[0][row] > fmin(components->bound[row], DBL_MAX);
 
 		neighbor_lists_bound(lists, row, none ? -INFINITY : components->bound[row]);
+		join->unbounded = join->unbounded || (!none && isinf(components->bound[row]));
 	}
 }
 
-/* Returns the mutual reachability distance of two rows of this distance, given by row numbers. */
+/* Returns the mutual reachability distance of rows a and b, whose distance is dist. */
 double
-cpu_mutual_reachability(const FastedJoin *join, size_t row, size_t col, double dist)
+cpu_mutual_reachability(const FastedJoin *join, size_t a, size_t b, double dist)
 {
 	const FastedComponents *components = join->problem.components;
 
-	return fmax(dist, fmax(components->core[join->row_side][row],
-						   components->core[!join->row_side][col]));
+	return fmax(dist, fmax(components->core[0][a], components->core[1][b]));
+}
+
+/* Returns whether the rows at places a and b may be a pair. */
+bool
+cpu_are_components_apart(const FastedJoin *join, size_t a, size_t b)
+{
+	return component_at(join, 0, a) != component_at(join, 1, b) &&
+		join->problem.components->core[1][cpu_row_at(join->sets[1], b)] <= DBL_MAX;
 }
 
 /*
