@@ -104,7 +104,7 @@ cpu_keep_components(Worker *worker, const Strip *strip, uint32_t row, uint32_t f
 
 /* --- tiles that are skipped */
 
-/* Returns whether all rows at places first ... end - 1 of a set are known to be of this component. */
+/* Returns whether rows at places first ... end - 1 of a set are known to be of this component. */
 static bool
 is_within(const FastedJoin *join, int side, size_t first, size_t end, uint32_t component)
 {
@@ -151,7 +151,9 @@ cpu_reserve_grouping(FastedJoin *join)
 {
 	FastedContext *context = join->context;
 
-	for (int i = 0; i < 2 && join->problem.components != NULL && join->problem.partitions == NULL; i++)
+	if (join->problem.components == NULL || join->problem.partitions != NULL)
+		return true;
+	for (int i = 0; i < 2; i++)
 	{
 		size_t		rows = join->sets[i]->rows.rows;
 
@@ -321,7 +323,8 @@ swap_rows(const CpuKernel *kernel, PackedRows *rows, size_t x, size_t y)
 		rows->squares[x] = rows->squares[y];
 		rows->squares[y] = square;
 	}
-	swap_packed(rows->as_b.packed, &rows->layout, kernel->width, int8 != NULL ? int8->b_words : 1, x, y);
+	swap_packed(rows->as_b.packed, &rows->layout, kernel->width,
+				int8 != NULL ? int8->b_words : 1, x, y);
 	if (rows->as_a.packed != rows->as_b.packed)
 		swap_packed(rows->as_a.packed, &rows->layout, kernel->width, int8->a_words, x, y);
 	for (int side = thresholds[0] == thresholds[1]; side < 2; side++)
@@ -376,9 +379,9 @@ group_set(Worker *worker, int i)
 		levels->order[place] = (uint32_t) place;
 	levels->ordered = true;
 	levels->sorted = false;
-	set->packed.fine.values = NULL;
-	if (!move_rows(worker, set, join->pruning ? join->projection : levels->projection, join->keys[i]) ||
-		!cpu_hash_order(set))
+	set->packed.fine.values = NULL; /* INT16 rows are not moved, because this join has none */
+	if (!move_rows(worker, set, join->pruning ? join->projection : levels->projection,
+				   join->keys[i]) || !cpu_hash_order(set))
 		return;
 	levels->moving = false;
 	levels->grouped = grouped;
