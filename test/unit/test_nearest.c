@@ -661,7 +661,7 @@ int
 main(int argc, char **argv)
 {
 	static const uint32_t dimensions[] = {1, 3, 33, 128, 960};
-	uint64_t	most = quick() ? 120 : 560;
+	uint64_t	most = quick() ? 120 : 400;
 
 	random_seed();
 	engine = tested_engine();
@@ -676,7 +676,7 @@ main(int argc, char **argv)
 		check_memory();
 	check_few();
 	check_closed(quick() ? 200 : 1500, 20);
-	check_groups(quick() ? 600 : 1500);
+	check_groups(quick() ? 600 : 1100);
 	check_ways(quick() ? 150 : 600);
 	for (int kind = 0; kind < KINDS; kind++)
 	{
