@@ -72,9 +72,15 @@ stage() {
 	return "$((bad > 0))"
 }
 
-# finish TITLE: prints the failures, the file of all output, and the totals.
+# finish TITLE: prints the failures, the file of all output, and the totals.  A stage of
+# FASTED_STAGES that did not run is a failure.
 finish() {
-	local line
+	local line name
+	for name in ${FASTED_STAGES:-}; do
+		[[ " ${summary[*]} " == *" $name "* ]] && continue
+		echo "stage $name did not run" >>"$failures"
+		failed=$((failed + 1))
+	done
 	cat "$failures"
 	{
 		say "Summary ($1)"
