@@ -87,18 +87,24 @@ bootstrap() {
 }
 
 # make_tree TREE SUITE PACKAGE...: makes the tree unless it exists with exactly these packages.
-# Returns 1 if it exists.
+# Returns 1 if it exists.  Trees of a suite are copies of build/SUITE-base.
 make_tree() {
-	local tree=$1 suite=$2 ready=$1/.fasted-ready
+	local tree=$1 suite=$2 ready=$1/.fasted-ready base=$top_dir/build/$2-base
 	shift 2
 	if printf '%s\n' "$suite" "$@" | cmp -s - "$ready"; then return 1; fi
 	say "Making a tree of $suite in $tree"
 	remove_tree "$tree"
-	mkdir -p "$tree"
-	bootstrap "$suite" "$tree" >"$tree.log" || {
-		tail -n 30 "$tree.log" "$tree/debootstrap/debootstrap.log" >&2
-		die "debootstrap failed"
-	}
+	if [[ ! -e $base/.fasted-ready ]]; then
+		remove_tree "$base"
+		mkdir -p "$base"
+		bootstrap "$suite" "$base" >"$base.log" || {
+			tail -n 30 "$base.log" "$base/debootstrap/debootstrap.log" >&2
+			die "debootstrap failed"
+		}
+		touch "$base/.fasted-ready"
+	fi
+	cp -ax "$base" "$tree"
+	rm "$ready"
 	sources "$suite" >"$tree/etc/apt/sources.list"
 	# no service is started in the tree, and no cluster is created
 	printf '#!/bin/sh\nexit 101\n' >"$tree/usr/sbin/policy-rc.d"
@@ -111,7 +117,7 @@ make_tree() {
 		inside "$tree" apt-get -y -q update &&
 			inside "$tree" apt-get -y -q --no-install-recommends install "$@" &&
 			inside "$tree" apt-get clean
-	} >>"$tree.log" 2>&1 </dev/null || {
+	} >"$tree.log" 2>&1 </dev/null || {
 		tail -n 30 "$tree.log" >&2
 		die "could not install the packages in $tree"
 	}

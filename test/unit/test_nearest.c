@@ -661,7 +661,7 @@ int
 main(int argc, char **argv)
 {
 	static const uint32_t dimensions[] = {1, 3, 33, 128, 960};
-	uint64_t	most = quick() ? 120 : 560;
+	uint64_t	most = quick() ? 120 : 400;
 
 	random_seed();
 	engine = tested_engine();
@@ -676,7 +676,7 @@ main(int argc, char **argv)
 		check_memory();
 	check_few();
 	check_closed(quick() ? 200 : 1500, 20);
-	check_groups(1500);
+	check_groups(quick() ? 600 : 1100);
 	check_ways(quick() ? 150 : 600);
 	for (int kind = 0; kind < KINDS; kind++)
 	{
@@ -688,7 +688,8 @@ main(int argc, char **argv)
 				   kind % 2 == 0 ? FASTED_PRUNE_FORCE : FASTED_PRUNE_OFF, 5 + kind);
 	}
 	check_first_radii();
-	check_many(KIND_GRID, 2500, 0, 12, FASTED_METRIC_L2, FASTED_FILTER_AUTO, FASTED_PRUNE_AUTO, 1200);
+	check_many(KIND_GRID, quick() ? 1300 : 2500, 0, 12, FASTED_METRIC_L2, FASTED_FILTER_AUTO,
+			   FASTED_PRUNE_AUTO, 1200);
 	check_many(KIND_WILD, 2500, 0, 130, FASTED_METRIC_COSINE, FASTED_FILTER_AUTO, FASTED_PRUNE_FORCE, 8);
 	check_many(KIND_DUPLICATES, 9000, 0, 20, FASTED_METRIC_L2, FASTED_FILTER_INT8, FASTED_PRUNE_OFF, 10);
 	check_many(KIND_DENSITIES, 8500, 0, 24, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 6);
