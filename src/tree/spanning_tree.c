@@ -42,15 +42,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "spanning_tree.h"
+#include "workers.h"
 
 #define CHUNK 1024				/* number of nodes in a range */
 #define SORT_BLOCK 32768		/* number of edges that qsort sorts */
 #define SAMPLE 64				/* number of nodes to search in a component without a known edge */
 #define NOBODY UINT32_MAX
-#define MAX_THREADS 256
 
 typedef struct Node
 {
@@ -109,18 +108,12 @@ struct SpanningTree
 	TreeEdge   *to;
 	uint32_t	width;			/* number of edges in each sorted part of them */
 
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	pthread_t	thread[MAX_THREADS];
-	int			started;		/* number of threads to be joined */
-	int			members;		/* number of threads at the barrier; 0: not known yet */
-	int			running;
-	int			arrived;
-	uint32_t	barriers;
+	Workers		workers;
+	int			arrived;		/* number of threads at the barrier */
+	uint32_t	barriers;		/* number of barriers passed */
 	_Atomic uint64_t next;		/* start of the next range of the phase */
 	_Atomic bool stop;
 	bool		quit;			/* the same, as seen by all threads after a barrier */
-	TreeStatus	status;
 };
 
 /* A phase processes nodes or edges from first to end - 1. */
@@ -179,7 +172,6 @@ SpanningTree *
 tree_create(uint32_t n, uint32_t k, uint32_t min_samples, int threads)
 {
 	SpanningTree *tree = calloc(1, sizeof(*tree));
-	pthread_condattr_t monotonic;
 	uint32_t	ranges = n / CHUNK + 1;
 
 	if (tree == NULL)
@@ -187,9 +179,7 @@ tree_create(uint32_t n, uint32_t k, uint32_t min_samples, int threads)
 	tree->n = n;
 	tree->k = k;
 	tree->min_samples = min_samples;
-	tree->threads = threads > MAX_THREADS ? MAX_THREADS : threads;
-	if ((uint32_t) tree->threads > ranges)
-		tree->threads = (int) ranges;
+	tree->threads = threads < 0 || (uint32_t) threads < ranges ? threads : (int) ranges;
 	tree->results = malloc(place_results(tree, NULL) + 1);
 	tree->work = malloc(place_work(tree, NULL) + 1);
 	if (tree->results == NULL || tree->work == NULL)
@@ -202,11 +192,7 @@ tree_create(uint32_t n, uint32_t k, uint32_t min_samples, int threads)
 	(void) place_results(tree, tree->results);
 	(void) place_work(tree, tree->work);
 	tree->stats.bytes = tree_bytes(n, k);
-	pthread_mutex_init(&tree->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&tree->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	workers_init(&tree->workers);
 	return tree;
 }
 
@@ -247,9 +233,9 @@ wait_for_all(SpanningTree *tree, void (*step) (SpanningTree *tree))
 {
 	uint32_t	barrier;
 
-	pthread_mutex_lock(&tree->lock);
+	pthread_mutex_lock(&tree->workers.lock);
 	barrier = tree->barriers;
-	if (++tree->arrived == tree->members)
+	if (++tree->arrived == tree->workers.members)
 	{
 		tree->quit = tree->stop;
 		if (step != NULL && !tree->quit)
@@ -257,11 +243,11 @@ wait_for_all(SpanningTree *tree, void (*step) (SpanningTree *tree))
 		tree->next = 0;
 		tree->arrived = 0;
 		tree->barriers++;
-		pthread_cond_broadcast(&tree->changed);
+		pthread_cond_broadcast(&tree->workers.changed);
 	}
 	while (barrier == tree->barriers)
-		pthread_cond_wait(&tree->changed, &tree->lock);
-	pthread_mutex_unlock(&tree->lock);
+		pthread_cond_wait(&tree->workers.changed, &tree->workers.lock);
+	pthread_mutex_unlock(&tree->workers.lock);
 }
 
 /* Executes a phase for `total` nodes or edges in ranges of `width`, and a step at its end. */
@@ -638,8 +624,10 @@ sort_edges(SpanningTree *tree)
 
 /* What each thread does. */
 static void
-advance(SpanningTree *tree)
+advance(void *argument)
 {
+	SpanningTree *tree = argument;
+
 	if (!tree->prepared)
 		run_phase(tree, prepare, tree->n, CHUNK, NULL);
 	do
@@ -654,69 +642,17 @@ advance(SpanningTree *tree)
 		sort_edges(tree);
 }
 
-static void *
-thread_main(void *argument)
-{
-	SpanningTree *tree = argument;
-
-	pthread_mutex_lock(&tree->lock);
-	while (tree->members == 0)
-		pthread_cond_wait(&tree->changed, &tree->lock);
-	pthread_mutex_unlock(&tree->lock);
-	advance(tree);
-	pthread_mutex_lock(&tree->lock);
-	tree->running--;
-	pthread_cond_broadcast(&tree->changed);
-	pthread_mutex_unlock(&tree->lock);
-	return NULL;
-}
-
-static void
-join_threads(SpanningTree *tree)
-{
-	while (tree->started > 0)
-		pthread_join(tree->thread[--tree->started], NULL);
-}
-
 void
 tree_advance(SpanningTree *tree)
 {
-	pthread_mutex_lock(&tree->lock);
-	tree->members = 0;
-	while (tree->started < tree->threads &&
-		   fasted_start_thread(&tree->thread[tree->started], 0, thread_main, tree))
-		tree->started++;
-	tree->running = tree->started;
-	tree->members = tree->started > 0 ? tree->started : 1;
-	pthread_cond_broadcast(&tree->changed);
-	pthread_mutex_unlock(&tree->lock);
-	if (tree->started == 0)
-		advance(tree);
+	workers_start(&tree->workers, tree->threads, advance, tree);
 }
 
 TreeStatus
 tree_wait(SpanningTree *tree, int timeout_ms)
 {
-	struct timespec deadline;
-	bool		busy;
-
-	clock_gettime(CLOCK_MONOTONIC, &deadline);
-	deadline.tv_sec += timeout_ms / 1000;
-	deadline.tv_nsec += timeout_ms % 1000 * 1000000L;
-	if (deadline.tv_nsec >= 1000000000L)
-	{
-		deadline.tv_sec++;
-		deadline.tv_nsec -= 1000000000L;
-	}
-	pthread_mutex_lock(&tree->lock);
-	while (tree->running > 0 &&
-		   pthread_cond_timedwait(&tree->changed, &tree->lock, &deadline) == 0)
-		;
-	busy = tree->running > 0;
-	pthread_mutex_unlock(&tree->lock);
-	if (busy)
+	if (!workers_wait(&tree->workers, timeout_ms))
 		return TREE_BUSY;
-	join_threads(tree);
 	tree->prepared = true;
 	return tree->count > 0 ? TREE_SEARCH : TREE_DONE;
 }
@@ -787,9 +723,7 @@ tree_free(SpanningTree *tree)
 	if (tree == NULL)
 		return;
 	tree->stop = true;
-	join_threads(tree);
-	pthread_cond_destroy(&tree->changed);
-	pthread_mutex_destroy(&tree->lock);
+	workers_destroy(&tree->workers);
 	free(tree->results);
 	free(tree->work);
 	free(tree);
