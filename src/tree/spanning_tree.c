@@ -3,31 +3,30 @@
  * spanning_tree.c
  *	  Boruvka's algorithm on lists of nearest neighbours (spanning_tree.h).
  *
- * Each node has a list of known edges, ordered by (weight, neighbour), and a bound.  This invariant
- * holds: each edge of the node to another component is in its list, or is greater than its bound.
- * A bound is a pair (weight, neighbour), too.  For a fixed node, this order is the order of edges.
+ * Each node has a list of known edges and a bound, which is a pair (weight, neighbour).  Each edge of
+ * the node to another component is known or is greater than the bound.  For a fixed node, the order
+ * of such pairs is the order of edges.
  *
- * A full list of nearest neighbours sets the bound to the last entry.  The distance of any other row
- * is greater, or it is equal and the row's rank is greater.  The weight is not less than the
- * distance.  A search sets the bound to the edge that it found, which is the node's smallest edge to
- * another component.  If nothing was found, the bound is (limit of the search, NOBODY), which is
- * greater than all edges at the limit, because one of these would have been found.
+ * A full list of nearest neighbours sets the bound to its last entry: any other row is farther away,
+ * or as far and of greater rank, and a weight is not less than the distance.  A search sets the bound
+ * to the edge that it found, which is the node's smallest edge to another component.  If nothing was
+ * found, the bound is (limit of the search, NOBODY), which is greater than all edges at the limit.
  *
- * A node offers its component the first entry of its list, if that does not exceed its bound, and
- * its bound otherwise.  If the smallest offer is an edge, all other edges of the component to other
- * components are greater: known ones because they are not less than their node's offer, and unknown
- * ones because they exceed their node's bound, which is not less than its offer.  The component is
- * therefore connected by this edge.  An edge offer and a bound offer of the same component cannot be
- * equal: an edge with one end in the component belongs to one of the component's nodes, and a node
- * makes one offer.  As edges are totally ordered, the connections of a round form cycles only if two
- * components choose the same edge.
+ * A node offers its component its smallest known edge to another component, if that does not exceed
+ * its bound, and its bound otherwise.  If the smallest offer is an edge, all other edges of the
+ * component to other components are greater, so that this edge connects the component.  No offer of
+ * a bound is equal to it, because a node makes one offer.  As edges are totally ordered, the
+ * connections of a round form cycles only if two components choose the same edge.
+ *
+ * Offers never decrease.  An offer is therefore computed again only if its edge has become internal
+ * to the component, and if it is not greater than another offer of the component.
  *
  * If all components offer bounds, rows have to be searched.  The limit of a component is the
- * smallest weight of a known edge that leaves or enters it.  Its nodes that may have unknown edges
- * within the limit are searched up to the limit.  Then the component can be connected: the edge with that
- * weight is known at its end in the component or is greater than the bound there, so that this end is
- * searched.  Without a known edge there is no limit.  Then a sample of the nodes is searched first,
- * and all nodes only if the sample has no edge.
+ * smallest weight of a known edge that leaves or enters it.  The nodes whose offers are bounds within
+ * the limit are searched up to the limit.  Then the component can be connected, because the edge with
+ * that weight is known at its end in the component or is greater than the bound there.  Without a
+ * known edge there is no limit.  Then a sample of the nodes is searched first, and all nodes only if
+ * the sample has no edge.
  *
  * The component that needs most rows is not searched.  All others are connected or turn out to have
  * no edge.  If only one component has nodes whose edges may be unknown, the forest is complete: an
@@ -53,28 +52,25 @@
 
 typedef struct Node
 {
-	double		bound;			/* weight and neighbour of the bound; infinite: all edges are known */
+	double		weight;			/* the offer, or a smaller edge that has become internal */
+	uint32_t	other;
 	uint32_t	bound_node;
-	uint32_t	first;			/* the known edges, as positions in the node's part of the lists */
-	uint32_t	end;
+	double		bound;			/* infinite: all edges are known */
+	uint32_t	first;			/* entries of the list before this one are internal */
+	uint32_t	end : 30;
+	uint32_t	known : 1;		/* the offer is an edge, not a bound */
+	uint32_t	found : 1;		/* the bound is an edge, which a search found */
 } Node;
 
 /* The state of a component, stored at the node that represents it. */
 typedef struct Component
 {
-	_Atomic double limit;		/* smallest weight of a known edge */
+	_Atomic double limit;		/* smallest weight of an offer in a round, or of a known edge */
 	_Atomic uint32_t best;		/* node with the smallest offer, or NOBODY */
-	_Atomic uint32_t need;		/* number of nodes to search */
-	uint32_t	seen;			/* how many of them choose_rows has seen */
-	_Atomic bool exhausted;		/* all edges of a node are known */
+	uint32_t	need;			/* number of nodes to search */
+	uint32_t	seen;			/* how many of them have been considered */
+	bool		exhausted;		/* all edges of a node are known */
 } Component;
-
-typedef struct Offer
-{
-	double		weight;
-	uint32_t	other;
-	bool		known;			/* an edge, not a bound */
-} Offer;
 
 struct SpanningTree
 {
@@ -90,23 +86,20 @@ struct SpanningTree
 	_Atomic uint32_t nedges;
 
 	void	   *work;			/* memory of the other arrays */
-	double	   *weight;			/* k list entries per node; distances until prepare */
+	double	   *dist;			/* k list entries per node, by (distance, neighbour) */
 	uint32_t   *neighbor;
 	Node	   *nodes;
 	Component  *components;
 	uint32_t   *component;
 	_Atomic uint32_t *parent;	/* by component: the component that it was connected to, or itself */
-	uint32_t   *candidates;		/* rows to search: at first, some at the beginning of each range */
-	uint32_t   *found;			/* number of candidates in each range */
+	uint32_t   *searched;		/* rows to search, and their limits */
 	double	   *limits;
-
-	bool		prepared;
 	uint32_t	count;			/* number of rows to search */
 	uint32_t	before;			/* number of edges before this round */
 	bool		connected;		/* the round added edges */
 	TreeEdge   *from;			/* the edges being merged, and where to */
 	TreeEdge   *to;
-	uint32_t	width;			/* number of edges in each sorted part of them */
+	uint64_t	width;			/* number of edges in each sorted part of them */
 
 	Workers		workers;
 	int			arrived;		/* number of threads at the barrier */
@@ -147,15 +140,14 @@ place_work(SpanningTree *tree, char *block)
 	uint64_t	n = tree->n;
 	uint64_t	size = 0;
 
-	/* merge_parts needs two weights per node */
-	tree->weight = place(block, &size, n * (tree->k < 2 ? 2 : tree->k), sizeof(double));
+	/* merge_parts needs two distances per node */
+	tree->dist = place(block, &size, n * (tree->k < 2 ? 2 : tree->k), sizeof(double));
 	tree->neighbor = place(block, &size, n * tree->k, sizeof(uint32_t));
 	tree->nodes = place(block, &size, n, sizeof(Node));
 	tree->components = place(block, &size, n, sizeof(Component));
 	tree->component = place(block, &size, n, sizeof(uint32_t));
 	tree->parent = place(block, &size, n, sizeof(uint32_t));
-	tree->candidates = place(block, &size, n, sizeof(uint32_t));
-	tree->found = place(block, &size, n / CHUNK + 1, sizeof(uint32_t));
+	tree->searched = place(block, &size, n, sizeof(uint32_t));
 	tree->limits = place(block, &size, n, sizeof(double));
 	return size;
 }
@@ -191,38 +183,56 @@ tree_create(uint32_t n, uint32_t k, uint32_t min_samples, int threads)
 	}
 	(void) place_results(tree, tree->results);
 	(void) place_work(tree, tree->work);
+	tree->from = tree->edges;
+	tree->to = (TreeEdge *) tree->dist;
 	tree->stats.bytes = tree_bytes(n, k);
 	workers_init(&tree->workers);
 	return tree;
 }
 
+/* Prepares a component for the next round. */
+static void
+reset_component(SpanningTree *tree, uint32_t c)
+{
+	Component  *component = &tree->components[c];
+
+	atomic_store_explicit(&component->limit, INFINITY, memory_order_relaxed);
+	atomic_store_explicit(&component->best, NOBODY, memory_order_relaxed);
+	component->need = component->seen = 0;
+	component->exhausted = false;
+}
+
 void
 tree_add_list(SpanningTree *tree, uint32_t node, const FastedNeighbor *neighbors, uint32_t length)
 {
-	Node	   *to = &tree->nodes[node];
 	size_t		base = (size_t) node * tree->k;
 	uint32_t	others = tree->min_samples - 1;
 
+	/* A list of n - 1 neighbours has all edges although it is full. */
+	bool		full = length == tree->k && length + 1 < tree->n;
+
 	for (uint32_t i = 0; i < length; i++)
 	{
-		tree->weight[base + i] = neighbors[i].dist;
+		tree->dist[base + i] = neighbors[i].dist;
 		tree->neighbor[base + i] = neighbors[i].row;
 	}
-	to->first = 0;
-	to->end = length;
 	if (others == 0)
 		tree->core[node] = -INFINITY;
 	else
 		tree->core[node] = others <= length ? neighbors[others - 1].dist : INFINITY;
 
-	/* A list of n - 1 neighbours has all edges although it is full. */
-	to->bound = INFINITY;
-	to->bound_node = NOBODY;
-	if (length == tree->k && length + 1 < tree->n)
-	{
-		to->bound = neighbors[length - 1].dist;
-		to->bound_node = neighbors[length - 1].row;
-	}
+	/* The first round computes the offer: an edge from the node to itself is internal. */
+	tree->nodes[node] = (Node) {
+		.weight = -INFINITY,
+		.other = node,
+		.known = true,
+		.bound = full ? neighbors[length - 1].dist : INFINITY,
+		.bound_node = full ? neighbors[length - 1].row : NOBODY,
+		.end = length
+	};
+	tree->component[node] = node;
+	tree->parent[node] = node;
+	reset_component(tree, node);
 }
 
 /* --- threads */
@@ -278,86 +288,61 @@ make_edge(double weight, uint32_t x, uint32_t y)
 	return (TreeEdge) {.weight = weight, .a = x < y ? x : y, .b = x < y ? y : x};
 }
 
-static Offer
-node_offer(const SpanningTree *tree, uint32_t x)
-{
-	const Node *node = &tree->nodes[x];
-	Offer		offer = {.weight = node->bound, .other = node->bound_node};
-
-	if (node->first < node->end)
-	{
-		size_t		at = (size_t) x * tree->k + node->first;
-		double		weight = tree->weight[at];
-		uint32_t	other = tree->neighbor[at];
-
-		if (weight < offer.weight || (weight == offer.weight && other <= offer.other))
-			offer = (Offer) {.weight = weight, .other = other, .known = true};
-	}
-	return offer;
-}
-
+/* Returns whether the offer of node x is less than that of y. */
 static bool
 offer_less(const SpanningTree *tree, uint32_t x, uint32_t y)
 {
-	Offer		a = node_offer(tree, x);
-	Offer		b = node_offer(tree, y);
+	const Node *a = &tree->nodes[x];
+	const Node *b = &tree->nodes[y];
 
 	/* A bound without a neighbour is greater than all edges of the same weight. */
-	return edge_less(make_edge(a.weight, a.other == NOBODY ? NOBODY : x, a.other),
-					 make_edge(b.weight, b.other == NOBODY ? NOBODY : y, b.other));
+	return edge_less(make_edge(a->weight, a->other == NOBODY ? NOBODY : x, a->other),
+					 make_edge(b->weight, b->other == NOBODY ? NOBODY : y, b->other));
 }
 
-/* Prepares a component for the next round. */
-static void
-reset_component(SpanningTree *tree, uint32_t c)
+/* Returns the weight of an entry of the list of node x. */
+static inline double
+entry_weight(const SpanningTree *tree, uint32_t x, size_t at)
 {
-	Component  *component = &tree->components[c];
+	double		a = tree->core[x];
+	double		b = tree->core[tree->neighbor[at]];
+	double		core = a > b ? a : b;
 
-	atomic_store_explicit(&component->limit, INFINITY, memory_order_relaxed);
-	atomic_store_explicit(&component->best, NOBODY, memory_order_relaxed);
-	atomic_store_explicit(&component->need, 0, memory_order_relaxed);
-	atomic_store_explicit(&component->exhausted, false, memory_order_relaxed);
-	component->seen = 0;
+	return tree->dist[at] > core ? tree->dist[at] : core;
 }
 
-/* Makes each node a component, and replaces distances in the lists by weights, in order. */
+/* Computes the offer of a node. */
 static void
-prepare(SpanningTree *tree, uint32_t first, uint32_t end)
+find_offer(SpanningTree *tree, uint32_t x)
 {
-	for (uint32_t x = first; x < end; x++)
+	Node	   *node = &tree->nodes[x];
+	size_t		base = (size_t) x * tree->k;
+	uint32_t	c = tree->component[x];
+	double		weight = node->bound;
+	uint32_t	other = node->bound_node;
+	bool		known = node->found && tree->component[other] != c;
+	uint32_t	i = node->first;
+
+	while (i < node->end && tree->component[tree->neighbor[base + i]] == c)
+		i++;
+	node->first = i;
+
+	/* A weight is not less than the distance. */
+	for (; i < node->end && tree->dist[base + i] <= weight; i++)
 	{
-		Node	   *node = &tree->nodes[x];
-		double	   *weight = tree->weight + (size_t) x * tree->k;
-		uint32_t   *neighbor = tree->neighbor + (size_t) x * tree->k;
-		uint32_t	length = 0;
+		uint32_t	y = tree->neighbor[base + i];
+		double		w = entry_weight(tree, x, base + i);
 
-		tree->component[x] = x;
-		atomic_store_explicit(&tree->parent[x], x, memory_order_relaxed);
-		reset_component(tree, x);
-		for (uint32_t i = 0; i < node->end; i++)
+		if ((w < weight || (w == weight && w < INFINITY && y <= other)) && tree->component[y] != c)
 		{
-			uint32_t	y = neighbor[i];
-			double		w = fmax(weight[i], fmax(tree->core[x], tree->core[y]));
-			uint32_t	j = length;
-
-			if (w == INFINITY)
-				continue;
-			for (; j > 0 && (weight[j - 1] > w || (weight[j - 1] == w && neighbor[j - 1] > y)); j--)
-			{
-				weight[j] = weight[j - 1];
-				neighbor[j] = neighbor[j - 1];
-			}
-			weight[j] = w;
-			neighbor[j] = y;
-			length++;
-		}
-		node->end = length;
-		if (tree->core[x] == INFINITY)
-		{
-			node->bound = INFINITY;
-			node->bound_node = NOBODY;
+			weight = w;
+			other = y;
+			known = true;
 		}
 	}
+	node->weight = weight;
+	node->other = other;
+	node->known = known;
 }
 
 static void
@@ -370,37 +355,29 @@ lower_limit(SpanningTree *tree, uint32_t c, double weight)
 		;
 }
 
-/*
- * Finds the smallest offer of each component.  During this phase, the limit is the smallest weight so
- * far, so that most offers need not be compared.
- */
+/* Finds the smallest offer of each component.  The limit is the smallest weight so far. */
 static void
 offer_edges(SpanningTree *tree, uint32_t first, uint32_t end)
 {
 	for (uint32_t x = first; x < end; x++)
 	{
-		Node	   *node = &tree->nodes[x];
-		const uint32_t *neighbor = tree->neighbor + (size_t) x * tree->k;
-		uint32_t	c = tree->component[x];
-		_Atomic uint32_t *best = &tree->components[c].best;
-		double		weight;
+		const Node *node = &tree->nodes[x];
+		Component  *component = &tree->components[tree->component[x]];
 		uint32_t	old;
 
-		while (node->first < node->end && tree->component[neighbor[node->first]] == c)
-			node->first++;
-		if (node->first == node->end && node->bound == INFINITY)
+		if (node->weight > atomic_load_explicit(&component->limit, memory_order_relaxed))
 			continue;
-		weight = node_offer(tree, x).weight;
-		if (weight > atomic_load_explicit(&tree->components[c].limit, memory_order_relaxed))
+		if (node->known && tree->component[node->other] == tree->component[x])
+			find_offer(tree, x);
+		if (node->weight == INFINITY ||
+			node->weight > atomic_load_explicit(&component->limit, memory_order_relaxed))
 			continue;
-		lower_limit(tree, c, weight);
-		old = atomic_load_explicit(best, memory_order_acquire);
-		while (old == NOBODY || offer_less(tree, x, old))
-		{
-			if (atomic_compare_exchange_weak_explicit(best, &old, x, memory_order_acq_rel,
+		lower_limit(tree, tree->component[x], node->weight);
+		old = atomic_load_explicit(&component->best, memory_order_acquire);
+		while ((old == NOBODY || offer_less(tree, x, old)) &&
+			   !atomic_compare_exchange_weak_explicit(&component->best, &old, x, memory_order_acq_rel,
 													  memory_order_acquire))
-				break;
-		}
+			;
 	}
 }
 
@@ -413,27 +390,21 @@ connect_components(SpanningTree *tree, uint32_t first, uint32_t end)
 
 	for (uint32_t c = first; c < end; c++)
 	{
-		uint32_t	x;
+		uint32_t	x = tree->components[c].best;
+		const Node *node = &tree->nodes[x];
+		const Node *mutual;
 		uint32_t	d;
-		Offer		offer;
 
-		if (tree->component[c] != c || (x = tree->components[c].best) == NOBODY)
+		if (tree->component[c] != c || x == NOBODY || !node->known)
 			continue;
-		offer = node_offer(tree, x);
-		if (!offer.known)
-			continue;
+		d = tree->component[node->other];
+		mutual = &tree->nodes[node->other];
 
 		/* If both components choose the same edge, one of them adds it. */
-		d = tree->component[offer.other];
-		if (c < d && tree->components[d].best == offer.other)
-		{
-			Offer		mutual = node_offer(tree, offer.other);
-
-			if (mutual.known && mutual.other == x)
-				continue;
-		}
+		if (c < d && tree->components[d].best == node->other && mutual->known && mutual->other == x)
+			continue;
 		tree->parent[c] = d;
-		edges[count++] = make_edge(offer.weight, x, offer.other);
+		edges[count++] = make_edge(node->weight, x, node->other);
 	}
 	memcpy(tree->edges + atomic_fetch_add(&tree->nedges, count), edges, count * sizeof(TreeEdge));
 }
@@ -470,100 +441,90 @@ end_round(SpanningTree *tree)
 
 /* --- choice of the rows to search */
 
-/* Drops list entries within a component, and finds the limit of each component. */
+/* Lowers the limits of both components of a known edge.  Returns whether these are different. */
+static bool
+limit_by_edge(SpanningTree *tree, uint32_t x, uint32_t y, double weight)
+{
+	uint32_t	c = tree->component[x];
+	uint32_t	d = tree->component[y];
+
+	if (c == d)
+		return false;
+	lower_limit(tree, c, weight);
+	lower_limit(tree, d, weight);
+	return true;
+}
+
+/* Finds the limit of each component and the offer of each node, and drops internal edges. */
 static void
 find_limits(SpanningTree *tree, uint32_t first, uint32_t end)
 {
 	for (uint32_t x = first; x < end; x++)
 	{
 		Node	   *node = &tree->nodes[x];
-		double	   *weight = tree->weight + (size_t) x * tree->k;
-		uint32_t   *neighbor = tree->neighbor + (size_t) x * tree->k;
-		uint32_t	c = tree->component[x];
-		uint32_t	length = 0;
+		size_t		base = (size_t) x * tree->k;
+		size_t		to = base;
 
-		for (uint32_t i = node->first; i < node->end; i++)
+		for (size_t at = base + node->first; at < base + node->end; at++)
 		{
-			uint32_t	d = tree->component[neighbor[i]];
-
-			if (d == c)
-				continue;
-			weight[length] = weight[i];
-			neighbor[length++] = neighbor[i];
-			lower_limit(tree, d, weight[i]);
+			if (limit_by_edge(tree, x, tree->neighbor[at], entry_weight(tree, x, at)))
+			{
+				tree->dist[to] = tree->dist[at];
+				tree->neighbor[to++] = tree->neighbor[at];
+			}
 		}
-		if (length > 0)
-			lower_limit(tree, c, weight[0]);
 		node->first = 0;
-		node->end = length;
+		node->end = to - base;
+		if (node->found)
+			(void) limit_by_edge(tree, x, node->bound_node, node->bound);
+		find_offer(tree, x);
 	}
 }
 
-/* Finds the nodes whose unknown edges may be within the limit. */
-static void
-find_candidates(SpanningTree *tree, uint32_t first, uint32_t end)
+/* Returns whether a node may have an unknown edge within the limit of its component. */
+static bool
+is_candidate(const Node *node, const Component *component)
 {
-	uint32_t	count = 0;
-
-	for (uint32_t x = first; x < end; x++)
-	{
-		const Node *node = &tree->nodes[x];
-		Component  *component = &tree->components[tree->component[x]];
-		double		limit = atomic_load_explicit(&component->limit, memory_order_relaxed);
-
-		if (node->bound == INFINITY)
-			atomic_store_explicit(&component->exhausted, true, memory_order_relaxed);
-		else if (node->bound < limit || (node->bound == limit && node->bound_node != NOBODY))
-		{
-			atomic_fetch_add_explicit(&component->need, 1, memory_order_relaxed);
-			tree->candidates[first + count++] = x;
-		}
-	}
-	tree->found[first / CHUNK] = count;
+	return !node->known && node->bound < INFINITY &&
+		(node->bound < component->limit ||
+		 (node->bound == component->limit && node->bound_node != NOBODY));
 }
 
-/* Selects among the candidates the rows to search, in the order of nodes. */
+/* Selects the rows to search, in the order of nodes, except those of the largest component. */
 static void
 choose_rows(SpanningTree *tree)
 {
-	uint32_t	largest = NOBODY;
+	Component  *largest = tree->components;
 
-	for (uint32_t first = 0, range = 0; range * (uint64_t) CHUNK < tree->n; range++, first += CHUNK)
+	for (uint32_t x = 0; x < tree->n; x++)
 	{
-		for (uint32_t i = 0; i < tree->found[range]; i++)
-		{
-			uint32_t	c = tree->component[tree->candidates[first + i]];
+		Component  *component = &tree->components[tree->component[x]];
 
-			if (largest == NOBODY || tree->components[c].need > tree->components[largest].need)
-				largest = c;
-		}
+		if (is_candidate(&tree->nodes[x], component) && ++component->need > largest->need)
+			largest = component;
+		else if (tree->nodes[x].bound == INFINITY)
+			component->exhausted = true;
 	}
-
 	tree->count = 0;
-	for (uint32_t first = 0, range = 0; range * (uint64_t) CHUNK < tree->n; range++, first += CHUNK)
+	for (uint32_t x = 0; x < tree->n; x++)
 	{
-		for (uint32_t i = 0; i < tree->found[range]; i++)
-		{
-			uint32_t	x = tree->candidates[first + i];
-			uint32_t	c = tree->component[x];
-			Component  *component = &tree->components[c];
-			uint64_t	seen = component->seen;
+		Node	   *node = &tree->nodes[x];
+		Component  *component = &tree->components[tree->component[x]];
+		uint64_t	seen = component->seen;
 
-			if (c == largest)
-				continue;
-			if (component->limit == INFINITY && !component->exhausted && component->need > SAMPLE)
-			{
-				component->seen++;
-				if ((seen + 1) * SAMPLE / component->need == seen * SAMPLE / component->need)
-					continue;
-			}
-			tree->candidates[tree->count] = x;
-			tree->limits[tree->count++] = component->limit;
+		if (component == largest || !is_candidate(node, component))
+			continue;
+		component->seen++;
+		if (component->limit == INFINITY && !component->exhausted && component->need > SAMPLE &&
+			(seen + 1) * SAMPLE / component->need == seen * SAMPLE / component->need)
+			continue;
+		tree->searched[tree->count] = x;
+		tree->limits[tree->count++] = component->limit;
 
-			/* This remains the bound unless tree_found is called. */
-			tree->nodes[x].bound = component->limit;
-			tree->nodes[x].bound_node = NOBODY;
-		}
+		/* This remains the bound and the offer unless tree_found is called. */
+		node->bound = node->weight = component->limit;
+		node->bound_node = node->other = NOBODY;
+		node->found = false;
 	}
 	if (tree->count > 0)
 	{
@@ -572,6 +533,10 @@ choose_rows(SpanningTree *tree)
 		tree->stats.searches++;
 		tree->stats.searched += tree->count;
 	}
+
+	/* Otherwise the edges are sorted.  An even number of merges returns them to their place. */
+	for (tree->width = tree->nedges; tree->width > SORT_BLOCK;)
+		tree->width = (tree->width + 3) / 4;
 }
 
 /* --- sorting the edges */
@@ -614,25 +579,7 @@ swap_edges(SpanningTree *tree)
 
 	tree->from = tree->to;
 	tree->to = from;
-	tree->width = tree->width < tree->nedges / 2 ? tree->width * 2 : tree->nedges;
-	if (tree->width == tree->nedges && tree->from != tree->edges)
-		memcpy(tree->edges, tree->from, tree->nedges * sizeof(TreeEdge));
-}
-
-static void
-begin_merge(SpanningTree *tree)
-{
-	tree->from = tree->edges;
-	tree->to = (TreeEdge *) tree->weight;
-	tree->width = SORT_BLOCK;
-}
-
-static void
-sort_edges(SpanningTree *tree)
-{
-	run_phase(tree, sort_block, tree->nedges, SORT_BLOCK, begin_merge);
-	while (tree->width < tree->nedges && !tree->quit)
-		run_phase(tree, merge_parts, tree->nedges, (uint64_t) tree->width * 2, swap_edges);
+	tree->width *= 2;
 }
 
 /* --- control */
@@ -643,18 +590,18 @@ advance(void *argument)
 {
 	SpanningTree *tree = argument;
 
-	if (!tree->prepared)
-		run_phase(tree, prepare, tree->n, CHUNK, NULL);
 	do
 	{
 		run_phase(tree, offer_edges, tree->n, CHUNK, NULL);
 		run_phase(tree, connect_components, tree->n, CHUNK, end_round);
 		run_phase(tree, relabel, tree->n, CHUNK, NULL);
 	} while (tree->connected && !tree->quit);
-	run_phase(tree, find_limits, tree->n, CHUNK, NULL);
-	run_phase(tree, find_candidates, tree->n, CHUNK, choose_rows);
-	if (tree->count == 0 && !tree->quit)
-		sort_edges(tree);
+	run_phase(tree, find_limits, tree->n, CHUNK, choose_rows);
+	if (tree->count > 0 || tree->quit)
+		return;
+	run_phase(tree, sort_block, tree->nedges, tree->width, NULL);
+	while (tree->width < tree->nedges && !tree->quit)
+		run_phase(tree, merge_parts, tree->nedges, tree->width * 2, swap_edges);
 }
 
 void
@@ -668,7 +615,6 @@ tree_wait(SpanningTree *tree, int timeout_ms)
 {
 	if (!workers_wait(&tree->workers, timeout_ms))
 		return TREE_BUSY;
-	tree->prepared = true;
 	return tree->count > 0 ? TREE_SEARCH : TREE_DONE;
 }
 
@@ -676,7 +622,7 @@ TreeSearch
 tree_searched(const SpanningTree *tree)
 {
 	return (TreeSearch) {
-		.nodes = tree->candidates,
+		.nodes = tree->searched,
 		.bound = tree->limits,
 		.count = tree->count,
 		.component = tree->component,
@@ -687,23 +633,11 @@ tree_searched(const SpanningTree *tree)
 void
 tree_found(SpanningTree *tree, uint32_t position, FastedNeighbor neighbor)
 {
-	uint32_t	x = tree->candidates[position];
-	Node	   *node = &tree->nodes[x];
-	double	   *weight = tree->weight + (size_t) x * tree->k;
-	uint32_t   *to = tree->neighbor + (size_t) x * tree->k;
+	Node	   *node = &tree->nodes[tree->searched[position]];
 
-	node->bound = neighbor.dist;
-	node->bound_node = neighbor.row;
-	if (node->end > 0 && to[0] == neighbor.row)
-		return;
-
-	/* Insert it before all others.  An entry that is lost exceeds the bound. */
-	if (node->end < tree->k)
-		node->end++;
-	memmove(weight + 1, weight, (node->end - 1) * sizeof(*weight));
-	memmove(to + 1, to, (node->end - 1) * sizeof(*to));
-	weight[0] = neighbor.dist;
-	to[0] = neighbor.row;
+	node->bound = node->weight = neighbor.dist;
+	node->bound_node = node->other = neighbor.row;
+	node->known = node->found = true;
 }
 
 const TreeEdge *
