@@ -48,6 +48,7 @@
 #define CHUNK 1024				/* number of nodes in a range */
 #define SORT_BLOCK 32768		/* number of edges that qsort sorts */
 #define SAMPLE 64				/* number of nodes to search in a component without a known edge */
+#define BATCH 10				/* number of list entries */
 #define NOBODY UINT32_MAX
 
 typedef struct Node
@@ -327,17 +328,25 @@ find_offer(SpanningTree *tree, uint32_t x)
 		i++;
 	node->first = i;
 
-	/* A weight is not less than the distance. */
-	for (; i < node->end && tree->dist[base + i] <= weight; i++)
+	/* A weight is not less than the distance.  Several weights are fetched at the same time. */
+	for (uint32_t count; i < node->end && tree->dist[base + i] <= weight; i += count)
 	{
-		uint32_t	y = tree->neighbor[base + i];
-		double		w = entry_weight(tree, x, base + i);
+		double		weights[BATCH];
 
-		if ((w < weight || (w == weight && w < INFINITY && y <= other)) && tree->component[y] != c)
+		count = node->end - i < BATCH ? node->end - i : BATCH;
+		for (uint32_t j = 0; j < count; j++)
+			weights[j] = entry_weight(tree, x, base + i + j);
+		for (uint32_t j = 0; j < count; j++)
 		{
-			weight = w;
-			other = y;
-			known = true;
+			double		w = weights[j];
+			uint32_t	y = tree->neighbor[base + i + j];
+
+			if ((w < weight || (w == weight && w < INFINITY && y <= other)) && tree->component[y] != c)
+			{
+				weight = w;
+				other = y;
+				known = true;
+			}
 		}
 	}
 	node->weight = weight;
@@ -441,20 +450,6 @@ end_round(SpanningTree *tree)
 
 /* --- choice of the rows to search */
 
-/* Lowers the limits of both components of a known edge.  Returns whether these are different. */
-static bool
-limit_by_edge(SpanningTree *tree, uint32_t x, uint32_t y, double weight)
-{
-	uint32_t	c = tree->component[x];
-	uint32_t	d = tree->component[y];
-
-	if (c == d)
-		return false;
-	lower_limit(tree, c, weight);
-	lower_limit(tree, d, weight);
-	return true;
-}
-
 /* Finds the limit of each component and the offer of each node, and drops internal edges. */
 static void
 find_limits(SpanningTree *tree, uint32_t first, uint32_t end)
@@ -464,20 +459,27 @@ find_limits(SpanningTree *tree, uint32_t first, uint32_t end)
 		Node	   *node = &tree->nodes[x];
 		size_t		base = (size_t) x * tree->k;
 		size_t		to = base;
+		uint32_t	c = tree->component[x];
 
 		for (size_t at = base + node->first; at < base + node->end; at++)
 		{
-			if (limit_by_edge(tree, x, tree->neighbor[at], entry_weight(tree, x, at)))
-			{
-				tree->dist[to] = tree->dist[at];
-				tree->neighbor[to++] = tree->neighbor[at];
-			}
+			uint32_t	y = tree->neighbor[at];
+
+			if (tree->component[y] == c)
+				continue;
+			lower_limit(tree, c, entry_weight(tree, x, at));
+			lower_limit(tree, tree->component[y], entry_weight(tree, x, at));
+			tree->dist[to] = tree->dist[at];
+			tree->neighbor[to++] = y;
 		}
 		node->first = 0;
 		node->end = to - base;
-		if (node->found)
-			(void) limit_by_edge(tree, x, node->bound_node, node->bound);
 		find_offer(tree, x);
+		if (node->known)
+		{
+			lower_limit(tree, c, node->weight);
+			lower_limit(tree, tree->component[node->other], node->weight);
+		}
 	}
 }
 
