@@ -5,21 +5,17 @@
  *
  * Each node has a list of known edges and a bound, which is a pair (weight, neighbour).  Each edge of
  * the node to another component is known or is greater than the bound.  For a fixed node, the order
- * of such pairs is the order of edges.
- *
- * A full list of nearest neighbours sets the bound to its last entry: any other row is farther away,
- * or as far and of greater rank, and a weight is not less than the distance.  A search sets the bound
- * to the edge that it found, which is the node's smallest edge to another component.  If nothing was
- * found, the bound is (limit of the search, NOBODY), which is greater than all edges at the limit.
+ * of pairs is the order of edges.  A full list sets the bound to its last entry, because a weight is
+ * not less than the distance.  A search sets the bound to the edge that it found, which is the node's
+ * smallest edge to another component.  If nothing was found, the bound is (limit of the search,
+ * NOBODY), which is greater than all edges at the limit.
  *
  * A node offers its component its smallest known edge to another component, if that does not exceed
  * its bound, and its bound otherwise.  If the smallest offer is an edge, all other edges of the
- * component to other components are greater, so that this edge connects the component.  No offer of
- * a bound is equal to it, because a node makes one offer.  As edges are totally ordered, the
- * connections of a round form cycles only if two components choose the same edge.
- *
- * Offers never decrease.  An offer is therefore computed again only if its edge has become internal
- * to the component, and if it is not greater than another offer of the component.
+ * component to other components are greater, so that this edge connects the component.  As edges are
+ * totally ordered, the connections of a round form cycles only if two components choose the same
+ * edge.  Offers never decrease.  An offer is therefore computed again only if its edge has become
+ * internal to the component, and if it is not greater than another offer of the component.
  *
  * If all components offer bounds, rows have to be searched.  The limit of a component is the
  * smallest weight of a known edge that leaves or enters it.  The nodes whose offers are bounds within
@@ -31,9 +27,6 @@
  * The component that needs most rows is not searched.  All others are connected or turn out to have
  * no edge.  If only one component has nodes whose edges may be unknown, the forest is complete: an
  * edge of this component would be known at its other end.
- *
- * All threads execute the same phases.  Each phase processes ranges of nodes, and ends with a
- * barrier.  The last thread at the barrier executes the sequential steps.
  *
  *-------------------------------------------------------------------------
  */
@@ -69,9 +62,11 @@ typedef struct Component
 	_Atomic double limit;		/* smallest weight of an offer in a round, or of a known edge */
 	_Atomic uint32_t best;		/* node with the smallest offer, or NOBODY */
 	uint32_t	need;			/* number of nodes to search */
-	uint32_t	seen;			/* how many of them have been considered */
+	uint32_t	seen;			/* how many of them choose_rows has considered */
 	bool		exhausted;		/* all edges of a node are known */
 } Component;
+
+static const Component no_offer = {.limit = INFINITY, .best = NOBODY};
 
 struct SpanningTree
 {
@@ -81,7 +76,6 @@ struct SpanningTree
 	int			threads;
 	TreeStats	stats;
 
-	void	   *results;		/* memory of the edges and core distances */
 	TreeEdge   *edges;
 	double	   *core;
 	_Atomic uint32_t nedges;
@@ -126,16 +120,6 @@ place(char *block, uint64_t *size, uint64_t count, size_t element)
 }
 
 static uint64_t
-place_results(SpanningTree *tree, char *block)
-{
-	uint64_t	size = 0;
-
-	tree->edges = place(block, &size, tree->n, sizeof(TreeEdge));
-	tree->core = place(block, &size, tree->n, sizeof(double));
-	return size;
-}
-
-static uint64_t
 place_work(SpanningTree *tree, char *block)
 {
 	uint64_t	n = tree->n;
@@ -158,7 +142,7 @@ tree_bytes(uint32_t n, uint32_t k)
 {
 	SpanningTree tree = {.n = n, .k = k};
 
-	return sizeof(tree) + place_results(&tree, NULL) + place_work(&tree, NULL);
+	return sizeof(tree) + n * (uint64_t) (sizeof(TreeEdge) + sizeof(double)) + place_work(&tree, NULL);
 }
 
 SpanningTree *
@@ -173,34 +157,20 @@ tree_create(uint32_t n, uint32_t k, uint32_t min_samples, int threads)
 	tree->k = k;
 	tree->min_samples = min_samples;
 	tree->threads = threads < 0 || (uint32_t) threads < ranges ? threads : (int) ranges;
-	tree->results = malloc(place_results(tree, NULL) + 1);
+	tree->stats.bytes = tree_bytes(n, k);
+	workers_init(&tree->workers);
+	tree->edges = malloc(n * sizeof(TreeEdge) + 1);
+	tree->core = malloc(n * sizeof(double) + 1);
 	tree->work = malloc(place_work(tree, NULL) + 1);
-	if (tree->results == NULL || tree->work == NULL)
+	if (tree->edges == NULL || tree->core == NULL || tree->work == NULL)
 	{
-		free(tree->results);
-		free(tree->work);
-		free(tree);
+		tree_free(tree);
 		return NULL;
 	}
-	(void) place_results(tree, tree->results);
 	(void) place_work(tree, tree->work);
 	tree->from = tree->edges;
 	tree->to = (TreeEdge *) tree->dist;
-	tree->stats.bytes = tree_bytes(n, k);
-	workers_init(&tree->workers);
 	return tree;
-}
-
-/* Prepares a component for the next round. */
-static void
-reset_component(SpanningTree *tree, uint32_t c)
-{
-	Component  *component = &tree->components[c];
-
-	atomic_store_explicit(&component->limit, INFINITY, memory_order_relaxed);
-	atomic_store_explicit(&component->best, NOBODY, memory_order_relaxed);
-	component->need = component->seen = 0;
-	component->exhausted = false;
 }
 
 void
@@ -233,17 +203,24 @@ tree_add_list(SpanningTree *tree, uint32_t node, const FastedNeighbor *neighbors
 	};
 	tree->component[node] = node;
 	tree->parent[node] = node;
-	reset_component(tree, node);
+	tree->components[node] = no_offer;
 }
 
 /* --- threads */
 
-/* Waits for all threads.  The last one executes a sequential step, if any, before they resume. */
+/*
+ * Executes a phase for `total` nodes or edges in ranges of `width`, and waits for all threads.  The
+ * last one executes a sequential step, if any, before they resume.
+ */
 static void
-wait_for_all(SpanningTree *tree, void (*step) (SpanningTree *tree))
+run_phase(SpanningTree *tree, Phase phase, uint32_t total, uint64_t width,
+		  void (*step) (SpanningTree *tree))
 {
+	uint64_t	first;
 	uint32_t	barrier;
 
+	while (!tree->stop && (first = atomic_fetch_add(&tree->next, width)) < total)
+		phase(tree, (uint32_t) first, first + width < total ? (uint32_t) (first + width) : total);
 	pthread_mutex_lock(&tree->workers.lock);
 	barrier = tree->barriers;
 	if (++tree->arrived == tree->workers.members)
@@ -259,18 +236,6 @@ wait_for_all(SpanningTree *tree, void (*step) (SpanningTree *tree))
 	while (barrier == tree->barriers)
 		pthread_cond_wait(&tree->workers.changed, &tree->workers.lock);
 	pthread_mutex_unlock(&tree->workers.lock);
-}
-
-/* Executes a phase for `total` nodes or edges in ranges of `width`, and a step at its end. */
-static void
-run_phase(SpanningTree *tree, Phase phase, uint32_t total, uint64_t width,
-		  void (*step) (SpanningTree *tree))
-{
-	uint64_t	first;
-
-	while (!tree->stop && (first = atomic_fetch_add(&tree->next, width)) < total)
-		phase(tree, (uint32_t) first, first + width < total ? (uint32_t) (first + width) : total);
-	wait_for_all(tree, step);
 }
 
 /* --- rounds of Boruvka's algorithm */
@@ -355,12 +320,11 @@ find_offer(SpanningTree *tree, uint32_t x)
 }
 
 static void
-lower_limit(SpanningTree *tree, uint32_t c, double weight)
+lower_limit(Component *component, double weight)
 {
-	_Atomic double *limit = &tree->components[c].limit;
-	double		old = atomic_load_explicit(limit, memory_order_relaxed);
+	double		old = component->limit;
 
-	while (weight < old && !atomic_compare_exchange_weak(limit, &old, weight))
+	while (weight < old && !atomic_compare_exchange_weak(&component->limit, &old, weight))
 		;
 }
 
@@ -374,18 +338,16 @@ offer_edges(SpanningTree *tree, uint32_t first, uint32_t end)
 		Component  *component = &tree->components[tree->component[x]];
 		uint32_t	old;
 
-		if (node->weight > atomic_load_explicit(&component->limit, memory_order_relaxed))
+		if (node->weight > component->limit)
 			continue;
 		if (node->known && tree->component[node->other] == tree->component[x])
 			find_offer(tree, x);
-		if (node->weight == INFINITY ||
-			node->weight > atomic_load_explicit(&component->limit, memory_order_relaxed))
+		if (node->weight == INFINITY || node->weight > component->limit)
 			continue;
-		lower_limit(tree, tree->component[x], node->weight);
-		old = atomic_load_explicit(&component->best, memory_order_acquire);
+		lower_limit(component, node->weight);
+		old = component->best;
 		while ((old == NOBODY || offer_less(tree, x, old)) &&
-			   !atomic_compare_exchange_weak_explicit(&component->best, &old, x, memory_order_acq_rel,
-													  memory_order_acquire))
+			   !atomic_compare_exchange_weak(&component->best, &old, x))
 			;
 	}
 }
@@ -400,14 +362,15 @@ connect_components(SpanningTree *tree, uint32_t first, uint32_t end)
 	for (uint32_t c = first; c < end; c++)
 	{
 		uint32_t	x = tree->components[c].best;
-		const Node *node = &tree->nodes[x];
+		const Node *node;
 		const Node *mutual;
 		uint32_t	d;
 
-		if (tree->component[c] != c || x == NOBODY || !node->known)
+		if (tree->component[c] != c || x == NOBODY || !tree->nodes[x].known)
 			continue;
-		d = tree->component[node->other];
+		node = &tree->nodes[x];
 		mutual = &tree->nodes[node->other];
+		d = tree->component[node->other];
 
 		/* If both components choose the same edge, one of them adds it. */
 		if (c < d && tree->components[d].best == node->other && mutual->known && mutual->other == x)
@@ -427,17 +390,17 @@ relabel(SpanningTree *tree, uint32_t first, uint32_t end)
 		uint32_t	c = tree->component[x];
 		uint32_t	up;
 
-		while ((up = atomic_load_explicit(&tree->parent[c], memory_order_relaxed)) != c)
+		while ((up = tree->parent[c]) != c)
 		{
-			uint32_t	further = atomic_load_explicit(&tree->parent[up], memory_order_relaxed);
+			uint32_t	further = tree->parent[up];
 
 			if (further != up)
-				atomic_store_explicit(&tree->parent[c], further, memory_order_relaxed);
+				tree->parent[c] = further;
 			c = further;
 		}
 		tree->component[x] = c;
 		if (c == x)
-			reset_component(tree, x);
+			tree->components[x] = no_offer;
 	}
 }
 
@@ -459,16 +422,17 @@ find_limits(SpanningTree *tree, uint32_t first, uint32_t end)
 		Node	   *node = &tree->nodes[x];
 		size_t		base = (size_t) x * tree->k;
 		size_t		to = base;
-		uint32_t	c = tree->component[x];
+		const uint32_t *of = tree->component;
+		Component  *component = &tree->components[of[x]];
 
 		for (size_t at = base + node->first; at < base + node->end; at++)
 		{
 			uint32_t	y = tree->neighbor[at];
 
-			if (tree->component[y] == c)
+			if (of[y] == of[x])
 				continue;
-			lower_limit(tree, c, entry_weight(tree, x, at));
-			lower_limit(tree, tree->component[y], entry_weight(tree, x, at));
+			lower_limit(component, entry_weight(tree, x, at));
+			lower_limit(&tree->components[of[y]], entry_weight(tree, x, at));
 			tree->dist[to] = tree->dist[at];
 			tree->neighbor[to++] = y;
 		}
@@ -477,8 +441,8 @@ find_limits(SpanningTree *tree, uint32_t first, uint32_t end)
 		find_offer(tree, x);
 		if (node->known)
 		{
-			lower_limit(tree, c, node->weight);
-			lower_limit(tree, tree->component[node->other], node->weight);
+			lower_limit(component, node->weight);
+			lower_limit(&tree->components[of[node->other]], node->weight);
 		}
 	}
 }
@@ -512,13 +476,11 @@ choose_rows(SpanningTree *tree)
 	{
 		Node	   *node = &tree->nodes[x];
 		Component  *component = &tree->components[tree->component[x]];
-		uint64_t	seen = component->seen;
 
 		if (component == largest || !is_candidate(node, component))
 			continue;
-		component->seen++;
 		if (component->limit == INFINITY && !component->exhausted && component->need > SAMPLE &&
-			(seen + 1) * SAMPLE / component->need == seen * SAMPLE / component->need)
+			component->seen++ % (component->need / SAMPLE) > 0)
 			continue;
 		tree->searched[tree->count] = x;
 		tree->limits[tree->count++] = component->limit;
@@ -675,7 +637,8 @@ tree_free(SpanningTree *tree)
 		return;
 	tree->stop = true;
 	workers_destroy(&tree->workers);
-	free(tree->results);
+	free(tree->edges);
+	free(tree->core);
 	free(tree->work);
 	free(tree);
 }
