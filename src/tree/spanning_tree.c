@@ -62,7 +62,7 @@ typedef struct Component
 	_Atomic double limit;		/* smallest weight of an offer in a round, or of a known edge */
 	_Atomic uint32_t best;		/* node with the smallest offer, or NOBODY */
 	uint32_t	need;			/* number of nodes to search */
-	uint32_t	seen;			/* how many of them choose_rows has considered */
+	uint32_t	seen;			/* how many of them have been considered for a sample */
 	bool		exhausted;		/* all edges of a node are known */
 } Component;
 
@@ -332,20 +332,24 @@ lower_limit(Component *component, double weight)
 static void
 offer_edges(SpanningTree *tree, uint32_t first, uint32_t end)
 {
+	/* This loop has no atomic writes, which would wait for the memory accesses of each node. */
 	for (uint32_t x = first; x < end; x++)
 	{
 		const Node *node = &tree->nodes[x];
-		Component  *component = &tree->components[tree->component[x]];
-		uint32_t	old;
+		uint32_t	c = tree->component[x];
 
-		if (node->weight > component->limit)
-			continue;
-		if (node->known && tree->component[node->other] == tree->component[x])
+		if (node->known && node->weight <= tree->components[c].limit && tree->component[node->other] == c)
 			find_offer(tree, x);
-		if (node->weight == INFINITY || node->weight > component->limit)
+	}
+	for (uint32_t x = first; x < end; x++)
+	{
+		double		weight = tree->nodes[x].weight;
+		Component  *component = &tree->components[tree->component[x]];
+		uint32_t	old = component->best;
+
+		if (weight == INFINITY || weight > component->limit)
 			continue;
-		lower_limit(component, node->weight);
-		old = component->best;
+		lower_limit(component, weight);
 		while ((old == NOBODY || offer_less(tree, x, old)) &&
 			   !atomic_compare_exchange_weak(&component->best, &old, x))
 			;
