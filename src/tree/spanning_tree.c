@@ -41,7 +41,7 @@
 #define CHUNK 1024				/* number of nodes in a range */
 #define SORT_BLOCK 32768		/* number of edges that qsort sorts */
 #define SAMPLE 64				/* number of nodes to search in a component without a known edge */
-#define BATCH 10				/* number of list entries */
+#define FETCH_AHEAD 4			/* number of nodes */
 #define NOBODY UINT32_MAX
 
 typedef struct Node
@@ -277,6 +277,19 @@ entry_weight(const SpanningTree *tree, uint32_t x, size_t at)
 	return tree->dist[at] > core ? tree->dist[at] : core;
 }
 
+/* Fetches into the cache what find_offer reads of a node's neighbours. */
+static void
+fetch_list(const SpanningTree *tree, uint32_t x)
+{
+	size_t		base = (size_t) x * tree->k;
+
+	for (uint32_t i = tree->nodes[x].first; i < tree->nodes[x].end; i++)
+	{
+		__builtin_prefetch(&tree->component[tree->neighbor[base + i]]);
+		__builtin_prefetch(&tree->core[tree->neighbor[base + i]]);
+	}
+}
+
 /* Computes the offer of a node. */
 static void
 find_offer(SpanningTree *tree, uint32_t x)
@@ -293,25 +306,17 @@ find_offer(SpanningTree *tree, uint32_t x)
 		i++;
 	node->first = i;
 
-	/* A weight is not less than the distance.  Several weights are fetched at the same time. */
-	for (uint32_t count; i < node->end && tree->dist[base + i] <= weight; i += count)
+	/* A weight is not less than the distance. */
+	for (; i < node->end && tree->dist[base + i] <= weight; i++)
 	{
-		double		weights[BATCH];
+		double		w = entry_weight(tree, x, base + i);
+		uint32_t	y = tree->neighbor[base + i];
 
-		count = node->end - i < BATCH ? node->end - i : BATCH;
-		for (uint32_t j = 0; j < count; j++)
-			weights[j] = entry_weight(tree, x, base + i + j);
-		for (uint32_t j = 0; j < count; j++)
+		if ((w < weight || (w == weight && w < INFINITY && y <= other)) && tree->component[y] != c)
 		{
-			double		w = weights[j];
-			uint32_t	y = tree->neighbor[base + i + j];
-
-			if ((w < weight || (w == weight && w < INFINITY && y <= other)) && tree->component[y] != c)
-			{
-				weight = w;
-				other = y;
-				known = true;
-			}
+			weight = w;
+			other = y;
+			known = true;
 		}
 	}
 	node->weight = weight;
@@ -332,14 +337,22 @@ lower_limit(Component *component, double weight)
 static void
 offer_edges(SpanningTree *tree, uint32_t first, uint32_t end)
 {
-	/* This loop has no atomic writes, which would wait for the memory accesses of each node. */
+	uint32_t	stale[CHUNK];
+	uint32_t	count = 0;
+
 	for (uint32_t x = first; x < end; x++)
 	{
 		const Node *node = &tree->nodes[x];
 		uint32_t	c = tree->component[x];
 
 		if (node->known && node->weight <= tree->components[c].limit && tree->component[node->other] == c)
-			find_offer(tree, x);
+			stale[count++] = x;
+	}
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (i + FETCH_AHEAD < count)
+			fetch_list(tree, stale[i + FETCH_AHEAD]);
+		find_offer(tree, stale[i]);
 	}
 	for (uint32_t x = first; x < end; x++)
 	{
@@ -429,6 +442,8 @@ find_limits(SpanningTree *tree, uint32_t first, uint32_t end)
 		const uint32_t *of = tree->component;
 		Component  *component = &tree->components[of[x]];
 
+		if (x + FETCH_AHEAD < end)
+			fetch_list(tree, x + FETCH_AHEAD);
 		for (size_t at = base + node->first; at < base + node->end; at++)
 		{
 			uint32_t	y = tree->neighbor[at];

@@ -17,7 +17,7 @@
 
 #define MOST_DIMENSIONS 8
 #define MOST_NEIGHBORS 64
-#define MOST_ROWS 1500
+#define MOST_ROWS 3000
 
 typedef struct Data
 {
@@ -342,6 +342,45 @@ check_trees(void)
 	free(data.lists);
 }
 
+/* Checks a path, whose nodes have no distance from other ones, for different numbers of edges to sort. */
+static void
+check_path(uint32_t count)
+{
+	Result		expected = {.edges = must_alloc(count * sizeof(TreeEdge)), .count = count};
+	double	   *weight = must_alloc((count + 2) * sizeof(double));
+
+	/* Many weights are equal.  weight[x] is that of the edge between x - 1 and x. */
+	weight[0] = weight[count + 1] = INFINITY;
+	for (uint32_t x = 1; x <= count; x++)
+	{
+		weight[x] = random_below(5000);
+		expected.edges[x - 1] = (TreeEdge) {.a = x - 1, .b = x, .weight = weight[x]};
+	}
+	qsort(expected.edges, count, sizeof(TreeEdge), compare_edges);
+	for (int threads = 1; threads <= 7; threads += 6)
+	{
+		SpanningTree *tree = tree_create(count + 1, 3, 1, threads);
+		Result		found = {0};
+		bool		done;
+
+		for (uint32_t x = 0; x <= count; x++)
+		{
+			int			nearer = weight[x] <= weight[x + 1] ? 0 : 1;
+			FastedNeighbor list[2];
+
+			list[nearer] = (FastedNeighbor) {.row = x - 1, .dist = weight[x]};
+			list[1 - nearer] = (FastedNeighbor) {.row = x + 1, .dist = weight[x + 1]};
+			tree_add_list(tree, x, list, x == 0 || x == count ? 1 : 2);
+		}
+		done = advance(tree) == TREE_DONE;
+		found.edges = (TreeEdge *) tree_edges(tree, &found.count);
+		ok(done && same_edges(expected, found), "path of %u edges, %d threads", count, threads);
+		tree_free(tree);
+	}
+	free(expected.edges);
+	free(weight);
+}
+
 /* Stops trees while their threads are running. */
 static void
 check_stop(void)
@@ -455,6 +494,9 @@ main(void)
 {
 	random_seed();
 	check_trees();
+	check_path(32768);
+	check_path(32769);
+	check_path(200000);
 	check_stop();
 	check_clusters();
 	check_forest();
