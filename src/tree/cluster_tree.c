@@ -132,6 +132,7 @@ make_dendrogram(ClusterTree *tree)
 		Union	   *joined = &tree->unions[unions];
 		uint32_t	a;
 		uint32_t	b;
+		uint32_t	larger;
 
 		if (unions + FETCH_AHEAD < tree->nedges)
 		{
@@ -146,16 +147,10 @@ make_dendrogram(ClusterTree *tree)
 		};
 		splits += joined->size[0] >= smallest && joined->size[1] >= smallest;
 		trees += (joined->size[0] == 1) + (joined->size[1] == 1) - 1;
-		if (sets[a].size < sets[b].size)
-		{
-			uint32_t	swap = a;
-
-			a = b;
-			b = swap;
-		}
-		sets[b].parent = a;
-		sets[a].size += sets[b].size;
-		sets[a].vertex = tree->n + unions;
+		larger = sets[a].size < sets[b].size ? b : a;
+		sets[a].parent = sets[b].parent = larger;
+		sets[larger].size = joined->size[0] + joined->size[1];
+		sets[larger].vertex = tree->n + unions;
 	}
 	free(sets);
 	return unions < tree->nedges ? NONE : trees + 2 * splits;
@@ -250,9 +245,8 @@ select_by_mass(ClusterTree *tree)
 		Cluster    *cluster = &clusters[c];
 
 		cluster->owner = cluster->parent == NONE ? NONE : clusters[cluster->parent].owner;
-		if (cluster->owner != NONE)
-			cluster->selected = false;
-		else if (cluster->selected)
+		cluster->selected = cluster->selected && cluster->owner == NONE;
+		if (cluster->selected)
 			cluster->owner = c;
 	}
 }
@@ -303,21 +297,18 @@ select_clusters(ClusterTree *tree)
 		apply_epsilon(tree);
 	for (uint32_t c = 0; c < tree->nclusters; c++)
 	{
-		if (clusters[c].selected)
-			clusters[clusters[c].root].nselected++;
-		if (clusters[c].selected)
-			clusters[c].owner = c;
-		else
-			clusters[c].owner = clusters[c].parent == NONE ? NONE : clusters[clusters[c].parent].owner;
+		uint32_t	parent = clusters[c].parent;
+
+		clusters[clusters[c].root].nselected += clusters[c].selected;
+		clusters[c].owner = clusters[c].selected ? c : parent == NONE ? NONE : clusters[parent].owner;
 	}
 	for (uint32_t c = tree->nclusters; c-- > 0;)
 	{
-		uint32_t	child = clusters[c].children;
+		Cluster    *parent = clusters[c].parent == NONE ? NULL : &clusters[clusters[c].parent];
 
-		clusters[c].deepest = clusters[c].death;
-		if (child != NONE)
-			clusters[c].deepest = fmax(clusters[c].deepest,
-									   fmax(clusters[child].deepest, clusters[child + 1].deepest));
+		clusters[c].deepest = fmax(clusters[c].deepest, clusters[c].death);
+		if (parent != NULL)
+			parent->deepest = fmax(parent->deepest, clusters[c].deepest);
 	}
 }
 
