@@ -40,7 +40,7 @@
 
 #define CHUNK 1024				/* number of nodes in a range */
 #define SORT_BLOCK 32768		/* number of edges that qsort sorts */
-#define SAMPLE 64				/* number of nodes to search in a component without a known edge */
+#define SAMPLE 8				/* number of nodes to search in a component without a known edge */
 #define FETCH_AHEAD 4			/* number of nodes */
 #define NOBODY UINT32_MAX
 
@@ -77,12 +77,12 @@ struct SpanningTree
 	TreeStats	stats;
 
 	TreeEdge   *edges;
-	double	   *core;
 	_Atomic uint32_t nedges;
 
 	void	   *work;			/* memory of the other arrays */
 	double	   *dist;			/* k list entries per node, by (distance, neighbour) */
 	uint32_t   *neighbor;
+	double	   *core;
 	Node	   *nodes;
 	Component  *components;
 	uint32_t   *component;
@@ -128,6 +128,7 @@ place_work(SpanningTree *tree, char *block)
 	/* merge_parts needs two distances per node */
 	tree->dist = place(block, &size, n * (tree->k < 2 ? 2 : tree->k), sizeof(double));
 	tree->neighbor = place(block, &size, n * tree->k, sizeof(uint32_t));
+	tree->core = place(block, &size, n, sizeof(double));
 	tree->nodes = place(block, &size, n, sizeof(Node));
 	tree->components = place(block, &size, n, sizeof(Component));
 	tree->component = place(block, &size, n, sizeof(uint32_t));
@@ -142,7 +143,7 @@ tree_bytes(uint32_t n, uint32_t k)
 {
 	SpanningTree tree = {.n = n, .k = k};
 
-	return sizeof(tree) + n * (uint64_t) (sizeof(TreeEdge) + sizeof(double)) + place_work(&tree, NULL);
+	return sizeof(tree) + n * (uint64_t) sizeof(TreeEdge) + place_work(&tree, NULL);
 }
 
 SpanningTree *
@@ -160,9 +161,8 @@ tree_create(uint32_t n, uint32_t k, uint32_t min_samples, int threads)
 	tree->stats.bytes = tree_bytes(n, k);
 	workers_init(&tree->workers);
 	tree->edges = malloc(n * sizeof(TreeEdge) + 1);
-	tree->core = malloc(n * sizeof(double) + 1);
 	tree->work = malloc(place_work(tree, NULL) + 1);
-	if (tree->edges == NULL || tree->core == NULL || tree->work == NULL)
+	if (tree->edges == NULL || tree->work == NULL)
 	{
 		tree_free(tree);
 		return NULL;
@@ -345,7 +345,8 @@ offer_edges(SpanningTree *tree, uint32_t first, uint32_t end)
 		const Node *node = &tree->nodes[x];
 		uint32_t	c = tree->component[x];
 
-		if (node->known && node->weight <= tree->components[c].limit && tree->component[node->other] == c)
+		if (node->known && node->weight <= tree->components[c].limit &&
+			tree->component[node->other] == c)
 			stale[count++] = x;
 	}
 	for (uint32_t i = 0; i < count; i++)
@@ -509,13 +510,8 @@ choose_rows(SpanningTree *tree)
 		node->bound_node = node->other = NOBODY;
 		node->found = false;
 	}
-	if (tree->count > 0)
-	{
-		if (tree->stats.searches < 32)
-			tree->stats.components[tree->stats.searches] = tree->n - tree->nedges;
-		tree->stats.searches++;
-		tree->stats.searched += tree->count;
-	}
+	tree->stats.searches += tree->count > 0;
+	tree->stats.searched += tree->count;
 
 	/* Otherwise the edges are sorted.  An even number of merges returns them to their place. */
 	for (tree->width = tree->nedges; tree->width > SORT_BLOCK;)
@@ -630,12 +626,6 @@ tree_edges(const SpanningTree *tree, uint32_t *count)
 	return tree->edges;
 }
 
-const double *
-tree_core_distances(const SpanningTree *tree)
-{
-	return tree->core;
-}
-
 TreeStats
 tree_stats(const SpanningTree *tree)
 {
@@ -657,7 +647,6 @@ tree_free(SpanningTree *tree)
 	tree->stop = true;
 	workers_destroy(&tree->workers);
 	free(tree->edges);
-	free(tree->core);
 	free(tree->work);
 	free(tree);
 }

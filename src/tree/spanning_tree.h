@@ -60,7 +60,7 @@ typedef struct TreeSearch
 	const double *bound;		/* largest weight of an edge that is of interest; indexed like nodes */
 	uint32_t	count;
 	const uint32_t *component;	/* of all nodes, by node */
-	const double *core;
+	const double *core;			/* infinite: too few neighbours; -infinite: min_samples is 1 */
 } TreeSearch;
 
 /* Statistics, for EXPLAIN. */
@@ -68,7 +68,6 @@ typedef struct TreeStats
 {
 	uint32_t	searches;		/* number of times that TREE_SEARCH was returned */
 	uint64_t	searched;		/* number of rows to search, in all searches */
-	uint32_t	components[32];	/* number of components before each of the first searches */
 	uint64_t	bytes;			/* peak of memory */
 } TreeStats;
 
@@ -110,15 +109,9 @@ extern void tree_found(SpanningTree *tree, uint32_t position, FastedNeighbor nei
 /* After TREE_DONE: returns the edges, ordered by (weight, a, b), and sets *count to their number. */
 extern const TreeEdge *tree_edges(const SpanningTree *tree, uint32_t *count);
 
-/*
- * Returns the core distance of each node, by node; infinite if it has too few neighbours.  If
- * min_samples is 1, all are -infinity, because distances can be negative.
- */
-extern const double *tree_core_distances(const SpanningTree *tree);
-
 extern TreeStats tree_stats(const SpanningTree *tree);
 
-/* Frees all memory that tree_edges and tree_core_distances do not need. */
+/* Frees all memory that tree_edges does not need. */
 extern void tree_trim(SpanningTree *tree);
 
 /* Stops the threads and frees the tree; NULL is allowed. */
