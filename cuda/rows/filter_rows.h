@@ -175,6 +175,13 @@ public:
 	/* Device array indexed by row number; null: no labels. */
 	const uint32_t *get() const { return known_.empty() ? nullptr : labels_.get(); }
 
+	/* While there are no labels: allocates their array for this many rows, for other use. */
+	uint32_t   *unused(Budget &budget, uint64_t rows)
+	{
+		labels_.make_room(budget, rows, "allocating device memory for the components of rows");
+		return labels_.get();
+	}
+
 private:
 	std::vector<uint32_t> known_;	/* host copy of the labels */
 	DeviceArray<uint32_t> labels_;

@@ -59,8 +59,8 @@ SetShape::bytes(uint64_t rows) const
 	if (rows == 0)
 		return 0;
 	/*
-	 * The two 32-bit arrays are counts and connections; or components and ranks.  Sorted components
-	 * are stored only if there are no labels of partitions.
+	 * The two 32-bit arrays are counts and connections; or components and ranks.  Without
+	 * partitions, the array of their labels has the sorted components.
 	 */
 	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
 		+ RowLabels::bytes(rows) + PartitionTiles::bytes(rows)

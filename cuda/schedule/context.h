@@ -414,8 +414,8 @@ private:
 	RowStore	store_;
 	RowLabels	labels_;
 	DeviceArray<uint32_t> counts_;	/* also selected positions, and the components of rows */
-	DeviceArray<uint32_t> sorted_components_;	/* without partitions: components, in the order of rows */
 	bool		by_component_ = false;	/* the current join has components */
+	const uint32_t *sorted_components_ = nullptr;	/* in the order of rows; null with partitions */
 	DeviceArray<uint32_t> ranks_;	/* ranks of the rows as neighbours */
 	bool		ranked_ = false;	/* the current join has ranks */
 	DeviceArray<double> squares_;	/* see has_squares */

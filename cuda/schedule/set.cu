@@ -385,7 +385,7 @@ Set::side() const
 	{
 		side.components = counts_.get();
 		side.cores = filter.doubles();
-		side.quantised.components = side.labels == nullptr ? sorted_components_.get() : nullptr;
+		side.quantised.components = sorted_components_;
 	}
 	side.overflow = filter.is_paper() ? filter.overflow() : nullptr;
 	return side;
@@ -413,11 +413,14 @@ Set::take_cores(const FastedComponents &components, int side, cudaStream_t strea
 {
 	copy_async(filter.doubles(), components.core[side], store_.rows, cudaMemcpyHostToDevice, stream,
 			   "copying the rows' core distances");
+	sorted_components_ = nullptr;
 	if (labels_.get() != nullptr)
 		return;
-	sorted_components_.make_room(context_.budget, room(),
-								 "allocating device memory for the rows' components");
-	launch_gather(counts_.get(), filter.order(), sorted_components_.get(), store_.rows, stream);
+
+	uint32_t   *sorted = labels_.unused(context_.budget, room());
+
+	launch_gather(counts_.get(), filter.order(), sorted, store_.rows, stream);
+	sorted_components_ = sorted;
 }
 
 void
