@@ -371,7 +371,8 @@ Context::choice_eps(const FastedProblem &problem, const Set &a, const Set &b)
 		return problem.eps;
 	radius = typical_bound(problem, a);
 	if (!std::isnan(radius))
-		return std::min(radius, problem.eps);
+		return std::min(options.metric == FASTED_METRIC_INNER_PRODUCT ? radius : std::max(0.0, radius),
+						problem.eps);
 	if (!sampled_radii_)
 		sampled_radii_.allocate(budget, kRadiusRoom, "allocating device memory for a sample");
 	radius = find_typical_radius(a.formed_rows().rows, b.formed_rows().rows, &a == &b, problem.k,
@@ -386,7 +387,7 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 		choice_eps(problem, a, b), to_choose_, precision_of(settings_.criterion)};
 	Choice		choice;
 
-	/* rows with components were joined before, in the form of b: do not find another form for them */
+	/* rows of a usually are rows of b, whose form was chosen for an earlier join */
 	if (problem.components != nullptr)
 		request.a.form = request.b.form;
 	if (tuning.always_choose)
@@ -546,7 +547,8 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	prepare_timed_ = true;		/* preparation ends when the rows have first radii */
 	look_.timed = true;
 	/* if a has few rows, sorting both sides by keys takes longer than it saves */
-	if (!problem.continues && problem.components == nullptr && wants_first_radii(a.rows(), b.rows(), problem.k))
+	if (!problem.continues && problem.components == nullptr
+		&& wants_first_radii(a.rows(), b.rows(), problem.k))
 		look_.step = problem.partitions == nullptr && a.rows() >= b.rows() / 2
 			? LookStep::kKeysOfA : LookStep::kLook;
 	if (look_.step == LookStep::kKeysOfA && problem.k <= kMostMerged)
