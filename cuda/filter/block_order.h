@@ -408,18 +408,19 @@ namespace wgmma
 
 constexpr uint32_t kTileN = 256;
 
-/* The tiles of a run that contain requested pairs. */
+/*
+ * The tiles of a run that contain requested pairs.  Tiles in the middle may be in one component
+ * (TileOrder), but not the first one and the last one.
+ */
 struct Run
 {
 	uint32_t	row;			/* matrix row and column of the run's first product */
 	uint32_t	column;
 	uint32_t	first;			/* tiles [first, end) of the run, kTileN columns each */
 	uint32_t	end;
-	uint32_t	gap;			/* tiles [gap, gap_end) in the middle have no requested pairs */
-	uint32_t	gap_end;
 };
 
-/* Removes the tiles whose rows and columns are of the same component. */
+/* Removes tiles at both ends of the run whose rows and columns are of the same component. */
 FASTED_HD inline void
 skip_component(const TileOrder &order, uint32_t m, Run *run)
 {
@@ -441,11 +442,6 @@ skip_component(const TileOrder &order, uint32_t m, Run *run)
 		run->first = end;
 	else if (end == run->end)
 		run->end = first;
-	else
-	{
-		run->gap = first;
-		run->gap_end = end;
-	}
 }
 
 /*
@@ -462,7 +458,6 @@ locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
 		return false;
 	run->row = m * order.tile_m;
 	run->column = n * order.tile_n;
-	run->gap = run->gap_end = 0;
 
 	if (order.partitions.spans != nullptr)
 	{

@@ -332,11 +332,10 @@ schedule(const FilterParams &f, Control &control)
 
 		for (uint32_t n = first; n < end; n++)
 		{
-			if (n == run.gap)
-				n = max(n, run.gap_end);
-
 			uint32_t	column = run.column + n * kTileN;
 
+			if (f.order.in_one_component(run.row / f.order.tile_m, column, kTileN))
+				continue;
 			stopped = queue.stopped();
 			if (stopped)
 			{

@@ -505,7 +505,7 @@ covered_in_groups(const std::vector<FastedPartition> &partitions, const uint32_t
 
 		if (!order.locate(item, &m, &n, &square))
 			continue;
-		run = {m * order.tile_m, n * order.tile_n, 0, 1, 0, 0};
+		run = {m * order.tile_m, n * order.tile_n, 0, 1};
 		if (runs && !wgmma::locate_run(order, item, &square, &run))
 			return false;
 		for (uint32_t t = run.first; t < run.end; t++)
@@ -612,8 +612,12 @@ skips_components(const std::vector<uint32_t> &a, const std::vector<uint32_t> &b,
 		{
 			for (uint32_t t = run.first; t < run.end; t++)
 			{
-				if (t < run.gap || t >= run.gap_end)
-					seen[run.row / order.tile_m * tiles_n + run.column / width + t]++;
+				bool		skip = order.in_one_component(run.row / order.tile_m,
+														  run.column + t * width, width);
+
+				if (skip && (t == run.first || t + 1 == run.end))
+					return false;
+				seen[run.row / order.tile_m * tiles_n + run.column / width + t] += !skip;
 			}
 		}
 		else if (!runs && order.locate(item, &m, &n, &square))
