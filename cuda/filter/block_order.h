@@ -143,19 +143,11 @@ struct TileOrder
 		return components[m].first <= column && end <= components[m].end;
 	}
 
-	/* Returns true if a row of tile row m and one of these columns may be of the same component. */
-	FASTED_HD bool may_share_component(uint32_t m, uint32_t column, uint32_t width) const
-	{
-		return components != nullptr && components[m].first < column + width
-			&& column < components[m].end;
-	}
-
-	/* Returns true if every element of tile (m, n) is a requested pair. */
+	/* Returns true if every element of tile (m, n) is a requested pair; false with components. */
 	FASTED_HD bool whole(uint32_t m, uint32_t n) const
 	{
 		return (m + 1) * tile_m <= rows_a && (n + 1) * tile_n <= rows_b
-			&& (!triangle || n * tile_n >= (m + 1) * tile_m)
-			&& !may_share_component(m, n * tile_n, tile_n);
+			&& (!triangle || n * tile_n >= (m + 1) * tile_m) && components == nullptr;
 	}
 
 	/* Finds the tile (m, n) of an item; returns false if the item has no tile. */
@@ -486,9 +478,7 @@ FASTED_HD inline bool
 whole_tile(const TileOrder &order, uint32_t row, uint32_t column)
 {
 	return row + order.tile_m <= order.rows_a && column + kTileN <= order.rows_b
-		&& (!order.triangle || column >= row + order.tile_m)
-		&& (order.components == nullptr
-			|| !order.may_share_component(row / order.tile_m, column, kTileN));
+		&& (!order.triangle || column >= row + order.tile_m) && order.components == nullptr;
 }
 
 }								/* namespace wgmma */

@@ -334,7 +334,7 @@ schedule(const FilterParams &f, Control &control)
 		{
 			uint32_t	column = run.column + n * kTileN;
 
-			if (f.order.in_one_component(run.row / f.order.tile_m, column, kTileN))
+			if (f.order.in_one_component(run.row / (kCluster * kTileM), column, kTileN))
 				continue;
 			stopped = queue.stopped();
 			if (stopped)
