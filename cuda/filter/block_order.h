@@ -412,30 +412,6 @@ struct Run
 	uint32_t	end;
 };
 
-/* Removes tiles at both ends of the run whose rows and columns are of the same component. */
-FASTED_HD inline void
-skip_component(const TileOrder &order, uint32_t m, Run *run)
-{
-	ComponentSpan span = order.components[m];
-
-	if (!span.single || span.end <= run->column || span.first >= order.rows_b)
-		return;
-
-	/* the last tile may be narrower */
-	uint32_t	first = span.first > run->column
-		? (span.first - run->column + kTileN - 1) / kTileN : 0;
-	uint32_t	end = span.end == order.rows_b ? run->end : (span.end - run->column) / kTileN;
-
-	first = first > run->first ? first : run->first;
-	end = end < run->end ? end : run->end;
-	if (first >= end)
-		return;
-	if (first == run->first)
-		run->first = end;
-	else if (end == run->end)
-		run->end = first;
-}
-
 /*
  * Finds the run of an item; a tile of `order` is as wide as a run.  Returns false if the item has
  * no run.
@@ -468,8 +444,12 @@ locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
 	uint32_t	left = (order.rows_b - run->column + kTileN - 1) / kTileN;
 
 	run->end = wide < left ? wide : left;
-	if (order.components != nullptr)
-		skip_component(order, m, run);
+	while (run->first < run->end
+		   && order.in_one_component(m, run->column + run->first * kTileN, kTileN))
+		run->first++;
+	while (run->first < run->end
+		   && order.in_one_component(m, run->column + (run->end - 1) * kTileN, kTileN))
+		run->end--;
 	return run->first < run->end;
 }
 
