@@ -75,14 +75,13 @@ struct Square
 };
 
 /*
- * Columns of the components that a row of tiles has.  Both operands are sorted by component
- * (FastedComponents), so these columns are contiguous; they may include other components.
+ * The tiles of a row of tiles whose rows and columns are all of one component (FastedComponents).  Both
+ * operands are sorted by component, so these tiles are contiguous.
  */
-struct ComponentSpan
+struct SkippedTiles
 {
-	uint32_t	first;			/* columns first ... end - 1 */
-	uint32_t	end;
-	uint32_t	single;			/* nonzero: there is only one component, in all rows and columns */
+	uint32_t	first;
+	uint32_t	count;
 };
 
 /*
@@ -103,8 +102,8 @@ struct TileOrder
 	/* If set, compares only rows of the same partition; items follow stripes, not squares. */
 	FastedPartitionTiles partitions = {};
 
-	/* If set, rows of equal component are not compared; one span per row of tiles. */
-	const ComponentSpan *components = nullptr;
+	/* If set, the tiles to skip, for each row of tiles. */
+	const SkippedTiles *skipped = nullptr;
 
 	FASTED_HD uint32_t tiles_m() const { return (rows_a + tile_m - 1) / tile_m; }
 	FASTED_HD uint32_t tiles_n() const { return (rows_b + tile_n - 1) / tile_n; }
@@ -129,25 +128,14 @@ struct TileOrder
 	{
 		return m * tile_m < rows_a && n * tile_n < rows_b
 			&& (!triangle || (n + 1) * tile_n - 1 > m * tile_m)
-			&& !in_one_component(m, n * tile_n, tile_n);
+			&& (skipped == nullptr || n - skipped[m].first >= skipped[m].count);
 	}
 
-	/* Returns true if all rows of tile row m and all of these columns are of the same component. */
-	FASTED_HD bool in_one_component(uint32_t m, uint32_t column, uint32_t width) const
-	{
-		if (components == nullptr || !components[m].single)
-			return false;
-
-		uint32_t	end = column + width < rows_b ? column + width : rows_b;
-
-		return components[m].first <= column && end <= components[m].end;
-	}
-
-	/* Returns true if every element of tile (m, n) is a requested pair; false with components. */
+	/* Returns true if every element of tile (m, n) is a requested pair, regardless of components. */
 	FASTED_HD bool whole(uint32_t m, uint32_t n) const
 	{
 		return (m + 1) * tile_m <= rows_a && (n + 1) * tile_n <= rows_b
-			&& (!triangle || n * tile_n >= (m + 1) * tile_m) && components == nullptr;
+			&& (!triangle || n * tile_n >= (m + 1) * tile_m);
 	}
 
 	/* Finds the tile (m, n) of an item; returns false if the item has no tile. */
@@ -400,10 +388,7 @@ namespace wgmma
 
 constexpr uint32_t kTileN = 256;
 
-/*
- * The tiles of a run that contain requested pairs.  Tiles in the middle may be in one component
- * (TileOrder), but not the first one and the last one.
- */
+/* The tiles of a run that contain requested pairs. */
 struct Run
 {
 	uint32_t	row;			/* matrix row and column of the run's first product */
@@ -444,13 +429,7 @@ locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
 	uint32_t	left = (order.rows_b - run->column + kTileN - 1) / kTileN;
 
 	run->end = wide < left ? wide : left;
-	while (run->first < run->end
-		   && order.in_one_component(m, run->column + run->first * kTileN, kTileN))
-		run->first++;
-	while (run->first < run->end
-		   && order.in_one_component(m, run->column + (run->end - 1) * kTileN, kTileN))
-		run->end--;
-	return run->first < run->end;
+	return true;
 }
 
 /* Returns true if every product of the tile at (row, column) is a requested pair. */
@@ -458,7 +437,7 @@ FASTED_HD inline bool
 whole_tile(const TileOrder &order, uint32_t row, uint32_t column)
 {
 	return row + order.tile_m <= order.rows_a && column + kTileN <= order.rows_b
-		&& (!order.triangle || column >= row + order.tile_m) && order.components == nullptr;
+		&& (!order.triangle || column >= row + order.tile_m);
 }
 
 }								/* namespace wgmma */

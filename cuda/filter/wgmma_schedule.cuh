@@ -334,8 +334,6 @@ schedule(const FilterParams &f, Control &control)
 		{
 			uint32_t	column = run.column + n * kTileN;
 
-			if (f.order.in_one_component(run.row / (kCluster * kTileM), column, kTileN))
-				continue;
 			stopped = queue.stopped();
 			if (stopped)
 			{

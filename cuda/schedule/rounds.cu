@@ -56,20 +56,24 @@ find_component(const QuantisedRows &rows, uint32_t component, bool after)
 	return low;
 }
 
-/* Computes the spans of components; one thread per row of tiles. */
+/* Finds the tiles of one component; one thread per row of tiles. */
 __global__ void
-component_kernel(const QuantisedRows a, const QuantisedRows b, uint32_t tile_m, uint32_t tiles,
-				 ComponentSpan *spans)
+component_kernel(const QuantisedRows a, const QuantisedRows b, const TileOrder order,
+				 SkippedTiles *skipped)
 {
 	uint32_t	m = blockIdx.x * kBlock + threadIdx.x;
 
-	if (m >= tiles)
+	if (m >= order.tiles_m())
 		return;
 
-	uint32_t	first = a.components[m * tile_m];
-	uint32_t	last = a.components[min((m + 1) * tile_m, a.rows) - 1];
+	uint32_t	component = a.components[m * order.tile_m];
+	uint32_t	last = a.components[min((m + 1) * order.tile_m, a.rows) - 1];
+	uint32_t	end = find_component(b, component, true);
+	uint32_t	first = (find_component(b, component, false) + order.tile_n - 1) / order.tile_n;
 
-	spans[m] = {find_component(b, first, false), find_component(b, last, true), first == last};
+	/* the last tile may have fewer columns */
+	end = end == b.rows ? order.tiles_n() : end / order.tile_n;
+	skipped[m] = {first, component == last && first < end ? end - first : 0};
 }
 
 /* Intended duration of a round.  Close and cancel wait for two rounds at most. */
@@ -175,11 +179,11 @@ PartitionTiles::find_components(const JoinTask &task, TileOrder *order, cudaStre
 {
 	uint32_t	tiles = order->tiles_m();
 
-	component_spans_.make_room(*budget_, tiles, "allocating device memory for tiles");
+	skipped_.make_room(*budget_, tiles, "allocating device memory for tiles");
 	component_kernel<<<(tiles + kBlock - 1) / kBlock, kBlock, 0, stream>>>(
-		task.a.quantised, task.b.quantised, order->tile_m, tiles, component_spans_.get());
+		task.a.quantised, task.b.quantised, *order, skipped_.get());
 	check_launch("finding the tiles of components");
-	order->components = component_spans_.get();
+	order->skipped = skipped_.get();
 }
 
 Rounds::~Rounds()

@@ -22,8 +22,8 @@ namespace fasted
 struct JoinTask;
 
 /*
- * The tiles of a partitioned join (host_device.h), or the spans of components (block_order.h), on the
- * device.
+ * The tiles of a partitioned join (host_device.h), or the tiles that are skipped because of components
+ * (block_order.h), on the device.
  */
 class PartitionTiles
 {
@@ -42,7 +42,7 @@ public:
 	/* Computes the tiles and copies them to the device, in the order of the stream. */
 	void		find(TileOrder *order, cudaStream_t stream);
 
-	/* Computes the spans of components, in the order of the stream. */
+	/* Finds the tiles of one component, in the order of the stream. */
 	void		find_components(const JoinTask &task, TileOrder *order, cudaStream_t stream);
 
 private:
@@ -51,7 +51,7 @@ private:
 	uint32_t	npartitions_ = 0;
 	DeviceArray<FastedSpan> spans_;
 	DeviceArray<FastedStripe> stripes_;
-	DeviceArray<ComponentSpan> component_spans_;
+	DeviceArray<SkippedTiles> skipped_;
 };
 
 enum class Kernel

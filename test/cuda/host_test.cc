@@ -580,28 +580,29 @@ random_components(std::mt19937 &random)
 }
 
 /*
- * Checks that exactly those tiles are computed that have a pair of rows of different components, each
- * once, and that whole tiles have only such pairs.
+ * Checks that exactly those tiles of the order are computed that have a pair of rows of different
+ * components, each once.
  */
 static bool
 skips_components(const std::vector<uint32_t> &a, const std::vector<uint32_t> &b, TileOrder order,
-				 bool runs, uint64_t *skipped)
+				 bool runs, uint64_t *all_skipped)
 {
-	uint32_t	width = runs ? wgmma::kTileN : order.tile_n;
-	size_t		tiles_n = (b.size() + width - 1) / width;
-	std::vector<ComponentSpan> spans(order.tiles_m());
-	std::vector<int> seen(spans.size() * tiles_n);
+	std::vector<SkippedTiles> skipped(order.tiles_m());
+	std::vector<int> seen((size_t) order.tiles_m() * order.tiles_n());
 	Square		square;
 
-	for (uint32_t m = 0; m < spans.size(); m++)
+	for (uint32_t m = 0; m < order.tiles_m(); m++)
 	{
-		uint32_t	first = a[m * order.tile_m];
+		uint32_t	component = a[m * order.tile_m];
 		uint32_t	last = a[std::min<size_t>((m + 1) * order.tile_m, a.size()) - 1];
+		uint32_t	first = (uint32_t) (std::lower_bound(b.begin(), b.end(), component) - b.begin());
+		uint32_t	end = (uint32_t) (std::upper_bound(b.begin(), b.end(), component) - b.begin());
 
-		spans[m] = {(uint32_t) (std::lower_bound(b.begin(), b.end(), first) - b.begin()),
-			(uint32_t) (std::upper_bound(b.begin(), b.end(), last) - b.begin()), first == last};
+		first = (first + order.tile_n - 1) / order.tile_n;
+		end = end == b.size() ? order.tiles_n() : end / order.tile_n;
+		skipped[m] = {first, component == last && first < end ? end - first : 0};
 	}
-	order.components = spans.data();
+	order.skipped = skipped.data();
 	for (uint64_t item = 0; item < order.items(); item++)
 	{
 		uint32_t	m;
@@ -609,41 +610,23 @@ skips_components(const std::vector<uint32_t> &a, const std::vector<uint32_t> &b,
 		wgmma::Run	run = {};
 
 		if (runs && wgmma::locate_run(order, item, &square, &run))
-		{
-			for (uint32_t t = run.first; t < run.end; t++)
-			{
-				bool		skip = order.in_one_component(run.row / order.tile_m,
-														  run.column + t * width, width);
-
-				if (skip && (t == run.first || t + 1 == run.end))
-					return false;
-				seen[run.row / order.tile_m * tiles_n + run.column / width + t] += !skip;
-			}
-		}
+			seen[run.row / order.tile_m * order.tiles_n() + run.column / order.tile_n]++;
 		else if (!runs && order.locate(item, &m, &n, &square))
-			seen[m * tiles_n + n]++;
+			seen[m * order.tiles_n() + n]++;
 	}
-	for (uint32_t m = 0; m < spans.size(); m++)
+	for (uint32_t m = 0; m < order.tiles_m(); m++)
 	{
-		for (uint32_t n = 0; n < tiles_n; n++)
+		for (uint32_t n = 0; n < order.tiles_n(); n++)
 		{
 			uint32_t	end_a = (uint32_t) std::min<size_t>((m + 1) * order.tile_m, a.size());
-			uint32_t	end_b = (uint32_t) std::min<size_t>((n + 1) * width, b.size());
+			uint32_t	end_b = (uint32_t) std::min<size_t>((n + 1) * order.tile_n, b.size());
 			std::set<uint32_t> in_a(a.begin() + m * order.tile_m, a.begin() + end_a);
-			std::set<uint32_t> in_b(b.begin() + n * width, b.begin() + end_b);
+			std::set<uint32_t> in_b(b.begin() + n * order.tile_n, b.begin() + end_b);
 			bool		same = in_a.size() == 1 && in_a == in_b;
-			bool		whole = runs ? wgmma::whole_tile(order, m * order.tile_m, n * width)
-				: order.whole(m, n);
 
-			for (uint32_t c : in_a)
-				whole = whole && in_b.count(c) == 0;
-			if (seen[m * tiles_n + n] != !same)
+			if (seen[m * order.tiles_n() + n] != !same)
 				return false;
-			/* `whole` was true, and one of these rows has the component of a column */
-			if (!whole && (runs ? wgmma::whole_tile(order, m * order.tile_m, n * width)
-						   : order.whole(m, n)))
-				return false;
-			*skipped += same;
+			*all_skipped += same;
 		}
 	}
 	return true;
@@ -668,7 +651,7 @@ test_components()
 
 		good &= skips_components(a, b, order, runs, &skipped);
 	}
-	tap::ok(good && skipped > 1000, "tiles of a single component are skipped: %llu",
+	tap::ok(good && skipped > 500, "tiles of a single component are skipped: %llu",
 			(unsigned long long) skipped);
 }
 
