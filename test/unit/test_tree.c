@@ -1,0 +1,462 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_tree.c
+ *	  Minimum spanning trees against Prim's algorithm, and clusters against expected ones.
+ *
+ * Prim's algorithm computes all distances in FP64 and orders edges as the tree does, so that the
+ * edges must be equal.  The searches are answered from the same distances.  tree_clusters.h has
+ * labels that scikit-learn and hdbscan have computed (tree_clusters.py).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "../../src/tree/cluster_tree.h"
+#include "tap.h"
+#include "tree_clusters.h"
+
+#define MOST_DIMENSIONS 8
+#define MOST_NEIGHBORS 64
+#define MOST_ROWS 1500
+
+typedef struct Data
+{
+	uint32_t	n;
+	uint32_t	dimensions;
+	uint32_t	partitions;		/* row x belongs to partition x % partitions */
+	double	   *rows;
+	FastedNeighbor *lists;		/* the nearest neighbours of each row */
+	uint32_t	lengths[MOST_ROWS];
+} Data;
+
+typedef struct Result
+{
+	TreeEdge   *edges;
+	uint32_t	count;
+	TreeStats	stats;
+} Result;
+
+/* Returns the distance of two rows, or infinity if their partitions differ. */
+static double
+distance(const Data *data, uint32_t x, uint32_t y)
+{
+	double		sum = 0.0;
+
+	if (x % data->partitions != y % data->partitions)
+		return INFINITY;
+	for (uint32_t i = 0; i < data->dimensions; i++)
+	{
+		double		difference = data->rows[(size_t) x * data->dimensions + i] -
+			data->rows[(size_t) y * data->dimensions + i];
+
+		sum += difference * difference;
+	}
+	return sqrt(sum);
+}
+
+/*
+ * Fills a list with the nearest neighbours of a row in its partition, at most MOST_NEIGHBORS.  Returns
+ * their number.
+ */
+static uint32_t
+nearest(const Data *data, uint32_t x, FastedNeighbor *list)
+{
+	uint32_t	length = 0;
+
+	for (uint32_t y = 0; y < data->n; y++)
+	{
+		double		dist = distance(data, x, y);
+		uint32_t	i = length;
+
+		if (y == x || dist == INFINITY || (i == MOST_NEIGHBORS && dist >= list[i - 1].dist))
+			continue;
+		if (length < MOST_NEIGHBORS)
+			length++;
+		else
+			i--;
+		for (; i > 0 && list[i - 1].dist > dist; i--)
+			list[i] = list[i - 1];
+		list[i] = (FastedNeighbor) {.row = y, .dist = dist};
+	}
+	return length;
+}
+
+static int
+compare_edges(const void *a, const void *b)
+{
+	const TreeEdge *x = a;
+	const TreeEdge *y = b;
+
+	if (x->weight != y->weight)
+		return x->weight < y->weight ? -1 : 1;
+	if (x->a != y->a)
+		return x->a < y->a ? -1 : 1;
+	return (x->b > y->b) - (x->b < y->b);
+}
+
+/* Prim's algorithm.  Infinite weights are no edges. */
+static Result
+prim(const Data *data, uint32_t min_samples)
+{
+	Result		result = {.edges = must_alloc(data->n * sizeof(TreeEdge))};
+	double	   *core = must_alloc(data->n * sizeof(double));
+	TreeEdge   *best = must_alloc(data->n * sizeof(TreeEdge));
+	bool	   *inside = must_alloc(data->n);
+
+	for (uint32_t x = 0; x < data->n; x++)
+	{
+		core[x] = -INFINITY;
+		if (min_samples > 1)
+			core[x] = data->lengths[x] >= min_samples - 1 ?
+				data->lists[(size_t) x * MOST_NEIGHBORS + min_samples - 2].dist : INFINITY;
+		best[x] = (TreeEdge) {.weight = INFINITY};
+		inside[x] = false;
+	}
+	for (uint32_t added = 0, x = 0; added < data->n; added++)
+	{
+		uint32_t	next = UINT32_MAX;
+
+		/* Take the node with the smallest edge, or any node if a new tree begins. */
+		for (uint32_t y = 0; y < data->n; y++)
+		{
+			if (!inside[y] && (next == UINT32_MAX || compare_edges(&best[y], &best[next]) < 0))
+				next = y;
+		}
+		x = next;
+		inside[x] = true;
+		if (best[x].weight < INFINITY)
+			result.edges[result.count++] = best[x];
+		for (uint32_t y = 0; y < data->n; y++)
+		{
+			TreeEdge	edge = {
+				.a = x < y ? x : y,
+				.b = x < y ? y : x,
+				.weight = fmax(distance(data, x, y), fmax(core[x], core[y]))
+			};
+
+			if (!inside[y] && edge.weight < INFINITY &&
+				(best[y].weight == INFINITY || compare_edges(&edge, &best[y]) < 0))
+				best[y] = edge;
+		}
+	}
+	qsort(result.edges, result.count, sizeof(TreeEdge), compare_edges);
+	free(core);
+	free(best);
+	free(inside);
+	return result;
+}
+
+static TreeStatus
+advance(SpanningTree *tree)
+{
+	TreeStatus	status;
+
+	tree_advance(tree);
+	while ((status = tree_wait(tree, 1000)) == TREE_BUSY)
+		;
+	return status;
+}
+
+/* Answers a search. */
+static void
+search(const Data *data, SpanningTree *tree)
+{
+	TreeSearch	rows = tree_searched(tree);
+
+	for (uint32_t i = 0; i < rows.count; i++)
+	{
+		uint32_t	x = rows.nodes[i];
+		FastedNeighbor found = {.dist = INFINITY};
+
+		for (uint32_t y = 0; y < data->n; y++)
+		{
+			double		weight;
+
+			if (rows.component[y] == rows.component[x])
+				continue;
+			weight = fmax(distance(data, x, y), fmax(rows.core[x], rows.core[y]));
+			if (weight < found.dist && weight <= rows.bound[i])
+				found = (FastedNeighbor) {.row = y, .dist = weight};
+		}
+		if (found.dist < INFINITY)
+			tree_found(tree, i, found);
+	}
+}
+
+static Result
+boruvka(const Data *data, uint32_t k, uint32_t min_samples, int threads)
+{
+	Result		result;
+	SpanningTree *tree = tree_create(data->n, k, min_samples, threads);
+	const TreeEdge *edges;
+
+	for (uint32_t i = data->n; i-- > 0;)
+		tree_add_list(tree, i, data->lists + (size_t) i * MOST_NEIGHBORS,
+					  data->lengths[i] < k ? data->lengths[i] : k);
+	while (advance(tree) == TREE_SEARCH)
+		search(data, tree);
+	tree_trim(tree);
+	edges = tree_edges(tree, &result.count);
+	result.edges = must_alloc(result.count * sizeof(TreeEdge));
+	memcpy(result.edges, edges, result.count * sizeof(TreeEdge));
+	result.stats = tree_stats(tree);
+	tree_free(tree);
+	return result;
+}
+
+static bool
+same_edges(Result a, Result b)
+{
+	if (a.count != b.count)
+		return false;
+	for (uint32_t i = 0; i < a.count; i++)
+	{
+		if (compare_edges(&a.edges[i], &b.edges[i]) != 0)
+			return false;
+	}
+	return true;
+}
+
+static void
+check_tree(const Data *data, const char *name, uint32_t k, uint32_t min_samples)
+{
+	static const int threads[] = {1, 2, 7};
+	Result		expected;
+	bool		equal = true;
+	TreeStats	stats = {0};
+
+	if (data->n < 2 || k > data->n - 1)
+		k = data->n - 1;
+	if (min_samples > k + 1)
+		min_samples = k + 1;
+	expected = prim(data, min_samples);
+	for (int i = 0; i < 3; i++)
+	{
+		Result		found = boruvka(data, k, min_samples, threads[i]);
+
+		equal = equal && same_edges(expected, found);
+		if (i > 0)
+			equal = equal && memcmp(&found.stats, &stats, sizeof(stats)) == 0;
+		stats = found.stats;
+		free(found.edges);
+	}
+	ok(equal, "%s: %u rows, %u partitions, k %u, min_samples %u: %u edges, %u searches of %llu rows", name,
+	   data->n, data->partitions, k, min_samples, expected.count, stats.searches,
+	   (unsigned long long) stats.searched);
+	free(expected.edges);
+}
+
+typedef enum Kind
+{
+	UNIFORM,
+	CLUSTERED,					/* clusters of different density */
+	SEPARATE,					/* clusters far from each other, whose lists have no edge between them */
+	INTEGERS,					/* many equal distances */
+	DUPLICATES,
+	EQUAL,
+	LINE,						/* each gap is smaller than the one before */
+	KINDS
+} Kind;
+
+static const char *const kind_names[] = {
+	"uniform", "clustered", "separate", "integers", "duplicates", "equal", "line"
+};
+
+/* Makes rows, and finds their nearest neighbours. */
+static void
+fill(Data *data, Kind kind, uint32_t n, uint32_t dimensions, uint32_t partitions)
+{
+	double		position = 0.0;
+
+	data->n = n;
+	data->dimensions = dimensions;
+	data->partitions = partitions;
+	for (uint32_t x = 0; x < data->n; x++)
+	{
+		double	   *row = data->rows + (size_t) x * data->dimensions;
+		uint32_t	cluster = random_below(5);
+
+		position += 1.0 / (x + 1);
+		for (uint32_t i = 0; i < data->dimensions; i++)
+		{
+			switch (kind)
+			{
+				case UNIFORM:
+					row[i] = random_uniform();
+					break;
+				case CLUSTERED:
+					row[i] = random_normal() * (cluster + 0.1) + 4.0 * ((cluster >> i) & 1);
+					break;
+				case SEPARATE:
+					row[i] = random_normal() + 1000.0 * cluster;
+					break;
+				case INTEGERS:
+					row[i] = random_below(6);
+					break;
+				case DUPLICATES:
+					row[i] = x % 3 == 0 || x < 9 ? random_uniform() : data->rows[x % 9 * data->dimensions + i];
+					break;
+				case LINE:
+					row[i] = i == 0 ? position : 0.0;
+					break;
+				default:
+					row[i] = 1.0;
+			}
+		}
+	}
+	for (uint32_t x = 0; x < n; x++)
+		data->lengths[x] = nearest(data, x, data->lists + (size_t) x * MOST_NEIGHBORS);
+}
+
+static void
+check_trees(void)
+{
+	static const uint32_t sizes[] = {1, 2, 3, 5, 17, 100, 300};
+	static const uint32_t samples[] = {1, 2, 5, 10, 30};
+	Data		data = {
+		.rows = must_alloc(MOST_ROWS * MOST_DIMENSIONS * sizeof(double)),
+		.lists = must_alloc(MOST_ROWS * MOST_NEIGHBORS * sizeof(FastedNeighbor))
+	};
+
+	for (Kind kind = 0; kind < KINDS; kind++)
+	{
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		{
+			for (size_t j = 0; j < sizeof(samples) / sizeof(samples[0]); j++)
+			{
+				uint32_t	k = samples[j] > 1 ? samples[j] - 1 : 1;
+
+				fill(&data, kind, sizes[i], 1 + random_below(MOST_DIMENSIONS),
+					 random_below(3) == 0 ? 1 + random_below(9) : 1);
+				check_tree(&data, kind_names[kind], k, samples[j]);
+				check_tree(&data, kind_names[kind], k + 1 + random_below(20), samples[j]);
+			}
+		}
+		for (uint32_t partitions = 1; partitions <= 3 && !quick(); partitions += 2)
+		{
+			fill(&data, kind, MOST_ROWS, 3, partitions);
+			check_tree(&data, kind_names[kind], 16, 10);
+		}
+	}
+	free(data.rows);
+	free(data.lists);
+}
+
+/* Stops trees while their threads are running. */
+static void
+check_stop(void)
+{
+	uint32_t	n = 100000;
+
+	for (int i = 0; i < 50; i++)
+	{
+		SpanningTree *tree = tree_create(n, 1, 1, 3);
+
+		for (uint32_t x = 0; x < n; x++)
+		{
+			FastedNeighbor neighbor = {.row = x > 0 ? x - 1 : 1, .dist = 1.0 / (x > 0 ? x : 1)};
+
+			tree_add_list(tree, x, &neighbor, 1);
+		}
+		tree_advance(tree);
+		if (i % 2 > 0)
+			(void) tree_wait(tree, 0);
+		tree_free(tree);
+	}
+	tree_free(NULL);
+	ok(true, "stopped trees");
+}
+
+static ClusterLabel *
+find_clusters(const TreeEdge *edges, uint32_t nedges, uint32_t n, const ClusterParameters *parameters)
+{
+	ClusterLabel *labels = must_alloc(n * sizeof(ClusterLabel));
+	ClusterTree *tree = clusters_start(edges, nedges, n, parameters, labels);
+
+	while (clusters_wait(tree, 1000) == TREE_BUSY)
+		;
+	clusters_free(tree);
+	return labels;
+}
+
+/* Compares the clusters of one tree with the expected ones. */
+static void
+check_clusters(void)
+{
+	for (size_t i = 0; i < sizeof(expected_clusters) / sizeof(expected_clusters[0]); i++)
+	{
+		const ClusterParameters *parameters = &expected_clusters[i].parameters;
+		const double *scores = expected_scores[expected_clusters[i].scores];
+		ClusterLabel *labels = find_clusters(clustered_edges, CLUSTERED_ROWS - 1, CLUSTERED_ROWS, parameters);
+		int32_t		most = -1;
+		bool		equal = true;
+
+		for (uint32_t x = 0; x < CLUSTERED_ROWS; x++)
+		{
+			equal = equal && labels[x].cluster == expected_clusters[i].clusters[x] &&
+				fabs(labels[x].probability - expected_clusters[i].probabilities[x]) < 1e-12 &&
+				fabs(labels[x].outlier_score - scores[x]) < 1e-12;
+			if (most < labels[x].cluster)
+				most = labels[x].cluster;
+		}
+		ok(equal, "min_cluster_size %u, max_cluster_size %u, %s, epsilon %g, %s: %d clusters",
+		   parameters->min_cluster_size, parameters->max_cluster_size, parameters->leaf ? "leaves" : "mass",
+		   parameters->epsilon, parameters->allow_single_cluster ? "single" : "several", most + 1);
+		free(labels);
+	}
+}
+
+/* Checks that each tree of a forest is clustered for itself, with common numbers. */
+static void
+check_forest(void)
+{
+	ClusterParameters parameters = {.min_cluster_size = 3};
+	TreeEdge	edges[2 * (CLUSTERED_ROWS - 1)];
+	ClusterLabel *alone = find_clusters(clustered_edges, CLUSTERED_ROWS - 1, CLUSTERED_ROWS, &parameters);
+	ClusterLabel *labels;
+	bool		equal = true;
+
+	/* Rows 2 x and 2 x + 1 are the row x of either tree; the last row has no edge. */
+	for (uint32_t i = 0; i < 2 * (CLUSTERED_ROWS - 1); i++)
+	{
+		edges[i] = clustered_edges[i / 2];
+		edges[i].a = edges[i].a * 2 + i % 2;
+		edges[i].b = edges[i].b * 2 + i % 2;
+	}
+	labels = find_clusters(edges, 2 * (CLUSTERED_ROWS - 1), 2 * CLUSTERED_ROWS + 1, &parameters);
+	for (uint32_t x = 0; x < 2 * CLUSTERED_ROWS; x++)
+	{
+		int32_t		cluster = alone[x / 2].cluster;
+
+		equal = equal && labels[x].cluster == (cluster < 0 ? -1 : cluster * 2 + (int32_t) (x % 2)) &&
+			labels[x].probability == alone[x / 2].probability &&
+			labels[x].outlier_score == alone[x / 2].outlier_score;
+	}
+	ok(equal && labels[2 * CLUSTERED_ROWS].cluster == -1, "forest of two equal trees and a row");
+	free(labels);
+	free(alone);
+
+	labels = find_clusters(NULL, 0, 3, &parameters);
+	ok(labels[0].cluster == -1 && labels[2].outlier_score == 0.0, "no edges");
+	free(labels);
+
+	/* Equal rows have infinite lambda. */
+	for (uint32_t i = 0; i < 6; i++)
+		edges[i] = (TreeEdge) {.a = i, .b = i + 1, .weight = i < 3 ? 0.0 : i == 5 ? 2.0 : 1.0};
+	parameters.allow_single_cluster = true;
+	labels = find_clusters(edges, 6, 7, &parameters);
+	ok(labels[0].cluster == 0 && labels[3].probability == 1.0 && labels[3].outlier_score == 0.0 &&
+	   labels[6].outlier_score == 1.0, "edges of weight zero");
+	free(labels);
+}
+
+int
+main(void)
+{
+	random_seed();
+	check_trees();
+	check_stop();
+	check_clusters();
+	check_forest();
+	return tap_done();
+}
