@@ -131,12 +131,12 @@ SELECT * FROM fasted_hdbscan('few', 'v', 2);
 SELECT count(*), count(*) FILTER (WHERE 0 = ALL (v)) AS zeros, count(cluster) FILTER (WHERE 0 = ALL (v)), count(DISTINCT cluster) > 1 FROM fasted_hdbscan('reals', 'v', 5, metric => 'cosine') JOIN reals USING (id);
 
 -- the window function returns the same, also for few rows, which are joined without an engine
-CREATE VIEW some AS SELECT * FROM reals WHERE id < 80;
+CREATE VIEW fewer AS SELECT * FROM reals WHERE id < 80;
 SELECT count(*), count(t.cluster), bool_and((t.cluster, t.probability, t.outlier_score)::fasted_hdbscan_result IS NOT DISTINCT FROM w.r)
 FROM (SELECT id, v, fasted_hdbscan_cluster(v, 4, 3) OVER (ORDER BY id) AS r FROM reals) AS w LEFT JOIN fasted_hdbscan('reals', 'v', 4, 3) AS t USING (id) WHERE v IS NOT NULL;
 SELECT count(*), count(t.cluster), bool_and((t.cluster, t.probability, t.outlier_score)::fasted_hdbscan_result IS NOT DISTINCT FROM w.r)
-FROM (SELECT id, v, fasted_hdbscan_cluster(v, 3, 2, 'cosine', 'leaf', 0.01, true, 9) OVER (ORDER BY id) AS r FROM some) AS w
-	LEFT JOIN fasted_hdbscan('some', 'v', 3, 2, 'cosine', 'leaf', 0.01, true, 9, 'id') AS t USING (id) WHERE v IS NOT NULL;
+FROM (SELECT id, v, fasted_hdbscan_cluster(v, 3, 2, 'cosine', 'leaf', 0.01, true, 9) OVER (ORDER BY id) AS r FROM fewer) AS w
+	LEFT JOIN fasted_hdbscan('fewer', 'v', 3, 2, 'cosine', 'leaf', 0.01, true, 9, 'id') AS t USING (id) WHERE v IS NOT NULL;
 SELECT id, (fasted_hdbscan_cluster(v, 3, 1) OVER ()).cluster, fasted_hdbscan_cluster(v, 3, 1) OVER () IS NULL AS none FROM line ORDER BY id DESC LIMIT 2;
 -- partitions: the same clusters with other numbers
 SELECT count(*), count(t.cluster) > 50, bool_and((t.cluster IS NULL) = ((w.r).cluster IS NULL) AND t.probability = (w.r).probability AND t.outlier_score = (w.r).outlier_score),
@@ -193,5 +193,5 @@ SELECT count(*) FROM fasted_spanning_tree('line', 'v');
 RESET fasted.refine;
 
 DROP FUNCTION right_tree, shown, cut;
-DROP VIEW some;
+DROP VIEW fewer;
 DROP TABLE reals, doubles, bits, cases, right_trees, named, few, equal, wide, wide_tree, wide_clusters, narrow, line, tree;
