@@ -84,8 +84,9 @@ SELECT count(*), max(dist), count(*) FILTER (WHERE id_a = 1) FROM fasted_spannin
 
 -- the engine's memory is too small for the rows
 CREATE TABLE wide (id int PRIMARY KEY, v real[]);
-INSERT INTO wide SELECT i * 7 % 701, array_agg((hashint4(i * 1000 + j) & 255) + 300 * (i % 5) ORDER BY j)
-FROM generate_series(1, 700) AS i, generate_series(1, 800) AS j GROUP BY i;
+INSERT INTO wide SELECT i * 7 % 601, array_agg((hashint4(i * 1000 + j) & 255) + 300 * (i % 5) ORDER BY j)
+FROM generate_series(1, 600) AS i, generate_series(1, 500) AS j GROUP BY i;
+ANALYZE wide;
 CREATE TABLE wide_tree AS SELECT row_number() OVER () AS n, * FROM fasted_spanning_tree('wide', 'v', 3);
 CREATE TABLE wide_clusters AS SELECT * FROM fasted_hdbscan('wide', 'v', 5, 3);
 SELECT count(*) FROM wide_tree;
