@@ -53,17 +53,25 @@ cpu_bound_radii(FastedJoin *join)
 		bool		none = components->core[0][row] > fmin(components->bound[row], DBL_MAX);
 
 		neighbor_lists_bound(lists, row, none ? -INFINITY : components->bound[row]);
+		join->unbounded = join->unbounded || (!none && isinf(components->bound[row]));
 	}
 }
 
-/* Returns the mutual reachability distance of two rows of this distance, given by row numbers. */
+/* Returns the mutual reachability distance of rows a and b, whose distance is dist. */
 double
-cpu_mutual_reachability(const FastedJoin *join, size_t row, size_t col, double dist)
+cpu_mutual_reachability(const FastedJoin *join, size_t a, size_t b, double dist)
 {
 	const FastedComponents *components = join->problem.components;
 
-	return fmax(dist, fmax(components->core[join->row_side][row],
-						   components->core[!join->row_side][col]));
+	return fmax(dist, fmax(components->core[0][a], components->core[1][b]));
+}
+
+/* Returns whether the rows at places a and b may be a pair. */
+bool
+cpu_are_components_apart(const FastedJoin *join, size_t a, size_t b)
+{
+	return component_at(join, 0, a) != component_at(join, 1, b) &&
+		join->problem.components->core[1][cpu_row_at(join->sets[1], b)] <= DBL_MAX;
 }
 
 /*
@@ -96,7 +104,7 @@ cpu_keep_components(Worker *worker, const Strip *strip, uint32_t row, uint32_t f
 
 /* --- tiles that are skipped */
 
-/* Returns whether all rows at places first ... end - 1 of a set are known to be of this component. */
+/* Returns whether rows at places first ... end - 1 of a set are known to be of this component. */
 static bool
 is_within(const FastedJoin *join, int side, size_t first, size_t end, uint32_t component)
 {
@@ -143,7 +151,9 @@ cpu_reserve_grouping(FastedJoin *join)
 {
 	FastedContext *context = join->context;
 
-	for (int i = 0; i < 2 && join->problem.components != NULL && join->problem.partitions == NULL; i++)
+	if (join->problem.components == NULL || join->problem.partitions != NULL)
+		return true;
+	for (int i = 0; i < 2; i++)
 	{
 		size_t		rows = join->sets[i]->rows.rows;
 
@@ -313,7 +323,8 @@ swap_rows(const CpuKernel *kernel, PackedRows *rows, size_t x, size_t y)
 		rows->squares[x] = rows->squares[y];
 		rows->squares[y] = square;
 	}
-	swap_packed(rows->as_b.packed, &rows->layout, kernel->width, int8 != NULL ? int8->b_words : 1, x, y);
+	swap_packed(rows->as_b.packed, &rows->layout, kernel->width,
+				int8 != NULL ? int8->b_words : 1, x, y);
 	if (rows->as_a.packed != rows->as_b.packed)
 		swap_packed(rows->as_a.packed, &rows->layout, kernel->width, int8->a_words, x, y);
 	for (int side = thresholds[0] == thresholds[1]; side < 2; side++)
@@ -368,9 +379,9 @@ group_set(Worker *worker, int i)
 		levels->order[place] = (uint32_t) place;
 	levels->ordered = true;
 	levels->sorted = false;
-	set->packed.fine.values = NULL;
-	if (!move_rows(worker, set, join->pruning ? join->projection : levels->projection, join->keys[i]) ||
-		!cpu_hash_order(set))
+	set->packed.fine.values = NULL; /* INT16 rows are not moved, because this join has none */
+	if (!move_rows(worker, set, join->pruning ? join->projection : levels->projection,
+				   join->keys[i]) || !cpu_hash_order(set))
 		return;
 	levels->moving = false;
 	levels->grouped = grouped;

@@ -81,7 +81,8 @@ extern void cpu_bound_radii(FastedJoin *join);
 extern FastedSpan cpu_mixed_tiles(const FastedJoin *join, const Strip *strip, size_t col,
 								  FastedSpan tiles);
 extern void cpu_keep_components(Worker *worker, const Strip *strip, uint32_t row, uint32_t first);
-extern double cpu_mutual_reachability(const FastedJoin *join, size_t row, size_t col, double dist);
+extern bool cpu_are_components_apart(const FastedJoin *join, size_t a, size_t b);
+extern double cpu_mutual_reachability(const FastedJoin *join, size_t a, size_t b, double dist);
 
 /* --- cpu_recheck.c */
 

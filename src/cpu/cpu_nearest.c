@@ -163,8 +163,8 @@ cpu_begin_nearest(FastedJoin *join)
 		for (int i = 0; i < 2 && there; i++)
 			join->rho_most[stage][i] = find_rho(join->sets[i], packed_of(join->sets[i], stage));
 	}
-	return !join->problem.continues && join->problem.components == NULL &&
-		join->problem.k <= RADII_MOST &&
+	return !join->problem.continues && join->problem.k <= RADII_MOST &&
+		(join->problem.components == NULL || join->unbounded) &&
 		join->problem.k < join->sets[1]->rows.rows &&
 		(join->problem.partitions == NULL || join->partition_columns >= RADII_LEAST);
 }
@@ -555,6 +555,7 @@ typedef struct RadiusSearch
 	uint32_t	nrows;			/* whole tiles */
 	size_t		first_col;		/* wraps around at the end of the set */
 	uint32_t	ncols;			/* whole tiles */
+	size_t		apart;			/* distance of consecutive tile columns, in tiles */
 	FastedSpan	allowed;		/* places allowed for the current row */
 } RadiusSearch;
 
@@ -562,7 +563,10 @@ typedef struct RadiusSearch
 static size_t
 col_place(const RadiusSearch *search, uint32_t col)
 {
-	return (search->first_col + col) % search->cols->packed.layout.padded_rows;
+	size_t		step = search->worker->context->kernel->tile_cols;
+
+	return (search->first_col + col + col / step * (search->apart - 1) * step)
+		% search->cols->packed.layout.padded_rows;
 }
 
 /*
@@ -666,7 +670,9 @@ offer_columns(const RadiusSearch *search, uint32_t k, size_t place, const uint32
 		size_t		col = col_place(search, first + i);
 
 		if (squares[i] < near->nearest[0].dist && (search->rows != search->cols || col != place) &&
-			col >= search->allowed.first && col < search->allowed.end)
+			col >= search->allowed.first && col < search->allowed.end &&
+			(search->worker->join->problem.components == NULL ||
+			 cpu_are_components_apart(search->worker->join, place, col)))
 			neighbor_heap_replace(near->nearest, k, (FastedNeighbor) {.row = first + i,.dist = squares[i]});
 	}
 }
@@ -728,6 +734,8 @@ set_radius(const RadiusSearch *search, uint32_t k, uint32_t row)
 
 		if (isnan(dist))
 			return;
+		if (worker->join->problem.components != NULL)
+			dist = cpu_mutual_reachability(worker->join, number, cpu_row_at(search->cols, col), dist);
 		radius = fmax(radius, dist);
 	}
 	neighbor_lists_bound(&worker->join->sets[0]->lists, number, radius);
@@ -797,11 +805,15 @@ choose_columns(RadiusSearch *search, uint32_t most)
 		/ (double) search->rows->packed.layout.padded_rows;
 
 	search->first_col = first;
+	search->apart = 1;
 	search->ncols = (uint32_t) ((met.end - first + step - 1) / step * step);
 	if (search->ncols <= most)
 		return;
 	search->ncols = most;
-	if (search->rows == search->cols)
+	/* columns near in the order may all be of the rows' component */
+	if (search->worker->join->problem.components != NULL)
+		search->apart = (met.end - first) / most;
+	else if (search->rows == search->cols)
 	{
 		/* centred at the rows: near rows lie on both sides */
 		size_t		before = (search->ncols - search->nrows) / 2;

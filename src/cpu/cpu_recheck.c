@@ -288,7 +288,8 @@ offer_pair(const FastedJoin *join, size_t row, size_t col, double dist)
 	bool		row_is_a = join->row_set == join->sets[0];
 
 	if (join->problem.components != NULL)
-		dist = cpu_mutual_reachability(join, row, col, dist);
+		dist = row_is_a ? cpu_mutual_reachability(join, row, col, dist)
+			: cpu_mutual_reachability(join, col, row, dist);
 	if (join->self || row_is_a)
 		neighbor_lists_offer(lists, row, rank_of(join, col), dist);
 	if (join->self || !row_is_a)

@@ -444,6 +444,9 @@ struct FastedJoin
 	/* Nearest neighbors: packing error of most rows of each set, by stage.  See cpu_nearest.c. */
 	double		rho_most[FULL_STAGE + 1][2];
 
+	/* Components: whether a row has no finite bound. */
+	bool		unbounded;
+
 	/* Components: buffers for the order of each set; NULL: rows are not moved. */
 	uint64_t   *keys[2];
 

@@ -368,9 +368,10 @@ panel_join_search(PanelJoin *join, const PanelSearch *search)
 {
 	FastedStatus status = FASTED_OK;
 
-	if (!join->problem.searches || !join->started || !join->done || join->ready_first < join->ready_end ||
-		!panels_find_nearest(join))
-		return panels_fail(join, FASTED_INTERNAL, "panel_join_search was called before the end of a join");
+	if (!join->problem.searches || !join->started || !join->done ||
+		join->ready_first < join->ready_end || !panels_find_nearest(join))
+		return panels_fail(join, FASTED_INTERNAL,
+						   "panel_join_search was called before the end of a join");
 	if (join->engine->select_rows == NULL)
 		return panels_fail(join, FASTED_UNSUPPORTED,
 						   "The engine does not find nearest neighbors in other components.");
@@ -378,7 +379,8 @@ panel_join_search(PanelJoin *join, const PanelSearch *search)
 	join->search = *search;
 	join->searched = join->problem.problem;
 	if (!gather_searched(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the rows to search.");
+		return panels_fail(join, FASTED_OUT_OF_MEMORY,
+						   "Could not allocate memory for the rows to search.");
 	join->searching = true;
 	join->problem.sides = 2;
 	join->problem.problem.k = 1;

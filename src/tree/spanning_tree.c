@@ -360,7 +360,20 @@ prepare(SpanningTree *tree, uint32_t first, uint32_t end)
 	}
 }
 
-/* Finds the smallest offer of each component. */
+static void
+lower_limit(SpanningTree *tree, uint32_t c, double weight)
+{
+	_Atomic double *limit = &tree->components[c].limit;
+	double		old = atomic_load_explicit(limit, memory_order_relaxed);
+
+	while (weight < old && !atomic_compare_exchange_weak(limit, &old, weight))
+		;
+}
+
+/*
+ * Finds the smallest offer of each component.  During this phase, the limit is the smallest weight so
+ * far, so that most offers need not be compared.
+ */
 static void
 offer_edges(SpanningTree *tree, uint32_t first, uint32_t end)
 {
@@ -370,12 +383,17 @@ offer_edges(SpanningTree *tree, uint32_t first, uint32_t end)
 		const uint32_t *neighbor = tree->neighbor + (size_t) x * tree->k;
 		uint32_t	c = tree->component[x];
 		_Atomic uint32_t *best = &tree->components[c].best;
+		double		weight;
 		uint32_t	old;
 
 		while (node->first < node->end && tree->component[neighbor[node->first]] == c)
 			node->first++;
 		if (node->first == node->end && node->bound == INFINITY)
 			continue;
+		weight = node_offer(tree, x).weight;
+		if (weight > atomic_load_explicit(&tree->components[c].limit, memory_order_relaxed))
+			continue;
+		lower_limit(tree, c, weight);
 		old = atomic_load_explicit(best, memory_order_acquire);
 		while (old == NOBODY || offer_less(tree, x, old))
 		{
@@ -451,16 +469,6 @@ end_round(SpanningTree *tree)
 }
 
 /* --- choice of the rows to search */
-
-static void
-lower_limit(SpanningTree *tree, uint32_t c, double weight)
-{
-	_Atomic double *limit = &tree->components[c].limit;
-	double		old = atomic_load_explicit(limit, memory_order_relaxed);
-
-	while (weight < old && !atomic_compare_exchange_weak(limit, &old, weight))
-		;
-}
 
 /* Drops list entries within a component, and finds the limit of each component. */
 static void

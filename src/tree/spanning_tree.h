@@ -110,7 +110,10 @@ extern void tree_found(SpanningTree *tree, uint32_t position, FastedNeighbor nei
 /* After TREE_DONE: returns the edges, ordered by (weight, a, b), and sets *count to their number. */
 extern const TreeEdge *tree_edges(const SpanningTree *tree, uint32_t *count);
 
-/* Returns the core distance of each node, by node; infinite if it has too few neighbours. */
+/*
+ * Returns the core distance of each node, by node; infinite if it has too few neighbours.  If
+ * min_samples is 1, all are -infinity, because distances can be negative.
+ */
 extern const double *tree_core_distances(const SpanningTree *tree);
 
 extern TreeStats tree_stats(const SpanningTree *tree);
