@@ -161,10 +161,10 @@ sub complete_case
 	$case->{min_points} = pick(2, 3, 5, 20);
 	$case->{fraction} = pick(0.001, 0.1, 0.5, 0.9, 1);
 	$case->{without} = @rows ? pick(@rows)->[0] : 0;
-	$case->{predicate} = pick('a.w < b.w', 'a.p = b.p', 'a.id % 3 = 1', 'b.w > 9', 'a.w + b.p > 15', 'a.id < b.id', 'a.w IS NULL', 'b.id % 2 = a.id % 3');
-	$case->{shape} = pick('SELECT a.id, b.id AS c, a.w FROM t a JOIN t b ON %s', 'SELECT a.*, b.id AS c FROM t a LEFT JOIN odd b ON %s',
-		'SELECT a.p, b.p AS q FROM even a RIGHT JOIN t b ON %s', 'SELECT a.id FROM t a WHERE NOT EXISTS (SELECT FROM t b WHERE %s)',
-		'SELECT b.w, count(*) FROM t a JOIN t b ON %s GROUP BY b.w', 'SELECT a.id, b.id AS c, x.id AS d FROM t a JOIN t b ON %s JOIN odd x ON x.id = b.id');
+	$case->{predicate} = pick('a.w < b.w', 'a.p = b.p', 'b.w > 9', 'a.w + b.p > 15', 'a.id < b.id', 'a.w IS NULL', 'b.id % 2 = a.id % 3');
+	$case->{shape} = pick('SELECT a.id, b.id AS c, a.w FROM t a JOIN t b ON %s', 'SELECT a.*, b.id AS c FROM t a LEFT JOIN low b ON %s',
+		'SELECT a.p, b.p AS q FROM high a RIGHT JOIN t b ON %s', 'SELECT a.id FROM t a WHERE NOT EXISTS (SELECT FROM t b WHERE %s)',
+		'SELECT b.w, count(*) FROM t a JOIN t b ON %s GROUP BY b.w', 'SELECT a.id, b.id AS c, x.id AS d FROM t a JOIN t b ON %s JOIN low x ON x.id = b.id');
 	$case->{comparison} = pick(0 .. 2);
 	return;
 }
@@ -201,7 +201,7 @@ sub setup_of
 	my $distance = distance($case, 'a', 'b');
 	return "DROP TABLE IF EXISTS t, d CASCADE;\nCREATE TABLE t (id int PRIMARY KEY, p int, w int, v $type);\n"
 	  . ($rows ne '' ? "INSERT INTO t VALUES\n$rows;\n" : '')
-	  . "CREATE VIEW odd AS SELECT * FROM t WHERE id % 2 = 1;\nCREATE VIEW even AS SELECT * FROM t WHERE id % 2 = 0;\n"
+	  . "CREATE VIEW low AS SELECT * FROM t WHERE id < 5000;\nCREATE VIEW high AS SELECT * FROM t WHERE id >= 5000;\n"
 	  . "CREATE VIEW texts AS SELECT id::text AS id, p, v FROM t;\n"
 	  . "CREATE VIEW rest AS SELECT * FROM t WHERE id <> $case->{without};\n"
 	  . 'CREATE VIEW points AS SELECT * FROM t WHERE v IS NOT NULL' . ($partitioned ? ' AND p IS NOT NULL' : '') . ";\n"
@@ -215,9 +215,10 @@ sub settings_of
 {
 	my ($case) = @_;
 	my $values = $case->{settings};
+	# with a cost of 0, each nested loop would start workers for each outer row
 	return join ' ', 'RESET ALL;', (map { "SET $_ = '$values->{$_}';" } sort keys %$values),
 	  $values->{max_parallel_workers_per_gather}
-	  ? 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;' : ();
+	  ? 'SET parallel_setup_cost = 1; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;' : ();
 }
 
 # Returns the checks of a case: a name, a query, a query with the same result, and whether the
@@ -247,18 +248,18 @@ sub checks_of
 		[ 'count of a join', "SELECT count(*) FROM t a JOIN t b ON a.id < b.id AND $near", "SELECT count(*) FROM d WHERE a < b AND dist <= $eps" ],
 		[ 'inner join', "$pairs t a JOIN t b ON a.id <> b.id AND $near", "SELECT a, b FROM d WHERE dist <= $eps" ],
 		[ 'inner join, less than eps', "$pairs t a JOIN t b ON a.id <> b.id AND $distance < $eps$same_p", "SELECT a, b FROM d WHERE dist < $eps" ],
-		[ 'left join', "$pairs t a LEFT JOIN even b ON a.id <> b.id AND $near",
-			"SELECT t.id, n.b FROM t LEFT JOIN (SELECT d.* FROM d JOIN even e ON e.id = d.b WHERE dist <= $eps) n ON n.a = t.id" ],
-		[ 'semi join', "SELECT id FROM odd a WHERE EXISTS (SELECT FROM t b WHERE a.id <> b.id AND $near)", "SELECT id FROM odd WHERE id IN (SELECT a FROM d WHERE dist <= $eps)" ],
+		[ 'left join', "$pairs t a LEFT JOIN high b ON a.id <> b.id AND $near",
+			"SELECT t.id, n.b FROM t LEFT JOIN (SELECT d.* FROM d JOIN high e ON e.id = d.b WHERE dist <= $eps) n ON n.a = t.id" ],
+		[ 'semi join', "SELECT id FROM low a WHERE EXISTS (SELECT FROM t b WHERE a.id <> b.id AND $near)", "SELECT id FROM low WHERE id IN (SELECT a FROM d WHERE dist <= $eps)" ],
 		[ 'anti join', "SELECT id FROM t a WHERE NOT EXISTS (SELECT FROM t b WHERE a.id <> b.id AND $near)", "SELECT id FROM t WHERE id NOT IN (SELECT a FROM d WHERE dist <= $eps)" ],
 		[ 'join node and nested loop', (sprintf $case->{shape}, "$near AND $p") x 2 ],
 		[ 'partition by a predicate', "$pairs t a JOIN t b ON $near", join(' UNION ALL ', map { "$pairs t a JOIN t b ON $near WHERE $_" } "($p)", "NOT ($p)", "($p) IS NULL"), 1 ],
 		[ 'partition by the distance', "$pairs t a CROSS JOIN t b", join(' UNION ALL ', map { "$pairs t a JOIN t b ON $_" } $near, "NOT ($near)", "($near) IS NULL"), 1 ],
-		[ 'transposed join', "$pairs odd a JOIN even b ON $near", "$pairs even b JOIN odd a ON " . distance($case, 'b', 'a') . " <= $eps$same_p", 1 ],
+		[ 'transposed join', "$pairs low a JOIN high b ON $near", "$pairs high b JOIN low a ON " . distance($case, 'b', 'a') . " <= $eps$same_p", 1 ],
 		[ 'a smaller eps', "$of_t EXCEPT ALL " . sprintf($self_join, 't', $larger), 'SELECT FROM t WHERE false', 1 ],
-		[ 'a smaller eps of a join', "$pairs odd a JOIN t b ON $distance <= $eps$same_p EXCEPT ALL $pairs odd a JOIN t b ON $distance <= $larger$same_p", 'SELECT FROM t WHERE false', 1 ],
-		[ 'two parts of the rows', $of_t, join(' UNION ALL ', (map { sprintf $self_join, $_, $eps } qw(odd even)),
-			"SELECT least(a.id, b.id), greatest(a.id, b.id), $distance FROM odd a JOIN even b ON $near"), 1 ],
+		[ 'a smaller eps of a join', "$pairs low a JOIN t b ON $distance <= $eps$same_p EXCEPT ALL $pairs low a JOIN t b ON $distance <= $larger$same_p", 'SELECT FROM t WHERE false', 1 ],
+		[ 'two parts of the rows', $of_t, join(' UNION ALL ', (map { sprintf $self_join, $_, $eps } qw(low high)),
+			"SELECT least(a.id, b.id), greatest(a.id, b.id), $distance FROM low a JOIN high b ON $near"), 1 ],
 		[ 'without one row', "SELECT * FROM ($of_t) q WHERE $without NOT IN (id_a, id_b)", $of_rest, 1 ],
 		[ 'neighbours without one row', "SELECT * FROM fasted_neighbors('rest', 'v', $eps, $by, $id)",
 			"SELECT n.id, neighbors - (x.id IS NOT NULL)::int FROM fasted_neighbors('t', 'v', $eps, $by) n LEFT JOIN (SELECT id_a + id_b - $without AS id "
@@ -272,7 +273,7 @@ sub checks_of
 			[ "fasted_knn_join of $a and $b", "SELECT * FROM fasted_knn_join('$a', 'v', '$b', 'v', $k, 'id', 'id', max_distance => $most, $by)",
 				'SELECT * FROM (SELECT a, b, dist, row_number() OVER (PARTITION BY a ORDER BY dist, b) AS rank '
 				  . "FROM d WHERE dist <= coalesce(${most}::float8, 'Infinity') AND a IN (SELECT id FROM $a) AND b IN (SELECT id FROM $b)) n WHERE rank <= $k" ]
-		} [ 't', 't', 'NULL' ], [ 't', 't', $eps ], [ 'odd', 'even', 'NULL' ]));
+		} [ 't', 't', 'NULL' ], [ 't', 't', $eps ], [ 'low', 'high', 'NULL' ]));
 	push @checks, [ 'fasted_self_join, all pairs', "SELECT * FROM fasted_self_join('t', 'v', $eps, $by, ordered => true, self_pairs => true)",
 		"SELECT a, b, dist FROM d WHERE dist <= $eps UNION ALL SELECT id, id, 0 FROM points" ] if !$is_product;
 	# the window functions number the clusters of each partition
