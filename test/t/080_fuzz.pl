@@ -29,7 +29,7 @@ CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTAB
 CREATE TABLE small (id int PRIMARY KEY, word text, k int, v real[]);
 INSERT INTO small SELECT g, 'w' || g, nullif(g % 7, 3), CASE WHEN g % 11 <> 0 THEN some_vector(g, 6) END FROM generate_series(1, 120) g;
 CREATE TABLE large (id bigint PRIMARY KEY, word text UNIQUE, k int, v float8[]);
-INSERT INTO large SELECT g, md5(g::text), g % 5, some_vector(g, 40) FROM generate_series(1, 700) g;
+INSERT INTO large SELECT g, md5(g::text), g % 5, some_vector(g, 40) FROM generate_series(1, 300) g;
 CREATE TABLE empty (LIKE small INCLUDING ALL);
 CREATE VIEW seen AS SELECT * FROM small WHERE id % 2 = 0;
 CREATE TABLE parts (LIKE small) PARTITION BY HASH (id);

@@ -275,11 +275,11 @@ sub checks_of
 				  . "FROM d WHERE dist <= coalesce(${most}::float8, 'Infinity') AND a IN (SELECT id FROM $a) AND b IN (SELECT id FROM $b)) n WHERE rank <= $k" ]
 		} [ 't', 't', 'NULL' ], [ 't', 't', $eps ], [ 'low', 'high', 'NULL' ]));
 	push @checks, [ 'fasted_self_join, all pairs', "SELECT * FROM fasted_self_join('t', 'v', $eps, $by, ordered => true, self_pairs => true)",
-		"SELECT a, b, dist FROM d WHERE dist <= $eps UNION ALL SELECT id, id, 0 FROM points" ] if !$is_product;
+		"SELECT a, b, dist FROM d WHERE dist <= $eps UNION ALL SELECT id, id, 0 FROM points a WHERE " . distance($case, 'a', 'a') . " <= 'Infinity'" ] if !$is_product;
 	# the window functions number the clusters of each partition
 	my $window = ($partitioned ? 'PARTITION BY p ' : '') . 'ORDER BY ';
 	my $arguments = "$eps, " . '%s' . "'$case->{metric}'";
-	my $label = $partitioned ? 'min(id) OVER (PARTITION BY %scluster), cluster IS NULL' : 'cluster%.0s';
+	my $label = $partitioned ? 'CASE WHEN cluster IS NOT NULL THEN min(id) OVER (PARTITION BY %scluster) END' : 'cluster%.0s';
 	push @checks,
 	  [ 'fasted_neighbor_count', "SELECT id, fasted_neighbor_count(v, " . sprintf($arguments, '') . ") OVER ($window id) FROM points", "SELECT * FROM fasted_neighbors('t', 'v', $eps, $by)", 1 ],
 	  [ 'fasted_keep', "SELECT id, fasted_keep(id, v, " . sprintf($arguments, '') . ") OVER ($window w DESC NULLS LAST, id) FROM points", "SELECT id, kept FROM fasted_keep_one('t', 'v', $eps, 'w', true, $by)", 1 ],
