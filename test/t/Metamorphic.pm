@@ -129,8 +129,9 @@ sub complete_case
 	my ($type, $dims) = @{$case}{qw(type dims)};
 	my @centres = map { [ map { normal() } 1 .. $dims ] } 0 .. rand(6);
 	my @magnitudes = $case->{magnitude} =~ /^1/ ? $case->{magnitude} : @{ $magnitudes{$type} };
+	my $range = pick(3, 4, 10, 30);
 	my $element = {
-		whole => sub { int(rand(4)) - 1 }, normal => sub { normal() }, near => sub { $_[0] + 1e-3 * normal() },
+		whole => sub { int(rand($range)) - 1 }, normal => sub { normal() }, near => sub { $_[0] + 1e-3 * normal() },
 		sparse => sub { rand() < 0.2 ? pick(1, 2, -1) : 0 } }->{ $case->{elements} };
 	my (@originals, @rows);
 	for my $i (1 .. $case->{rows})
@@ -158,7 +159,7 @@ sub complete_case
 	}
 	$case->{rows} = \@rows;
 	$case->{k} = pick(1, 2, 3, 10, 1000);
-	$case->{min_points} = pick(2, 3, 5, 20);
+	$case->{min_points} = pick(2, 4, 5, 20);
 	$case->{fraction} = pick(0.001, 0.1, 0.5, 0.9, 1);
 	$case->{without} = @rows ? pick(@rows)->[0] : 0;
 	$case->{predicate} = pick('a.w < b.w', 'a.p = b.p', 'b.w > 9', 'a.w + b.p > 15', 'a.id < b.id', 'a.w IS NULL', 'b.id % 2 = a.id % 3');
@@ -265,7 +266,7 @@ sub checks_of
 			"SELECT n.id, neighbors - (x.id IS NOT NULL)::int FROM fasted_neighbors('t', 'v', $eps, $by) n LEFT JOIN (SELECT id_a + id_b - $without AS id "
 			  . "FROM ($of_t) q WHERE $without IN (id_a, id_b)) x ON x.id = n.id WHERE n.id <> $without", 1 ],
 		[ 'fasted_neighbors', "SELECT * FROM fasted_neighbors('t', 'v', $eps, $by)", "SELECT * FROM reference_neighbors('points', 'd', $eps)" ],
-		(map { [ "fasted_cluster, min_points $_", "SELECT * FROM fasted_cluster('t', 'v', $eps, $_, $by)", "SELECT * FROM reference_cluster('points', 'd', $eps, $_)" ] } 1, $min_points),
+		(map { [ "fasted_cluster, min_points $_", "SELECT * FROM fasted_cluster('t', 'v', $eps, $_, $by)", "SELECT * FROM reference_cluster('points', 'd', $eps, $_)" ] } 1, 3, $min_points),
 		[ 'fasted_keep_one', "SELECT * FROM fasted_keep_one('t', 'v', $eps, $by)", "SELECT * FROM reference_keep_one('points', 'd', $eps, 'id')" ],
 		[ 'fasted_keep_one, priority', "SELECT * FROM fasted_keep_one('t', 'v', $eps, 'w', true, $by)", "SELECT * FROM reference_keep_one('points', 'd', $eps, 'w DESC NULLS LAST, id')" ],
 		(map {
