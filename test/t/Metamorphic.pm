@@ -37,8 +37,9 @@ my %dimensions = (
 	type => [ 'real[]', 'double precision[]', 'integer[]', 'numeric[]', 'alike', 'bit', 'bit varying' ],
 	# of all elements; or drawn for each row or for each element
 	magnitude => [qw(1e-320 1e-300 1e-160 1e-100 1e-44 1e-38 1e-3 1 1e3 1e8 1e36 1e100 1e150 1e300 rows elements)],
-	# "whole" numbers have many equal distances; "near" vectors lie around a few centres
-	elements => [qw(whole normal near sparse)],
+	# "whole" numbers have many equal distances; "chain" vectors lie on lines between two dense ends;
+	# "near" vectors lie around a few centres
+	elements => [qw(whole chain normal near sparse)],
 	copies => [qw(none some scaled all)],
 	zero_vectors => [qw(none some)],
 	nulls => [qw(none some)],
@@ -131,13 +132,14 @@ sub complete_case
 	my @magnitudes = $case->{magnitude} =~ /^1/ ? $case->{magnitude} : @{ $magnitudes{$type} };
 	my $range = pick(3, 4, 10, 30);
 	my $element = {
-		whole => sub { int(rand($range)) - 1 }, normal => sub { normal() }, near => sub { $_[0] + 1e-3 * normal() },
+		whole => sub { int(rand($range)) - 1 }, chain => sub { $_[1] > 0 ? 0 : pick(0, 0, 0, 1, 2, 3, 4, 4, 4) + 10 * int(rand(1 + $case->{rows} / 10)) },
+		 normal => sub { normal() }, near => sub { $_[0] + 1e-3 * normal() },
 		sparse => sub { rand() < 0.2 ? pick(1, 2, -1) : 0 } }->{ $case->{elements} };
 	my (@originals, @rows);
 	for my $i (1 .. $case->{rows})
 	{
 		my ($magnitude, $centre) = (pick(@magnitudes), pick(@centres));
-		my @vector = map { $element->($_) * ($case->{magnitude} eq 'elements' ? pick(@magnitudes) : $magnitude) } @$centre;
+		my @vector = map { $element->($centre->[$_], $_) * ($case->{magnitude} eq 'elements' ? pick(@magnitudes) : $magnitude) } 0 .. $#$centre;
 		if (@originals && ($case->{copies} eq 'all' || $case->{copies} ne 'none' && rand() < 0.4))
 		{
 			my $factor = $case->{copies} eq 'scaled' ? pick(1, 2, 0.5, -1) : 1;
@@ -159,7 +161,7 @@ sub complete_case
 	}
 	$case->{rows} = \@rows;
 	$case->{k} = pick(1, 2, 3, 10, 1000);
-	$case->{min_points} = pick(2, 4, 5, 20);
+	$case->{min_points} = pick(2, 3, 7, 20);
 	$case->{fraction} = pick(0.001, 0.1, 0.5, 0.9, 1);
 	$case->{without} = @rows ? pick(@rows)->[0] : 0;
 	$case->{predicate} = pick('a.w < b.w', 'a.p = b.p', 'b.w > 9', 'a.w + b.p > 15', 'a.id < b.id', 'a.w IS NULL', 'b.id % 2 = a.id % 3');
@@ -266,7 +268,7 @@ sub checks_of
 			"SELECT n.id, neighbors - (x.id IS NOT NULL)::int FROM fasted_neighbors('t', 'v', $eps, $by) n LEFT JOIN (SELECT id_a + id_b - $without AS id "
 			  . "FROM ($of_t) q WHERE $without IN (id_a, id_b)) x ON x.id = n.id WHERE n.id <> $without", 1 ],
 		[ 'fasted_neighbors', "SELECT * FROM fasted_neighbors('t', 'v', $eps, $by)", "SELECT * FROM reference_neighbors('points', 'd', $eps)" ],
-		(map { [ "fasted_cluster, min_points $_", "SELECT * FROM fasted_cluster('t', 'v', $eps, $_, $by)", "SELECT * FROM reference_cluster('points', 'd', $eps, $_)" ] } 1, 3, $min_points),
+		(map { [ "fasted_cluster, min_points $_", "SELECT * FROM fasted_cluster('t', 'v', $eps, $_, $by)", "SELECT * FROM reference_cluster('points', 'd', $eps, $_)" ] } 1, 4, 5, $min_points),
 		[ 'fasted_keep_one', "SELECT * FROM fasted_keep_one('t', 'v', $eps, $by)", "SELECT * FROM reference_keep_one('points', 'd', $eps, 'id')" ],
 		[ 'fasted_keep_one, priority', "SELECT * FROM fasted_keep_one('t', 'v', $eps, 'w', true, $by)", "SELECT * FROM reference_keep_one('points', 'd', $eps, 'w DESC NULLS LAST, id')" ],
 		(map {
