@@ -384,7 +384,8 @@ sub choose_eps
 	$eps = next_below($eps) if $case->{eps} eq 'below';
 	$eps = $larger = 'Infinity' if $case->{eps} eq 'Infinity';
 	$eps = 0 if $case->{metric} ne 'inner_product' && $eps < 0;
-	@{$case}{qw(eps larger_eps)} = ($eps, $larger);
+	# eps must not be -Infinity, which is the distance if an inner product overflows
+	@{$case}{qw(eps larger_eps)} = map { $_ eq -9**9**9 || $_ eq '-Infinity' ? '-1.7976931348623157e308' : $_ } $eps, $larger;
 	return;
 }
 
