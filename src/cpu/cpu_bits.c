@@ -176,7 +176,8 @@ cpu_begin_sort(FastedJoin *join)
 
 	for (int i = 0; i < join->nsets && join->sorts; i++)
 	{
-		if (join->sets[i]->levels.ordered)
+		if (join->sets[i]->levels.sorted ||
+			(join->problem.components != NULL && join->sets[i]->levels.ordered))
 			continue;
 		join->level_packing[i] = PACK_ROWS;
 		sorting = true;
@@ -235,6 +236,7 @@ sort_set(FastedContext *context, FastedSet *set)
 	set->levels.ordered = sort_by_digit(context, ones, false, NULL, rows, by_low) &&
 		sort_by_digit(context, ones, true, by_low, rows, set->levels.order) &&
 		cpu_hash_order(set);
+	set->levels.sorted = set->levels.ordered;
 }
 
 /* Sorts the sets; each set is one work item. */
@@ -266,7 +268,7 @@ cpu_useful_tiles(const FastedJoin *join, const Strip *strip, size_t col, FastedS
 	double		most = b->terms[end - 1].norm2;
 	double		eps = join->problem.eps;
 
-	if (!join->row_set->levels.ordered || !join->col_set->levels.ordered)
+	if (!join->row_set->levels.sorted || !join->col_set->levels.sorted)
 		return tiles;
 	if (join->context->jaccard)
 	{

@@ -325,11 +325,16 @@ cpu_keep_forms(FastedJoin *join)
 
 /* --- pruning */
 
+/* Returns whether pruning may pay.  With components, set b may have level rows already. */
 static bool
 is_worth_it(const FastedJoin *join)
 {
+	double		rows = (double) cpu_join_rows(join);
+
+	if (join->problem.components != NULL && join->sets[1]->levels.projection != NULL)
+		rows -= (double) join->sets[1]->rows.rows;
 	return join->context->options.prune == FASTED_PRUNE_FORCE ||
-		cpu_join_area(join) >= PRUNED_PAIRS_PER_ROW * ((double) cpu_join_rows(join) - 1.0);
+		cpu_join_area(join) >= PRUNED_PAIRS_PER_ROW * (rows - 1.0);
 }
 
 /* Returns the projection that one of the sets has, preferably the larger set; or NULL. */

@@ -208,6 +208,38 @@ cpu_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows)
 }
 
 static FastedStatus
+cpu_select_rows(FastedSet *set, const FastedSet *from, const uint32_t *positions, size_t nrows)
+{
+	const RowStore *store = &from->rows;
+
+	if (set->sealed || !from->sealed || from->context != set->context ||
+		(nrows > 0 && positions[nrows - 1] >= store->rows))
+		return cpu_fail(set->context, FASTED_INTERNAL, "cannot select rows of a set");
+	if (nrows > rows_left(set))
+		return FASTED_FULL;
+	while (nrows > 0)
+	{
+		float	   *buffer;
+		size_t		capacity;
+		FastedStatus status = cpu_stage(set, &buffer, &capacity);
+
+		if (status != FASTED_OK)
+			return status;
+		if (capacity > nrows)
+			capacity = nrows;
+		for (size_t i = 0; i < capacity; i++)
+			memcpy(buffer + i * store->row_floats, row_store_row(store, positions[i]),
+				   store->row_floats * sizeof(float));
+		status = cpu_commit(set, capacity);
+		if (status != FASTED_OK)
+			return status;
+		positions += capacity;
+		nrows -= capacity;
+	}
+	return FASTED_OK;
+}
+
+static FastedStatus
 cpu_seal(FastedSet *set)
 {
 	if (set->sealed)
@@ -233,6 +265,7 @@ cpu_join_close(FastedJoin *join)
 	cpu_stop_join(join);
 	cpu_keep_forms(join);
 	cpu_keep_levels(join);
+	cpu_end_grouping(join);
 	pair_pool_reset(&context->pool);
 	context->caller_block = NULL;
 	context->join = NULL;
@@ -268,6 +301,9 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 			return cpu_fail(context, FASTED_INTERNAL,
 							"no matching neighbor lists to continue from");
 	}
+	if (problem->components != NULL && (problem->output != FASTED_OUTPUT_NEAREST || a == b))
+		return cpu_fail(context, FASTED_UNSUPPORTED,
+						"Components require a join of two sets for nearest neighbors.");
 	if (problem->partitions != NULL &&
 		!fasted_partitions_are_valid(problem->partitions, problem->npartitions, a->rows.rows, b->rows.rows,
 								 a == b))
@@ -330,9 +366,14 @@ begin_lists(FastedJoin *join)
 {
 	FastedSet  *set = join->sets[0];
 
-	return !join->nearest || join->problem.continues ||
-		neighbor_lists_begin(&set->lists, set->rows.rows, join->problem.k, join->problem.eps,
-							 &set->context->memory);
+	if (!join->nearest || join->problem.continues)
+		return true;
+	if (!neighbor_lists_begin(&set->lists, set->rows.rows, join->problem.k, join->problem.eps,
+							  &set->context->memory))
+		return false;
+	if (join->problem.components != NULL)
+		cpu_bound_radii(join);
+	return true;
 }
 
 static FastedStatus
@@ -351,7 +392,7 @@ start_work(FastedJoin *join)
 	if ((join->problem.output == FASTED_OUTPUT_PAIRS &&
 		 !pair_pool_reserve(&context->pool, cpu_pool_blocks(join->nworkers), context->block_pairs,
 							&context->memory)) ||
-		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
+		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join) || !cpu_reserve_grouping(join))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	context->stats.units_total += cpu_count_items(join);
 	cpu_begin_join(join);
@@ -677,6 +718,7 @@ static const FastedEngine cpu_engine = {
 	.counts = cpu_counts,
 	.nearest = cpu_nearest,
 	.rows_for_lists = cpu_rows_for_lists,
+	.select_rows = cpu_select_rows,
 	.join_close = cpu_join_close,
 };
 

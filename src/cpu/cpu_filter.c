@@ -69,6 +69,8 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			}
 			if (context->bits)
 				useful = cpu_useful_tiles(worker->join, strip, first_b + col, useful);
+			if (nearest && worker->join->problem.components != NULL)
+				useful = cpu_mixed_tiles(worker->join, strip, first_b + col, useful);
 			if (useful.first >= useful.end)
 				continue;
 			/* a sweep begins with a whole sliver */

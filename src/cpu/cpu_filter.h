@@ -2,7 +2,7 @@
  *
  * cpu_filter.h
  *	  Filtering of strips, recheck of candidates and output of pairs: cpu_filter.c,
- *	  cpu_nearest.c, cpu_recheck.c.
+ *	  cpu_nearest.c, cpu_recheck.c, cpu_components.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -71,6 +71,17 @@ extern bool cpu_begin_nearest(FastedJoin *join);
 extern void cpu_set_near_strip(Worker *worker, const Strip *strip);
 extern void cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t row, size_t col,
 									TileSweep *sweep);
+
+/* cpu_components.c */
+extern bool cpu_reserve_grouping(FastedJoin *join);
+extern bool cpu_begin_grouping(FastedJoin *join);
+extern void cpu_group_rows(Worker *worker);
+extern void cpu_end_grouping(FastedJoin *join);
+extern void cpu_bound_radii(FastedJoin *join);
+extern FastedSpan cpu_mixed_tiles(const FastedJoin *join, const Strip *strip, size_t col,
+								  FastedSpan tiles);
+extern void cpu_keep_components(Worker *worker, const Strip *strip, uint32_t row, uint32_t first);
+extern double cpu_mutual_reachability(const FastedJoin *join, size_t row, size_t col, double dist);
 
 /* --- cpu_recheck.c */
 

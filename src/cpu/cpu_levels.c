@@ -227,7 +227,8 @@ cpu_kd_order(Worker *worker, const Projection *projection, const float *projecte
 static bool
 borrows_room(const FastedContext *context)
 {
-	return context->bits || cpu_projected_stride(context) * sizeof(float) <= cpu_packed_row_bytes(context, FULL_STAGE);
+	return !context->may_prune ||
+		cpu_projected_stride(context) * sizeof(float) <= cpu_packed_row_bytes(context, FULL_STAGE);
 }
 
 /* Returns the pruning memory per row: order, level rows, and temporary projected rows. */
@@ -249,7 +250,8 @@ cpu_levels_forget(FastedContext *context, SetLevels *levels)
 {
 	cpu_projection_drop(context, levels->projection);
 	levels->projection = NULL;
-	levels->ordered = false;
+	levels->ordered = levels->sorted = levels->moving = false;
+	levels->grouped = 0;
 	levels->eps = NAN;
 }
 

@@ -61,7 +61,10 @@ distance_of(const FastedContext *context, const float *x, const float *y)
 	return recheck.of_squares(recheck.rows(x, y, d), xx, yy);
 }
 
-/* Estimates the distance of a row's k-th neighbour from a sample; NaN if that is not possible. */
+/*
+ * Returns the row's bound, if it has a finite one.  Otherwise estimates the distance of its k-th
+ * neighbour from a sample; NaN if that is not possible.
+ */
 static double
 radius_by_sample(Worker *worker, uint32_t number)
 {
@@ -74,6 +77,8 @@ radius_by_sample(Worker *worker, uint32_t number)
 	uint32_t	count = 0;
 	uint64_t	place;
 
+	if (join->problem.components != NULL && isfinite(join->problem.components->bound[number]))
+		return join->problem.components->bound[number];
 	for (uint32_t s = 0; s < others; s++)
 	{
 		const float *other = row_store_row(&join->sets[1]->rows,
@@ -111,7 +116,8 @@ cpu_find_choice_eps(Worker *worker)
 	if (count == 0)
 		return;
 	cpu_sort_doubles(radii, count);
-	join->choice_eps = fmin(join->problem.eps, radii[count / 2]);
+	join->choice_eps = fmin(join->problem.eps, join->context->product ? radii[count / 2]
+							: fmax(radii[count / 2], 0.0));
 }
 
 /* --- before the units */
@@ -157,7 +163,8 @@ cpu_begin_nearest(FastedJoin *join)
 		for (int i = 0; i < 2 && there; i++)
 			join->rho_most[stage][i] = find_rho(join->sets[i], packed_of(join->sets[i], stage));
 	}
-	return !join->problem.continues && join->problem.k <= RADII_MOST &&
+	return !join->problem.continues && join->problem.components == NULL &&
+		join->problem.k <= RADII_MOST &&
 		join->problem.k < join->sets[1]->rows.rows &&
 		(join->problem.partitions == NULL || join->partition_columns >= RADII_LEAST);
 }
@@ -228,10 +235,12 @@ make_threshold(const Side *side, size_t place, double half)
 		- ((const uint32_t *) packed->as_a.threshold)[place];
 }
 
+/* Returns a row's radius, raised to the least one for which thresholds can be computed. */
 static double
 radius_at(const Side *side, size_t place)
 {
-	return neighbor_radius(&side->set->lists, cpu_row_at(side->set, place));
+	return fmax(neighbor_radius(&side->set->lists, cpu_row_at(side->set, place)),
+				side->join->context->product ? -FLT_MAX : 0.0);
 }
 
 /* Returns the share of a row in the squared distance of a pair, if it is reach^2. */

@@ -109,7 +109,7 @@ cpu_prune_levels(const FastedContext *context)
 	uint32_t	part = context->options.prune == FASTED_PRUNE_FORCE ? 2 : 1;
 	uint32_t	levels = 1;
 
-	if (context->bits)
+	if (!context->may_prune)
 		return 0;
 	while (levels < FASTED_PRUNE_LEVELS &&
 		   LEVEL_WORDS(levels) <= part * context->options.dimensions / 2)

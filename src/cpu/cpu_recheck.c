@@ -287,6 +287,8 @@ offer_pair(const FastedJoin *join, size_t row, size_t col, double dist)
 	NeighborLists *lists = &join->sets[0]->lists;
 	bool		row_is_a = join->row_set == join->sets[0];
 
+	if (join->problem.components != NULL)
+		dist = cpu_mutual_reachability(join, row, col, dist);
 	if (join->self || row_is_a)
 		neighbor_lists_offer(lists, row, rank_of(join, col), dist);
 	if (join->self || !row_is_a)
@@ -387,7 +389,10 @@ keep_partition(Worker *worker, const Strip *strip, uint32_t row, uint32_t first)
 	worker->listed = kept;
 }
 
-/* Lists a row's candidates in one block, restricted to its partition if there are partitions. */
+/*
+ * Lists a row's candidates in one block.  If there are partitions or components, those in another
+ * partition or in the same component are removed.
+ */
 static void
 list_candidates(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 {
@@ -397,6 +402,8 @@ list_candidates(Worker *worker, const Strip *strip, uint32_t row, uint32_t numbe
 	if (worker->join->problem.partitions != NULL)
 		keep_partition(worker, strip, row, listed);
 	worker->work.candidates += worker->listed - listed;
+	if (worker->join->problem.components != NULL)
+		cpu_keep_components(worker, strip, row, listed);
 }
 
 static bool

@@ -14,6 +14,7 @@
  *	  cpu_filter.h   cpu_filter.c       filtering of a strip
  *	                 cpu_nearest.c
  *	                 cpu_recheck.c      recheck of candidates, output of pairs
+ *	                 cpu_components.c   rows sorted by component; tiles of one component are skipped
  *	  cpu_levels.h   cpu_levels.c       pruning: order of a set's rows, level rows
  *	                 cpu_fit.c          computation of a projection from a sample
  *	                 cpu_project.c      projection of rows
@@ -148,6 +149,9 @@ typedef struct SetLevels
 	size_t		bytes;			/* size of the allocation that begins with order */
 	uint32_t   *order;			/* row number at each place */
 	bool		ordered;		/* packed rows are stored in this order */
+	bool		sorted;			/* rows of bits: this order is by number of bits */
+	bool		moving;			/* packed rows are being moved to other places */
+	size_t		grouped;		/* the components of this number of first places are contiguous */
 	uint64_t	order_hash;		/* hash of the order */
 	float	   *projected;		/* NULL: stored in the buffer of the packed rows */
 	Projection *projection;		/* projection of the level rows; NULL: no level rows */
@@ -363,6 +367,7 @@ typedef enum Phase
 	PHASE_FOLD,					/* rows of bits: choose the fold, from a sample */
 	PHASE_SORT,					/* rows of bits: sort rows by their number of bits: one thread per set */
 	PHASE_PACK,					/* pack rows, or compute their thresholds: by slivers */
+	PHASE_GROUP,				/* components: move rows of a component together: one thread per set */
 	PHASE_RADII,				/* nearest neighbors: compute initial radii, by blocks */
 	PHASE_JOIN,					/* join the strips */
 	PHASE_OVER
@@ -438,6 +443,9 @@ struct FastedJoin
 
 	/* Nearest neighbors: packing error of most rows of each set, by stage.  See cpu_nearest.c. */
 	double		rho_most[FULL_STAGE + 1][2];
+
+	/* Components: buffers for the order of each set; NULL: rows are not moved. */
+	uint64_t   *keys[2];
 
 	/* Work: see cpu_plan.c. */
 	int			nworkers;

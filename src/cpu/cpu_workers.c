@@ -262,6 +262,7 @@ static const struct PhaseWork
 	[PHASE_FOLD] = {cpu_begin_fold, cpu_choose_fold, true},
 	[PHASE_SORT] = {cpu_begin_sort, cpu_sort_rows, false},
 	[PHASE_PACK] = {begin_packing, cpu_pack, false},
+	[PHASE_GROUP] = {cpu_begin_grouping, cpu_group_rows, false},
 	[PHASE_RADII] = {begin_radii, cpu_find_radii, false},
 	[PHASE_JOIN] = {NULL, cpu_join_units, false},
 };

@@ -75,14 +75,14 @@ set_progress(const PanelJoin *join, FastedStats *stats)
 void
 panel_join_stats(const PanelJoin *join, FastedStats *stats)
 {
-	uint64_t	outer_total = join->rows[join->outer_side];
+	uint64_t	outer_total = join->searching ? join->rows[1] : join->rows[join->outer_side];
 
 	*stats = (FastedStats) {0};
 	if (join->context == NULL)
 		return;
 	join->engine->stats(join->context, stats);
 	stats->rows = 0;
-	for (int side = 0; side < join->problem.sides; side++)
+	for (int side = join->searching ? 1 : 0; side < join->problem.sides; side++)
 		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
 	stats->dimensions = join->problem.options.dimensions;
 	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
@@ -225,7 +225,7 @@ begin(PanelJoin *join)
 		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the counts of rows.");
 	if (!begin_lists(join))
 		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the neighbors of rows.");
-	if (join->done || join->resident)
+	if (join->done || panels_all_resident(join))
 		return FASTED_OK;
 	return panels_load_outer(join, 0);
 }
@@ -280,6 +280,30 @@ panel_join_start(PanelJoin *join, const uint64_t *rows)
 	return status == FASTED_OK ? begin(join) : status;
 }
 
+static void
+free_search(PanelJoin *join)
+{
+	free(join->search_component);
+	free(join->search_core);
+	free(join->search_partitions);
+	join->search_component = NULL;
+	join->search_core = NULL;
+	join->search_partitions = NULL;
+}
+
+/* Returns to the self-join after a search. */
+static void
+end_search(PanelJoin *join)
+{
+	if (!join->searching)
+		return;
+	join->searching = false;
+	join->problem.sides = 1;
+	join->problem.problem = join->searched;
+	join->rows[0] = join->rows[1];
+	join->inner[0].side = join->inner[1].side = 0;
+}
+
 FastedStatus
 panel_join_again(PanelJoin *join, const FastedProblem *problem)
 {
@@ -296,8 +320,75 @@ panel_join_again(PanelJoin *join, const FastedProblem *problem)
 	join->engine->join_close(join->join);
 	join->join = NULL;
 	join->loading = NULL;
+	end_search(join);
 	join->problem.problem = *problem;
 	return begin(join);
+}
+
+/* Allocates and fills the arrays of the searched rows.  Returns false if out of memory. */
+static bool
+gather_searched(PanelJoin *join)
+{
+	const PanelSearch *search = &join->search;
+	const FastedProblem *problem = &join->searched;
+	size_t		n = (size_t) search->nrows + 1;
+	uint32_t	position = 0;
+
+	free_search(join);
+	join->search_component = malloc(n * sizeof(uint32_t));
+	join->search_core = malloc(n * sizeof(double));
+	if (problem->partitions != NULL)
+		join->search_partitions = malloc(((size_t) problem->npartitions + 1) * sizeof(FastedPartition));
+	if (join->search_component == NULL || join->search_core == NULL ||
+		(problem->partitions != NULL && join->search_partitions == NULL))
+		return false;
+	for (uint32_t i = 0; i < search->nrows; i++)
+	{
+		join->search_component[i] = search->component[search->rows[i]];
+		join->search_core[i] = search->core[search->rows[i]];
+	}
+	for (uint32_t g = 0; problem->partitions != NULL && g < problem->npartitions; g++)
+	{
+		FastedPartition *partition = &join->search_partitions[g];
+		FastedSpan	rows = fasted_partition_rows(&problem->partitions[g], 0);
+
+		while (position < search->nrows && search->rows[position] < rows.first)
+			position++;
+		*partition = problem->partitions[g];
+		partition->first_a = position;
+		while (position < search->nrows && search->rows[position] < rows.end)
+			position++;
+		partition->rows_a = position - partition->first_a;
+	}
+	return true;
+}
+
+FastedStatus
+panel_join_search(PanelJoin *join, const PanelSearch *search)
+{
+	FastedStatus status = FASTED_OK;
+
+	if (!join->problem.searches || !join->started || !join->done || join->ready_first < join->ready_end ||
+		!panels_find_nearest(join))
+		return panels_fail(join, FASTED_INTERNAL, "panel_join_search was called before the end of a join");
+	if (join->engine->select_rows == NULL)
+		return panels_fail(join, FASTED_UNSUPPORTED,
+						   "The engine does not find nearest neighbors in other components.");
+	end_search(join);
+	join->search = *search;
+	join->searched = join->problem.problem;
+	if (!gather_searched(join))
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the rows to search.");
+	join->searching = true;
+	join->problem.sides = 2;
+	join->problem.problem.k = 1;
+	join->problem.problem.partitions = join->search_partitions;
+	join->rows[1] = join->rows[0];
+	join->rows[0] = search->nrows;
+	join->inner[0].side = join->inner[1].side = 1;
+	if (join->resident && !no_pair(join))
+		status = panels_open_searched(join);
+	return status == FASTED_OK ? begin(join) : status;
 }
 
 void
@@ -313,7 +404,7 @@ panel_join_rank(PanelJoin *join, const uint32_t *ranks)
 static bool
 next_panels(PanelJoin *join)
 {
-	if (join->resident)
+	if (panels_all_resident(join))
 	{
 		join->a = &join->sides[0];
 		join->b = &join->sides[join->problem.sides - 1];
@@ -324,6 +415,11 @@ next_panels(PanelJoin *join)
 	join->a = join->b = &join->outer;
 	if (!join->met_itself)
 		return true;
+	if (join->resident)
+	{
+		join->b = &join->sides[0];
+		return true;
+	}
 	*(join->outer_side == 0 ? &join->b : &join->a) = &join->inner[join->turn];
 	return join->inner[join->turn].sealed;
 }
@@ -335,7 +431,7 @@ clip_partitions(PanelJoin *join, FastedProblem *problem)
 	uint64_t	first[2] = {join->a->first, join->b->first};
 	uint64_t	rows[2] = {join->a->count, join->b->count};
 
-	if (problem->partitions == NULL || join->resident)
+	if (problem->partitions == NULL || panels_all_resident(join))
 		return true;
 	free(join->partitions);
 	join->partitions = malloc(((size_t) problem->npartitions + 1) * sizeof(FastedPartition));
@@ -355,6 +451,15 @@ begin_join(PanelJoin *join)
 	problem.continues = panels_find_nearest(join) && join->has_lists;
 	if (panels_find_nearest(join) && problem.ranks != NULL)
 		problem.ranks += join->b->first;
+	if (join->searching)
+	{
+		join->components = (FastedComponents) {
+			.component = {join->search_component + join->a->first, join->search.component + join->b->first},
+			.core = {join->search_core + join->a->first, join->search.core + join->b->first},
+			.bound = join->search.bound + join->a->first
+		};
+		problem.components = &join->components;
+	}
 	/* representatives depend on the pairs of all panels */
 	if (problem.output == FASTED_OUTPUT_REPRESENTATIVES && !join->resident)
 		problem.output = FASTED_OUTPUT_PAIRS;
@@ -407,7 +512,7 @@ end_join(PanelJoin *join)
 	join->compared += area(join->a, join->b);
 	if (status != FASTED_OK)
 		return status;
-	join->done = join->resident;
+	join->done = panels_all_resident(join);
 	if (join->done)
 		return FASTED_OK;
 	if (join->met_itself)
@@ -495,6 +600,7 @@ panel_join_close(PanelJoin *join)
 	if (join == NULL)
 		return;
 	join->engine->close(join->context);
+	free_search(join);
 	free(join->partitions);
 	free(join->counts[0]);
 	free(join->counts[1]);

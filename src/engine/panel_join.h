@@ -182,6 +182,19 @@ struct PanelJoin
 	uint64_t	rows[2];
 	Panel		sides[2];
 
+	/*
+	 * A search is a join of two sides, 0: positions in search.rows; 1: the rows of the self-join.  If
+	 * the rows are resident, the outer panel has as many of the searched rows as fit.
+	 */
+	uint64_t	most_rows;		/* most rows in memory beside which searches fit; 0: not computed */
+	bool		searching;
+	PanelSearch search;
+	FastedProblem searched;		/* the problem of the self-join */
+	uint32_t   *search_component;	/* of the searched rows, by position */
+	double	   *search_core;
+	FastedPartition *search_partitions;	/* with positions of searched rows on side 0 */
+	FastedComponents components;	/* of the current join */
+
 	/* Used if not all rows fit. */
 	int			outer_side;
 	uint64_t	outer_rows;		/* rows per outer panel; the last one may have fewer */
@@ -226,6 +239,13 @@ panels_find_nearest(const PanelJoin *join)
 	return join->problem.problem.output == FASTED_OUTPUT_NEAREST;
 }
 
+/* Returns whether all rows are in memory and nothing has to be loaded into panels. */
+static inline bool
+panels_all_resident(const PanelJoin *join)
+{
+	return join->resident && !join->searching;
+}
+
 /* panel_join.c */
 extern FastedStatus panels_fail(PanelJoin *join, FastedStatus status, const char *text);
 
@@ -234,6 +254,7 @@ extern uint32_t panels_clip_neighbors(const PanelJoin *join, uint32_t k);
 extern uint64_t panels_device_count(const PanelJoin *join);
 extern void panels_choose(PanelJoin *join);
 extern FastedStatus panels_open(PanelJoin *join);
+extern FastedStatus panels_open_searched(PanelJoin *join);
 extern FastedStatus panels_load_outer(PanelJoin *join, uint64_t first);
 extern FastedStatus panels_load_inner(PanelJoin *join);
 extern bool panels_want_rows(PanelJoin *join, FastedBatch *batch);

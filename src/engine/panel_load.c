@@ -66,6 +66,44 @@ panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 	return join->engine->fits(join->context, rows, n);
 }
 
+/* Returns whether a set of all rows with their lists, and one of searched rows, fit into memory. */
+static bool
+search_fits(const PanelJoin *join, uint64_t all, uint64_t searched)
+{
+	uint64_t	rows[2] = {
+		all + join->engine->rows_for_lists(join->context, all, join->list_length),
+		searched + join->engine->rows_for_lists(join->context, searched, 1)
+	};
+
+	return join->engine->fits(join->context, rows, 2);
+}
+
+/* Part of the rows that can be searched at a time if all rows are resident. */
+#define SEARCHED_PART 8
+
+/* Returns how many more rows may be added to a side, which searches limit. */
+static uint64_t
+rows_left(PanelJoin *join, int side)
+{
+	uint64_t	low = 1;
+	uint64_t	high = FASTED_MAX_ROWS;
+
+	if (!join->problem.searches || join->engine->rows_for_lists == NULL)
+		return UINT64_MAX;
+	while (join->most_rows == 0 && low < high)
+	{
+		uint64_t	middle = low + (high - low + 1) / 2;
+
+		if (search_fits(join, middle, ceil_div(middle, SEARCHED_PART)))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	if (join->most_rows == 0)
+		join->most_rows = low;
+	return join->most_rows - join->sides[side].have;
+}
+
 /* Returns the number of rows in an inner panel for an outer panel with `outer` rows. */
 static uint64_t
 inner_of(const PanelJoin *join, uint64_t outer)
@@ -155,13 +193,17 @@ FastedStatus
 panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity)
 {
 	Panel	   *panel = filling(join, side);
+	uint64_t	left;
 	FastedStatus status;
 
 	if (panel == NULL || panel->sealed)
 		return panels_fail(join, FASTED_INTERNAL, "rows were staged that were not requested");
+	left = join->started ? panel->count - panel->have : rows_left(join, side);
+	if (left == 0 && !join->started)
+		return FASTED_FULL;
 	status = join->engine->stage(panel->set, rows, capacity);
-	if (status == FASTED_OK && join->started && *capacity > panel->count - panel->have)
-		*capacity = panel->count - panel->have;
+	if (status == FASTED_OK && *capacity > left)
+		*capacity = left;
 	return status;
 }
 
@@ -195,11 +237,17 @@ panel_join_unregister_memory(PanelJoin *join, int side)
 FastedStatus
 panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows, size_t *taken)
 {
+	uint64_t	left;
 	FastedStatus status;
 
 	*taken = 0;
 	if (join->started)
 		return panels_fail(join, FASTED_INTERNAL, "panel_join_put was called after start");
+	left = rows_left(join, side);
+	if (left == 0)
+		return FASTED_FULL;
+	if (nrows > left)
+		nrows = left;
 	status = join->engine->put(join->sides[side].set, rows, nrows, taken);
 	join->sides[side].have += *taken;
 	return status;
@@ -255,6 +303,28 @@ panels_open(PanelJoin *join)
 	for (int i = 0; i < 2 && status == FASTED_OK; i++)
 		status = open_panel(join, &join->inner[i], inner_side(join), join->inner_rows, 0);
 	return status;
+}
+
+/* Opens the outer panel for a search among resident rows, and chooses its size. */
+FastedStatus
+panels_open_searched(PanelJoin *join)
+{
+	uint64_t	low = 1;
+	uint64_t	high = join->rows[0];
+
+	while (low < high)
+	{
+		uint64_t	middle = low + (high - low + 1) / 2;
+
+		if (search_fits(join, join->rows[1], middle))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	join->outer_rows = ceil_div(join->rows[0], ceil_div(join->rows[0], low));
+	join->engine->set_close(join->outer.set);
+	join->outer.set = NULL;
+	return open_panel(join, &join->outer, 0, join->outer_rows, 1);
 }
 
 /* Starts to load a panel with rows from first on, at most `most` of them. */
@@ -354,7 +424,14 @@ panels_load_outer(PanelJoin *join, uint64_t first)
 	set_inner_next(join, inner_first);
 	join->inner[0].sealed = join->inner[1].sealed = false;
 	join->turn = 0;
-	return status;
+	if (status != FASTED_OK || !join->resident)
+		return status;
+	/* a search among resident rows */
+	status = join->engine->select_rows(join->outer.set, join->sides[0].set, join->search.rows + first,
+									   join->outer.count);
+	join->outer.have = join->outer.count;
+	return status == FASTED_FULL
+		? panels_fail(join, FASTED_INTERNAL, "the rows to search do not fit into memory") : status;
 }
 
 /*
@@ -367,7 +444,7 @@ panels_load_inner(PanelJoin *join)
 	Panel	   *panel = &join->inner[join->turn];
 	FastedStatus status;
 
-	if (join->loading != NULL || !join->outer.sealed)
+	if (join->loading != NULL || !join->outer.sealed || join->resident)
 		return FASTED_OK;
 	/* load the panel to be joined next or, if it is complete, the other panel */
 	if (panel->sealed)
