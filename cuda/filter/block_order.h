@@ -10,7 +10,8 @@
  *
  * Unlike the paper, a self-join visits only the squares on or above the diagonal.  A tile may be
  * as wide as a square: a run of the wgmma kernel.  In a join by partitions, items are those of
- * engine/host_device.h.
+ * engine/host_device.h.  In a join of different components, tiles with pairs of one component only
+ * are skipped.
  *
  * This file is plain arithmetic and also compiles for the host, where tests use it.
  *
@@ -74,6 +75,17 @@ struct Square
 };
 
 /*
+ * Columns of the components that a row of tiles has.  Both operands are sorted by component
+ * (FastedComponents), so these columns are contiguous; they may include other components.
+ */
+struct ComponentSpan
+{
+	uint32_t	first;			/* columns first ... end - 1 */
+	uint32_t	end;
+	uint32_t	single;			/* nonzero: there is only one component, in all rows and columns */
+};
+
+/*
  * Maps work items to tiles.  Operands have fewer than 2^31 rows, so row numbers at tile borders fit
  * 32 bits.
  */
@@ -90,6 +102,9 @@ struct TileOrder
 
 	/* If set, compares only rows of the same partition; items follow stripes, not squares. */
 	FastedPartitionTiles partitions = {};
+
+	/* If set, rows of equal component are not compared; one span per row of tiles. */
+	const ComponentSpan *components = nullptr;
 
 	FASTED_HD uint32_t tiles_m() const { return (rows_a + tile_m - 1) / tile_m; }
 	FASTED_HD uint32_t tiles_n() const { return (rows_b + tile_n - 1) / tile_n; }
@@ -113,14 +128,34 @@ struct TileOrder
 	FASTED_HD bool wanted(uint32_t m, uint32_t n) const
 	{
 		return m * tile_m < rows_a && n * tile_n < rows_b
-			&& (!triangle || (n + 1) * tile_n - 1 > m * tile_m);
+			&& (!triangle || (n + 1) * tile_n - 1 > m * tile_m)
+			&& !in_one_component(m, n * tile_n, tile_n);
+	}
+
+	/* Returns true if all rows of tile row m and all of these columns are of the same component. */
+	FASTED_HD bool in_one_component(uint32_t m, uint32_t column, uint32_t width) const
+	{
+		if (components == nullptr || !components[m].single)
+			return false;
+
+		uint32_t	end = column + width < rows_b ? column + width : rows_b;
+
+		return components[m].first <= column && end <= components[m].end;
+	}
+
+	/* Returns true if a row of tile row m and one of these columns may be of the same component. */
+	FASTED_HD bool may_share_component(uint32_t m, uint32_t column, uint32_t width) const
+	{
+		return components != nullptr && components[m].first < column + width
+			&& column < components[m].end;
 	}
 
 	/* Returns true if every element of tile (m, n) is a requested pair. */
 	FASTED_HD bool whole(uint32_t m, uint32_t n) const
 	{
 		return (m + 1) * tile_m <= rows_a && (n + 1) * tile_n <= rows_b
-			&& (!triangle || n * tile_n >= (m + 1) * tile_m);
+			&& (!triangle || n * tile_n >= (m + 1) * tile_m)
+			&& !may_share_component(m, n * tile_n, tile_n);
 	}
 
 	/* Finds the tile (m, n) of an item; returns false if the item has no tile. */
@@ -185,7 +220,7 @@ struct TileOrder
 		return fasted_span_within(&partitions, m, (uint64_t) n * tile_n, tile_n);
 	}
 
-	/* Number of tiles with requested pairs; approximate with partitions. */
+	/* Number of tiles with requested pairs; approximate with partitions or components. */
 	uint64_t tiles() const
 	{
 		if (partitions.spans != nullptr)
@@ -380,7 +415,38 @@ struct Run
 	uint32_t	column;
 	uint32_t	first;			/* tiles [first, end) of the run, kTileN columns each */
 	uint32_t	end;
+	uint32_t	gap;			/* tiles [gap, gap_end) in the middle have no requested pairs */
+	uint32_t	gap_end;
 };
+
+/* Removes the tiles whose rows and columns are of the same component. */
+FASTED_HD inline void
+skip_component(const TileOrder &order, uint32_t m, Run *run)
+{
+	ComponentSpan span = order.components[m];
+
+	if (!span.single || span.end <= run->column || span.first >= order.rows_b)
+		return;
+
+	/* the last tile may be narrower */
+	uint32_t	first = span.first > run->column
+		? (span.first - run->column + kTileN - 1) / kTileN : 0;
+	uint32_t	end = span.end == order.rows_b ? run->end : (span.end - run->column) / kTileN;
+
+	first = first > run->first ? first : run->first;
+	end = end < run->end ? end : run->end;
+	if (first >= end)
+		return;
+	if (first == run->first)
+		run->first = end;
+	else if (end == run->end)
+		run->end = first;
+	else
+	{
+		run->gap = first;
+		run->gap_end = end;
+	}
+}
 
 /*
  * Finds the run of an item; a tile of `order` is as wide as a run.  Returns false if the item has
@@ -396,6 +462,7 @@ locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
 		return false;
 	run->row = m * order.tile_m;
 	run->column = n * order.tile_n;
+	run->gap = run->gap_end = 0;
 
 	if (order.partitions.spans != nullptr)
 	{
@@ -414,7 +481,9 @@ locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
 	uint32_t	left = (order.rows_b - run->column + kTileN - 1) / kTileN;
 
 	run->end = wide < left ? wide : left;
-	return true;
+	if (order.components != nullptr)
+		skip_component(order, m, run);
+	return run->first < run->end;
 }
 
 /* Returns true if every product of the tile at (row, column) is a requested pair. */
@@ -422,7 +491,9 @@ FASTED_HD inline bool
 whole_tile(const TileOrder &order, uint32_t row, uint32_t column)
 {
 	return row + order.tile_m <= order.rows_a && column + kTileN <= order.rows_b
-		&& (!order.triangle || column >= row + order.tile_m);
+		&& (!order.triangle || column >= row + order.tile_m)
+		&& (order.components == nullptr
+			|| !order.may_share_component(row / order.tile_m, column, kTileN));
 }
 
 }								/* namespace wgmma */

@@ -145,6 +145,8 @@ struct WarpTile
 	uint32_t	columns;
 	bool		triangle;		/* only pairs with row < column */
 	bool		whole;			/* every element is a requested pair */
+	const uint32_t *components_a = nullptr; /* see QuantisedRows */
+	const uint32_t *components_b = nullptr;
 };
 
 /*
@@ -165,7 +167,10 @@ word_pair(const WarpTile &tile, int w, int i)
 					  tile.column + Layout::column(2 * w) + element_column(i >> 1));
 }
 
-/* Clears hits that are outside of the matrix or, if `triangle`, not above its diagonal. */
+/*
+ * Clears hits that are outside of the matrix, or of equal component, or, if `triangle`, not above the
+ * diagonal.
+ */
 template <class Layout>
 __device__ __forceinline__ uint32_t
 wanted_hits(const WarpTile &tile, int w, uint32_t mask)
@@ -179,7 +184,9 @@ wanted_hits(const WarpTile &tile, int w, uint32_t mask)
 		uint2		pair = word_pair<Layout>(tile, w, i);
 
 		if (pair.x < tile.rows && pair.y < tile.columns
-			&& (!tile.triangle || pair.x < pair.y))
+			&& (!tile.triangle || pair.x < pair.y)
+			&& (tile.components_a == nullptr
+				|| tile.components_a[pair.x] != tile.components_b[pair.y]))
 			wanted |= bit;
 		left ^= bit;
 	}

@@ -411,7 +411,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 		TileAt		at = {next.m * Shape<S>::kTileM, next.n * Shape<S>::kTileN, stages,
 			(int) (p.row_bytes / S::kStep)};
 		WarpTile	tile = {at.row + x, at.column + y, p.a.rows, p.b.rows, p.order.triangle,
-			p.order.whole(next.m, next.n)};
+			p.order.whole(next.m, next.n), p.a.components, p.b.components};
 		NextTile	after;
 		Product		acc[Shape<S>::kProducts] = {};
 

@@ -324,7 +324,8 @@ consume(const Params &p, const Test &test, Place at, Control &control)
 		if (place.warp == kAllWarps || place.warp == warp_in_cluster)
 		{
 			WarpTile	part = {place.row + at.rank * kTileM + x, place.column + y,
-				f.a.rows, f.b.rows, f.order.triangle, (place.flags & kWhole) != 0};
+				f.a.rows, f.b.rows, f.order.triangle, (place.flags & kWhole) != 0,
+				f.a.components, f.b.components};
 
 			if (!report_hits<LayoutWgmma>(acc, tx, (const Number *) slot.ty + y,
 										  (const Number *) slot.minima, test, part,

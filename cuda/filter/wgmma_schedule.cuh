@@ -332,6 +332,9 @@ schedule(const FilterParams &f, Control &control)
 
 		for (uint32_t n = first; n < end; n++)
 		{
+			if (n == run.gap)
+				n = max(n, run.gap_end);
+
 			uint32_t	column = run.column + n * kTileN;
 
 			stopped = queue.stopped();

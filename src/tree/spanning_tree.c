@@ -10,8 +10,8 @@
  * A full list of nearest neighbours sets the bound to the last entry.  The distance of any other row
  * is greater, or it is equal and the row's rank is greater.  The weight is not less than the
  * distance.  A search sets the bound to the edge that it found, which is the node's smallest edge to
- * another component.  If nothing was found, the bound is (limit of the search, largest number),
- * because an edge at the limit would have been found.
+ * another component.  If nothing was found, the bound is (limit of the search, NOBODY), which is
+ * greater than all edges at the limit, because one of these would have been found.
  *
  * A node offers its component the first entry of its list, if that does not exceed its bound, and
  * its bound otherwise.  If the smallest offer is an edge, all other edges of the component to other
@@ -23,8 +23,8 @@
  * components choose the same edge.
  *
  * If all components offer bounds, rows have to be searched.  The limit of a component is the
- * smallest weight of a known edge that leaves or enters it.  Its nodes whose bound is at most the
- * limit are searched within the limit.  Then the component can be connected: the edge with that
+ * smallest weight of a known edge that leaves or enters it.  Its nodes that may have unknown edges
+ * within the limit are searched up to the limit.  Then the component can be connected: the edge with that
  * weight is known at its end in the component or is greater than the bound there, so that this end is
  * searched.  Without a known edge there is no limit.  Then a sample of the nodes is searched first,
  * and all nodes only if the sample has no edge.
@@ -302,7 +302,9 @@ offer_less(const SpanningTree *tree, uint32_t x, uint32_t y)
 	Offer		a = node_offer(tree, x);
 	Offer		b = node_offer(tree, y);
 
-	return edge_less(make_edge(a.weight, x, a.other), make_edge(b.weight, y, b.other));
+	/* A bound without a neighbour is greater than all edges of the same weight. */
+	return edge_less(make_edge(a.weight, a.other == NOBODY ? NOBODY : x, a.other),
+					 make_edge(b.weight, b.other == NOBODY ? NOBODY : y, b.other));
 }
 
 /* Prepares a component for the next round. */
@@ -351,7 +353,10 @@ prepare(SpanningTree *tree, uint32_t first, uint32_t end)
 		}
 		node->end = length;
 		if (tree->core[x] == INFINITY)
+		{
 			node->bound = INFINITY;
+			node->bound_node = NOBODY;
+		}
 	}
 }
 
@@ -494,11 +499,13 @@ find_candidates(SpanningTree *tree, uint32_t first, uint32_t end)
 
 	for (uint32_t x = first; x < end; x++)
 	{
+		const Node *node = &tree->nodes[x];
 		Component  *component = &tree->components[tree->component[x]];
+		double		limit = atomic_load_explicit(&component->limit, memory_order_relaxed);
 
-		if (tree->nodes[x].bound == INFINITY)
+		if (node->bound == INFINITY)
 			atomic_store_explicit(&component->exhausted, true, memory_order_relaxed);
-		else if (tree->nodes[x].bound <= component->limit)
+		else if (node->bound < limit || (node->bound == limit && node->bound_node != NOBODY))
 		{
 			atomic_fetch_add_explicit(&component->need, 1, memory_order_relaxed);
 			tree->candidates[first + count++] = x;

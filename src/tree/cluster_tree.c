@@ -1,0 +1,438 @@
+/*-------------------------------------------------------------------------
+ *
+ * cluster_tree.c
+ *	  Single-linkage dendrogram, condensed tree, and selection of clusters (cluster_tree.h).
+ *
+ * A vertex of the dendrogram is a node, numbered 0 to n - 1, or the union of two vertices by edge
+ * i, numbered n + i.  Edges are processed from the heaviest one on, so that a vertex comes before its
+ * children.  If both children of a vertex have at least min_cluster_size nodes, its cluster is split
+ * into two child clusters.  If only one child has, it continues the cluster, and the nodes of the
+ * other child leave the cluster at this edge.  If no child has, all nodes leave.  Lambda is the
+ * inverse of a weight.  A cluster extends from the lambda of the edge that splits its parent to that
+ * of the last edge at which nodes leave it or it is split.
+ *
+ * The two children of a cluster have consecutive numbers, which are greater than the parent's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster_tree.h"
+#include "workers.h"
+
+#define NONE UINT32_MAX
+
+/* How many edges ahead of their use the sets of nodes are fetched into the cache. */
+#define FETCH_AHEAD 8
+
+/* The stop flag is read once in this number of steps. */
+#define CHECK_STEPS 65536
+
+/* Disjoint sets of nodes; the last two fields are those of the representative. */
+typedef struct Set
+{
+	uint32_t	parent;
+	uint32_t	size;
+	uint32_t	vertex;
+} Set;
+
+/* The two children of a vertex of the dendrogram, and their numbers of nodes. */
+typedef struct Union
+{
+	uint32_t	child[2];
+	uint32_t	size[2];
+} Union;
+
+/* Where a vertex of the dendrogram is in the condensed tree. */
+typedef struct Vertex
+{
+	uint32_t	cluster;		/* the smallest cluster that contains it; NONE: not known yet */
+	uint32_t	left_at;		/* the edge at which it leaves the cluster, or NONE */
+} Vertex;
+
+typedef struct Cluster
+{
+	uint32_t	parent;			/* NONE: root of a tree */
+	uint32_t	children;		/* the first of two, or NONE */
+	uint32_t	size;			/* number of nodes; root: number of nodes of its children */
+	uint32_t	root;
+	uint32_t	nselected;		/* root: number of selected clusters in its tree */
+	uint32_t	owner;			/* the selected cluster that its nodes belong to, or NONE */
+	int32_t		number;			/* number in the result, or -1 */
+	bool		selected;
+	bool		target;			/* it replaces selected clusters that are split below epsilon */
+	double		weight;			/* of the edge that splits the parent; infinite: root */
+	double		stability;		/* excess of mass, or that of the best selection of descendants */
+	double		death;			/* largest lambda at which nodes leave or the cluster is split */
+	double		deepest;		/* largest death of the cluster and its descendants */
+} Cluster;
+
+struct ClusterTree
+{
+	const TreeEdge *edges;
+	uint32_t	nedges;
+	uint32_t	n;
+	ClusterParameters parameters;
+	ClusterLabel *labels;
+
+	Union	   *unions;			/* by edge */
+	Vertex	   *vertices;
+	Cluster    *clusters;
+	uint32_t	nclusters;
+
+	Workers		workers;
+	_Atomic bool stop;
+	TreeStatus	status;
+};
+
+/* Returns whether to stop.  `step` counts the caller's steps. */
+static inline bool
+stopped(const ClusterTree *tree, uint32_t step)
+{
+	return step % CHECK_STEPS == 0 && tree->stop;
+}
+
+static inline double
+lambda_of(double weight)
+{
+	return weight > 0.0 ? 1.0 / weight : INFINITY;
+}
+
+static inline uint32_t
+find_set(Set *sets, uint32_t x)
+{
+	while (sets[x].parent != x)
+		x = sets[x].parent = sets[sets[x].parent].parent;
+	return x;
+}
+
+/*
+ * Computes the dendrogram.  Returns the number of clusters in the condensed tree, or NONE if out of
+ * memory or stopped.
+ */
+static uint32_t
+make_dendrogram(ClusterTree *tree)
+{
+	const TreeEdge *edges = tree->edges;
+	uint32_t	smallest = tree->parameters.min_cluster_size;
+	uint32_t	unions = 0;
+	uint32_t	splits = 0;
+	uint32_t	trees = 0;
+	Set		   *sets = malloc((size_t) tree->n * sizeof(Set) + 1);
+
+	if (sets == NULL)
+		return NONE;
+	for (uint32_t x = 0; x < tree->n; x++)
+		sets[x] = (Set) {.parent = x, .size = 1, .vertex = x};
+	for (; unions < tree->nedges && !stopped(tree, unions); unions++)
+	{
+		Union	   *joined = &tree->unions[unions];
+		uint32_t	a;
+		uint32_t	b;
+
+		if (unions + FETCH_AHEAD < tree->nedges)
+		{
+			__builtin_prefetch(&sets[edges[unions + FETCH_AHEAD].a]);
+			__builtin_prefetch(&sets[edges[unions + FETCH_AHEAD].b]);
+		}
+		a = find_set(sets, edges[unions].a);
+		b = find_set(sets, edges[unions].b);
+		*joined = (Union) {
+			.child = {sets[a].vertex, sets[b].vertex},
+			.size = {sets[a].size, sets[b].size}
+		};
+		splits += joined->size[0] >= smallest && joined->size[1] >= smallest;
+		trees += (joined->size[0] == 1) + (joined->size[1] == 1) - 1;
+		if (sets[a].size < sets[b].size)
+		{
+			uint32_t	swap = a;
+
+			a = b;
+			b = swap;
+		}
+		sets[b].parent = a;
+		sets[a].size += sets[b].size;
+		sets[a].vertex = tree->n + unions;
+	}
+	free(sets);
+	return unions < tree->nedges ? NONE : trees + 2 * splits;
+}
+
+static uint32_t
+add_cluster(ClusterTree *tree, uint32_t parent, uint32_t size, double weight)
+{
+	uint32_t	c = tree->nclusters++;
+
+	tree->clusters[c] = (Cluster) {
+		.parent = parent,
+		.children = NONE,
+		.size = size,
+		.root = parent == NONE ? c : tree->clusters[parent].root,
+		.number = -1,
+		.weight = weight
+	};
+	return c;
+}
+
+/* Computes the clusters and, for each node, its cluster and the edge at which it leaves that. */
+static void
+condense(ClusterTree *tree)
+{
+	uint32_t	smallest = tree->parameters.min_cluster_size;
+
+	memset(tree->vertices, 0xff, ((size_t) tree->n + tree->nedges) * sizeof(Vertex));
+	for (uint32_t i = tree->nedges; i-- > 0 && !stopped(tree, i);)
+	{
+		Union		joined = tree->unions[i];
+		Vertex		vertex = tree->vertices[tree->n + i];
+		double		weight = tree->edges[i].weight;
+		double		lambda = lambda_of(weight);
+		bool		split = joined.size[0] >= smallest && joined.size[1] >= smallest;
+		Cluster    *cluster;
+
+		if (vertex.cluster == NONE)
+			vertex.cluster = add_cluster(tree, NONE, 0, INFINITY);
+		cluster = &tree->clusters[vertex.cluster];
+		if (vertex.left_at == NONE)
+		{
+			cluster->death = lambda;
+			if (split)
+			{
+				cluster->children = tree->nclusters;
+				if (cluster->parent == NONE)
+					cluster->size = joined.size[0] + joined.size[1];
+			}
+		}
+		for (int side = 0; side < 2; side++)
+		{
+			Vertex	   *child = &tree->vertices[joined.child[side]];
+
+			*child = vertex;
+			if (vertex.left_at != NONE)
+				continue;
+			if (split)
+				child->cluster = add_cluster(tree, vertex.cluster, joined.size[side], weight);
+			else if (joined.size[side] < smallest)
+				child->left_at = i;
+			if (split || joined.size[side] < smallest)
+				cluster->stability += (lambda - lambda_of(cluster->weight)) * joined.size[side];
+		}
+	}
+}
+
+/* Selects a cluster rather than its descendants if its excess of mass is not less than theirs. */
+static void
+select_by_mass(ClusterTree *tree)
+{
+	Cluster    *clusters = tree->clusters;
+	uint32_t	largest = tree->parameters.max_cluster_size;
+
+	for (uint32_t c = tree->nclusters; c-- > 0;)
+	{
+		Cluster    *cluster = &clusters[c];
+		uint32_t	child = cluster->children;
+		double		below = child == NONE ? 0.0 : clusters[child].stability + clusters[child + 1].stability;
+
+		if (cluster->parent == NONE && !tree->parameters.allow_single_cluster)
+			continue;
+		if (below > cluster->stability || (largest > 0 && cluster->size > largest))
+			cluster->stability = below;
+		else
+			cluster->selected = true;
+	}
+
+	/* Of clusters within one another, the largest one remains selected. */
+	for (uint32_t c = 0; c < tree->nclusters; c++)
+	{
+		Cluster    *cluster = &clusters[c];
+
+		cluster->owner = cluster->parent == NONE ? NONE : clusters[cluster->parent].owner;
+		if (cluster->owner != NONE)
+			cluster->selected = false;
+		else if (cluster->selected)
+			cluster->owner = c;
+	}
+}
+
+/*
+ * Replaces each selected cluster that was split from its parent below epsilon by its smallest
+ * ancestor that was not.  The root counts only if it may be a cluster; otherwise the largest ancestor
+ * below the root is taken.
+ */
+static void
+apply_epsilon(ClusterTree *tree)
+{
+	Cluster    *clusters = tree->clusters;
+	double		epsilon = tree->parameters.epsilon;
+
+	for (uint32_t c = 0; c < tree->nclusters; c++)
+	{
+		Cluster    *cluster = &clusters[c];
+		uint32_t	parent = cluster->parent;
+
+		/* For the time being, the owner is the replacement. */
+		if (parent == NONE)
+			cluster->owner = c;
+		else if (clusters[parent].parent == NONE)
+			cluster->owner = tree->parameters.allow_single_cluster ? parent : c;
+		else
+			cluster->owner = clusters[parent].weight > epsilon ? parent : clusters[parent].owner;
+		if (cluster->selected)
+			clusters[cluster->weight < epsilon ? cluster->owner : c].target = true;
+	}
+	for (uint32_t c = 0; c < tree->nclusters; c++)
+		clusters[c].selected = clusters[c].target;
+}
+
+static void
+select_clusters(ClusterTree *tree)
+{
+	Cluster    *clusters = tree->clusters;
+
+	if (!tree->parameters.leaf)
+		select_by_mass(tree);
+	else
+	{
+		for (uint32_t c = 0; c < tree->nclusters; c++)
+			clusters[c].selected = clusters[c].children == NONE && clusters[c].parent != NONE;
+	}
+	if (tree->parameters.epsilon > 0.0)
+		apply_epsilon(tree);
+	for (uint32_t c = 0; c < tree->nclusters; c++)
+	{
+		if (clusters[c].selected)
+			clusters[clusters[c].root].nselected++;
+		if (clusters[c].selected)
+			clusters[c].owner = c;
+		else
+			clusters[c].owner = clusters[c].parent == NONE ? NONE : clusters[clusters[c].parent].owner;
+	}
+	for (uint32_t c = tree->nclusters; c-- > 0;)
+	{
+		uint32_t	child = clusters[c].children;
+
+		clusters[c].deepest = clusters[c].death;
+		if (child != NONE)
+			clusters[c].deepest = fmax(clusters[c].deepest,
+									   fmax(clusters[child].deepest, clusters[child + 1].deepest));
+	}
+}
+
+/*
+ * Returns whether a node of a root that is selected belongs to the cluster.  It does if it leaves the
+ * root as late as possible, or within epsilon.
+ */
+static bool
+is_in_root(const ClusterTree *tree, const Cluster *root, double weight)
+{
+	if (root->nselected > 1)
+		return false;
+	if (tree->parameters.epsilon > 0.0)
+		return weight <= tree->parameters.epsilon;
+	return lambda_of(weight) >= root->death;
+}
+
+static void
+label_nodes(ClusterTree *tree)
+{
+	int32_t		numbers = 0;
+
+	for (uint32_t x = 0; x < tree->n && !stopped(tree, x); x++)
+	{
+		Vertex		vertex = tree->vertices[x];
+		ClusterLabel *label = &tree->labels[x];
+		Cluster    *cluster;
+		double		weight;
+		double		lambda;
+
+		*label = (ClusterLabel) {.cluster = -1};
+		if (vertex.cluster == NONE)
+			continue;
+		cluster = &tree->clusters[vertex.cluster];
+		weight = tree->edges[vertex.left_at].weight;
+		lambda = lambda_of(weight);
+
+		/* If the largest lambda is infinite, the score is the limit of (largest - lambda) / largest. */
+		if (!isinf(lambda))
+			label->outlier_score = isinf(cluster->deepest) ? 1.0 :
+				(cluster->deepest - lambda) / cluster->deepest;
+		if (cluster->owner == NONE)
+			continue;
+		cluster = &tree->clusters[cluster->owner];
+		if (cluster->parent == NONE && !is_in_root(tree, cluster, weight))
+			continue;
+		if (cluster->number < 0)
+			cluster->number = numbers++;
+		label->cluster = cluster->number;
+		label->probability = isinf(lambda) ? 1.0 : fmin(lambda, cluster->death) / cluster->death;
+	}
+}
+
+static void
+compute_labels(void *argument)
+{
+	ClusterTree *tree = argument;
+	uint32_t	nclusters;
+
+	tree->status = TREE_OUT_OF_MEMORY;
+	tree->unions = malloc((size_t) tree->nedges * sizeof(Union) + 1);
+	tree->vertices = malloc(((size_t) tree->n + tree->nedges) * sizeof(Vertex) + 1);
+	if (tree->unions == NULL || tree->vertices == NULL ||
+		(nclusters = make_dendrogram(tree)) == NONE ||
+		(tree->clusters = malloc((size_t) nclusters * sizeof(Cluster) + 1)) == NULL)
+		return;
+	condense(tree);
+	if (tree->stop)
+		return;
+	select_clusters(tree);
+	label_nodes(tree);
+	tree->status = TREE_DONE;
+}
+
+uint64_t
+clusters_bytes(uint32_t n)
+{
+	/* There are at most n clusters: n / 2 without children, and fewer with two. */
+	return sizeof(ClusterTree) +
+		n * (uint64_t) (sizeof(Set) + sizeof(Union) + 2 * sizeof(Vertex) + sizeof(Cluster));
+}
+
+ClusterTree *
+clusters_start(const TreeEdge *edges, uint32_t nedges, uint32_t n,
+			   const ClusterParameters *parameters, ClusterLabel *labels)
+{
+	ClusterTree *tree = calloc(1, sizeof(*tree));
+
+	if (tree == NULL)
+		return NULL;
+	tree->edges = edges;
+	tree->nedges = nedges;
+	tree->n = n;
+	tree->parameters = *parameters;
+	tree->labels = labels;
+	workers_init(&tree->workers);
+	workers_start(&tree->workers, 1, compute_labels, tree);
+	return tree;
+}
+
+TreeStatus
+clusters_wait(ClusterTree *tree, int timeout_ms)
+{
+	return workers_wait(&tree->workers, timeout_ms) ? tree->status : TREE_BUSY;
+}
+
+void
+clusters_free(ClusterTree *tree)
+{
+	if (tree == NULL)
+		return;
+	tree->stop = true;
+	workers_destroy(&tree->workers);
+	free(tree->unions);
+	free(tree->vertices);
+	free(tree->clusters);
+	free(tree);
+}

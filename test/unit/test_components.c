@@ -1,0 +1,806 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_components.c
+ *	  Nearest rows of other components by mutual reachability distance, compared with brute force in
+ *	  FP64: joins of two sets, and searches after a self-join in panels.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <float.h>
+
+#include "sets.h"
+#include "ways.h"
+
+/* Kinds of rows. */
+typedef enum Kind
+{
+	KIND_NORMAL,
+	KIND_CLUSTERS,				/* well separated: CLUSTERS of them */
+	KIND_EQUAL,
+	KIND_GRID,					/* small integers: equal distances */
+	KIND_WILD,					/* out-of-range rows: huge, infinite or NaN */
+	KINDS
+} Kind;
+
+static const char *const kind_names[KINDS] = {"normal", "clusters", "equal", "grid", "out of range"};
+static const char *const metric_names[] = {"L2", "cosine", "inner product", "Hamming", "Jaccard"};
+static const char *const element_names[] = {"reals", "doubles", "bits"};
+
+#define CLUSTERS 5
+
+/* Rows, their distances, and the state of a search among them. */
+typedef struct Case
+{
+	FastedOptions options;
+	Kind		kind;
+	uint32_t	n;
+	Rows		rows;			/* rows of fasted_row_floats floats */
+	double	   *dist;			/* of row a and row b, at a * n + b */
+	uint32_t   *ranks;			/* NULL: the rank is the row number */
+	FastedPartition *partitions; /* NULL: no partitions */
+	uint32_t	npartitions;
+	uint32_t   *partition;		/* of each row, when there are partitions */
+	double		eps;
+	uint32_t   *component;
+	double	   *core;
+
+	uint32_t   *positions;		/* rows to search */
+	uint32_t	searched;
+	double	   *bound;
+	uint32_t   *searched_component;
+	double	   *searched_core;
+	const char *bounds;			/* description of the bounds */
+} Case;
+
+/* --- rows */
+
+static double
+number_of(const Case *c, uint32_t row, uint32_t k)
+{
+	switch (c->kind)
+	{
+		case KIND_CLUSTERS:
+			return 100.0 * ((row % CLUSTERS * 7 + k * 3) % 11) + random_normal();
+		case KIND_EQUAL:
+			return k + 1.0;
+		case KIND_GRID:
+			return (double) random_below(k < 3 ? 4 : 2);
+		case KIND_WILD:
+			if (random_below(500) == 0)
+				return random_below(3) == 0 ? NAN : random_below(2) == 0 ? -INFINITY : INFINITY;
+			return random_normal() * (row % 50 == 0 ? 1e38 : 1.0);
+		default:
+			return random_normal();
+	}
+}
+
+static void
+fill_bits(const Case *c, uint32_t row, uint64_t *bits)
+{
+	uint32_t	d = c->options.dimensions;
+
+	memset(bits, 0, fasted_bit_words(d) * sizeof(uint64_t));
+	for (uint32_t k = 0; k < d; k++)
+	{
+		bool		set = c->kind == KIND_EQUAL ? k % 3 == 0 : c->kind == KIND_CLUSTERS
+			? (k / 8 % CLUSTERS == row % CLUSTERS) != (random_below(40) == 0)
+			: random_below(c->kind == KIND_GRID ? 10 : 2) == 0;
+
+		bits[k / 64] |= (uint64_t) set << k % 64;
+	}
+}
+
+static void
+fill_row(const Case *c, uint32_t row, float *to)
+{
+	uint32_t	d = c->options.dimensions;
+
+	if (c->options.element == FASTED_ELEMENT_BIT)
+	{
+		fill_bits(c, row, (uint64_t *) to);
+		return;
+	}
+	for (uint32_t k = 0; k < d; k++)
+	{
+		if (c->options.element == FASTED_ELEMENT_DOUBLE)
+			((double *) to)[k] = number_of(c, row, k);
+		else
+			to[k] = (float) number_of(c, row, k);
+	}
+	if (c->options.element == FASTED_ELEMENT_DOUBLE && c->options.metric == FASTED_METRIC_COSINE)
+		fasted_scale_direction((double *) to, d);
+}
+
+static const float *
+row_at(const Case *c, uint32_t row)
+{
+	return c->rows.rows + (size_t) row * fasted_row_floats(&c->options);
+}
+
+static double
+distance_of(const Case *c, const void *x, const void *y)
+{
+	uint32_t	d = c->options.dimensions;
+	bool		doubles = c->options.element == FASTED_ELEMENT_DOUBLE;
+
+	switch (c->options.metric)
+	{
+		case FASTED_METRIC_HAMMING:
+			return fasted_exact_hamming(x, y, fasted_bit_words(d));
+		case FASTED_METRIC_JACCARD:
+			return fasted_exact_jaccard(x, y, fasted_bit_words(d));
+		case FASTED_METRIC_INNER_PRODUCT:
+			return 0.0 - (doubles ? fasted_exact_dot_double(x, y, d) : fasted_exact_dot(x, y, d));
+		case FASTED_METRIC_COSINE:
+			{
+				double		xx = doubles ? fasted_exact_dot_double(x, x, d) : fasted_exact_dot(x, x, d);
+				double		yy = doubles ? fasted_exact_dot_double(y, y, d) : fasted_exact_dot(y, y, d);
+
+				if (!isfinite(xx) || !isfinite(yy))
+					return NAN;
+				return doubles ? fasted_exact_cosine_double(x, y, d) : fasted_exact_cosine(x, y, d);
+			}
+		default:
+			return doubles ? fasted_exact_distance_double(x, y, d) : fasted_exact_distance(x, y, d);
+	}
+}
+
+/* Makes partitions of up to `most` rows, with a few rows between them. */
+static void
+make_partitions(Case *c, uint32_t most)
+{
+	c->partitions = must_alloc((c->n + 1) * sizeof(FastedPartition));
+	c->partition = must_alloc((c->n + 1) * sizeof(uint32_t));
+	for (uint32_t row = 0; row < c->n;)
+	{
+		uint32_t	rows = 1 + random_below(most);
+
+		rows = rows < c->n - row ? rows : c->n - row;
+		c->partitions[c->npartitions] = (FastedPartition) {row, rows, row, rows};
+		for (uint32_t i = row; i < row + rows; i++)
+			c->partition[i] = c->npartitions;
+		c->npartitions++;
+		row += rows;
+		if (random_below(4) == 0 && row < c->n)
+			c->partition[row++] = UINT32_MAX;
+	}
+}
+
+static Case
+make_case(Kind kind, FastedOptions options, uint32_t n)
+{
+	uint32_t	floats = fasted_row_floats(&options);
+	float	   *rows = must_alloc((size_t) n * floats * sizeof(float));
+	Case		c = {.options = options,.kind = kind,.n = n,.eps = INFINITY};
+
+	c.rows = (Rows) {.rows = rows,.n = n};
+	for (uint32_t i = 0; i < n; i++)
+		fill_row(&c, i, rows + (size_t) i * floats);
+	c.dist = must_alloc((size_t) n * n * sizeof(double));
+	for (uint32_t a = 0; a < n; a++)
+	{
+		for (uint32_t b = 0; b <= a; b++)
+			c.dist[(size_t) a * n + b] = c.dist[(size_t) b * n + a] =
+				distance_of(&c, row_at(&c, a), row_at(&c, b));
+	}
+	c.component = must_alloc(n * sizeof(uint32_t));
+	c.core = must_alloc(n * sizeof(double));
+	c.positions = must_alloc(n * sizeof(uint32_t));
+	c.bound = must_alloc(n * sizeof(double));
+	c.searched_component = must_alloc(n * sizeof(uint32_t));
+	c.searched_core = must_alloc(n * sizeof(double));
+	if (random_below(2) == 0)
+	{
+		c.ranks = must_alloc(n * sizeof(uint32_t));
+		for (uint32_t i = 0; i < n; i++)
+		{
+			uint32_t	other = random_below(i + 1);
+
+			c.ranks[i] = c.ranks[other];
+			c.ranks[other] = i;
+		}
+	}
+	if (random_below(4) == 0)
+		make_partitions(&c, 1 + random_below(n));
+	return c;
+}
+
+static void
+free_case(Case *c)
+{
+	free((float *) (uintptr_t) c->rows.rows);
+	free(c->dist);
+	free(c->ranks);
+	free(c->partitions);
+	free(c->partition);
+	free(c->component);
+	free(c->core);
+	free(c->positions);
+	free(c->bound);
+	free(c->searched_component);
+	free(c->searched_core);
+}
+
+/* --- a search, and its result by brute force */
+
+static bool
+may_meet(const Case *c, uint32_t a, uint32_t b)
+{
+	return c->partitions == NULL ||
+		(c->partition[a] == c->partition[b] && c->partition[a] != UINT32_MAX);
+}
+
+/* Finds the row's nearest neighbour within the bound.  Returns false if there is none. */
+static bool
+find_neighbor(const Case *c, uint32_t a, double bound, FastedNeighbor *neighbor)
+{
+	bool		found = false;
+
+	for (uint32_t b = 0; b < c->n; b++)
+	{
+		FastedNeighbor other = {c->ranks != NULL ? c->ranks[b] : b, c->dist[(size_t) a * c->n + b]};
+
+		if (c->component[a] == c->component[b] || !may_meet(c, a, b) || isnan(other.dist) ||
+			isinf(c->core[a]) || isinf(c->core[b]))
+			continue;
+		other.dist = fmax(other.dist, fmax(c->core[a], c->core[b]));
+		if (other.dist > bound || other.dist > c->eps ||
+			(found && (other.dist > neighbor->dist ||
+					   (other.dist == neighbor->dist && other.row > neighbor->row))))
+			continue;
+		*neighbor = other;
+		found = true;
+	}
+	return found;
+}
+
+/* Chooses components: few, clusters, ranges of rows, one for each row, or only one. */
+static void
+choose_components(Case *c)
+{
+	uint32_t	how = random_below(5);
+	uint32_t	few = 1 + random_below(6);
+
+	for (uint32_t i = 0; i < c->n; i++)
+		c->component[i] = how == 0 ? random_below(few) + 4000000000U : how == 1 ? i % CLUSTERS
+			: how == 2 ? i * few / c->n : how == 3 ? i : 7;
+}
+
+/* Core distances: a constant, distances to some row, or these with infinite ones among them. */
+static void
+choose_cores(Case *c)
+{
+	uint32_t	how = random_below(4);
+
+	for (uint32_t i = 0; i < c->n; i++)
+	{
+		double		dist = c->dist[(size_t) i * c->n + random_below(c->n)];
+
+		if (how == 0 || isnan(dist))
+			dist = c->options.metric == FASTED_METRIC_INNER_PRODUCT ? -DBL_MAX : 0.0;
+		if (isinf(dist))
+			dist = DBL_MAX;
+		c->core[i] = how == 3 && random_below(8) == 0 ? INFINITY : dist;
+	}
+}
+
+/* Chooses a share of the rows, and the bounds.  Most rows have a neighbour exactly at the bound. */
+static void
+choose_searched(Case *c)
+{
+	static const char *const names[] = {"infinite", "tight", "too low", "minus infinity", "any"};
+	uint32_t	how = random_below(5);
+	uint32_t	part = 1 + random_below(9);
+
+	c->searched = 0;
+	c->bounds = names[how];
+	for (uint32_t i = 0; i < c->n; i++)
+	{
+		double		bound = how == 3 ? -INFINITY : INFINITY;
+		double		any = c->dist[(size_t) i * c->n + random_below(c->n)];
+		FastedNeighbor neighbor;
+
+		if (random_below(part) != 0)
+			continue;
+		if ((how == 1 || how == 2) && find_neighbor(c, i, INFINITY, &neighbor))
+			bound = how == 1 ? neighbor.dist : nextafter(neighbor.dist, -INFINITY);
+		if (how == 4 && !isnan(any))
+			bound = any;
+		c->bound[c->searched] = bound;
+		c->searched_component[c->searched] = c->component[i];
+		c->searched_core[c->searched] = c->core[i];
+		c->positions[c->searched++] = i;
+	}
+}
+
+/* Merges components at random, as between two searches. */
+static void
+merge_components(Case *c)
+{
+	uint32_t	from = c->component[random_below(c->n)];
+	uint32_t	to = c->component[random_below(c->n)];
+
+	for (uint32_t i = 0; i < c->n; i++)
+	{
+		if (c->component[i] == from || (c->component[i] ^ to) % 3 == 0)
+			c->component[i] = to;
+	}
+}
+
+static bool
+is_right(const Case *c, uint32_t position, const FastedNeighbor *list, uint32_t length)
+{
+	FastedNeighbor expected;
+	bool		found = find_neighbor(c, c->positions[position], c->bound[position], &expected);
+
+	if (length == found &&
+		(!found || (list->row == expected.row && memcmp(&list->dist, &expected.dist, sizeof(double)) == 0)))
+		return true;
+	printf("# row %u, bound %g: %u neighbors, row %u at %.17g; expected %d, row %u at %.17g\n",
+		   c->positions[position], c->bound[position], length, length > 0 ? list->row : 0,
+		   length > 0 ? list->dist : NAN, found, found ? expected.row : 0, found ? expected.dist : NAN);
+	return false;
+}
+
+/* --- joins of two sets */
+
+/* Joins set a with b, which has the rows from `first` on.  Returns whether it is done. */
+static bool
+join_sets(FastedContext *context, const Case *c, FastedSet *a, FastedSet *b, uint32_t first,
+		  bool continues, bool close_early, uint32_t *lengths, FastedNeighbor *lists)
+{
+	const FastedComponents components = {
+		.component = {c->searched_component, c->component + first},
+		.core = {c->searched_core, c->core + first},.bound = c->bound
+	};
+	FastedPartition *partitions = must_alloc((c->npartitions + 1) * sizeof(FastedPartition));
+	FastedProblem problem = {
+		.eps = c->eps,.output = FASTED_OUTPUT_NEAREST,.k = 1,.continues = continues,
+		.components = &components,.ranks = c->ranks != NULL ? c->ranks + first : NULL,
+		.partitions = c->partitions != NULL ? partitions : NULL,.npartitions = c->npartitions
+	};
+	FastedJoin *join;
+	FastedBatch batch;
+	FastedStatus status = FASTED_AGAIN;
+	uint32_t	position = 0;
+
+	for (uint32_t g = 0; g < c->npartitions; g++)
+	{
+		FastedPartition *partition = &partitions[g];
+		uint32_t	end = c->partitions[g].first_b + c->partitions[g].rows_b;
+
+		*partition = c->partitions[g];
+		while (position < c->searched && c->positions[position] < partition->first_b)
+			position++;
+		partition->first_a = position;
+		while (position < c->searched && c->positions[position] < end)
+			position++;
+		partition->rows_a = position - partition->first_a;
+		partition->first_b = partition->first_b > first ? partition->first_b - first : 0;
+		partition->rows_b = (end > first ? end - first : 0) - partition->first_b;
+	}
+	join = begin_join(context, a, b, problem);
+	for (int turn = close_early ? (int) random_below(3) : INT32_MAX; turn > 0 && status == FASTED_AGAIN; turn--)
+		status = engine->next(join, close_early ? 0 : 100, &batch);
+	if (status == FASTED_DONE)
+		status = engine->nearest(join, 0, c->searched, lengths, lists);
+	engine->join_close(join);
+	free(partitions);
+	return status == FASTED_OK;
+}
+
+/* Searches several times, with fewer components each time; b is one set, or divided into two. */
+static void
+check_sets(Case *c, const Way *way, int threads)
+{
+	uint32_t	floats = fasted_row_floats(&c->options);
+	uint32_t   *lengths = must_alloc(c->n * sizeof(uint32_t));
+	FastedNeighbor *lists = must_alloc(c->n * sizeof(FastedNeighbor));
+	FastedSetOptions second = {.first_row = c->partitions != NULL ? 0 : random_below(c->n)};
+	FastedContext *context;
+	FastedSet  *all;
+	FastedSet  *parts[2] = {NULL, NULL};
+	FastedSet  *a;
+	bool		right = true;
+
+	c->options.kernel = way->kernel;
+	c->options.filter = way->filter;
+	c->options.prune = way->prune;
+	c->options.threads = threads;
+	context = open_context(&c->options);
+	all = open_set(context);
+	fill_set(all, &c->rows, floats);
+	a = open_set(context);
+	if (second.first_row > 0)
+	{
+		parts[0] = open_set(context);
+		fill_set(parts[0], &(Rows) {.rows = c->rows.rows,.n = second.first_row}, floats);
+		right = engine->set_open(context, &second, &parts[1]) == FASTED_OK;
+		fill_set(parts[1], &(Rows) {.rows = row_at(c, (uint32_t) second.first_row),
+			.n = c->n - second.first_row}, floats);
+	}
+	choose_components(c);
+	for (int round = 0; round < 3 && right; round++)
+	{
+		bool		divided = parts[0] != NULL && random_below(2) == 0;
+		bool		done;
+
+		choose_cores(c);
+		choose_searched(c);
+		right = engine->select_rows(a, all, c->positions, c->searched) == FASTED_OK &&
+			engine->seal(a) == FASTED_OK;
+		if (random_below(3) == 0)
+			(void) join_sets(context, c, a, all, 0, false, true, lengths, lists);
+		if (random_below(3) == 0)
+		{
+			PairList	list;
+
+			end_join(begin_join(context, all, all, (FastedProblem) {.output = FASTED_OUTPUT_COUNT}), &list);
+			free(list.pairs);
+		}
+		done = join_sets(context, c, a, divided ? parts[0] : all, 0, false, false, lengths, lists);
+		if (divided)
+			done = done && join_sets(context, c, a, parts[1], (uint32_t) second.first_row, true, false,
+									 lengths, lists);
+		right = right && done;
+		for (uint32_t i = 0; i < c->searched && right; i++)
+			right = is_right(c, i, &lists[i], lengths[i]);
+		if (right)
+			right = engine->set_reset(a, 0) == FASTED_OK;
+		if (right && round < 2)
+			merge_components(c);
+	}
+	ok(right, "%s, %s of %s, %u x %u, %s bounds, %s %s%s, %d threads%s%s", kind_names[c->kind],
+	   metric_names[c->options.metric], element_names[c->options.element], c->n, c->options.dimensions,
+	   c->bounds, way->kernel, way->name, way->pruned, threads, c->partitions != NULL ? ", partitions" : "",
+	   isinf(c->eps) ? "" : ", finite eps");
+	engine->close(context);
+	free(lengths);
+	free(lists);
+}
+
+/* --- searches of panel joins */
+
+/* Calls next until the join is done.  Without a search, lists are only counted. */
+static bool
+drain_search(PanelJoin *join, const Case *c, const Rows *sides, bool searching)
+{
+	uint64_t	rows = sides[0].n;
+	uint64_t	next_row = 0;
+	FastedNeighbor unused;
+
+	for (;;)
+	{
+		FastedBatch batch;
+		uint64_t	staged;
+		FastedStatus status = panel_join_next(join, 50, &batch);
+
+		if (status == FASTED_WANT_ROWS)
+			status = stage_rows(join, batch.side, &sides[batch.side], batch.first_row, batch.row_count,
+								fasted_row_floats(&c->options), random_below(50), &staged);
+		else if (status == FASTED_OK)
+		{
+			/* panels without pairs in a partition are omitted */
+			for (; next_row < batch.first_row && c->partitions != NULL; next_row++)
+			{
+				if (searching && find_neighbor(c, c->positions[next_row], c->bound[next_row], &unused))
+					return false;
+			}
+			if (batch.first_row != next_row || batch.row_count == 0)
+				return false;
+			for (; next_row < batch.first_row + batch.row_count; next_row++)
+			{
+				uint32_t	length;
+				const FastedNeighbor *list = panel_join_nearest(join, next_row, &length);
+
+				if (searching && !is_right(c, (uint32_t) next_row, list, length))
+					return false;
+			}
+		}
+		else if (status == FASTED_DONE)
+		{
+			for (; searching && next_row < rows && c->partitions != NULL; next_row++)
+			{
+				if (find_neighbor(c, c->positions[next_row], c->bound[next_row], &unused))
+					return false;
+			}
+			return !searching || next_row == rows;
+		}
+		if (FASTED_FAILED(status))
+		{
+			printf("# %s\n", panel_join_last_error(engine, join));
+			return false;
+		}
+	}
+}
+
+/* Searches once, with the rows that the case has chosen. */
+static bool
+search_once(PanelJoin *join, const Case *c)
+{
+	PanelSearch search = {
+		.rows = c->positions,.nrows = c->searched,.bound = c->bound,.component = c->component,
+		.core = c->core
+	};
+	size_t		floats = fasted_row_floats(&c->options);
+	float	   *searched = must_alloc(c->searched * floats * sizeof(float));
+	Rows		sides[2] = {{searched, c->searched}, c->rows};
+	bool		right;
+
+	for (uint32_t i = 0; i < c->searched; i++)
+		memcpy(searched + i * floats, row_at(c, c->positions[i]), floats * sizeof(float));
+	right = panel_join_search(join, &search) == FASTED_OK && drain_search(join, c, sides, true);
+	free(searched);
+	return right;
+}
+
+/* A self-join, then searches, then sometimes another self-join and a search. */
+static void
+check_panels(Case *c, const Way *way, uint64_t limit)
+{
+	PanelProblem problem = {
+		.problem = {.eps = c->eps,.output = FASTED_OUTPUT_NEAREST,.k = 1 + random_below(20),
+			.ranks = c->ranks,.partitions = c->partitions,.npartitions = c->npartitions},
+		.sides = 1,.searches = true
+	};
+	CallerHabits habits = {.put = random_below(2) == 0};
+	Rows		sides[2] = {c->rows, c->rows};
+	FastedStats stats;
+	PanelJoin  *join;
+	FastedStatus status;
+	bool		right;
+
+	c->options.kernel = way->kernel;
+	c->options.filter = way->filter;
+	c->options.prune = way->prune;
+	c->options.threads = 2;
+	c->options.memory_limit = limit;
+	problem.options = c->options;
+	status = panel_join_open(engine, &problem, &join);
+	if (status == FASTED_OK)
+		status = load_and_start(join, &problem, sides, &habits);
+	right = status == FASTED_OK && drain_search(join, c, sides, false);
+	choose_components(c);
+	for (int round = 0; round < 3 && right; round++)
+	{
+		choose_cores(c);
+		choose_searched(c);
+		right = search_once(join, c);
+		if (round < 2)
+			merge_components(c);
+		if (right && random_below(4) == 0)
+			right = panel_join_again(join, &problem.problem) == FASTED_OK &&
+				drain_search(join, c, sides, false);
+	}
+	panel_join_stats(join, &stats);
+	ok(right && stats.rows == c->n, "panels: %s, %s of %s, %u x %u, %s bounds, %s %s%s, limit %llu, %u panels%s",
+	   kind_names[c->kind], metric_names[c->options.metric], element_names[c->options.element], c->n,
+	   c->options.dimensions, c->bounds, way->kernel, way->name, way->pruned, (unsigned long long) limit,
+	   stats.panels, c->partitions != NULL ? ", partitions" : "");
+	panel_join_close(join);
+	c->options.memory_limit = 0;
+}
+
+/* Returns the smallest memory limit of 1/64 MiB steps with which all rows remain resident. */
+static uint64_t
+find_limit(const Case *c)
+{
+	PanelProblem problem = {
+		.options = c->options,.sides = 1,.searches = true,
+		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 20}
+	};
+	CallerHabits habits = {0};
+	uint64_t	inner = 1;
+
+	while (inner > 0)
+	{
+		PanelJoin  *join;
+		uint64_t	outer;
+
+		problem.options.memory_limit += 1 << 14;
+		if (panel_join_open(engine, &problem, &join) != FASTED_OK ||
+			load_and_start(join, &problem, &c->rows, &habits) != FASTED_OK)
+			exit(EXIT_FAILURE);
+		panel_join_sizes(join, &outer, &inner);
+		panel_join_close(join);
+	}
+	return problem.options.memory_limit;
+}
+
+/* --- tiles of one component */
+
+/* Returns the number of candidates of a search for rows of other clusters, of which none is near. */
+static uint64_t
+count_candidates(Case *c, const Way *way, bool partitioned)
+{
+	FastedStats stats;
+	FastedContext *context;
+	FastedSet  *a;
+	FastedSet  *b;
+	uint32_t   *lengths = must_alloc(c->n * sizeof(uint32_t));
+	FastedNeighbor *lists = must_alloc(c->n * sizeof(FastedNeighbor));
+	bool		none = true;
+
+	c->npartitions = 0;
+	if (partitioned)
+		c->partitions[c->npartitions++] = (FastedPartition) {0, c->n, 0, c->n};
+	c->options.kernel = way->kernel;
+	c->options.filter = way->filter;
+	c->options.prune = way->prune;
+	context = open_context(&c->options);
+	a = open_set(context);
+	b = open_set(context);
+	fill_set(b, &c->rows, fasted_row_floats(&c->options));
+	if (engine->select_rows(a, b, c->positions, c->searched) != FASTED_OK || engine->seal(a) != FASTED_OK)
+		exit(EXIT_FAILURE);
+	none = join_sets(context, c, a, b, 0, false, false, lengths, lists);
+	for (uint32_t i = 0; i < c->searched; i++)
+		none = none && lengths[i] == 0;
+	engine->stats(context, &stats);
+	engine->close(context);
+	free(lengths);
+	free(lists);
+	return none ? stats.candidates : UINT64_MAX;
+}
+
+/*
+ * Rows of different clusters alternate.  Pairs of the same cluster pass the filter, unless their
+ * tiles are skipped.  In partitions, rows are not moved, and no tile is skipped.
+ */
+static void
+check_skipped(const Way *way, FastedOptions options, uint32_t n)
+{
+	Case		c = make_case(KIND_CLUSTERS, options, n);
+	uint64_t	pairs = 0;
+	uint64_t	candidates;
+	uint64_t	partitioned;
+
+	free(c.partitions);
+	free(c.partition);
+	c.partitions = NULL;
+	c.npartitions = 0;
+	for (uint32_t i = 0; i < n; i++)
+	{
+		c.component[i] = i % CLUSTERS;
+		c.core[i] = options.metric == FASTED_METRIC_INNER_PRODUCT ? -DBL_MAX : 0.0;
+	}
+	for (uint32_t i = 0; i < n; i += 2)
+	{
+		FastedNeighbor neighbor;
+		double		bound = -INFINITY;
+
+		for (uint32_t j = i % CLUSTERS; j < n; j += CLUSTERS)
+			bound = fmax(bound, c.dist[(size_t) i * n + j]);
+		if (find_neighbor(&c, i, bound, &neighbor))
+			bound = nextafter(neighbor.dist, -INFINITY);
+		for (uint32_t j = i % CLUSTERS; j < n; j += CLUSTERS)
+			pairs += c.dist[(size_t) i * n + j] <= bound;
+		c.positions[c.searched] = i;
+		c.bound[c.searched] = bound;
+		c.searched_component[c.searched] = c.component[i];
+		c.searched_core[c.searched++] = c.core[i];
+	}
+	candidates = count_candidates(&c, way, false);
+	c.partitions = must_alloc(sizeof(FastedPartition));
+	c.partition = must_alloc(n * sizeof(uint32_t));
+	memset(c.partition, 0, n * sizeof(uint32_t));
+	partitioned = count_candidates(&c, way, true);
+	ok(2 * candidates < partitioned && partitioned >= pairs && partitioned < UINT64_MAX,
+	   "%s of %s, %s %s%s: %llu candidates, %llu in partitions, %llu near pairs of a component",
+	   metric_names[options.metric], element_names[options.element], way->kernel, way->name, way->pruned,
+	   (unsigned long long) candidates, (unsigned long long) partitioned, (unsigned long long) pairs);
+	free_case(&c);
+}
+
+/* Joins in which components are not supported are rejected. */
+static void
+check_refused(void)
+{
+	const float numbers[2] = {1.0f, 2.0f};
+	const uint32_t component[2] = {0, 1};
+	const double core[2] = {0.0, 0.0};
+	const FastedComponents components = {{component, component}, {core, core}, core};
+	FastedContext *context = open_context(&(FastedOptions) {.dimensions = 1});
+	FastedSet  *a = open_set(context);
+	FastedSet  *b = open_set(context);
+	FastedProblem problem = {.eps = 1.0,.output = FASTED_OUTPUT_NEAREST,.k = 1,.components = &components};
+	FastedProblem pairs = {.eps = 1.0,.components = &components};
+	FastedJoin *join;
+
+	fill_set(a, &(Rows) {.rows = numbers,.n = 2}, 1);
+	fill_set(b, &(Rows) {.rows = numbers,.n = 2}, 1);
+	ok(engine->join_open(context, &problem, a, a, &join) == FASTED_UNSUPPORTED,
+	   "a self-join with components is rejected");
+	ok(engine->join_open(context, &pairs, a, b, &join) == FASTED_UNSUPPORTED,
+	   "a join for pairs with components is rejected");
+	engine->close(context);
+}
+
+/* Searches are rejected before the end of the self-join, and by engines without components. */
+static void
+check_panels_refused(void)
+{
+	const float numbers[3] = {1.0f, 2.0f, 3.0f};
+	const uint32_t component[3] = {0, 1, 2};
+	const double core[3] = {0.0, 0.0, 0.0};
+	const PanelSearch search = {component, 3, core, component, core};
+	FastedEngine without = *engine;
+	PanelProblem problem = {
+		.options = {.dimensions = 1},.sides = 1,.searches = true,
+		.problem = {.eps = 1.0,.output = FASTED_OUTPUT_NEAREST,.k = 1}
+	};
+	Rows		rows = {numbers, 3};
+	CallerHabits habits = {0};
+
+	without.select_rows = NULL;
+	for (int i = 0; i < 2; i++)
+	{
+		const FastedEngine *used = i == 0 ? engine : &without;
+		PairList	none = {0};
+		PanelJoin  *join;
+		FastedStatus status = panel_join_open(used, &problem, &join);
+
+		if (status == FASTED_OK)
+			status = load_and_start(join, &problem, &rows, &habits);
+		if (status == FASTED_OK && i == 1)
+			status = drain_join(join, &problem, &rows, &habits, &none);
+		ok(!FASTED_FAILED(status) &&
+		   panel_join_search(join, &search) == (i == 0 ? FASTED_INTERNAL : FASTED_UNSUPPORTED),
+		   "a search %s is rejected", i == 0 ? "before the end of the self-join" : "without support");
+		panel_join_close(join);
+	}
+}
+
+/* Returns options with one of the metrics and an element type that fits it. */
+static FastedOptions
+options_of(int metric, uint32_t d)
+{
+	FastedOptions options = {.dimensions = d,.metric = (FastedMetric) metric};
+
+	options.element = fasted_metric_of_bits(options.metric) ? FASTED_ELEMENT_BIT
+		: random_below(3) == 0 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
+	return options;
+}
+
+int
+main(void)
+{
+	static const uint32_t dimensions[] = {1, 3, 33, 70, 200, 960};
+	static const int threads[] = {1, 2, 5};
+	Way			ways[MOST_WAYS];
+	int			count = all_ways(ways);
+	int			rounds = quick() ? 1 : 2;
+
+	random_seed();
+	engine = fasted_cpu_engine();
+	check_refused();
+	check_panels_refused();
+	for (int w = 0; w < count; w++)
+	{
+		for (int metric = 0; metric <= FASTED_METRIC_JACCARD; metric++)
+			check_skipped(&ways[w], options_of(metric, 70), 1400);
+	}
+	for (int round = 0; round < rounds; round++)
+	{
+		for (int kind = 0; kind < KINDS; kind++)
+		{
+			for (int metric = 0; metric <= FASTED_METRIC_JACCARD; metric++)
+			{
+				Case		c = make_case((Kind) kind, options_of(metric, dimensions[random_below(6)]),
+										  1 + random_below(round == 0 ? 20 : 600));
+
+				if (random_below(4) == 0 && !isnan(c.dist[c.n - 1]) && c.dist[c.n - 1] >= 0.0)
+					c.eps = c.dist[c.n - 1];
+				for (int i = 0; i < 4; i++)
+					check_sets(&c, &ways[random_below((uint32_t) count)], threads[random_below(3)]);
+				check_panels(&c, &ways[random_below((uint32_t) count)], 0);
+				for (int i = 0; i < 3; i++)
+					check_panels(&c, &ways[random_below((uint32_t) count)], 1 + random_below(1 << 19));
+				if (round > 0)
+					check_panels(&c, &ways[random_below((uint32_t) count)], find_limit(&c));
+				free_case(&c);
+			}
+		}
+	}
+	return tap_done();
+}
