@@ -38,11 +38,13 @@ bench:
 	@bench/accuracy/run.py
 	@bench/real_world/run.py --gemm
 	@bench/groups/run.py --engine cuda
+	@bench/hdbscan/run.py --engine cuda --large
 	@$(MAKE) --no-print-directory bench-large bench-over-rows report
 bench-cpu:
 	@bench/cpu_join/run.py
 	@bench/pruning/run.py
 	@bench/groups/run.py
+	@bench/hdbscan/run.py
 	@bench/nearest/run.py
 	@bench/real_world/run.py --device cpu --data debian-text debian-minilm wallpaper-sift=200000 embedding-512=60000
 	@$(MAKE) --no-print-directory bench-over-rows bench-rows BENCH_DEVICE=cpu
