@@ -48,7 +48,7 @@
 
 #define CHUNK 1024				/* number of nodes in a range */
 #define SORT_BLOCK 32768		/* number of edges that qsort sorts */
-#define SAMPLE 64				/* number of nodes to search in a component without a known edge */
+#define SAMPLE 8
 #define NOBODY UINT32_MAX
 
 typedef struct Node
