@@ -597,7 +597,7 @@ test_separated(uint32_t n, uint32_t d, uint32_t clusters, uint32_t part)
 		before = (double) searcher.stats().candidates;
 		searcher.search(search, false);
 		candidates = (double) searcher.stats().candidates - before;
-		tap::ok(searcher.why.empty() && (mode.prune == FASTED_PRUNE_FORCE || candidates < within / 100),
+		tap::ok(searcher.why.empty() && (mode.prune == FASTED_PRUNE_FORCE || candidates < within / 2),
 				"%u clusters of %u rows, %s: %.0f candidates, %.0f pairs within clusters %s", clusters,
 				n / clusters, mode.name, candidates, within, searcher.why.c_str());
 	}
