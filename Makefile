@@ -16,7 +16,7 @@ BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-j
 
 # These goals install PostgreSQL themselves, so PGXS need not exist yet.
 SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-citus check-debian check-foreign check-old \
-	check-pg16 check-pg17 check-pg18 check-tsan dist gpucheck setup-clean
+	check-pg16 check-pg17 check-pg18 check-tsan dist fuzz gpucheck setup-clean
 
 ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS),$(MAKECMDGOALS)),)
 
@@ -38,11 +38,13 @@ bench:
 	@bench/accuracy/run.py
 	@bench/real_world/run.py --gemm
 	@bench/groups/run.py --engine cuda
+	@bench/hdbscan/run.py --engine cuda --large
 	@$(MAKE) --no-print-directory bench-large bench-over-rows report
 bench-cpu:
 	@bench/cpu_join/run.py
 	@bench/pruning/run.py
 	@bench/groups/run.py
+	@bench/hdbscan/run.py
 	@bench/nearest/run.py
 	@bench/real_world/run.py --device cpu --data debian-text debian-minilm wallpaper-sift=200000 embedding-512=60000
 	@$(MAKE) --no-print-directory bench-over-rows bench-rows BENCH_DEVICE=cpu

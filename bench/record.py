@@ -30,7 +30,7 @@ TOP = Path(__file__).resolve().parents[1]
 RESULTS = TOP / "bench/results"
 REPEATS = 5
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "faiss-cpu", "opencv-python-headless")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "faiss-cpu", "hdbscan", "fast-hdbscan", "pynndescent", "opencv-python-headless")
 
 
 def output(*command):

@@ -1,5 +1,6 @@
 """A private PostgreSQL server with the extension, for the benchmarks."""
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -55,6 +56,23 @@ class Server:
         times = [re.search(r"Time: ([0-9.]+) ms", line) for line in lines]
         answer = lines[-2] if len(lines) > 1 else None
         return answer, [float(t.group(1)) / 1000 for t in times if t]
+
+    def timed_in_turn(self, settings, queries, repeats):
+        """Runs all queries {name: query} in turn in one session, 1 + repeats times; each query returns one row.
+
+        Returns ({name: {"first": [s], "warm": [s, ...]}}, {name: answer}).
+        """
+        script = [settings, r"\timing on"] + [f"{query};" for query in queries.values()] * (1 + repeats)
+        lines = self.psql("\n".join(script)).splitlines()
+        seconds = [float(found[1]) / 1000 for found in (re.search(r"^Time: ([0-9.]+) ms", line) for line in lines) if found]
+        answers = [line for line in lines if not line.startswith("Time: ")]
+        each = {name: seconds[place::len(queries)] for place, name in enumerate(queries)}
+        return {name: {"first": runs[:1], "warm": runs[1:]} for name, runs in each.items()}, dict(zip(queries, answers))
+
+    def explained(self, settings, query):
+        """Returns the join node of EXPLAIN (ANALYZE) of a later call of a query, or None if its plan has none."""
+        plans = self.psql(f"{settings}\n{query};\nEXPLAIN (ANALYZE, FORMAT json) {query};")
+        return join_node(json.loads(plans[plans.index("["):])[0]["Plan"])
 
     def remove(self):
         subprocess.run([self.script, "remove", self.directory], check=True)

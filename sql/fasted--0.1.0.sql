@@ -314,7 +314,7 @@ AS 'MODULE_PATHNAME', 'fasted_clustering_support'
 LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION fasted_clustering_support(internal) IS
-	'planner support for fasted_neighbors, fasted_cluster and fasted_keep_one';
+	'planner support for clustering functions and fasted_spanning_tree';
 
 -- The number of other rows within eps of each row.
 CREATE FUNCTION fasted_neighbors(
@@ -367,6 +367,61 @@ SUPPORT fasted_clustering_support;
 COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name, text, name) IS
 	'the representative of each row, which may be the row itself, for integer keys';
 
+-- The minimum spanning tree of the rows; with min_samples above 1, of mutual reachability distances.
+CREATE FUNCTION fasted_spanning_tree(
+	relation regclass,
+	vector_column name,
+	min_samples integer DEFAULT 1,
+	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL)
+RETURNS TABLE (id_a bigint, id_b bigint, dist double precision)
+AS 'MODULE_PATHNAME', 'fasted_spanning_tree'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_spanning_tree(regclass, name, integer, text, name, name) IS
+	'the edges of the minimum spanning tree of the rows, for integer keys';
+
+CREATE FUNCTION fasted_spanning_tree_typed(
+	id_type anycompatible,
+	relation regclass,
+	vector_column name,
+	min_samples integer DEFAULT 1,
+	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL)
+RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision)
+AS 'MODULE_PATHNAME', 'fasted_spanning_tree_typed'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_spanning_tree_typed(anycompatible, regclass, name, integer, text, name, name) IS
+	'the edges of the minimum spanning tree of the rows, for keys of any ordered type';
+
+-- Clusters of varying density, without an eps (HDBSCAN).
+--
+-- Not STRICT, because min_samples, max_cluster_size, id_column and partition_by may be NULL.
+CREATE FUNCTION fasted_hdbscan(
+	relation regclass,
+	vector_column name,
+	min_cluster_size integer,
+	min_samples integer DEFAULT NULL,
+	metric text DEFAULT 'l2',
+	cluster_selection_method text DEFAULT 'eom',
+	cluster_selection_epsilon double precision DEFAULT 0,
+	allow_single_cluster boolean DEFAULT false,
+	max_cluster_size integer DEFAULT NULL,
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL)
+RETURNS TABLE (id bigint, cluster integer, probability double precision, outlier_score double precision)
+AS 'MODULE_PATHNAME', 'fasted_hdbscan'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_hdbscan(regclass, name, integer, integer, text, text, double precision, boolean, integer, name, name) IS
+	'the cluster of each row, by varying density (HDBSCAN), for integer keys';
+
 -- Window functions for the rows of any query; rows are compared within their window partition.
 CREATE FUNCTION fasted_dbscan(vector "any", eps double precision, min_points integer, metric text DEFAULT 'l2')
 RETURNS integer
@@ -399,6 +454,31 @@ LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 
 COMMENT ON FUNCTION fasted_neighbor_count("any", double precision, text) IS
 	'the number of other rows in the window partition within eps of each row';
+
+CREATE TYPE fasted_hdbscan_result AS (
+	cluster integer,
+	probability double precision,
+	outlier_score double precision);
+
+COMMENT ON TYPE fasted_hdbscan_result IS
+	'result of fasted_hdbscan_cluster: the cluster of a row (NULL for noise), probability and outlier score';
+
+-- Not STRICT, because min_samples and max_cluster_size may be NULL.
+CREATE FUNCTION fasted_hdbscan_cluster(
+	vector "any",
+	min_cluster_size integer,
+	min_samples integer DEFAULT NULL,
+	metric text DEFAULT 'l2',
+	cluster_selection_method text DEFAULT 'eom',
+	cluster_selection_epsilon double precision DEFAULT 0,
+	allow_single_cluster boolean DEFAULT false,
+	max_cluster_size integer DEFAULT NULL)
+RETURNS fasted_hdbscan_result
+AS 'MODULE_PATHNAME', 'fasted_hdbscan_cluster'
+LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
+
+COMMENT ON FUNCTION fasted_hdbscan_cluster("any", integer, integer, text, text, double precision, boolean, integer) IS
+	'the cluster of each row in its window partition, by varying density (HDBSCAN)';
 
 -- Estimates rows and cost of the following functions, and tells the planner what they read.
 CREATE FUNCTION fasted_knn_join_support(internal)

@@ -51,6 +51,19 @@ FROM (SELECT *, fasted_dbscan(embedding, 0.2, 5, 'cosine') OVER (PARTITION BY te
 WHERE cluster IS NOT NULL
 GROUP BY tenant, cluster ORDER BY count DESC, tenant, cluster LIMIT 3;
 
+CREATE TEMP TABLE topics AS
+SELECT id, content, (fasted_hdbscan_cluster(embedding, 10, 5, 'cosine') OVER (ORDER BY created)).cluster AS topic
+FROM documents;
+
+WITH words AS (
+    SELECT topic, word, count(*) AS inside, sum(count(*)) OVER (PARTITION BY word) AS everywhere
+    FROM (SELECT DISTINCT id, topic, regexp_split_to_table(lower(content), '[^a-z]+') AS word FROM topics) w
+    WHERE length(word) > 3
+    GROUP BY topic, word)
+SELECT topic, rows, array_to_string((array_agg(word ORDER BY inside * inside / everywhere DESC, word))[:4], ', ') AS words
+FROM words JOIN (SELECT topic, count(*) AS rows FROM topics GROUP BY topic) t USING (topic)
+GROUP BY topic, rows ORDER BY rows DESC, topic LIMIT 5;
+
 SELECT rank, b.source, b.metadata->>'section' AS section, round(dist::numeric, 3) AS dist
 FROM fasted_knn_join_typed(NULL::uuid, 'documents', 'embedding', 'documents', 'embedding', 2,
                            metric => 'cosine', partition_by => 'tenant')

@@ -24,7 +24,6 @@ binary COPY, and their results are compared row by row:
 The benchmark writes JSON and a page to bench/results/<machine>/.
 """
 import argparse
-import json
 import os
 import re
 import statistics
@@ -40,7 +39,8 @@ import record  # noqa: E402
 from peers import postgres  # noqa: E402
 from peers.answer import Clock  # noqa: E402
 from peers.binary_copy import pairs_in, records, rows_in  # noqa: E402
-from server import gpu_architectures, join_node, private_server  # noqa: E402
+from peers.compare import differing_rows  # noqa: E402
+from server import gpu_architectures, private_server  # noqa: E402
 
 TABLE = "items"
 CASES = {"cpu": ["gist-like=20000", "embedding-256=20000:cosine"],
@@ -103,19 +103,12 @@ class Case:
 
     def times(self):
         """Runs all queries in one session; returns ({name: {"first": [s], "warm": [s, ...]}}, {name: answer})."""
-        queries = self.queries()
-        script = [self.settings(), r"\timing on"] + [f"{query};" for query in queries.values()] * (1 + self.args.repeats)
-        lines = self.server.psql("\n".join(script)).splitlines()
-        seconds = [float(found[1]) / 1000 for found in (re.search(r"^Time: ([0-9.]+) ms", line) for line in lines) if found]
-        answers = [line for line in lines if not line.startswith("Time: ")]
-        each = {name: seconds[place::len(queries)] for place, name in enumerate(queries)}
-        return ({name: {"first": runs[:1], "warm": runs[1:]} for name, runs in each.items()},
-                {name: int(answers[place]) for place, name in enumerate(queries)})
+        times, answers = self.server.timed_in_turn(self.settings(), self.queries(), self.args.repeats)
+        return times, {name: int(answer) for name, answer in answers.items()}
 
     def parts(self, query):
         """Returns the parts of the time of a warm call, from EXPLAIN ANALYZE."""
-        plans = self.ask(f"{query};\nEXPLAIN (ANALYZE, FORMAT json) {query}")
-        found = join_node(json.loads(plans[plans.index("["):])[0]["Plan"])
+        found = self.server.explained(self.settings(), query)
         if found is None:           # the plan of a window function has no join node
             return {}
         facts = {"filter_kind": found["Distance Filter"], "host_kb": found["Host Memory"], "group_kb": found.get("Memory Usage", 0)}
@@ -130,14 +123,6 @@ class Case:
 
 
 # --- peers
-
-def differing_rows(ours, theirs):
-    """Returns the number of rows whose clusters differ; a cluster is identified by its first row."""
-    def first_rows(labels):
-        _, first, inverse = numpy.unique(labels, return_index=True, return_inverse=True)
-        return first[inverse]
-    return int((first_rows(ours) != first_rows(theirs)).sum())
-
 
 def sklearn_dbscan(case):
     """Runs DBSCAN of scikit-learn; returns (seconds, parts, number of rows that differ).

@@ -107,3 +107,18 @@ def compare(exact, other, n, bins=None):
 def compare_answers(exact, other, n, bins=None):
     """Does the same as compare(), for two objects of class Answer."""
     return compare((exact.a, exact.b, exact.dist), (other.a, other.b, other.dist), n, bins)
+
+
+def differing_rows(ours, theirs):
+    """Returns the number of rows that two clusterings, labels (n,) with -1 for noise, put into different clusters.
+
+    Clusters correspond one to one, beginning with the two that share most rows.  Noise corresponds to noise.
+    """
+    labels, shared = numpy.unique(numpy.stack([ours, theirs]), axis=1, return_counts=True)
+    partner, taken = {-1: -1}, {-1}
+    for a, b in labels[:, numpy.argsort(-shared, kind="stable")].T.tolist():
+        if a not in partner and b not in taken:
+            partner[a] = b
+            taken.add(b)
+    same = [partner.get(a) == b for a, b in labels.T.tolist()]
+    return int(shared[~numpy.array(same)].sum())

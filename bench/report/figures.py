@@ -8,6 +8,7 @@ import re
 import statistics
 
 import bits
+import hdbscan
 import models
 import on_cpu
 import over_rows
@@ -118,6 +119,12 @@ def dbscan(results):
     return f"{two(statistics.median(m['seconds']['warm']))} s for {m['rows']} x {m['dimensions']}"
 
 
+def hierarchy(results):
+    """Returns the time of HDBSCAN of the first table that was measured on the GPU."""
+    (_, rows, dimensions), methods = next(iter(hdbscan.cases(results["hdbscan"]["measurements"]).items()))
+    return f"{two(hdbscan.seconds(methods['fasted_hdbscan']))} s for {rows} x {dimensions}"
+
+
 def gpu_work(results):
     """Returns the seconds of 10^15 operations in the largest join."""
     counts = timed(largest(measured(results)), method=OURS, output="count", selectivity=S)
@@ -141,7 +148,7 @@ def toast(results):
     return f"{two(statistics.median(rows[d, 'EXTERNAL']['read']) / statistics.median(rows[d, 'PLAIN']['read']))} times"
 
 
-FIGURES = {"how-fast": how_fast, "dbscan": dbscan, "gpu-work": gpu_work, "two-gpus": two_gpus, "toast": toast,
+FIGURES = {"how-fast": how_fast, "dbscan": dbscan, "hdbscan": hierarchy, "gpu-work": gpu_work, "two-gpus": two_gpus, "toast": toast,
            "models": models.distances, "model-pairs": models.pairs}
 
 

@@ -20,6 +20,7 @@ import clustering  # noqa: E402
 import environment  # noqa: E402
 import expect  # noqa: E402
 import figures  # noqa: E402
+import hdbscan  # noqa: E402
 import models  # noqa: E402
 import nearest  # noqa: E402
 import on_cpu  # noqa: E402
@@ -32,7 +33,7 @@ import throughput  # noqa: E402
 from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "bench/evaluation.md"
-SECTIONS = (expect, real_world, on_cpu, pruning, clustering, nearest, bits, throughput, brute_force, optimizations, profiler, accuracy, environment)
+SECTIONS = (expect, real_world, on_cpu, pruning, clustering, hdbscan, nearest, bits, throughput, brute_force, optimizations, profiler, accuracy, environment)
 PLOTTED = (models, over_rows, real_world, pruning, throughput, brute_force, accuracy)
 
 INTRODUCTION = """# Evaluation

@@ -13,6 +13,7 @@ from unittest import mock
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 import figures  # noqa: E402
+import hdbscan  # noqa: E402
 import over_rows  # noqa: E402
 import page  # noqa: E402
 import record  # noqa: E402
@@ -119,6 +120,28 @@ class OverRows(unittest.TestCase):
         self.assertIn("(results/made/over_rows.svg)", text)
         self.assertIn("Hollow markers", text)
         self.assertEqual(over_rows.lines(Made()), [])
+
+
+class Hdbscan(unittest.TestCase):
+    """Results of a machine of which there is no folder, so that machines_of() is replaced."""
+    CASE = {"data": "debian-minilm", "rows": 20000, "dimensions": 384}
+    FOUND = {"environment": {"gpu": "some GPU", "revision": "r", "date": "d"}, "settings": {"k": 16, "min_samples": 10, "min_cluster_size": 5},
+             "measurements": [{**CASE, "method": "fasted_knn_join", "seconds": {"first": [9.0], "warm": [2.0]}},
+                              {**CASE, "method": "fasted_hdbscan", "seconds": {"first": [9.0], "warm": [2.0, 3.0, 4.0]}},
+                              {**CASE, "method": "scikit-learn", "seconds": {"warm": [30.0]}, "rows_that_differ": 7},
+                              {**CASE, "method": "hdbscan", "reason": "not available"}]}
+
+    def test_section(self):
+        with mock.patch.object(hdbscan, "machines_of", lambda *_: [Made(hdbscan=self.FOUND)]):
+            text = hdbscan.section(None)
+        self.assertIn("some GPU, `min_samples` and `min_cluster_size` 10 and 5. Revision r, d.", text)
+        self.assertIn("| `fasted_knn_join`, k = 16 | 2.00 (1.00) |", text)
+        self.assertIn("| `fasted_hdbscan` | 3.00 (1.50) |", text)
+        self.assertIn("| scikit-learn, brute force | 30.0 (15.0, 7 rows differ) |", text)
+        self.assertNotIn("| hdbscan |", text)
+
+    def test_figure(self):
+        self.assertEqual(figures.hierarchy(Made(hdbscan=self.FOUND)), "3.0 s for 20000 x 384")
 
 
 class Figures(unittest.TestCase):

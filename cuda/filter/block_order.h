@@ -10,7 +10,8 @@
  *
  * Unlike the paper, a self-join visits only the squares on or above the diagonal.  A tile may be
  * as wide as a square: a run of the wgmma kernel.  In a join by partitions, items are those of
- * engine/host_device.h.
+ * engine/host_device.h.  In a join of different components, tiles with pairs of one component only
+ * are skipped.
  *
  * This file is plain arithmetic and also compiles for the host, where tests use it.
  *
@@ -74,6 +75,16 @@ struct Square
 };
 
 /*
+ * The tiles of a row of tiles whose rows and columns are all of one component (FastedComponents).  Both
+ * operands are sorted by component, so these tiles are contiguous.
+ */
+struct SkippedTiles
+{
+	uint32_t	first;
+	uint32_t	count;
+};
+
+/*
  * Maps work items to tiles.  Operands have fewer than 2^31 rows, so row numbers at tile borders fit
  * 32 bits.
  */
@@ -90,6 +101,9 @@ struct TileOrder
 
 	/* If set, compares only rows of the same partition; items follow stripes, not squares. */
 	FastedPartitionTiles partitions = {};
+
+	/* If set, the tiles to skip, for each row of tiles. */
+	const SkippedTiles *skipped = nullptr;
 
 	FASTED_HD uint32_t tiles_m() const { return (rows_a + tile_m - 1) / tile_m; }
 	FASTED_HD uint32_t tiles_n() const { return (rows_b + tile_n - 1) / tile_n; }
@@ -113,10 +127,11 @@ struct TileOrder
 	FASTED_HD bool wanted(uint32_t m, uint32_t n) const
 	{
 		return m * tile_m < rows_a && n * tile_n < rows_b
-			&& (!triangle || (n + 1) * tile_n - 1 > m * tile_m);
+			&& (!triangle || (n + 1) * tile_n - 1 > m * tile_m)
+			&& (skipped == nullptr || n - skipped[m].first >= skipped[m].count);
 	}
 
-	/* Returns true if every element of tile (m, n) is a requested pair. */
+	/* Returns true if every element of tile (m, n) is a requested pair, regardless of components. */
 	FASTED_HD bool whole(uint32_t m, uint32_t n) const
 	{
 		return (m + 1) * tile_m <= rows_a && (n + 1) * tile_n <= rows_b
@@ -185,7 +200,7 @@ struct TileOrder
 		return fasted_span_within(&partitions, m, (uint64_t) n * tile_n, tile_n);
 	}
 
-	/* Number of tiles with requested pairs; approximate with partitions. */
+	/* Number of tiles with requested pairs; approximate with partitions or components. */
 	uint64_t tiles() const
 	{
 		if (partitions.spans != nullptr)

@@ -187,6 +187,10 @@ struct JoinSide
 	const uint32_t *overflow = nullptr; /* approximate only: nonzero if a value exceeds FP16 */
 	uint32_t   *counts = nullptr;	/* number of pairs per row; null: not counted */
 	const uint32_t *labels = nullptr;	/* partition label by row number; null: no partitions */
+
+	/* See FastedComponents; both by row number.  Null: rows of all components are compared. */
+	const uint32_t *components = nullptr;
+	const double *cores = nullptr;
 };
 
 struct FilterParams
@@ -254,7 +258,10 @@ struct RefineParams
 	FastedPair *pairs;			/* capacity for all candidates; null: pairs are not stored */
 	Connecting	connect;		/* clustering (connect.h); `pairs` then receives few pairs */
 
-	/* Nearest neighbors: the radius of each row of a, by row number; null: eps applies. */
+	/*
+	 * Nearest neighbors: the radius of each row of a, by row number; null: eps applies.  With
+	 * components, distances are replaced by mutual reachability distances.
+	 */
 	const double *radii = nullptr;
 	bool		exclude_self = false;	/* exclude the pair of a row with itself */
 	bool		either = false;	/* the distance may be within the radius of either row */

@@ -199,16 +199,42 @@ struct Taken
 	uint2		pair;			/* row numbers */
 };
 
-/*
- * Moves the candidates whose rows are in the same partition to the warp's first lanes, and returns
- * their number.
- */
-static __device__ __forceinline__ uint32_t
-keep_same_partition(const RefineParams &p, bool mine, Taken *taken)
+/* With components: the larger core distance of the two rows. */
+static __device__ __forceinline__ double
+larger_core(const RefineParams &p, uint2 pair)
 {
-	uint32_t	label = mine ? p.a.labels[taken->pair.x] : 0;
-	bool		together = is_group(label) && label == p.b.labels[taken->pair.y];
-	uint32_t	lanes = __ballot_sync(0xffffffff, together);
+	return fmax(p.a.cores[pair.x], p.b.cores[pair.y]);
+}
+
+/*
+ * Returns whether the rows of a candidate are compared: they are in the same partition, in different
+ * components, and their core distances are finite and within the radius.
+ */
+static __device__ __forceinline__ bool
+are_compared(const RefineParams &p, uint2 pair)
+{
+	if (p.a.labels != nullptr)
+	{
+		uint32_t	label = p.a.labels[pair.x];
+
+		if (!is_group(label) || label != p.b.labels[pair.y])
+			return false;
+	}
+	if (p.a.components == nullptr)
+		return true;
+	if (p.a.components[pair.x] == p.b.components[pair.y])
+		return false;
+
+	double		core = larger_core(p, pair);
+
+	return core < INFINITY && core <= p.radii[pair.x];
+}
+
+/* Moves the candidates that are compared to the warp's first lanes, and returns their number. */
+static __device__ __forceinline__ uint32_t
+keep_compared(const RefineParams &p, bool mine, Taken *taken)
+{
+	uint32_t	lanes = __ballot_sync(0xffffffff, mine && are_compared(p, taken->pair));
 	uint32_t	from = __fns(lanes, 0, threadIdx.x % 32 + 1) % 32;
 
 	taken->slot = __shfl_sync(0xffffffff, taken->slot, from);
@@ -271,11 +297,11 @@ refine_kernel(const __grid_constant__ RefineParams p)
 			break;
 		candidates += here;
 		pair = make_uint2(p.a.table.number_at(pair.x), p.b.table.number_at(pair.y));
-		if (p.a.labels != nullptr)
+		if (p.a.labels != nullptr || p.a.components != nullptr)
 		{
 			Taken		taken = {slot, pair};
 
-			here = keep_same_partition(p, mine, &taken);
+			here = keep_compared(p, mine, &taken);
 			if (here == 0)
 				continue;
 			mine = threadIdx.x % 32 < here;
@@ -292,6 +318,9 @@ refine_kernel(const __grid_constant__ RefineParams p)
 			double		sum = sum_of_candidate<kMetric, kRecheck>(p, pair, here);
 
 			dist = exact_distance<kMetric>(p.a.table, pair.x, p.b.table, pair.y, sum);
+			/* an undefined distance remains NaN */
+			if (p.a.components != nullptr && dist < larger_core(p, pair))
+				dist = larger_core(p, pair);
 			keep = mine && is_near<kMetric>(p, pair, dist);
 		}
 

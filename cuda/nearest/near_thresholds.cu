@@ -57,8 +57,8 @@ usual_share_kernel(const NearTask task)
 
 	if (threadIdx.x < sampled)
 		radius = task.table.radii[fasted_sample_row(threadIdx.x, sampled, task.a.table.rows)];
-	count = __syncthreads_count(radius < 1.0);
-	sum = Reduce(room).Sum(radius < 1.0 ? jaccard_share(radius) : 0.0);
+	count = __syncthreads_count(radius >= 0.0 && radius < 1.0);
+	sum = Reduce(room).Sum(radius >= 0.0 && radius < 1.0 ? jaccard_share(radius) : 0.0);
 	if (threadIdx.x == 0)
 		task.scalars->usual_rho = count == 0 ? 1.0 : sum / count;
 }
@@ -284,6 +284,18 @@ key_kernel(const NearTask task, uint32_t *keys)
 		| __float_as_uint((float) fmax(0.0, task.a.norms[place].norm2)) >> (31 - kNormBits);
 }
 
+/*
+ * Returns whether the core distance of a row allows mutual reachability distances up to `radius`.
+ * Without components, every row is allowed.
+ */
+__device__ __forceinline__ bool
+core_allows(const NearSide &side, uint32_t place, double radius)
+{
+	double		core = side.cores == nullptr ? -INFINITY : side.cores[side.table.number_at(place)];
+
+	return core < INFINITY && core <= radius;
+}
+
 /* Computes the thresholds of rows for their own lists, and the largest finite reach. */
 __global__ void
 __launch_bounds__(kBlock)
@@ -293,11 +305,14 @@ own_kernel(const NearTask task)
 	double		usual = task.scalars->usual_rho;
 	double		largest = 0;
 	uint32_t	threshold = task.form.padding();
+	double		radius = -INFINITY;
 
-	if (place < task.a.table.rows && task.a.norms[place].norm2 >= 0)
+	if (place < task.a.table.rows)
+		radius = task.table.radii[task.a.table.number_at(place)];
+	if (place < task.a.table.rows && task.a.norms[place].norm2 >= 0
+		&& core_allows(task.a, place, radius))
 	{
 		RowNorm		norm = task.a.norms[place];
-		double		radius = task.table.radii[task.a.table.number_at(place)];
 		double		half;
 
 		if (task.form.is_additive())
@@ -327,7 +342,8 @@ other_kernel(const NearTask task)
 	double		largest = task.scalars->largest_reach;
 	uint32_t	threshold = task.form.padding();
 
-	if (place < task.b.table.rows && task.b.norms[place].norm2 >= 0)
+	if (place < task.b.table.rows && task.b.norms[place].norm2 >= 0
+		&& core_allows(task.b, place, INFINITY))
 	{
 		RowNorm		norm = task.b.norms[place];
 		double		more = 0;

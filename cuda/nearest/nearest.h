@@ -7,7 +7,9 @@
  * Neighbours are ordered by distance, then by rank; a list stores the ranks of rows.  The radius
  * of a row is an upper bound of the distances in its final list.  It is eps at first, smaller if k
  * rows are known to be nearer, and the distance of the root once the list is full.  A radius never
- * increases.
+ * increases.  In a join of different components (FastedComponents), the first radius of a row is its
+ * bound, and distances are mutual reachability distances, which are never below the distances that
+ * the filter compares.
  *
  * A pair is a candidate if its distance may be within the radius of its row of a.  Thresholds are
  * computed from the radii before each round.  They remain valid during the round, because radii
@@ -54,8 +56,13 @@ public:
 	/* Allocates memory for lists of length k, unless there is enough already. */
 	void		allocate(Budget &budget, uint64_t rows, uint32_t k);
 
-	/* Initializes empty lists for rows, with radii eps. */
-	void		begin(uint32_t rows, uint32_t k, double eps, cudaStream_t stream);
+	/*
+	 * Initializes empty lists for rows.  Radii are eps or, if bounds is not null, the smaller of eps and
+	 * the bound of the row.  bounds is an array on the host, which is copied in the order of the
+	 * stream.
+	 */
+	void		begin(uint32_t rows, uint32_t k, double eps, const double *bounds,
+					  cudaStream_t stream);
 
 	/* Empties the lists, but keeps the radii. */
 	void		restart(cudaStream_t stream);
@@ -178,6 +185,7 @@ struct NearSide
 	const uint32_t *keys;		/* sort keys, by place; null if sorted by other keys */
 	uint32_t   *thresholds;
 	const uint32_t *labels;		/* partition of each row (filter_rows.h); null: no partitions */
+	const double *cores;		/* core distance by row number; null: no components */
 };
 
 struct NearTask

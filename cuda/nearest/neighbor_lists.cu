@@ -205,7 +205,7 @@ offer_kernel(const FastedPair *pairs, const WorkState *state, const NeighborTabl
 }
 
 __global__ void
-begin_kernel(NeighborTable table, uint32_t rows, double eps)
+begin_kernel(NeighborTable table, uint32_t rows, double eps, bool bounded)
 {
 	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
 
@@ -213,7 +213,7 @@ begin_kernel(NeighborTable table, uint32_t rows, double eps)
 		return;
 	table.lengths[i] = 0;
 	table.locks[i] = 0;
-	table.radii[i] = eps;
+	table.radii[i] = bounded ? fmin(eps, table.radii[i]) : eps;
 }
 
 /* Sorts lists of at most `room` neighbours, a power of two; kSortRoom / room lists per block. */
@@ -394,7 +394,8 @@ NeighborLists::allocate(Budget &budget, uint64_t rows, uint32_t k)
 }
 
 void
-NeighborLists::begin(uint32_t rows, uint32_t k, double eps, cudaStream_t stream)
+NeighborLists::begin(uint32_t rows, uint32_t k, double eps, const double *bounds,
+					 cudaStream_t stream)
 {
 	table_ = {};
 	table_.lists = lists_.get();
@@ -405,7 +406,10 @@ NeighborLists::begin(uint32_t rows, uint32_t k, double eps, cudaStream_t stream)
 	rows_ = rows;
 	eps_ = eps;
 	there_ = true;
-	begin_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(table_, rows, eps);
+	if (bounds != nullptr)
+		copy_async(radii_.get(), bounds, rows, cudaMemcpyHostToDevice, stream, "copying bounds");
+	begin_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(table_, rows, eps,
+																	  bounds != nullptr);
 	check_launch("emptying the rows' lists of neighbors");
 }
 

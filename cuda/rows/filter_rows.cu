@@ -69,6 +69,30 @@ sum_of(const uint4 &piece, int32_t sum)
 	return __dp4a((int32_t) piece.w, ones, sum);
 }
 
+/* Copies one row per warp; a row consists of this many words. */
+template <class Word>
+__global__ void
+select_kernel(const RowTable from, const uint32_t *numbers, uint32_t count, const RowTable to,
+			  uint32_t words)
+{
+	uint32_t	i = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
+
+	if (i >= count)
+		return;
+
+	auto		start_of = [words](const RowTable &table, uint32_t number)
+	{
+		size_t		within = number & ((1u << table.shift) - 1);
+
+		return (Word *) table.chunks[number >> table.shift] + within * words;
+	};
+	const Word *source = start_of(from, numbers[i]);
+	Word	   *target = start_of(to, to.rows - count + i);
+
+	for (uint32_t k = threadIdx.x % 32; k < words; k += 32)
+		target[k] = source[k];
+}
+
 /* Writes each row and its threshold in the folded layout for both operands; one thread per row. */
 __global__ void __launch_bounds__(kThreads)
 fold_kernel(const QuantisedRows rows, const FoldShape shape, uint8_t *folded_a,
@@ -153,6 +177,20 @@ launch_move(const RowPlace &from, const uint32_t *order, uint32_t rows, uint32_t
 }								/* namespace */
 
 void
+launch_select(const RowTable &from, const uint32_t *numbers, uint32_t count, const RowTable &to,
+			  cudaStream_t stream)
+{
+	uint32_t	floats = (from.doubles ? 2 : 1) * from.dimensions;
+	uint32_t	blocks = (count + kThreads / 32 - 1) / (kThreads / 32);
+
+	if (floats % 4 == 0)
+		select_kernel<uint4><<<blocks, kThreads, 0, stream>>>(from, numbers, count, to, floats / 4);
+	else
+		select_kernel<uint32_t><<<blocks, kThreads, 0, stream>>>(from, numbers, count, to, floats);
+	check_launch("selecting rows");
+}
+
+void
 launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *folded_a,
 			uint8_t *folded_b, Unfit *unfit, cudaStream_t stream)
 {
@@ -187,8 +225,15 @@ FilterRows::allocate(Budget &budget, uint64_t rows, uint32_t row_bytes, uint32_t
 void
 FilterRows::forget()
 {
+	forget_order();
 	form_.reset();
-	paper_ = ordered_ = by_keys_ = folded_ = false;
+	paper_ = false;
+}
+
+void
+FilterRows::forget_order()
+{
+	ordered_ = by_keys_ = folded_ = false;
 	eps_ = fold_eps_ = NAN;
 }
 
@@ -217,7 +262,7 @@ FilterRows::has_spare_memory(uint64_t rows, uint32_t row_bytes, RowPlace *aside)
 
 void
 FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bool order,
-					 cudaStream_t stream, const RowLabels *labels)
+					 cudaStream_t stream, const uint32_t *labels)
 {
 	uint32_t	bytes = form->row_bytes(rows.dimensions);
 	RowPlace	aside;
@@ -233,8 +278,8 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 		launch_thresholds(aside.norms, rows.rows, form->bound(rows.dimensions), order_eps(rows.metric),
 						  thresholds_.get(), stream);
 		order_.sort(thresholds_.get(), rows.rows, form->precision(), stream);
-		if (labels != nullptr && labels->get() != nullptr)
-			order_.sort_by_label(labels->get(), labels->bits(), rows.rows, stream);
+		if (labels != nullptr)
+			order_.sort_by_label(labels, rows.rows, stream);
 		if (interleaved_)
 			order_.interleave(rows.rows, stream);
 		rows_.order = order_.get();
@@ -252,7 +297,7 @@ void
 FilterRows::set_interleaved(bool spread)
 {
 	if (spread != interleaved_ || by_keys_)
-		forget();
+		forget_order();
 	interleaved_ = spread;
 }
 

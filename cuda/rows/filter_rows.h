@@ -175,8 +175,12 @@ public:
 	/* Device array indexed by row number; null: no labels. */
 	const uint32_t *get() const { return known_.empty() ? nullptr : labels_.get(); }
 
-	/* Returns the number of bits of the largest label. */
-	int			bits() const;
+	/* While there are no labels: allocates their array for this many rows, for other use. */
+	uint32_t   *unused(Budget &budget, uint64_t rows)
+	{
+		labels_.make_room(budget, rows, "allocating device memory for the components of rows");
+		return labels_.get();
+	}
 
 private:
 	std::vector<uint32_t> known_;	/* host copy of the labels */
@@ -205,9 +209,8 @@ public:
 	void		sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 					 cudaStream_t stream);
 
-	/* After sort: sorts rows by their labels, which are below 2^bits; the sort is stable. */
-	void		sort_by_label(const uint32_t *labels, int bits, uint32_t rows,
-							  cudaStream_t stream);
+	/* After sort: sorts rows by their labels; the sort is stable. */
+	void		sort_by_label(const uint32_t *labels, uint32_t rows, cudaStream_t stream);
 
 	/*
 	 * After sort: interleaves stretches of kStretch rows, so that the rows in any prefix of the
@@ -219,20 +222,36 @@ public:
 	 * After sort: the caller writes a key below 2^31 for each place to keys(); sort_again() then
 	 * sorts rows by these keys.
 	 */
-	uint32_t   *keys() { return keys_[0].get(); }
+	uint32_t   *keys() { return keys_of(0); }
 	const uint32_t *sorted_keys() const { return sorted_keys_; }
 	void		sort_again(uint32_t rows, cudaStream_t stream);
 
 	/* The row number at each place; null before sort. */
 	const uint32_t *get() const { return order_; }
 
+	/* A double for each row, in the memory of keys: valid until rows are sorted the next time. */
+	double	   *doubles() const { return keys_.get(); }
+
 private:
-	DeviceArray<uint32_t> keys_[2];
+	uint32_t *keys_of(int i) const { return (uint32_t *) keys_.get() + i * keys_.size(); }
+
+	DeviceArray<double> keys_;	/* two 32-bit keys for each row, in two arrays */
 	DeviceArray<uint32_t> rows_[2];
 	DeviceArray<uint8_t> room_;
 	uint32_t   *order_ = nullptr;
 	const uint32_t *sorted_keys_ = nullptr;	/* keys of the last sort_again */
 };
+
+/* Gathers the labels of rows in this order. */
+void launch_gather(const uint32_t *labels, const uint32_t *order, uint32_t *to, uint32_t rows,
+				   cudaStream_t stream);
+
+/*
+ * Copies the staged rows of `from` with these numbers, an array on the device, to the last `count`
+ * rows of `to`.
+ */
+void launch_select(const RowTable &from, const uint32_t *numbers, uint32_t count, const RowTable &to,
+				   cudaStream_t stream);
 
 /* Computes the minimum threshold of each kMinimaColumns rows, minima_of(rows) values. */
 void launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
@@ -295,12 +314,18 @@ public:
 	/* Invalidates everything; called when the staged rows change. */
 	void		forget();
 
+	/* Invalidates the order, so that is_in() returns false. */
+	void		forget_order();
+
+	/* Returns whether rows are quantized in this form, and sorted. */
+	bool is_in(const std::shared_ptr<Form> &form) const { return ordered_ && form_ == form; }
+
 	/*
-	 * Quantizes rows in a form.  `order`: sort them, by labels first if there are any; otherwise (a
-	 * sample) the staged order is used.
+	 * Quantizes rows in a form.  `order`: sort them, by labels first if they are not null; otherwise
+	 * (a sample) the staged order is used.
 	 */
 	void		quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bool order,
-						 cudaStream_t stream, const RowLabels *labels = nullptr);
+						 cudaStream_t stream, const uint32_t *labels = nullptr);
 
 	/* Quantizes rows as the paper does: no form, and norms instead of thresholds. */
 	void		quantise_paper(const RowTable &rows, cudaStream_t stream);
@@ -312,6 +337,9 @@ public:
 	uint32_t   *keys() { return order_.keys(); }
 	void		order_by_keys(cudaStream_t stream);
 	const uint32_t *sorted_keys() const { return order_.sorted_keys(); }
+
+	/* See RowOrder. */
+	double	   *doubles() const { return order_.doubles(); }
 
 	/*
 	 * norms(): input of thresholds.  take_thresholds(): returns the threshold array for the caller

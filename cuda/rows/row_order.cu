@@ -65,12 +65,12 @@ labels_kernel(const uint32_t *labels, const uint32_t *order, uint32_t *to, uint3
 template <class Key>
 uint32_t *
 sort_by(void *room, size_t *bytes, uint32_t *keys[2], uint32_t *rows[2], uint32_t count,
-		cudaStream_t stream, int bits = 32, const uint32_t **sorted = nullptr)
+		cudaStream_t stream, const uint32_t **sorted = nullptr)
 {
 	cub::DoubleBuffer<Key> by((Key *) keys[0], (Key *) keys[1]);
 	cub::DoubleBuffer<uint32_t> order(rows[0], rows[1]);
 
-	check_cuda(cub::DeviceRadixSort::SortPairs(room, *bytes, by, order, count, 0, bits, stream),
+	check_cuda(cub::DeviceRadixSort::SortPairs(room, *bytes, by, order, count, 0, 32, stream),
 			   "sorting rows");
 	if (sorted != nullptr)
 		*sorted = (const uint32_t *) by.Current();
@@ -173,26 +173,14 @@ RowLabels::set(Budget &budget, const FastedPartition *partitions, uint32_t npart
 	return true;
 }
 
-int
-RowLabels::bits() const
-{
-	int			bits = 1;
-
-	while (!known_.empty() && known_.back() >> bits != 0)
-		bits++;
-	return bits;
-}
-
 void
 RowOrder::allocate(Budget &budget, uint64_t rows)
 {
 	const char *doing = "allocating device memory for the order of rows";
 
-	for (int i = 0; i < 2; i++)
-	{
-		keys_[i].allocate(budget, rows, doing);
-		rows_[i].allocate(budget, rows, doing);
-	}
+	keys_.allocate(budget, rows, doing);
+	for (DeviceArray<uint32_t> &array : rows_)
+		array.allocate(budget, rows, doing);
 	room_.allocate(budget, room_for(rows), doing);
 	order_ = nullptr;
 }
@@ -201,7 +189,7 @@ void
 RowOrder::sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 			   cudaStream_t stream)
 {
-	uint32_t   *keys[2] = {keys_[0].get(), keys_[1].get()};
+	uint32_t   *keys[2] = {keys_of(0), keys_of(1)};
 	uint32_t   *numbers[2] = {rows_[0].get(), rows_[1].get()};
 	size_t		bytes = room_.size();
 
@@ -215,28 +203,25 @@ RowOrder::sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 }
 
 void
-RowOrder::sort_by_label(const uint32_t *labels, int bits, uint32_t rows, cudaStream_t stream)
+RowOrder::sort_by_label(const uint32_t *labels, uint32_t rows, cudaStream_t stream)
 {
-	uint32_t   *keys[2] = {keys_[0].get(), keys_[1].get()};
+	uint32_t   *keys[2] = {keys_of(0), keys_of(1)};
 	uint32_t   *numbers[2] = {order_, rows_[order_ == rows_[0].get()].get()};
 	size_t		bytes = room_.size();
 
-	labels_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(labels, order_, keys[0],
-																	   rows);
-	check_launch("sorting rows");
-	order_ = sort_by<uint32_t>(room_.get(), &bytes, keys, numbers, rows, stream, bits);
+	launch_gather(labels, order_, keys[0], rows, stream);
+	order_ = sort_by<uint32_t>(room_.get(), &bytes, keys, numbers, rows, stream);
 }
 
 void
 RowOrder::sort_again(uint32_t rows, cudaStream_t stream)
 {
-	uint32_t   *keys[2] = {keys_[0].get(), keys_[1].get()};
+	uint32_t   *keys[2] = {keys_of(0), keys_of(1)};
 	int			now = order_ == rows_[0].get() ? 0 : 1;
 	uint32_t   *numbers[2] = {rows_[now].get(), rows_[!now].get()};
 	size_t		bytes = room_.size();
 
-	order_ = sort_by<int32_t>(room_.get(), &bytes, keys, numbers, rows, stream, 32,
-							  &sorted_keys_);
+	order_ = sort_by<int32_t>(room_.get(), &bytes, keys, numbers, rows, stream, &sorted_keys_);
 }
 
 void
@@ -252,6 +237,14 @@ RowOrder::interleave(uint32_t rows, cudaStream_t stream)
 																	   stretches, step);
 	check_launch("interleaving rows");
 	order_ = to;
+}
+
+void
+launch_gather(const uint32_t *labels, const uint32_t *order, uint32_t *to, uint32_t rows,
+			  cudaStream_t stream)
+{
+	labels_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(labels, order, to, rows);
+	check_launch("sorting rows");
 }
 
 void

@@ -216,6 +216,7 @@ struct QuantisedRows
 	uint32_t	rows;
 	const uint8_t *folded_a = nullptr;	/* folded rows as first or second operand */
 	const uint8_t *folded_b = nullptr;	/* null: rows are not folded */
+	const uint32_t *components = nullptr;	/* component of each row, if rows are sorted by it */
 };
 
 /* The test that makes a pair a candidate (epilogue.cuh). */

@@ -39,6 +39,9 @@ constexpr int kLeastSets = 3;
 constexpr uint32_t kLooks = 2;
 constexpr uint32_t kMostWorstLooks = 6;
 
+/* Maximum number of bounds from which a typical bound is computed. */
+constexpr uint32_t kSampledBounds = 1023;
+
 /* Share of the free memory that a context may use; the rest is left to other processes. */
 constexpr double kShareOfFree = 0.9;
 
@@ -55,7 +58,10 @@ SetShape::bytes(uint64_t rows) const
 {
 	if (rows == 0)
 		return 0;
-	/* the two 32-bit arrays are counts and connections, or ranks */
+	/*
+	 * The two 32-bit arrays are counts and connections; or components and ranks.  Without
+	 * partitions, the array of their labels has the sorted components.
+	 */
 	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
 		+ RowLabels::bytes(rows) + PartitionTiles::bytes(rows)
 		+ (squares ? Budget::rounded(rows * sizeof(double)) : 0)
@@ -333,6 +339,28 @@ Context::allocate_rounds(const FastedProblem &problem, const Set &a, const Set &
 					nearest || fasted_returns_pairs(&problem));
 }
 
+/*
+ * Returns the median of the finite bounds of some rows, or NaN if there are none (or no components).
+ */
+double
+Context::typical_bound(const FastedProblem &problem, const Set &a) const
+{
+	uint32_t	sampled = problem.components != nullptr ? std::min(a.rows(), kSampledBounds) : 0;
+	std::vector<double> bounds;
+
+	for (uint32_t i = 0; i < sampled; i++)
+	{
+		double		bound = problem.components->bound[fasted_sample_row(i, sampled, a.rows())];
+
+		if (std::isfinite(bound))
+			bounds.push_back(bound);
+	}
+	if (bounds.empty())
+		return NAN;
+	std::nth_element(bounds.begin(), bounds.begin() + bounds.size() / 2, bounds.end());
+	return bounds[bounds.size() / 2];
+}
+
 /* Returns the eps for choosing a filter; for nearest neighbours, a typical distance of theirs. */
 double
 Context::choice_eps(const FastedProblem &problem, const Set &a, const Set &b)
@@ -341,6 +369,10 @@ Context::choice_eps(const FastedProblem &problem, const Set &a, const Set &b)
 
 	if (problem.output != FASTED_OUTPUT_NEAREST)
 		return problem.eps;
+	radius = typical_bound(problem, a);
+	if (!std::isnan(radius))
+		return std::min(options.metric == FASTED_METRIC_INNER_PRODUCT ? radius : std::max(0.0, radius),
+						problem.eps);
 	if (!sampled_radii_)
 		sampled_radii_.allocate(budget, kRadiusRoom, "allocating device memory for a sample");
 	radius = find_typical_radius(a.formed_rows().rows, b.formed_rows().rows, &a == &b, problem.k,
@@ -355,6 +387,9 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 		choice_eps(problem, a, b), to_choose_, precision_of(settings_.criterion)};
 	Choice		choice;
 
+	/* rows of a usually are rows of b, whose form was chosen for an earlier join */
+	if (problem.components != nullptr)
+		request.a.form = request.b.form;
 	if (tuning.always_choose)
 		request.least_pairs = request.least_saved = 0;
 	else if (problem.partitions != nullptr
@@ -401,7 +436,8 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 		std::shared_ptr<Form> form = choose_form(problem, a, b);
 		bool		nearest = problem.output == FASTED_OUTPUT_NEAREST;
 
-		b.filter.set_interleaved(nearest && problem.partitions == nullptr);
+		b.filter.set_interleaved(nearest && problem.partitions == nullptr
+								 && problem.components == nullptr);
 		if (&a != &b)
 			a.filter.set_interleaved(false);
 		for (Set *set : {&a, &b})
@@ -446,6 +482,8 @@ Context::task_for(const FastedProblem &problem, const Set &a, const Set &b)
 	task.b = b.side();
 	task.eps = problem.eps;
 	task.partitions = problem.partitions != nullptr ? &partitions_ : nullptr;
+	task.components = problem.components != nullptr && problem.partitions == nullptr
+		? &partitions_ : nullptr;
 	task.slice = problem.slice;
 	task.end_slice = problem.slice + problem.more_slices + 1;
 	task.slices = std::max(1u, problem.slices);
@@ -495,6 +533,11 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
 	look_.form.reset();
 	prepare(problem, a, b);
+	if (problem.components != nullptr)
+	{
+		a.take_cores(*problem.components, 0, rounds.stream());
+		b.take_cores(*problem.components, 1, rounds.stream());
+	}
 	if (!scalars_)
 		scalars_.allocate(budget, 1, "allocating device memory for thresholds");
 	look_.form = a.formed_rows().form;
@@ -504,7 +547,8 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	prepare_timed_ = true;		/* preparation ends when the rows have first radii */
 	look_.timed = true;
 	/* if a has few rows, sorting both sides by keys takes longer than it saves */
-	if (!problem.continues && wants_first_radii(a.rows(), b.rows(), problem.k))
+	if (!problem.continues && problem.components == nullptr
+		&& wants_first_radii(a.rows(), b.rows(), problem.k))
 		look_.step = problem.partitions == nullptr && a.rows() >= b.rows() / 2
 			? LookStep::kKeysOfA : LookStep::kLook;
 	if (look_.step == LookStep::kKeysOfA && problem.k <= kMostMerged)
@@ -517,14 +561,14 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 {
 	bool		compared = a.rows() > 0 && b.rows() > (&a == &b ? 1 : 0);
 
-	a.begin_lists(problem.k, problem.eps, problem.continues, rounds.stream());
+	a.begin_lists(problem, rounds.stream());
 	b.take_ranks(problem.ranks, rounds.stream());
 	look_.a = &a;
 	look_.b = &b;
 	look_.second_set = nullptr;
 	look_.next = look_.good = look_.more = look_.worst = 0;
 	look_.ordered = look_.again = false;
-	look_.met = problem.continues;
+	look_.met = problem.continues || !std::isnan(typical_bound(problem, a));
 	look_.task = task_for(problem, a, b);
 	look_.step = LookStep::kBegin;
 	if (compared)

@@ -231,6 +231,7 @@ private:
 	void		note_order(const JoinTask &task, const Set &a, const Set &b);
 	void		take_groups(const FastedProblem &problem, Set &a, Set &b);
 	void		begin_nearest(const FastedProblem &problem, Set &a, Set &b);
+	double		typical_bound(const FastedProblem &problem, const Set &a) const;
 	size_t		round_bytes() const;
 	void		divide(size_t memory);
 	double		choice_eps(const FastedProblem &problem, const Set &a, const Set &b);
@@ -277,7 +278,7 @@ private:
 		std::shared_ptr<Form> form;
 		Set		   *second_set = nullptr; /* set of a second series of rounds, or null */
 		JoinTask	task;
-		bool		met = false;	/* lists have neighbours from an earlier join */
+		bool		met = false;	/* radii are small before the first round */
 		bool		timed = false;	/* the steps count as preparation time */
 		bool		either = false; /* each pair is compared once, for both lists */
 
@@ -331,6 +332,7 @@ public:
 	void		commit(size_t nrows);
 	bool		copy_staged(const Set &from, size_t nrows);
 	void		copy_rows(const Set &from, uint64_t first, size_t nrows);
+	bool		select_rows(const Set &from, const uint32_t *positions, size_t nrows);
 
 	/*
 	 * register_memory returns false if staging is as fast.  put returns the number of rows added;
@@ -356,14 +358,20 @@ public:
 	void		take_paper_form(cudaStream_t stream);
 	JoinSide	side() const;
 
-	/* Sets the partitions on side 0 or 1; the rows of a partition are kept together. */
+	/*
+	 * Sets the partitions and components on side 0 or 1.  The rows of a partition are kept together;
+	 * if there are no partitions, those of a component.
+	 */
 	void		take_groups(const FastedProblem &problem, int side, cudaStream_t stream);
+
+	/* After take_form: prepares the components and core distances for the rounds. */
+	void		take_cores(const FastedComponents &components, int side, cudaStream_t stream);
 
 	/* Returns the counts of the rows: zeroed, or (continues) those of the previous join. */
 	uint32_t   *begin_counts(bool continues, cudaStream_t stream);
 
 	/* Prepares neighbour lists: empty, or (continues) those of the previous join. */
-	void		begin_lists(uint32_t k, double eps, bool continues, cudaStream_t stream);
+	void		begin_lists(const FastedProblem &problem, cudaStream_t stream);
 	void		take_ranks(const uint32_t *ranks, cudaStream_t stream);
 	NearTask	near_task(Set &b, NearScalars *scalars);
 
@@ -405,7 +413,9 @@ private:
 
 	RowStore	store_;
 	RowLabels	labels_;
-	DeviceArray<uint32_t> counts_;
+	DeviceArray<uint32_t> counts_;	/* also selected positions, and the components of rows */
+	bool		by_component_ = false;	/* the current join has components */
+	const uint32_t *sorted_components_ = nullptr;	/* in the order of rows; null with partitions */
 	DeviceArray<uint32_t> ranks_;	/* ranks of the rows as neighbours */
 	bool		ranked_ = false;	/* the current join has ranks */
 	DeviceArray<double> squares_;	/* see has_squares */

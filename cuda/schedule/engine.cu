@@ -439,6 +439,12 @@ engine_copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t n
 	return enter(set->owner, [&] { set->copy_rows(*from, first, nrows); });
 }
 
+FastedStatus
+engine_select_rows(FastedSet *set, const FastedSet *from, const uint32_t *positions, size_t nrows)
+{
+	return enter(set->owner, [&] { return set->select_rows(*from, positions, nrows); });
+}
+
 void
 engine_join_close(FastedJoin *join)
 {
@@ -480,7 +486,7 @@ const FastedEngine cuda_engine = {
 	engine_rows_for_lists,
 	nullptr,					/* device_count */
 	engine_copy_rows,
-	nullptr,					/* select_rows */
+	engine_select_rows,
 	engine_join_close,
 	true,						/* connects */
 	true,						/* chooses_representatives */

@@ -31,6 +31,51 @@ send(Budget &budget, const std::vector<T> &from, DeviceArray<T> &to, cudaStream_
 	return to.get();
 }
 
+constexpr uint32_t kBlock = 256;
+
+/*
+ * Returns the first place whose component is `component` or larger; or, if `after` is true, the first
+ * one whose component is larger.
+ */
+__device__ uint32_t
+find_component(const QuantisedRows &rows, uint32_t component, bool after)
+{
+	uint32_t	low = 0;
+	uint32_t	high = rows.rows;
+
+	while (low < high)
+	{
+		uint32_t	middle = low + (high - low) / 2;
+		uint32_t	there = rows.components[middle];
+
+		if (there < component || (after && there == component))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Finds the tiles of one component; one thread per row of tiles. */
+__global__ void
+component_kernel(const QuantisedRows a, const QuantisedRows b, const TileOrder order,
+				 SkippedTiles *skipped)
+{
+	uint32_t	m = blockIdx.x * kBlock + threadIdx.x;
+
+	if (m >= order.tiles_m())
+		return;
+
+	uint32_t	component = a.components[m * order.tile_m];
+	uint32_t	last = a.components[min((m + 1) * order.tile_m, a.rows) - 1];
+	uint32_t	end = find_component(b, component, true);
+	uint32_t	first = (find_component(b, component, false) + order.tile_n - 1) / order.tile_n;
+
+	/* the last tile may have fewer columns */
+	end = end == b.rows ? order.tiles_n() : end / order.tile_n;
+	skipped[m] = {first, component == last && first < end ? end - first : 0};
+}
+
 /* Intended duration of a round.  Close and cancel wait for two rounds at most. */
 constexpr double kRoundSeconds = 0.016;
 
@@ -127,6 +172,18 @@ PartitionTiles::find(TileOrder *order, cudaStream_t stream)
 											  stripes.data(), order->tiles_n());
 	order->partitions.spans = send(*budget_, spans, spans_, stream);
 	order->partitions.stripes = send(*budget_, stripes, stripes_, stream);
+}
+
+void
+PartitionTiles::find_components(const JoinTask &task, TileOrder *order, cudaStream_t stream)
+{
+	uint32_t	tiles = order->tiles_m();
+
+	skipped_.make_room(*budget_, tiles, "allocating device memory for tiles");
+	component_kernel<<<(tiles + kBlock - 1) / kBlock, kBlock, 0, stream>>>(
+		task.a.quantised, task.b.quantised, *order, skipped_.get());
+	check_launch("finding the tiles of components");
+	order->skipped = skipped_.get();
 }
 
 Rounds::~Rounds()
@@ -301,6 +358,8 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 	*host_state_.get() = first_state(first_item_, first_item_ + items_, plan_items(budget_));
 	ready.record(after);
 	check_cuda(cudaStreamWaitEvent(compute_, ready, 0), "waiting for rows");
+	if (task.components != nullptr)
+		task.components->find_components(task, &order_, compute_);
 	copy_async(state_.get(), host_state_.get(), 1, cudaMemcpyHostToDevice, compute_,
 			   "setting up the work queue");
 }

@@ -19,7 +19,12 @@
 namespace fasted
 {
 
-/* The tiles of a partitioned join (host_device.h), on the device. */
+struct JoinTask;
+
+/*
+ * The tiles of a partitioned join (host_device.h), or the tiles that are skipped because of components
+ * (block_order.h), on the device.
+ */
 class PartitionTiles
 {
 public:
@@ -37,12 +42,16 @@ public:
 	/* Computes the tiles and copies them to the device, in the order of the stream. */
 	void		find(TileOrder *order, cudaStream_t stream);
 
+	/* Finds the tiles of one component, in the order of the stream. */
+	void		find_components(const JoinTask &task, TileOrder *order, cudaStream_t stream);
+
 private:
 	Budget	   *budget_ = nullptr;
 	const FastedPartition *partitions_ = nullptr;
 	uint32_t	npartitions_ = 0;
 	DeviceArray<FastedSpan> spans_;
 	DeviceArray<FastedStripe> stripes_;
+	DeviceArray<SkippedTiles> skipped_;
 };
 
 enum class Kernel
@@ -63,6 +72,7 @@ struct JoinTask
 	uint32_t	slices = 1;
 	bool		keep_pairs = true;	/* false: only count pairs; take returns none */
 	PartitionTiles *partitions = nullptr;	/* tiles of a partitioned join, or null */
+	PartitionTiles *components = nullptr;	/* rows are sorted by component; or null */
 	Connecting	connect;		/* if it selects pairs, take returns only these */
 	Keeping		keeping;		/* used if connect.all_open */
 	NearTask	near = {};		/* if it has lists, pairs are added to them; take returns none */

@@ -29,6 +29,8 @@ check_nearest(const Context &context, const FastedProblem &problem, bool self)
 			 FASTED_MAX_NEIGHBORS, problem.k);
 	if (problem.continues && self && problem.slices <= 1)
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
+	if (problem.components != nullptr && (self || problem.slices > 1))
+		fail(FASTED_INTERNAL, "components require two different sets and a single slice");
 	if (context.options.approximate)
 		fail(FASTED_UNSUPPORTED, "Nearest neighbors require the exact recheck.\n"
 			 "Use \"SET fasted.refine = on\".");
@@ -200,6 +202,34 @@ Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
 	});
 }
 
+bool
+Set::select_rows(const Set &from, const uint32_t *positions, size_t nrows)
+{
+	check_open();
+	if (!from.sealed_ || &from.context_ != &context_)
+		fail(FASTED_INTERNAL, "rows can only be selected from a sealed set of the same context");
+	for (size_t i = 0; i < nrows; i++)
+	{
+		if (positions[i] >= from.store_.rows || (i > 0 && positions[i] <= positions[i - 1]))
+			fail(FASTED_INTERNAL, "positions of selected rows are not ascending, or out of range");
+	}
+	drop_buffer();
+	if (nrows == 0)
+		return true;
+	if (grow(nrows) < nrows)
+		return false;
+	from.wait_for_rows(context_.upload);
+	store_.rows += nrows;
+	store_.finish(context_.budget, context_.upload);
+	counts_.make_room(context_.budget, room(), "allocating device memory for the selected positions");
+	/* the caller may change the positions after this call */
+	copy_and_wait(counts_.get(), positions, nrows, cudaMemcpyHostToDevice, context_.upload,
+				  "copying the selected positions");
+	launch_select(from.store_.table(), counts_.get(), (uint32_t) nrows, store_.table(),
+				  context_.upload);
+	return true;
+}
+
 /* Locking pages takes as long as copying 200 MB.  If it fails, rows are staged. */
 bool
 Set::register_memory(void *memory, size_t bytes)
@@ -312,6 +342,7 @@ Set::reset(uint64_t first_row)
 	drop_buffer();
 	filter.forget();
 	labels_.forget();
+	by_component_ = false;
 	lists.forget();
 	options_.first_row = first_row;
 	content_ = context_.new_content();
@@ -328,8 +359,12 @@ Set::wait_for_rows(cudaStream_t stream) const
 void
 Set::take_form(const std::shared_ptr<Form> &form, cudaStream_t stream)
 {
-	if (filter.form() != form)
-		filter.quantise(form, table(), true, stream, &labels_);
+	const uint32_t *labels = labels_.get();
+
+	if (labels == nullptr && by_component_)
+		labels = counts_.get();
+	if (!filter.is_in(form))
+		filter.quantise(form, table(), true, stream, labels);
 }
 
 void
@@ -346,27 +381,58 @@ Set::side() const
 
 	side.table.order = filter.order();
 	side.labels = labels_.get();
+	if (by_component_)
+	{
+		side.components = counts_.get();
+		side.cores = filter.doubles();
+		side.quantised.components = sorted_components_;
+	}
 	side.overflow = filter.is_paper() ? filter.overflow() : nullptr;
 	return side;
 }
 
-/* If the partitions change the order of rows, they have to be quantised again. */
+/* If partitions or components change the order of rows, they have to be quantised again. */
 void
 Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
 {
-	if (labels_.set(context_.budget, problem.partitions, problem.npartitions, side, store_.rows, stream))
-		filter.forget();
+	bool		components = problem.components != nullptr && store_.rows > 0;
+
+	if (labels_.set(context_.budget, problem.partitions, problem.npartitions, side, store_.rows, stream)
+		|| components || by_component_)
+		filter.forget_order();
+	by_component_ = components;
+	if (!components)
+		return;
+	counts_.make_room(context_.budget, room(), "allocating device memory for the rows' components");
+	copy_async(counts_.get(), problem.components->component[side], store_.rows,
+			   cudaMemcpyHostToDevice, stream, "copying the rows' components");
 }
 
 void
-Set::begin_lists(uint32_t k, double eps, bool continues, cudaStream_t stream)
+Set::take_cores(const FastedComponents &components, int side, cudaStream_t stream)
 {
-	if (continues && !lists.are_there(k, eps))
-		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
-	if (continues || store_.rows == 0)
+	copy_async(filter.doubles(), components.core[side], store_.rows, cudaMemcpyHostToDevice, stream,
+			   "copying the rows' core distances");
+	sorted_components_ = nullptr;
+	if (labels_.get() != nullptr)
 		return;
-	lists.allocate(context_.budget, room(), k);
-	lists.begin(store_.rows, k, eps, stream);
+
+	uint32_t   *sorted = labels_.unused(context_.budget, room());
+
+	launch_gather(counts_.get(), filter.order(), sorted, store_.rows, stream);
+	sorted_components_ = sorted;
+}
+
+void
+Set::begin_lists(const FastedProblem &problem, cudaStream_t stream)
+{
+	if (problem.continues && !lists.are_there(problem.k, problem.eps))
+		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
+	if (problem.continues || store_.rows == 0)
+		return;
+	lists.allocate(context_.budget, room(), problem.k);
+	lists.begin(store_.rows, problem.k, problem.eps,
+				problem.components != nullptr ? problem.components->bound : nullptr, stream);
 }
 
 /* Copies ranks to the device.  Without ranks, those of an earlier join are ignored. */
@@ -385,7 +451,7 @@ NearSide
 Set::near_side(uint32_t *thresholds) const
 {
 	return {side().table, filter.get().values, filter.norms(), filter.sorted_keys(), thresholds,
-		labels_.get()};
+		labels_.get(), side().cores};
 }
 
 /* Returns the task for a join with set b, which must be quantised in the same form. */
@@ -439,6 +505,8 @@ Join::Join(Context &context, const FastedProblem &problem, Set &a, Set &b)
 		fail(FASTED_INTERNAL, "eps or slice is out of range");
 	if (problem.output == FASTED_OUTPUT_NEAREST)
 		check_nearest(context, problem, &a == &b);
+	else if (problem.components != nullptr)
+		fail(FASTED_INTERNAL, "components require a join for nearest neighbors");
 	if (!a.is_sealed() || !b.is_sealed())
 		fail(FASTED_INTERNAL, "a set must be sealed before it is joined");
 	if (context.joining)

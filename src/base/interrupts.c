@@ -161,6 +161,7 @@ static const char *const phase_names[] = {
 	[PROGRESS_READING] = "reading",
 	[PROGRESS_PREPARING] = "preparing",
 	[PROGRESS_JOINING] = "joining",
+	[PROGRESS_SPANNING_TREE] = "spanning tree",
 	[PROGRESS_CLUSTERING] = "clustering"
 };
 

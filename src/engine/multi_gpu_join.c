@@ -290,8 +290,14 @@ multi_gpu_join_open(FastedContext *context, const FastedProblem *problem, Fasted
 					FastedSet *b, FastedJoin **result)
 {
 	MultiGpu   *gpus = multi_gpu_of(context);
-	MultiGpuJoin *join = calloc(1, sizeof(*join));
+	MultiGpuJoin *join;
 
+	*result = NULL;
+	if (problem->components != NULL)
+		return multi_gpu_fail(gpus, FASTED_UNSUPPORTED,
+							  "Several GPUs together cannot search for neighbors in other components.\n"
+							  "Set fasted.gpu_devices to a single GPU.");
+	join = calloc(1, sizeof(*join));
 	*result = (FastedJoin *) join;
 	if (join == NULL)
 		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");

@@ -330,11 +330,28 @@ ExplainTimes(const FunctionDescriptor *function, const FunctionTotals *totals, E
 		ExplainPropertyInteger("Memory Usage", "kB", totals->bytes / 1024, es);
 	ExplainMilliseconds("Read Time", totals->read_seconds, es);
 	ExplainMilliseconds("Wait Time", totals->wait_seconds, es);
+	if (function->builds_tree)
+		ExplainMilliseconds("Spanning Tree Time", totals->tree_seconds, es);
 	if (function->output_label != NULL)
 		ExplainMilliseconds(function->output_label, totals->output_seconds, es);
 	/* the rate of bits depends on how they were folded */
 	if (function->eps >= 0 && filter_seconds > 0.0 && strcmp(stats->filter, "bits") != 0)
 		ExplainPropertyFloat("Filter Rate", "TFLOPS", 1e-12 * flop / filter_seconds, 3, es);
+}
+
+/* Shows the searches of the last run, and the numbers of components before the first of them. */
+static void
+ExplainTree(const TreeStats *tree, ExplainState *es)
+{
+	List	   *components = NIL;
+
+	for (uint32 i = 0; i < Min(tree->searches, lengthof(tree->components)); i++)
+		components = lappend(components, psprintf("%u", tree->components[i]));
+	ExplainPropertyUInteger("Searches", NULL, tree->searches, es);
+	if (tree->searches == 0)
+		return;
+	ExplainPropertyUInteger("Rows Searched", NULL, tree->searched, es);
+	ExplainPropertyList("Components", components, es);
 }
 
 static void
@@ -346,6 +363,8 @@ ExplainRuns(const ShownCall *shown, const FunctionTotals *totals)
 	if (function->nsources == 2 && !IsNull(Argument(shown, function->nargs - 1)))
 		ExplainPropertyUInteger("Partitions", NULL, totals->partitions, es);
 	ExplainWork(&totals->stats, totals->runs, es);
+	if (function->builds_tree)
+		ExplainTree(&totals->tree, es);
 	ExplainShares(totals->shares, es);
 	if (totals->spilled_pairs > 0)
 		ExplainPropertyUInteger("Spilled Pairs", NULL, totals->spilled_pairs, es);

@@ -191,7 +191,7 @@ Finish(Clustering *run)
 	uint64		spilled = stored->spilled;
 	uint32		nrows = run->count;
 
-	run->pair_bytes = PairMemoryBytes(stored->memory);
+	run->other_bytes = PairMemoryBytes(stored->memory);
 	run->base.totals.spilled_pairs = spilled;
 	dbscan->nearest = OwnRowNumbers(nrows);
 	dbscan->nearest_dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));

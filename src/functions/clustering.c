@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "base/row_numbers.h"
 #include "catalog/pg_type.h"
 #include "functions/clustering.h"
@@ -22,10 +24,13 @@ static void
 BeginJoin(Clustering *run)
 {
 	FunctionCall *call = &run->base.call;
+	bool		nearest = run->methods->output == FASTED_OUTPUT_NEAREST;
 	JoinRequest request = {
 		.problem = {
-			.eps = call->eps,.output = run->methods->output,.core_pairs = run->core_pairs
+			.eps = nearest ? HUGE_VAL : call->eps,.output = run->methods->output,
+			.core_pairs = run->core_pairs,.k = run->neighbors
 		},
+		.searches = nearest,.caller_row_bytes = run->row_bytes,
 		.pusher = call->pusher,.notices = call->pusher == NULL
 	};
 	VectorSource *source = call->rows != NULL ? call->rows :
@@ -41,20 +46,16 @@ BeginJoin(Clustering *run)
 	run->base.join = JoinBegin(&request);
 }
 
-/* Copies the rows' keys and their order from the join. */
-static void
-NoteRows(Clustering *run)
+void
+NoteClusteredRows(Clustering *run)
 {
 	run->keys = run->base.join->keys[0];
-	run->count = run->keys->count;
+	run->count = run->nresults = run->keys->count;
 	run->by_id = run->keys->rank == NULL ? NULL : RowsOfNumbers(run->keys->rank, run->count);
 	run->order = run->base.join->order;
 }
 
-/*
- * Passes all pairs, and the counts, to the function.  NoteRows must follow the first batch: until
- * then the CPU may take over from a GPU that failed, and read the rows in another order.
- */
+/* Passes all pairs, and the counts, to the function. */
 static void
 TakePairs(Clustering *run)
 {
@@ -63,7 +64,7 @@ TakePairs(Clustering *run)
 	size_t		npairs;
 	bool		more = NextPairs(base, &pairs, &npairs);
 
-	NoteRows(run);
+	NoteClusteredRows(run);
 	run->reduced = base->join->output != FASTED_OUTPUT_PAIRS;
 	run->methods->begin(run);
 	while (more)
@@ -76,7 +77,6 @@ TakePairs(Clustering *run)
 	}
 	if (base->join->counts != NULL)
 		run->methods->count(run, base->join->counts);
-	run->npairs = JoinPairs(base->join);
 }
 
 /* --- after the join */
@@ -115,7 +115,7 @@ Finish(Clustering *run)
 	seconds = SecondsSince(begin);
 	ProgressEnd(&run->progress);
 	totals->output_seconds += seconds;
-	totals->bytes = MemoryContextMemAllocated(CurrentMemoryContext, true) + run->pair_bytes;
+	totals->bytes = MemoryContextMemAllocated(CurrentMemoryContext, true) + run->other_bytes;
 	ereport(DEBUG1,
 			(errmsg_internal("fasted: computed results of %u rows from " UINT64_FORMAT " pairs, in %.3f s after the last pair",
 							 run->count, run->npairs, seconds)));
@@ -128,10 +128,14 @@ RunClustering(Clustering *run, const ClusteringMethods *methods)
 	BeginJoin(run);
 	if (run->base.join->output == FASTED_OUTPUT_REPRESENTATIVES)
 	{
-		NoteRows(run);
+		NoteClusteredRows(run);
 		JoinRank(run->base.join, methods->rank(run));
 	}
-	TakePairs(run);
+	if (methods->nearest != NULL)
+		methods->nearest(run);
+	else
+		TakePairs(run);
+	run->npairs = JoinPairs(run->base.join);
 	MemoryContextSetParent(run->keys->context, CurrentMemoryContext);	/* ids outlive the join */
 	FinishJoin(&run->base);
 	Finish(run);
@@ -145,7 +149,7 @@ FillClustering(FunctionRun *base, OutputBlock *block)
 	Clustering *run = (Clustering *) base;
 
 	CheckJoinInterrupts();
-	for (; block->nrows < OUTPUT_ROWS && run->next < run->count; block->nrows++)
+	for (; block->nrows < OUTPUT_ROWS && run->next < run->nresults; block->nrows++)
 	{
 		uint32		row = run->by_id == NULL ? run->next : run->by_id[run->next];
 		Datum		values[OUTPUT_COLUMNS];

@@ -7,6 +7,9 @@
  *					and fasted_neighbors
  *	  cluster.c		fasted_cluster
  *	  keep_one.c	fasted_keep_one
+ *	  spanning_tree.c	the minimum spanning tree, from each row's nearest rows; fasted_spanning_tree,
+ *					which returns a row for each edge
+ *	  hdbscan.c		fasted_hdbscan
  *
  *-------------------------------------------------------------------------
  */
@@ -15,6 +18,7 @@
 
 #include "base/interrupts.h"
 #include "functions/function.h"
+#include "tree/cluster_tree.h"
 
 /* The first arguments.  The function's own follow, and then id_column, metric, partition_by. */
 enum
@@ -54,12 +58,15 @@ typedef struct Clustering Clustering;
  *	  begin		before the first pairs
  *	  take		for each batch of pairs
  *	  count		if the engine counts pairs: with the number of pairs of each row
+ *	  nearest	with FASTED_OUTPUT_NEAREST only, instead of begin, take and count: takes the rows'
+ *				neighbours from the join
  *	  finish	after the last pairs, when the engine has been released
  *	  result	for each row, in the order of ids: sets the columns after the id.  Rows may be
  *				requested again from the first one on.
  *
- * output is the request to the engine: pairs, counts, connections or representatives (engine.h).
- * An engine that lacks the latter two returns all pairs instead, without counts.
+ * output is the request to the engine: pairs, counts, connections, representatives or nearest rows
+ * (engine.h).  An engine that lacks connections or representatives returns all pairs instead, without
+ * counts.
  */
 typedef struct ClusteringMethods
 {
@@ -68,6 +75,7 @@ typedef struct ClusteringMethods
 	void		(*begin) (Clustering *run);
 	void		(*take) (Clustering *run, const FastedPair *pairs, size_t npairs);
 	void		(*count) (Clustering *run, const uint32 *counts);	/* or NULL */
+	void		(*nearest) (Clustering *run);	/* or NULL */
 	void		(*finish) (Clustering *run);	/* or NULL */
 	void		(*result) (Clustering *run, uint32 row, Datum *values, bool *nulls);
 } ClusteringMethods;
@@ -80,6 +88,8 @@ struct Clustering
 
 	/* Set by the function before the join. */
 	uint32		core_pairs;		/* a row with this many pairs is a core row (engine.h) */
+	uint32		neighbors;		/* number of nearest rows, with FASTED_OUTPUT_NEAREST */
+	uint64		row_bytes;		/* memory per row that takes memory from the engine (JoinRequest) */
 	char	   *order_column;	/* see OrderSource; or NULL */
 	bool		descending;
 
@@ -91,11 +101,18 @@ struct Clustering
 
 	bool		reduced;		/* the engine has the requested output; set before begin */
 	uint64		npairs;
-	uint64		pair_bytes;		/* peak memory of stored pairs */
+	uint64		other_bytes;	/* peak memory outside of memory contexts, such as stored pairs */
+	uint32		nresults;		/* number of rows to return: `count`, unless `finish` changes it */
 	uint32		next;			/* position, in the order of ids, of the next row to return */
 	Progress	progress;		/* shown while the results are computed */
 	Cleanup		cleanup;
 };
+
+/*
+ * Copies the rows' keys and their order from the join.  It must follow the first batch: until then
+ * the CPU may take over from a GPU that failed, and read the rows in another order.
+ */
+extern void NoteClusteredRows(Clustering *run);
 
 /* Reads and joins the rows, and computes the results. */
 extern void RunClustering(Clustering *run, const ClusteringMethods *methods);
@@ -106,5 +123,52 @@ extern void RewindClustering(FunctionRun *base);
 
 /* Pairs, or rows, between two checks for interrupts: about a millisecond. */
 #define CLUSTERING_STRIDE (64 * 1024)
+
+/* --- spanning_tree.c */
+
+/*
+ * The state of a run that computes a minimum spanning tree.  Its nodes are the positions of rows in
+ * the order of ids.
+ */
+typedef struct TreeRun
+{
+	Clustering	base;
+	uint32		min_samples;	/* see spanning_tree.h */
+	uint64		memory_limit;	/* bytes */
+
+	SpanningTree *tree;			/* NULL if there are no edges */
+	ClusterTree *clusters;		/* while clusters are computed */
+	Cleanup		cleanup;		/* frees both, which are not memory of PostgreSQL */
+	const TreeEdge *edges;		/* ordered by weight */
+	uint32		nedges;
+
+	/* The rows of the current search by row number; NULL if row numbers are nodes. */
+	uint32	   *searched;
+	uint32	   *positions;		/* their positions in TreeSearch.nodes */
+	double	   *bounds;
+	uint32	   *component;		/* of all rows */
+	double	   *core;
+} TreeRun;
+
+/*
+ * Reads the rows, and computes their spanning tree before methods->finish is called.  Errors:
+ * min_samples is below 1, or the memory limit is too low.
+ */
+extern void RunTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods);
+
+/* ClusteringMethods.nearest: computes the tree. */
+extern void BuildTree(Clustering *run);
+
+/*
+ * Raises an error unless this number of bytes, for so many rows, is within fasted.memory_limit.
+ * purpose: the name of the memory's content.
+ */
+extern void RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose);
+
+/* Raises the error for a failed allocation of that memory. */
+pg_noreturn extern void ReportTreeMemory(const TreeRun *run, const char *purpose);
+
+/* Maximum time to wait for the threads of a tree before checking for interrupts. */
+#define TREE_POLL_MS 10
 
 #endif							/* FASTED_CLUSTERING_H */

@@ -212,6 +212,8 @@ AddRun(const FunctionTotals *totals, const FunctionRun *run)
 	sum.output_seconds += more.output_seconds;
 	sum.bytes = more.bytes;
 	sum.spilled_pairs = more.spilled_pairs;
+	sum.tree = more.tree;
+	sum.tree_seconds += more.tree_seconds;
 	sum.shares = CopyShares(more.shares);
 	return sum;
 }
@@ -338,6 +340,9 @@ SQL_FUNCTION(fasted_knn_join_typed, nearest_function, 1)
 SQL_FUNCTION(fasted_neighbors, neighbors_function, 0)
 SQL_FUNCTION(fasted_cluster, cluster_function, 0)
 SQL_FUNCTION(fasted_keep_one, keep_one_function, 0)
+SQL_FUNCTION(fasted_spanning_tree, spanning_tree_function, 0)
+SQL_FUNCTION(fasted_spanning_tree_typed, spanning_tree_function, 1)
+SQL_FUNCTION(fasted_hdbscan, hdbscan_function, 0)
 
 static const struct
 {
@@ -349,7 +354,9 @@ static const struct
 	{&nearest_function, {fasted_knn_join, fasted_knn_join_typed}},
 	{&neighbors_function, {fasted_neighbors}},
 	{&cluster_function, {fasted_cluster}},
-	{&keep_one_function, {fasted_keep_one}}
+	{&keep_one_function, {fasted_keep_one}},
+	{&spanning_tree_function, {fasted_spanning_tree, fasted_spanning_tree_typed}},
+	{&hdbscan_function, {fasted_hdbscan}}
 };
 
 const FunctionDescriptor *

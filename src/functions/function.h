@@ -3,8 +3,8 @@
  * function.h
  *	  Set-returning functions that compute a join: their descriptors, and the run of a call.
  *
- * fasted_self_join, fasted_knn_join, fasted_neighbors, fasted_cluster and fasted_keep_one share
- * the code that plans, executes, counts, explains and stores a call, here and in function_node/.
+ * fasted_self_join, fasted_knn_join, fasted_spanning_tree and the clustering functions share the
+ * code that plans, executes, counts, explains and stores a call, here and in function_node/.
  * A FunctionDescriptor holds everything that this code knows about a function.
  *
  *	  function.c		arguments, the SQL functions, and the code that all runs share
@@ -23,6 +23,7 @@
 #include "nodes/pathnodes.h"
 #include "nodes/primnodes.h"
 #include "portability/instr_time.h"
+#include "tree/spanning_tree.h"
 
 /* --- rows of the result */
 
@@ -119,8 +120,8 @@ extern VectorSource *ResolveCallSource(const FunctionCall *call, int n, const ch
 /* --- the run of a call: a join from the first row to the last */
 
 /*
- * Statistics of runs, for EXPLAIN ANALYZE.  bytes, spilled_pairs and shares are those of the last
- * run; the other fields are totals of all runs.
+ * Statistics of runs, for EXPLAIN ANALYZE.  bytes, spilled_pairs, tree and shares are those of the
+ * last run; the other fields are totals of all runs.
  */
 typedef struct FunctionTotals
 {
@@ -133,6 +134,8 @@ typedef struct FunctionTotals
 	double		output_seconds; /* converting pairs to rows */
 	uint64		bytes;			/* memory of clustering, without the engine's */
 	uint64		spilled_pairs;	/* pairs written to a temporary file */
+	TreeStats	tree;
+	double		tree_seconds;	/* from the last neighbour list to the last edge of the tree */
 	List	   *shares;			/* each server's share of the work (JoinShares) */
 } FunctionTotals;
 
@@ -227,7 +230,7 @@ extern FunctionEstimate EstimateClustering(PlannerInfo *root, List *args);
 
 /* --- the functions */
 
-#define FUNCTION_MAX_ARGS 10
+#define FUNCTION_MAX_ARGS 11
 
 /* Arguments are numbered from 0, without id_type, the first argument of the "_typed" functions. */
 typedef struct FunctionArgument
@@ -265,6 +268,7 @@ struct FunctionDescriptor
 	bool		takes_conditions;	/* rows are pairs to which PairFilter is applied */
 	bool		nullable;		/* blocks have nulls */
 	bool		whole_rows;		/* EvalPlanQual can recheck rows of other tables with its rows */
+	bool		builds_tree;	/* computes a minimum spanning tree, which EXPLAIN shows */
 	const char *output_label;	/* EXPLAIN label of output_seconds, or NULL */
 
 	FunctionEstimate (*estimate) (PlannerInfo *root, List *args);
@@ -282,9 +286,11 @@ extern const FunctionDescriptor nearest_function;
 extern const FunctionDescriptor neighbors_function;
 extern const FunctionDescriptor cluster_function;
 extern const FunctionDescriptor keep_one_function;
+extern const FunctionDescriptor spanning_tree_function;
+extern const FunctionDescriptor hdbscan_function;
 
 /* Functions are numbered from 0 to FUNCTIONS - 1. */
-#define FUNCTIONS 5
+#define FUNCTIONS 7
 
 extern const FunctionDescriptor *NumberedFunction(int number);
 

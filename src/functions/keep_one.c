@@ -203,7 +203,7 @@ SortPairs(KeepOneRun *keep_one)
 		/* sorting writes to all pages at random, which would delay checks for interrupts */
 		PairMemoryTouch(keep_one->scratch);
 	}
-	keep_one->base.pair_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keep_one->scratch);
+	keep_one->base.other_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keep_one->scratch);
 	return SortBySecond(store->memory->pairs, keep_one->scratch->pairs, store->count,
 						keep_one->base.count);
 }

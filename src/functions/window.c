@@ -7,12 +7,13 @@
  *	  fasted_components(vector, eps, metric)			as fasted_cluster with min_points 1
  *	  fasted_keep(id, vector, eps, metric)				as fasted_keep_one
  *	  fasted_neighbor_count(vector, eps, metric)		as fasted_neighbors
+ *	  fasted_hdbscan_cluster(vector, min_cluster_size, ...)	as fasted_hdbscan
  *
  * Each of them runs the clustering function named above (clustering.h) over all rows of a window
  * partition, when it is called for the partition's first row.  The ids of that run are the rows'
  * numbers in the window's order, from 1 on.  Vectors are read one by one from the executor's
  * tuplestore.  The results are stored until they are returned for the following rows.  Rows
- * without a vector are skipped.  eps, min_points and metric are evaluated for the first row only.
+ * without a vector are skipped.  The other arguments are evaluated for the first row only.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +21,7 @@
 
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
+#include "funcapi.h"
 #include "functions/clustering.h"
 #include "nodes/execnodes.h"
 #include "nodes/makefuncs.h"
@@ -31,19 +33,18 @@
 #include "utils/memutils.h"
 #include "windowapi.h"
 
-/* The column of each clustering function that is the window function's result. */
-#define RESULT_COLUMN 2
-
-/* A window function; its arguments are given by their numbers, from 0 on. */
+/*
+ * A window function; its arguments are given by their numbers, from 0 on.  Its result is the second
+ * column of the clustering function, or a composite value of all columns after the first.
+ */
 typedef struct WindowFunction
 {
 	const char *name;
 	const FunctionDescriptor *function; /* the clustering function that it runs */
 	int			vector;
-	int			eps;
-	int			metric;
-	int			min_points;		/* 0: the function has no such argument, but own */
-	NullableDatum own;			/* the first own argument of the clustering function */
+	int			args[FUNCTION_MAX_ARGS];	/* by argument of `function`; 0: none, `own` is used */
+	NullableDatum own;			/* value of the argument CLUSTERING_OWN */
+	bool		composite;
 } WindowFunction;
 
 /* Pushes the rows of a window partition into a join. */
@@ -61,8 +62,9 @@ typedef struct PartitionRows
 typedef struct Partition
 {
 	FunctionRun *run;			/* run of the clustering function; NULL before the first row */
-	OutputBlock *block;			/* its rows, with two columns: row number and result */
+	OutputBlock *block;			/* its rows, with the row number as the first column */
 	uint32		next;			/* next row of the block */
+	TupleDesc	desc;			/* of a composite result */
 
 	/* fasted_keep only: the ids of representatives, by row number. */
 	NullableDatum *ids;
@@ -161,16 +163,24 @@ PrepareCast(PartitionRows *rows, Oid type, Oid array)
 
 /* --- the run of a partition */
 
-/* Returns an argument's value for the current row.  Error: it is null. */
-static Datum
-RequiredArgument(const WindowFunction *window, WindowObject object, int n, const char *name)
+/*
+ * Sets the arguments of the clustering function from those of the current row.  Error: a required
+ * argument is null.
+ */
+static void
+SetArguments(const WindowFunction *window, WindowObject object, NullableDatum *args)
 {
-	bool		isnull;
-	Datum		value = WinGetFuncArgCurrent(object, n, &isnull);
+	const FunctionDescriptor *function = window->function;
 
-	if (isnull)
-		ReportNullArgument(window->name, name);
-	return value;
+	args[CLUSTERING_OWN] = window->own;
+	for (int n = 0; n < function->nargs; n++)
+	{
+		if (window->args[n] == 0)
+			continue;
+		args[n].value = WinGetFuncArgCurrent(object, window->args[n], &args[n].isnull);
+		if (args[n].isnull && function->arguments[n].required)
+			ReportNullArgument(window->name, function->arguments[n].name);
+	}
 }
 
 /* Checks the arguments and begins the partition's run, in the current memory context. */
@@ -183,18 +193,21 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	PartitionRows *rows = palloc0(sizeof(PartitionRows));
 	FunctionCall call = {
 		.function = window->function,.args = args,.key_type = INT8OID,
-		.columns = list_make2_int(1, RESULT_COLUMN),.pusher = &rows->pusher
+		.columns = list_make2_int(1, 2),.pusher = &rows->pusher
 	};
 	FunctionRun *run;
 
 	RequireDefaultFrame(object, window->name);
-	call.eps = DatumGetFloat8(RequiredArgument(window, object, window->eps, "eps"));
-	call.metric = MetricFromText(DatumGetTextPP(RequiredArgument(window, object, window->metric, "metric")));
-	RequireDistance("eps", call.eps, call.metric);
+	SetArguments(window, object, args);
+	call.metric = MetricFromText(DatumGetTextPP(args[call.function->metric].value));
+	if (call.function->eps >= 0)
+	{
+		call.eps = DatumGetFloat8(args[call.function->eps].value);
+		RequireDistance("eps", call.eps, call.metric);
+	}
 	call.rows = ResolveValues(type, call.metric, window->name);
-	args[CLUSTERING_OWN] = window->own;
-	if (window->min_points > 0)
-		args[CLUSTERING_OWN].value = RequiredArgument(window, object, window->min_points, "min_points");
+	for (int column = 3; window->composite && column <= call.function->ncolumns; column++)
+		call.columns = lappend_int(call.columns, column);
 
 	rows->pusher.push = PushPartition;
 	rows->window = object;
@@ -225,14 +238,22 @@ CurrentPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	old = MemoryContextSwitchTo(context);
 	partition->block = palloc(sizeof(OutputBlock));
 	partition->block->nrows = 0;
+	if (window->composite)
+	{
+		(void) get_call_result_type(fcinfo, NULL, &partition->desc);
+		partition->desc = BlessTupleDesc(partition->desc);
+	}
 	partition->run = RunPartition(fcinfo, window);
 	MemoryContextSwitchTo(old);
 	return partition;
 }
 
-/* Returns false if the row with this number has no vector.  To be called in the order of rows. */
+/*
+ * Turns to the row with this number.  Returns false if it has no vector.  To be called in the order
+ * of rows.
+ */
 static bool
-ResultOfRow(Partition *partition, int64 number, NullableDatum *result)
+FindResult(Partition *partition, int64 number)
 {
 	OutputBlock *block = partition->block;
 
@@ -247,19 +268,49 @@ ResultOfRow(Partition *partition, int64 number, NullableDatum *result)
 		if (DatumGetInt64(block->values[0][partition->next]) >= number)
 			break;
 	}
-	result->value = block->values[1][partition->next];
-	result->isnull = block->nulls[1][partition->next];
 	return DatumGetInt64(block->values[0][partition->next]) == number;
+}
+
+/* Returns a column of the row that FindResult found. */
+static NullableDatum
+ResultColumn(const Partition *partition, int column)
+{
+	return (NullableDatum) {
+		.value = partition->block->values[column][partition->next],
+		.isnull = partition->block->nulls[column][partition->next]
+	};
+}
+
+/* Returns the columns of that row after the first, as a composite value. */
+static Datum
+CompositeResult(const Partition *partition)
+{
+	Datum		values[OUTPUT_COLUMNS];
+	bool		nulls[OUTPUT_COLUMNS];
+
+	for (int i = 0; i < partition->desc->natts; i++)
+	{
+		NullableDatum column = ResultColumn(partition, i + 1);
+
+		values[i] = column.value;
+		nulls[i] = column.isnull;
+	}
+	return HeapTupleGetDatum(heap_form_tuple(partition->desc, values, nulls));
 }
 
 /* Returns the current row's result: null if it has no vector, or if the result is null. */
 static Datum
 WindowResult(FunctionCallInfo fcinfo, const WindowFunction *window)
 {
+	Partition  *partition = CurrentPartition(fcinfo, window);
 	NullableDatum result;
 
-	if (!ResultOfRow(CurrentPartition(fcinfo, window),
-					 WinGetCurrentPosition(PG_WINDOW_OBJECT()) + 1, &result) || result.isnull)
+	if (!FindResult(partition, WinGetCurrentPosition(PG_WINDOW_OBJECT()) + 1))
+		PG_RETURN_NULL();
+	if (window->composite)
+		return CompositeResult(partition);
+	result = ResultColumn(partition, 1);
+	if (result.isnull)
 		PG_RETURN_NULL();
 	return result.value;
 }
@@ -277,10 +328,19 @@ WindowResult(FunctionCallInfo fcinfo, const WindowFunction *window)
 		return WindowResult(fcinfo, &window); \
 	}
 
-WINDOW_FUNCTION(fasted_dbscan,.function = &cluster_function,.eps = 1,.min_points = 2,.metric = 3)
+/* The arguments of a clustering function with this number of own arguments. */
+#define EPS_AND_METRIC(eps, metric, own_arguments) \
+	[CLUSTERING_EPS] = eps, [CLUSTERING_OWN + (own_arguments) + 1] = metric
+
+WINDOW_FUNCTION(fasted_dbscan,.function = &cluster_function,
+				.args = {EPS_AND_METRIC(1, 3, 1), [CLUSTERING_OWN] = 2})
 /* min_points is 1 */
-WINDOW_FUNCTION(fasted_components,.function = &cluster_function,.eps = 1,.metric = 2,.own = {.value = 1})
-WINDOW_FUNCTION(fasted_neighbor_count,.function = &neighbors_function,.eps = 1,.metric = 2)
+WINDOW_FUNCTION(fasted_components,.function = &cluster_function,.args = {EPS_AND_METRIC(1, 2, 1)},
+				.own = {.value = 1})
+WINDOW_FUNCTION(fasted_neighbor_count,.function = &neighbors_function,
+				.args = {EPS_AND_METRIC(1, 2, 0)})
+WINDOW_FUNCTION(fasted_hdbscan_cluster,.function = &hdbscan_function,.composite = true,
+				.args = {0, 0, 1, 2, 3, 4, 5, 6, 7})
 
 /* Returns the array of representatives' ids, which the first call allocates. */
 static NullableDatum *
@@ -319,19 +379,20 @@ fasted_keep(PG_FUNCTION_ARGS)
 {
 	/* priority_column is null, since row numbers are the priority */
 	static const WindowFunction window = {
-		.name = "fasted_keep",.function = &keep_one_function,.vector = 1,.eps = 2,.metric = 3,
-		.own = {.isnull = true}
+		.name = "fasted_keep",.function = &keep_one_function,.vector = 1,
+		.args = {EPS_AND_METRIC(2, 3, 2)},.own = {.isnull = true}
 	};
 	WindowObject object = PG_WINDOW_OBJECT();
 	Partition  *partition = CurrentPartition(fcinfo, &window);
 	int64		number = WinGetCurrentPosition(object) + 1;
-	NullableDatum result;
+	int64		kept;
 	NullableDatum *id;
 
-	if (!ResultOfRow(partition, number, &result))
+	if (!FindResult(partition, number))
 		PG_RETURN_NULL();
-	id = &IdsOfPartition(partition, fcinfo)[DatumGetInt64(result.value)];
-	if (DatumGetInt64(result.value) == number)
+	kept = DatumGetInt64(ResultColumn(partition, 1).value);
+	id = &IdsOfPartition(partition, fcinfo)[kept];
+	if (kept == number)
 		*id = CopyId(partition, object);
 	if (id->isnull)
 		PG_RETURN_NULL();

@@ -46,6 +46,9 @@
 /* Rows may use 1/ROWS_SHARE of the memory. */
 #define ROWS_SHARE 2
 
+/* The CPU engine may use at least 1/ENGINE_SHARE of the memory, beside the caller of the join. */
+#define ENGINE_SHARE 4
+
 /* Number of bits that are compared in the time of one multiplication and addition. */
 #define BITS_PER_PRODUCT 8
 
@@ -316,7 +319,8 @@ ChooseEngine(const EngineRun *run, double flop)
 		return fasted_cpu_engine();
 	/* do not probe GPUs if the library does not support the output */
 	cuda = CudaLibrary();
-	if (run->problem.problem.output == FASTED_OUTPUT_NEAREST && cuda != NULL && cuda->nearest == NULL)
+	if (run->problem.problem.output == FASTED_OUTPUT_NEAREST && cuda != NULL &&
+		(cuda->nearest == NULL || (run->problem.searches && cuda->select_rows == NULL)))
 	{
 		if (run->choice == ENGINE_AUTO)
 			return fasted_cpu_engine();
@@ -331,7 +335,7 @@ ChooseEngine(const EngineRun *run, double flop)
 		ReportCuda(run, status);
 		return fasted_cpu_engine();
 	}
-	if (cuda->devices == NULL || !SeveralGpusPay(run, flop) ||
+	if (cuda->devices == NULL || run->problem.searches || !SeveralGpusPay(run, flop) ||
 		cuda->devices(options->devices, names, lengthof(names)) < 2)
 		return cuda;
 	return fasted_multi_gpu_engine(cuda);
@@ -432,6 +436,19 @@ EngineRunAgain(EngineRun *run)
 	run->failed = false;
 }
 
+/*
+ * Returns the part of the memory limit that the caller's memory leaves to the engine: at least
+ * 1 / ENGINE_SHARE of it.
+ */
+static uint64
+MemoryForEngine(const EngineRun *run)
+{
+	uint64		limit = run->problem.options.memory_limit;
+	uint64		callers = run->problem.expected_rows[0] * run->caller_row_bytes;
+
+	return limit - Min(callers, limit - limit / ENGINE_SHARE);
+}
+
 void
 EngineRunOpen(EngineRun *run)
 {
@@ -445,6 +462,8 @@ EngineRunOpen(EngineRun *run)
 	run->engine = ChooseEngine(run, Operations(RowPairs(&problem), problem.options.element,
 											   problem.options.dimensions));
 	EngineRunAgain(run);
+	if (run->engine == fasted_cpu_engine())
+		problem.options.memory_limit = MemoryForEngine(run);
 	if ((problem.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
 		(problem.problem.output == FASTED_OUTPUT_REPRESENTATIVES && !run->engine->chooses_representatives))
 		problem.problem.output = FASTED_OUTPUT_PAIRS;

@@ -66,7 +66,7 @@ JoinShowProgress(VectorJoin *join, ProgressPhase phase)
 	join->progress_stale = false;
 	if (join->remote != NULL)
 		numbers.pairs = RemoteJoinPairs(join->remote);
-	else if (phase == PROGRESS_JOINING)
+	else if (phase >= PROGRESS_JOINING)
 	{
 		FastedStats stats;
 
@@ -261,7 +261,7 @@ IsDivisible(const VectorJoin *join)
 {
 	const JoinRequest *request = &join->request;
 
-	if (request->pusher != NULL || request->print != NULL)
+	if (request->pusher != NULL || request->print != NULL || request->searches)
 		return false;
 	/*
 	 * workers search for k + 1 neighbors, including the row itself, and do not support partitions
@@ -309,6 +309,8 @@ SetOptions(EngineRun *run, const JoinRequest *request)
 
 	EngineRunInit(run);
 	run->problem.problem = request->problem;
+	run->problem.searches = request->searches;
+	run->caller_row_bytes = request->caller_row_bytes;
 	run->problem.sides = source == NULL ? pusher->sides : request->sources[1] != NULL ? 2 : 1;
 	if (pusher != NULL || request->problem.output == FASTED_OUTPUT_NEAREST)
 		options->approximate = false;
@@ -457,7 +459,7 @@ UpdateProgress(VectorJoin *join)
 {
 	if (!ProgressIsDue(&join->progress))
 		return;
-	JoinShowProgress(join, PROGRESS_JOINING);
+	JoinShowProgress(join, join->searched != NULL ? PROGRESS_SPANNING_TREE : PROGRESS_JOINING);
 	NoticeManyPairs(join);
 }
 
@@ -480,7 +482,13 @@ NextFromEngine(VectorJoin *join, FastedBatch *batch)
 			case FASTED_DONE:
 				return false;
 			case FASTED_WANT_ROWS:
-				RowSetFeed(&join->rows[batch->side], batch->first_row, batch->row_count);
+				/* a search has two sides, both of which are rows of a self-join */
+				if (join->searched == NULL)
+					RowSetFeed(&join->rows[batch->side], batch->side, NULL, batch->first_row,
+							   batch->row_count);
+				else
+					RowSetFeed(&join->rows[0], batch->side, batch->side == 0 ? join->searched : NULL,
+							   batch->first_row, batch->row_count);
 				break;
 			default:
 				break;
@@ -574,6 +582,13 @@ const FastedNeighbor *
 JoinNearest(const VectorJoin *join, uint64 row, uint32 *length)
 {
 	return panel_join_nearest(join->run.join, row, length);
+}
+
+void
+JoinSearch(VectorJoin *join, const PanelSearch *search)
+{
+	join->searched = search->rows;
+	EngineRunCheck(&join->run, panel_join_search(join->run.join, search));
 }
 
 uint64

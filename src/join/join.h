@@ -51,6 +51,7 @@ typedef struct JoinRequest
 	FastedProblem problem;
 	RowPusher  *pusher;			/* supplies the rows instead of the sources; or NULL */
 	bool		searches;		/* JoinSearch will be called: one process and one GPU at most */
+	uint64		caller_row_bytes;	/* host memory that the caller will use meanwhile, per row */
 	Fingerprint *print;			/* the caller's fingerprint of a slice's rows; or NULL */
 
 	/*
@@ -105,6 +106,7 @@ struct VectorJoin
 	instr_time	begun;
 	Progress	progress;
 	bool		progress_stale; /* pairs found since progress was last shown */
+	const uint32 *searched;		/* the rows of the last JoinSearch; NULL before */
 	FastedPair *few;			/* pairs found without an engine; NULL before the search */
 	uint64		nfew;
 };

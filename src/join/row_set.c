@@ -393,8 +393,18 @@ WaitRead(RowSink *sink, bool all)
 		EngineRunCheck(&set->join->run, panel_join_wait_read(set->join->run.join, set->side, all));
 }
 
+/* Reads rows as RowSetFeed does. */
+static void
+ReadRows(const RowSet *set, const uint32 *numbers, uint64 first, float *rows, size_t nrows)
+{
+	if (numbers == NULL)
+		SpillRead(set->spill, first, rows, nrows);
+	for (size_t i = 0; numbers != NULL && i < nrows; i++)
+		SpillRead(set->spill, numbers[first + i], rows + i * FloatsOf(set), 1);
+}
+
 void
-RowSetFeed(RowSet *set, uint64 first, uint64 count)
+RowSetFeed(RowSet *set, int side, const uint32 *numbers, uint64 first, uint64 count)
 {
 	EngineRun  *run = &set->join->run;
 
@@ -407,12 +417,11 @@ RowSetFeed(RowSet *set, uint64 first, uint64 count)
 		size_t		capacity;
 		size_t		n;
 
-		if (FASTED_FAILED(EngineRunCheck(run, panel_join_stage(run->join, set->side, &rows,
-															   &capacity))))
+		if (FASTED_FAILED(EngineRunCheck(run, panel_join_stage(run->join, side, &rows, &capacity))))
 			return;
 		n = Min(Min(capacity, count), CopyRows(set));
-		SpillRead(set->spill, first, rows, n);
-		if (FASTED_FAILED(EngineRunCheck(run, panel_join_commit(run->join, set->side, n))))
+		ReadRows(set, numbers, first, rows, n);
+		if (FASTED_FAILED(EngineRunCheck(run, panel_join_commit(run->join, side, n))))
 			return;
 		first += n;
 		count -= n;

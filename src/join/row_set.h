@@ -86,6 +86,7 @@ typedef struct EngineRun
 	EngineChoice choice;		/* ENGINE_CPU after a GPU has failed */
 	AutoChoice	share;			/* whether to use several GPUs */
 	PanelProblem problem;
+	uint64		caller_row_bytes;	/* see JoinRequest */
 
 	const FastedEngine *engine; /* NULL before the first vector */
 	PanelJoin  *join;			/* NULL once it is closed */
@@ -162,8 +163,11 @@ extern void RowSetInit(RowSet *set, struct VectorJoin *join, int side);
 /* Passes the staged rows to the engine or to the file.  Call it after the last row of a side. */
 extern void RowSetFlush(RowSet *set);
 
-/* Reads the rows that the engine requests from the file, and stages them. */
-extern void RowSetFeed(RowSet *set, uint64 first, uint64 count);
+/*
+ * Reads the rows that the engine requests from the file, and stages them for a side of the engine.
+ * If numbers is not NULL, they are the rows numbers[first] ... numbers[first + count - 1].
+ */
+extern void RowSetFeed(RowSet *set, int side, const uint32 *numbers, uint64 first, uint64 count);
 
 /* Raises the error for more than FASTED_MAX_ROWS rows; source may be NULL. */
 pg_noreturn extern void ReportManyRows(const VectorSource *source);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cases.h
- *	  Filters, rows and values of eps that several engine tests use.
+ *	  Filters, metrics, rows and values of eps that several engine tests use.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,6 +10,7 @@
 
 #include <numeric>
 
+#include "engine/exact_distance.h"
 #include "join_helper.h"
 #include "rows/row_table.h"
 #include "tap.h"
@@ -47,6 +48,111 @@ problem_of(double eps, const Mode &mode)
 	problem.options.prune = mode.prune;
 	tuning.kernel = mode.kernel;
 	return problem;
+}
+
+/* Copies a row, because its alignment may be that of floats. */
+template <class Number>
+inline std::vector<Number>
+row_as(const float *row, uint32_t floats)
+{
+	std::vector<Number> values(floats * sizeof(float) / sizeof(Number));
+
+	memcpy(values.data(), row, floats * sizeof(float));
+	return values;
+}
+
+inline double
+hamming(const float *x, const float *y, uint32_t d)
+{
+	return fasted_exact_hamming(row_as<uint64_t>(x, d).data(), row_as<uint64_t>(y, d).data(), d / 2);
+}
+
+inline double
+jaccard(const float *x, const float *y, uint32_t d)
+{
+	return fasted_exact_jaccard(row_as<uint64_t>(x, d).data(), row_as<uint64_t>(y, d).data(), d / 2);
+}
+
+inline double
+product(const float *x, const float *y, uint32_t d)
+{
+	return 0.0 - fasted_exact_dot(x, y, d);
+}
+
+inline double
+product_double(const float *x, const float *y, uint32_t d)
+{
+	return 0.0 - fasted_exact_dot_double(row_as<double>(x, d).data(), row_as<double>(y, d).data(), d / 2);
+}
+
+inline double
+euclidean_double(const float *x, const float *y, uint32_t d)
+{
+	return fasted_exact_distance_double(row_as<double>(x, d).data(), row_as<double>(y, d).data(), d / 2);
+}
+
+/* The rows must have been scaled by fasted_scale_direction. */
+inline double
+cosine_double(const float *x, const float *y, uint32_t d)
+{
+	return fasted_exact_cosine_double(row_as<double>(x, d).data(), row_as<double>(y, d).data(), d / 2);
+}
+
+/* A metric, the elements of rows, and the definition of the distance. */
+struct Metric
+{
+	const char *name;
+	FastedMetric metric;
+	FastedElement element;
+	Distance	distance;
+
+	/* dimensions: number of bits; ignored for other rows. */
+	PanelProblem problem(double eps, const Mode &mode, uint32_t dimensions) const
+	{
+		PanelProblem problem = problem_of(eps, mode);
+
+		problem.options.metric = metric;
+		problem.options.element = element;
+		problem.options.dimensions = dimensions;
+		return problem;
+	}
+};
+
+inline const Metric euclidean_metric = {"Euclidean", FASTED_METRIC_L2, FASTED_ELEMENT_REAL,
+	slow_distance};
+inline const Metric euclidean_double_metric = {"Euclidean of doubles", FASTED_METRIC_L2,
+	FASTED_ELEMENT_DOUBLE, euclidean_double};
+inline const Metric cosine_metric = {"cosine", FASTED_METRIC_COSINE, FASTED_ELEMENT_REAL, slow_cosine};
+inline const Metric cosine_double_metric = {"cosine of doubles", FASTED_METRIC_COSINE,
+	FASTED_ELEMENT_DOUBLE, cosine_double};
+inline const Metric hamming_metric = {"Hamming", FASTED_METRIC_HAMMING, FASTED_ELEMENT_BIT, hamming};
+inline const Metric jaccard_metric = {"Jaccard", FASTED_METRIC_JACCARD, FASTED_ELEMENT_BIT, jaccard};
+inline const Metric product_metric = {"inner product", FASTED_METRIC_INNER_PRODUCT, FASTED_ELEMENT_REAL,
+	product};
+inline const Metric product_double_metric = {"inner product of doubles", FASTED_METRIC_INNER_PRODUCT,
+	FASTED_ELEMENT_DOUBLE, product_double};
+
+/* Ways to join rows of bits; with FORCE, rows are folded to 64 bits. */
+inline const Mode bit_modes[] = {
+	{"wgmma", FASTED_FILTER_AUTO, "wgmma"},
+	{"mma.sync", FASTED_FILTER_FP64, "mma.sync"},
+	{"folded thresholds", FASTED_FILTER_AUTO, "folded"},
+	{"wgmma, 64 bits", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
+	{"mma.sync, 64 bits", FASTED_FILTER_INT8, "mma.sync", FASTED_PRUNE_FORCE},
+	{"folded thresholds, 64 bits", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
+};
+
+/* Inner products are never projected; rows of doubles are the same for all kernels. */
+inline std::vector<Mode>
+modes_of(const Metric &metric)
+{
+	if (metric.element == FASTED_ELEMENT_BIT)
+		return std::vector<Mode>(std::begin(bit_modes), std::end(bit_modes));
+	if (metric.element == FASTED_ELEMENT_DOUBLE)
+		return {modes[0], modes[2], modes[3]};
+	if (metric.metric != FASTED_METRIC_INNER_PRODUCT)
+		return std::vector<Mode>(std::begin(modes), std::end(modes));
+	return {modes[0], modes[1], modes[2], modes[3], modes[4], modes[5], modes[8]};
 }
 
 /* Returns an amount of device memory slightly too small for `rows` rows (at least 1000). */
@@ -137,6 +243,22 @@ clustered_rows(uint32_t n, uint32_t d, uint32_t clusters, float spread, uint64_t
 			rows.row(i)[k] = centre[k] + spread * normal();
 	});
 	return rows;
+}
+
+/* The same rows as doubles, with other low bits; d becomes the number of floats. */
+inline Rows
+as_doubles(const Rows &rows, double factor)
+{
+	Rows		doubles(rows.n, 2 * rows.d);
+	Normal		normal(rows.n);
+
+	for (size_t i = 0; i < rows.values.size(); i++)
+	{
+		double		value = rows.values[i] * (1 + 1e-12 * normal()) * factor;
+
+		memcpy(&doubles.values[2 * i], &value, sizeof(value));
+	}
+	return doubles;
 }
 
 /*

@@ -62,7 +62,7 @@ if (($# > 0)); then
 	max_jobs=$((8 * (gpus > 0 ? gpus : 1)))
 	for tool in "$@"; do
 		run=(compute-sanitizer --tool "$tool" --error-exitcode 1)
-		tests=(engine partitions cosine metrics prune connections representatives)
+		tests=(engine partitions components cosine metrics prune connections representatives)
 		# without padding, a write after an array may hit the next array undetected
 		[[ $tool != memcheck ]] || run+=(--padding 4096)
 		beside "$tool-nearest" "${library[@]}" "${run[@]}" "$build/unit/test_nearest" --small
@@ -86,7 +86,7 @@ beside engine_test-shapes "$build/engine_test" --shapes
 beside nearest "${library[@]}" "$build/unit/test_nearest"
 beside two_sets_test "$build/two_sets_test"
 visible=$all beside devices_test "$build/devices_test"
-for name in partitions_test cosine_test metrics_test prune_test connections_test; do beside "$name" "$build/$name"; done
+for name in partitions_test components_test cosine_test metrics_test prune_test connections_test; do beside "$name" "$build/$name"; done
 beside nearest-once "${once[@]}" "$build/unit/test_nearest"
 beside nearest-once-two "${once[@]}" FASTED_ENGINE_DEVICES=2 "$build/unit/test_nearest"
 beside nearest-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$build/unit/test_nearest"

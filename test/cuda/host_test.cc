@@ -565,6 +565,96 @@ test_partitions()
 			(unsigned long long) all);
 }
 
+/* Returns sorted components of random sizes; not every component has rows. */
+static std::vector<uint32_t>
+random_components(std::mt19937 &random)
+{
+	const uint32_t sizes[] = {0, 0, 1, 3, 127, 128, 256, 300, 1500, 5000};
+	std::vector<uint32_t> components;
+
+	for (uint32_t c = 0; c < 8; c++)
+		components.insert(components.end(), sizes[random() % 10], 3 * c + 1);
+	if (components.empty())
+		components.push_back(7);
+	return components;
+}
+
+/*
+ * Checks that exactly those tiles of the order are computed that have a pair of rows of different
+ * components, each once.
+ */
+static bool
+skips_components(const std::vector<uint32_t> &a, const std::vector<uint32_t> &b, TileOrder order,
+				 bool runs, uint64_t *all_skipped)
+{
+	std::vector<SkippedTiles> skipped(order.tiles_m());
+	std::vector<int> seen((size_t) order.tiles_m() * order.tiles_n());
+	Square		square;
+
+	for (uint32_t m = 0; m < order.tiles_m(); m++)
+	{
+		uint32_t	component = a[m * order.tile_m];
+		uint32_t	last = a[std::min<size_t>((m + 1) * order.tile_m, a.size()) - 1];
+		uint32_t	first = (uint32_t) (std::lower_bound(b.begin(), b.end(), component) - b.begin());
+		uint32_t	end = (uint32_t) (std::upper_bound(b.begin(), b.end(), component) - b.begin());
+
+		first = (first + order.tile_n - 1) / order.tile_n;
+		end = end == b.size() ? order.tiles_n() : end / order.tile_n;
+		skipped[m] = {first, component == last && first < end ? end - first : 0};
+	}
+	order.skipped = skipped.data();
+	for (uint64_t item = 0; item < order.items(); item++)
+	{
+		uint32_t	m;
+		uint32_t	n;
+		wgmma::Run	run = {};
+
+		if (runs && wgmma::locate_run(order, item, &square, &run))
+			seen[run.row / order.tile_m * order.tiles_n() + run.column / order.tile_n]++;
+		else if (!runs && order.locate(item, &m, &n, &square))
+			seen[m * order.tiles_n() + n]++;
+	}
+	for (uint32_t m = 0; m < order.tiles_m(); m++)
+	{
+		for (uint32_t n = 0; n < order.tiles_n(); n++)
+		{
+			uint32_t	end_a = (uint32_t) std::min<size_t>((m + 1) * order.tile_m, a.size());
+			uint32_t	end_b = (uint32_t) std::min<size_t>((n + 1) * order.tile_n, b.size());
+			std::set<uint32_t> in_a(a.begin() + m * order.tile_m, a.begin() + end_a);
+			std::set<uint32_t> in_b(b.begin() + n * order.tile_n, b.begin() + end_b);
+			bool		same = in_a.size() == 1 && in_a == in_b;
+
+			if (seen[m * order.tiles_n() + n] != !same)
+				return false;
+			*all_skipped += same;
+		}
+	}
+	return true;
+}
+
+static void
+test_components()
+{
+	std::mt19937 random(12);
+	uint64_t	skipped = 0;
+	bool		good = true;
+
+	for (int i = 0; i < 200; i++)
+	{
+		std::vector<uint32_t> a = random_components(random);
+		std::vector<uint32_t> b = random_components(random);
+		bool		runs = i % 3 != 0;
+		uint32_t	side = i % 2 == 0 ? 1024 : 4096;
+		uint32_t	tile_n = !runs ? 128 : i % 5 == 0 ? 256 : side;
+		TileOrder	order = {(uint32_t) a.size(), (uint32_t) b.size(), i % 4 == 0 ? 256u : 128u,
+			tile_n, false, true, side, i % 7 == 0};
+
+		good &= skips_components(a, b, order, runs, &skipped);
+	}
+	tap::ok(good && skipped > 500, "tiles of a single component are skipped: %llu",
+			(unsigned long long) skipped);
+}
+
 /* Samples do not exceed the capacity, whether it is even or odd. */
 static void
 test_samples()
@@ -598,6 +688,7 @@ main()
 	test_samples();
 	test_order();
 	test_partitions();
+	test_components();
 	test_queue();
 	test_runs();
 	return tap::done();

@@ -15,93 +15,9 @@
 #include <chrono>
 
 #include "cases.h"
-#include "engine/exact_distance.h"
 
 namespace
 {
-
-/* Copies a row, because its alignment may be that of floats. */
-template <class Number>
-std::vector<Number>
-row_as(const float *row, uint32_t floats)
-{
-	std::vector<Number> values(floats * sizeof(float) / sizeof(Number));
-
-	memcpy(values.data(), row, floats * sizeof(float));
-	return values;
-}
-
-double
-hamming(const float *x, const float *y, uint32_t d)
-{
-	return fasted_exact_hamming(row_as<uint64_t>(x, d).data(), row_as<uint64_t>(y, d).data(), d / 2);
-}
-
-double
-jaccard(const float *x, const float *y, uint32_t d)
-{
-	return fasted_exact_jaccard(row_as<uint64_t>(x, d).data(), row_as<uint64_t>(y, d).data(), d / 2);
-}
-
-double
-product(const float *x, const float *y, uint32_t d)
-{
-	return 0.0 - fasted_exact_dot(x, y, d);
-}
-
-double
-product_double(const float *x, const float *y, uint32_t d)
-{
-	return 0.0 - fasted_exact_dot_double(row_as<double>(x, d).data(), row_as<double>(y, d).data(), d / 2);
-}
-
-/* A metric, the elements of rows, and the definition of the distance. */
-struct Metric
-{
-	const char *name;
-	FastedMetric metric;
-	FastedElement element;
-	Distance	distance;
-
-	/* dimensions: number of bits; ignored for other rows. */
-	PanelProblem problem(double eps, const Mode &mode, uint32_t dimensions) const
-	{
-		PanelProblem problem = problem_of(eps, mode);
-
-		problem.options.metric = metric;
-		problem.options.element = element;
-		problem.options.dimensions = dimensions;
-		return problem;
-	}
-};
-
-const Metric hamming_metric = {"Hamming", FASTED_METRIC_HAMMING, FASTED_ELEMENT_BIT, hamming};
-const Metric jaccard_metric = {"Jaccard", FASTED_METRIC_JACCARD, FASTED_ELEMENT_BIT, jaccard};
-const Metric product_metric = {"inner product", FASTED_METRIC_INNER_PRODUCT, FASTED_ELEMENT_REAL,
-	product};
-const Metric double_metric = {"inner product of doubles", FASTED_METRIC_INNER_PRODUCT,
-	FASTED_ELEMENT_DOUBLE, product_double};
-
-/* Ways to join rows of bits; with FORCE, rows are folded to 64 bits. */
-const Mode	bit_modes[] = {
-	{"wgmma", FASTED_FILTER_AUTO, "wgmma"},
-	{"mma.sync", FASTED_FILTER_FP64, "mma.sync"},
-	{"folded thresholds", FASTED_FILTER_AUTO, "folded"},
-	{"wgmma, 64 bits", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
-	{"mma.sync, 64 bits", FASTED_FILTER_INT8, "mma.sync", FASTED_PRUNE_FORCE},
-	{"folded thresholds, 64 bits", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
-};
-
-/* Inner products are never projected; rows of doubles are the same for all kernels. */
-std::vector<Mode>
-modes_of(const Metric &metric)
-{
-	if (metric.element == FASTED_ELEMENT_BIT)
-		return std::vector<Mode>(std::begin(bit_modes), std::end(bit_modes));
-	if (metric.element == FASTED_ELEMENT_DOUBLE)
-		return {modes[0], modes[2], modes[3]};
-	return {modes[0], modes[1], modes[2], modes[3], modes[4], modes[5], modes[8]};
-}
 
 /* Returns all distances, and NaN for pairs of one set that are in different partitions. */
 std::vector<double>
@@ -374,27 +290,11 @@ normalized(Rows rows)
 	return rows;
 }
 
-/* The same rows as doubles, with other low bits; d becomes the number of floats. */
-Rows
-as_doubles(const Rows &rows, double factor)
-{
-	Rows		doubles(rows.n, 2 * rows.d);
-	Normal		normal(rows.n);
-
-	for (size_t i = 0; i < rows.values.size(); i++)
-	{
-		double		value = rows.values[i] * (1 + 1e-12 * normal()) * factor;
-
-		memcpy(&doubles.values[2 * i], &value, sizeof(value));
-	}
-	return doubles;
-}
-
 void
 check_product(const char *what, const Rows &rows)
 {
 	check_sides(what, product_metric, rows, rows.d);
-	check_sides(what, double_metric, as_doubles(rows, 1), rows.d);
+	check_sides(what, product_double_metric, as_doubles(rows, 1), rows.d);
 }
 
 void
@@ -436,7 +336,7 @@ test_product(bool small)
 		strange.row(i)[i % strange.d] = i % 3 == 0 ? INFINITY : i % 3 == 1 ? NAN : 3e38f;
 	check_product("not finite", strange);
 	for (double factor : {1e-170, 1e30, 1e120, 1e160})
-		check_sides("magnitudes", double_metric, as_doubles(normal_rows(500, 33, 6), factor), 33);
+		check_sides("magnitudes", product_double_metric, as_doubles(normal_rows(500, 33, 6), factor), 33);
 	check_sides("two sets", product_metric, Sides(clustered_rows(700, 48, 20, 0.5f, 7),
 												  clustered_rows(1300, 48, 20, 0.5f, 7)), 48);
 	check_sides("partitions", product_metric, clustered_rows(2000, 32, 20, 0.5f, 8), 32,

@@ -10,9 +10,21 @@ use Time::HiRes qw(usleep);
 
 my $node = new_node('cancel', "jit = off\nfasted.threads = 2\nfasted.memory_limit = '400MB'\n");
 create_wide_views($node);
+# four groups that are far from each other, so that a spanning tree has to search for rows
+$node->safe_psql('postgres', <<'END');
+CREATE VIEW islands AS
+	SELECT g AS id, array_fill((g + g / 4000 * 4000)::real, ARRAY[100]) AS v FROM generate_series(1, 16000) g;
+END
 
 my $limit_ms = sanitized() ? 2000 : 100;
 my $join = "SELECT count(*) FROM fasted_self_join('%s', 'v', %s, 'id');";
+
+sub is_in_phase
+{
+	my ($pid, $phase) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT count(*) FROM pg_stat_fasted_progress WHERE pid = $pid AND phase = '$phase'");
+}
 
 # Conditions, checked from outside, that tell which stage the query has reached.
 my %stages = (
@@ -51,6 +63,14 @@ my %stages = (
 	'counting' => {
 		sql => sprintf($join, 'many_pairs', "float8 'Infinity'"),
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
+	},
+	'nearest rows of a spanning tree' => {
+		sql => "SELECT count(*) FROM fasted_spanning_tree('wide', 'v', id_column => 'id');",
+		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
+	},
+	'searches of a spanning tree' => {
+		sql => "SELECT count(*) FROM fasted_hdbscan('islands', 'v', 5, id_column => 'id');",
+		reached => sub { is_in_phase($_[0], 'spanning tree') && usleep(50_000) },
 	},
 	'reading a sample' => {
 		sql => "SELECT * FROM fasted_epsilon('endless', 'v', 1);",

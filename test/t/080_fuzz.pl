@@ -1,30 +1,35 @@
-# Random calls and joins for some seconds.  Each returns the right result, or is rejected with
-# an SQLSTATE that doc/functions.md lists, and the server survives.
+# Random calls, joins and related queries (Metamorphic.pm) for some seconds.  Each returns the right
+# result, or is rejected with an SQLSTATE that doc/functions.md lists, and the server survives.
+# "make fuzz" runs it alone.
 #
 #	FASTED_SEED=N			repeats a run
-#	FASTED_FUZZ_SECONDS=N	duration (default 30)
+#	FASTED_FUZZ_SECONDS=N	duration (default 75)
+#	FASTED_ENGINE=cuda		uses that engine
 use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use FastedTest;
+use Metamorphic;
 use Test::More;
 use Time::HiRes qw(time);
 
 my $seed = $ENV{FASTED_SEED} // int(rand(1e9));
-my $seconds = $ENV{FASTED_FUZZ_SECONDS} // 30;
+my $seconds = $ENV{FASTED_FUZZ_SECONDS} // 75;
 note("FASTED_SEED=$seed repeats this run, FASTED_FUZZ_SECONDS lengthens it");
 srand($seed);
-sub pick { return $_[ int(rand(@_)) ]; }
+# the limit of FastedTest, after the end
+alarm $seconds + 900;
 
-my $node = new_node('fuzz', "autovacuum = off\nmax_parallel_workers_per_gather = 2\nclient_min_messages = error\n");
+my $node = new_node('fuzz', "autovacuum = off\nmax_parallel_workers_per_gather = 2\nclient_min_messages = error\n"
+	  . "statement_timeout = '100s'\nfasted.engine = " . ($ENV{FASTED_ENGINE} // 'cpu') . "\n");
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTABLE AS
 	$$ SELECT array_agg((1 + abs(hashint8extended(k, seed / 2) % 5))::real) FROM generate_series(1, d) k $$;
 CREATE TABLE small (id int PRIMARY KEY, word text, k int, v real[]);
 INSERT INTO small SELECT g, 'w' || g, nullif(g % 7, 3), CASE WHEN g % 11 <> 0 THEN some_vector(g, 6) END FROM generate_series(1, 120) g;
 CREATE TABLE large (id bigint PRIMARY KEY, word text UNIQUE, k int, v float8[]);
-INSERT INTO large SELECT g, md5(g::text), g % 5, some_vector(g, 40) FROM generate_series(1, 700) g;
+INSERT INTO large SELECT g, md5(g::text), g % 5, some_vector(g, 40) FROM generate_series(1, 300) g;
 CREATE TABLE empty (LIKE small INCLUDING ALL);
 CREATE VIEW seen AS SELECT * FROM small WHERE id % 2 = 0;
 CREATE TABLE parts (LIKE small) PARTITION BY HASH (id);
@@ -282,14 +287,22 @@ sub test_join
 # --- until the time has passed
 
 connect_session();
-my %count = (call => 0, join => 0);
+create_metamorphic($node, sub {
+	my ($script) = @_;
+	return eval { $session->query($script) } // do { diag("the session ended: " . substr($@, -2000)); connect_session(); undef };
+});
+my %tests = (call => \&test_call, join => \&test_join, 'related queries' => \&test_case);
+my %count = map { $_ => 0 } keys %tests;
+my %spent = %count;
 my @wrong;
 my $end = time + $seconds;
 while (time < $end && @wrong < 5)
 {
-	my $what = pick(qw(call call join));
-	my $failure = eval { $what eq 'call' ? test_call() : test_join() };
+	my $start = time;
+	my $what = $spent{'related queries'} > 2 * ($spent{call} + $spent{join}) ? pick(qw(call call join)) : 'related queries';
+	my $failure = eval { $tests{$what}->() };
 	$count{$what}++;
+	$spent{$what} += time - $start;
 	if ($@)
 	{
 		push @wrong, "the session ended: $@ " . join '', $session->{err};
@@ -297,10 +310,10 @@ while (time < $end && @wrong < 5)
 	}
 	push @wrong, $failure if defined $failure;
 }
-note("$count{call} calls, $count{join} joins");
-is(join("\n\n", @wrong), '', "random calls and joins, FASTED_SEED=$seed");
-cmp_ok($count{$_}, '>', 0, "there was a $_") for sort keys %count;
-is($lives, 1, 'all calls and joins ran in one session');
+note("$count{call} calls, $count{join} joins, $Metamorphic::count{queries} related queries of $count{'related queries'} cases, $Metamorphic::count{arrays} complete lists of cases");
+is(join("\n\n", @wrong), '', "random queries, FASTED_SEED=$seed");
+cmp_ok($count{$_}, '>', 0, "there was a test of $_") for sort keys %count;
+is($lives, 1, 'all queries ran in one session');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM small'), '120', 'the server is running');
 unlike(log_since($node, 0), qr/terminated by signal|TRAP:|PANIC/, 'the server never crashed');
 $session->quit;

@@ -26,6 +26,8 @@ CREATE VIEW new AS SELECT * FROM items a WHERE NOT EXISTS
 	(SELECT FROM items b WHERE b.id < a.id AND fasted_within(a.v, b.v, 0.01, 'cosine'));
 CREATE VIEW kept AS SELECT * FROM fasted_keep_one('items', 'v', 1);
 CREATE VIEW clusters AS SELECT * FROM fasted_cluster('items', 'v', 1, 3);
+CREATE VIEW edges AS SELECT * FROM fasted_spanning_tree('items', 'v', 2, partition_by => 'tenant');
+CREATE VIEW memberships AS SELECT id, fasted_hdbscan_cluster(v, 3) OVER (ORDER BY id) AS membership FROM items;
 CREATE VIEW nearest AS SELECT * FROM fasted_knn_join('items', 'v', 'items', 'v', 3, partition_by => 'tenant');
 CREATE MATERIALIZED VIEW counts AS SELECT * FROM fasted_neighbors('items', 'v', 2);
 CREATE VIEW progress AS SELECT pid, phase FROM pg_stat_fasted_progress;
@@ -43,7 +45,7 @@ END
 # The result of all dependent objects, as text.
 my @queries = (
 	(map { "SELECT count(*), md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM $_ t" }
-		  qw(pairs named joined new kept clusters nearest counts progress items)),
+		  qw(pairs named joined new kept clusters edges memberships nearest counts progress items)),
 	'SELECT atomic(1), late(2)',
 	"SELECT count(*) FROM items WHERE fasted_distance(v, '{1, 2}') < 3",
 	"SELECT pg_get_viewdef(oid) FROM pg_class WHERE relkind IN ('v', 'm') AND relnamespace = 'public'::regnamespace\n"

@@ -27,7 +27,7 @@ use Time::HiRes qw(clock_gettime time usleep);
 
 our @EXPORT = qw(new_node start_node sanitized wait_until watch lateness cancel_soon thread_count memory_of
   is_alive temp_files orphan_segments log_size log_since create_wide_views create_small_table
-  create_brute_force is_same_pairs);
+  create_brute_force reference_functions is_same_pairs);
 
 # Shared memory from before the test, of another server that may have been killed.
 my %older_segments = map { $_ => 1 } glob('/dev/shm/PostgreSQL.*');
@@ -299,6 +299,71 @@ BEGIN
 				(SELECT sum((x - y) * (x - y)) FROM unnest(a.v::float8[], b.v::float8[]) u (x, y)))
 			FROM %1$s a JOIN %1$s b ON a.id < b.id) p (id_a, id_b, dist)
 		WHERE dist <= $1', relation) USING eps;
+END $$;
+END
+}
+
+# Returns statements that create SQL functions reference_neighbors, reference_cluster and
+# reference_keep_one.  They compute the results of the functions by their definitions, from a relation
+# of rows (id, v) and a relation of the distances of all pairs in both directions (a, b, dist).
+# Argument ranks is an expression that orders the rows.
+sub reference_functions
+{
+	return <<'END';
+CREATE FUNCTION reference_neighbors(points regclass, distances regclass, eps float8)
+RETURNS TABLE (id bigint, neighbors bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY EXECUTE format('
+		SELECT p.id::bigint, count(d.a) FROM %s p LEFT JOIN %s d ON d.a = p.id AND d.dist <= $1
+		WHERE p.v IS NOT NULL GROUP BY p.id', points, distances) USING eps;
+END $$;
+
+CREATE FUNCTION reference_cluster(points regclass, distances regclass, eps float8, min_points int)
+RETURNS TABLE (id bigint, cluster int, core boolean) LANGUAGE plpgsql AS $$
+DECLARE changed int;
+BEGIN
+	CREATE TEMP TABLE member ON COMMIT DROP AS
+		SELECT n.id, n.neighbors + 1 >= min_points AS core, CASE WHEN n.neighbors + 1 >= min_points THEN n.id END AS label
+		FROM reference_neighbors(points, distances, eps) n;
+	EXECUTE format('CREATE TEMP TABLE edge ON COMMIT DROP AS SELECT a, b, dist FROM %s WHERE dist <= %L', distances, eps);
+	-- core rows take the least label around them until none changes
+	LOOP
+		UPDATE member m SET label = l.label
+		FROM (SELECT e.a, min(n.label) AS label FROM edge e JOIN member n ON n.id = e.b AND n.core GROUP BY e.a) l
+		WHERE m.id = l.a AND m.core AND l.label < m.label;
+		GET DIAGNOSTICS changed = ROW_COUNT;
+		EXIT WHEN changed = 0;
+	END LOOP;
+	UPDATE member m SET label = (
+		SELECT n.label FROM edge e JOIN member n ON n.id = e.b AND n.core WHERE e.a = m.id ORDER BY e.dist, e.b LIMIT 1)
+	WHERE NOT m.core;
+	RETURN QUERY SELECT m.id, c.number::int, m.core
+		FROM member m LEFT JOIN (
+			SELECT l.label, row_number() OVER (ORDER BY min(l.id)) - 1 AS number FROM member l WHERE l.label IS NOT NULL GROUP BY l.label
+		) c ON c.label = m.label;
+	DROP TABLE member, edge;
+END $$;
+
+CREATE FUNCTION reference_keep_one(points regclass, distances regclass, eps float8, ranks text)
+RETURNS TABLE (id bigint, kept bigint, dist float8) LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	representative record;
+	n int := 0;
+BEGIN
+	CREATE TEMP TABLE stay (id bigint PRIMARY KEY, rank int) ON COMMIT DROP;
+	FOR r IN EXECUTE format('SELECT id FROM %s WHERE v IS NOT NULL ORDER BY %s', points, ranks) LOOP
+		n := n + 1;
+		EXECUTE format('SELECT s.id, d.dist FROM stay s JOIN %s d ON d.a = $1 AND d.b = s.id AND d.dist <= $2
+			ORDER BY d.dist, s.rank LIMIT 1', distances) INTO representative USING r.id, eps;
+		IF representative.id IS NULL THEN
+			INSERT INTO stay VALUES (r.id, n);
+			RETURN QUERY SELECT r.id::bigint, r.id::bigint, 0.0::float8;
+		ELSE
+			RETURN QUERY SELECT r.id::bigint, representative.id::bigint, representative.dist::float8;
+		END IF;
+	END LOOP;
+	DROP TABLE stay;
 END $$;
 END
 }

@@ -1,0 +1,196 @@
+/*-------------------------------------------------------------------------
+ *
+ * hdbscan.c
+ *	  fasted_hdbscan: hierarchical density-based clustering, from the minimum spanning tree.
+ *
+ * cluster_tree.h names the algorithm.  The engine is released before the clusters are computed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "functions/clustering.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+enum
+{
+	HDBSCAN_RELATION,
+	HDBSCAN_COLUMN,
+	HDBSCAN_MIN_CLUSTER_SIZE,
+	HDBSCAN_MIN_SAMPLES,
+	HDBSCAN_METRIC,
+	HDBSCAN_METHOD,
+	HDBSCAN_EPSILON,
+	HDBSCAN_SINGLE_CLUSTER,
+	HDBSCAN_MAX_CLUSTER_SIZE,
+	HDBSCAN_ID_COLUMN,
+	HDBSCAN_PARTITION_BY,
+	HDBSCAN_NARGS
+};
+
+typedef struct Hdbscan
+{
+	TreeRun		base;
+	ClusterParameters parameters;
+	ClusterLabel *labels;		/* by node */
+} Hdbscan;
+
+static const char labels_memory[] = "the clusters";
+
+/* Waits for the thread that computes the labels. */
+static void
+Finish(Clustering *clustering)
+{
+	Hdbscan    *run = (Hdbscan *) clustering;
+	TreeRun    *tree = &run->base;
+	uint32		nrows = clustering->count;
+	uint64		edge_bytes = (uint64) tree->nedges * sizeof(TreeEdge);
+	uint64		bytes = edge_bytes + clusters_bytes(nrows);
+	TreeStatus	status;
+
+	RequireTreeMemory(tree, bytes + (uint64) nrows * sizeof(ClusterLabel), labels_memory);
+	clustering->other_bytes = Max(clustering->other_bytes, bytes);
+	run->labels = MemoryContextAllocHuge(CurrentMemoryContext,
+										 Max((Size) nrows, 1) * sizeof(ClusterLabel));
+	if (nrows == 0)
+		return;
+	tree->clusters = clusters_start(tree->edges, tree->nedges, nrows, &run->parameters, run->labels);
+	if (tree->clusters == NULL)
+		ReportTreeMemory(tree, labels_memory);
+	while ((status = clusters_wait(tree->clusters, TREE_POLL_MS)) == TREE_BUSY)
+		CheckJoinInterrupts();
+	if (status != TREE_DONE)
+		ReportTreeMemory(tree, labels_memory);
+	clusters_free(tree->clusters);
+	tree->clusters = NULL;
+	tree_free(tree->tree);
+	tree->tree = NULL;
+}
+
+static void
+Result(Clustering *clustering, uint32 row, Datum *values, bool *nulls)
+{
+	const Hdbscan *run = (const Hdbscan *) clustering;
+	const uint32 *rank = clustering->keys->rank;
+	const ClusterLabel *label = &run->labels[rank == NULL ? row : rank[row]];
+
+	values[1] = Int32GetDatum(label->cluster);
+	nulls[1] = label->cluster < 0;
+	values[2] = Float8GetDatum(label->probability);
+	values[3] = Float8GetDatum(label->outlier_score);
+}
+
+static const ClusteringMethods hdbscan_methods = {
+	.output = FASTED_OUTPUT_NEAREST,
+	.nearest = BuildTree,
+	.finish = Finish,
+	.result = Result
+};
+
+/* --- arguments */
+
+/* Returns an argument of type integer, or `otherwise` if it is null.  Error: it is below least. */
+static int32
+GetInteger(const FunctionCall *call, int n, int32 least, int32 otherwise)
+{
+	int32		value = DatumGetInt32(call->args[n].value);
+
+	if (call->args[n].isnull)
+		return otherwise;
+	if (value < least)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be at least %d", call->function->arguments[n].name, least),
+				 errdetail("The value is %d.", value)));
+	return value;
+}
+
+/* Returns true for the method 'leaf', and false for 'eom'. */
+static bool
+IsLeafMethod(const FunctionCall *call)
+{
+	char	   *method = TextDatumGetCString(call->args[HDBSCAN_METHOD].value);
+
+	if (strcmp(method, "leaf") != 0 && strcmp(method, "eom") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown cluster_selection_method: \"%s\"", method),
+				 errhint("The methods are \"eom\" (excess of mass) and \"leaf\".")));
+	return strcmp(method, "leaf") == 0;
+}
+
+static double
+GetEpsilon(const FunctionCall *call)
+{
+	double		epsilon = DatumGetFloat8(call->args[HDBSCAN_EPSILON].value);
+
+	if (isnan(epsilon) || epsilon < 0.0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("cluster_selection_epsilon must be 0 or greater"),
+				 errdetail("The value is %.15g.", epsilon)));
+	return epsilon;
+}
+
+static void
+BeginHdbscan(FunctionRun *base)
+{
+	Hdbscan    *run = (Hdbscan *) base;
+	const FunctionCall *call = &base->call;
+	int32		min_cluster_size = GetInteger(call, HDBSCAN_MIN_CLUSTER_SIZE, 2, 0);
+
+	run->parameters = (ClusterParameters) {
+		.min_cluster_size = (uint32) min_cluster_size,
+		.max_cluster_size = (uint32) GetInteger(call, HDBSCAN_MAX_CLUSTER_SIZE, 1, 0),
+		.leaf = IsLeafMethod(call),
+		.epsilon = GetEpsilon(call),
+		.allow_single_cluster = DatumGetBool(call->args[HDBSCAN_SINGLE_CLUSTER].value)
+	};
+	if (call->metric == FASTED_METRIC_INNER_PRODUCT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("clusters by density are not defined for metric \"inner_product\""),
+				 errdetail("Density is the reciprocal of a distance, which must not be negative."),
+				 errhint("Use metric \"cosine\".")));
+	RunTree(&run->base, GetInteger(call, HDBSCAN_MIN_SAMPLES, 1, min_cluster_size),
+			&hdbscan_methods);
+}
+
+const FunctionDescriptor hdbscan_function = {
+	.name = "fasted_hdbscan",
+	.node_name = "FastedClustering",
+	.window = "fasted_hdbscan_cluster",
+	.nargs = HDBSCAN_NARGS,
+	.arguments = {
+		[HDBSCAN_RELATION] = {"relation", true, NULL},
+		[HDBSCAN_COLUMN] = {"vector_column", true, NULL},
+		[HDBSCAN_MIN_CLUSTER_SIZE] = {"min_cluster_size", true, "Min Cluster Size"},
+		[HDBSCAN_MIN_SAMPLES] = {"min_samples", false, "Min Samples"},
+		[HDBSCAN_METRIC] = {"metric", true, "Metric"},
+		[HDBSCAN_METHOD] = {"cluster_selection_method", true, "Cluster Selection Method"},
+		[HDBSCAN_EPSILON] = {"cluster_selection_epsilon", true, "Cluster Selection Epsilon"},
+		[HDBSCAN_SINGLE_CLUSTER] = {"allow_single_cluster", true, "Allow Single Cluster"},
+		[HDBSCAN_MAX_CLUSTER_SIZE] = {"max_cluster_size", false, "Max Cluster Size"},
+		[HDBSCAN_ID_COLUMN] = {"id_column", false, NULL},
+		[HDBSCAN_PARTITION_BY] = {"partition_by", false, "Partition Column"}
+	},
+	.nsources = 1,
+	.sources = {{HDBSCAN_RELATION, HDBSCAN_COLUMN, HDBSCAN_ID_COLUMN}},
+	.eps = -1,
+	.metric = HDBSCAN_METRIC,
+	.ncolumns = 4,
+	.columns = {InvalidOid, INT4OID, FLOAT8OID, FLOAT8OID},
+	.nullable = true,
+	.whole_rows = true,
+	.builds_tree = true,
+	.output_label = "Clustering Time",
+	.estimate = EstimateClustering,
+	.run_size = sizeof(Hdbscan),
+	.begin = BeginHdbscan,
+	.fill = FillClustering,
+	.rewind = RewindClustering
+};

@@ -1,0 +1,406 @@
+/*-------------------------------------------------------------------------
+ *
+ * spanning_tree.c
+ *	  The minimum spanning tree of rows, from their nearest rows; fasted_spanning_tree.
+ *
+ * spanning_tree.h describes the algorithm.  A self-join returns the nearest rows of each row.  Then
+ * rounds of Boruvka's algorithm alternate with searches for rows of other components.  The engine
+ * keeps all rows until the tree is complete.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "base/row_numbers.h"
+#include "catalog/pg_type.h"
+#include "cpu/cpu_kernel.h"
+#include "functions/clustering.h"
+#include "utils/memutils.h"
+
+/* Least length of neighbour lists.  Longer lists make searches rarer. */
+#define LEAST_NEIGHBORS 16
+
+/* Of the memory limit, the tree may use (TREE_SHARES - 1) / TREE_SHARES, and the engine the rest. */
+#define TREE_SHARES 4
+
+/* Number of neighbour lists between two checks for interrupts. */
+#define LISTS_PER_CHECK 1024
+
+static const char tree_memory[] = "the spanning tree";
+
+/* --- memory */
+
+/* Bytes per row of the arrays of a search, and of the rows in the order of ids. */
+#define SEARCH_ROW_BYTES (4 * sizeof(uint32) + 2 * sizeof(double))
+
+void
+RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose)
+{
+	if (bytes > run->memory_limit)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("%s of %u rows exceeds fasted.memory_limit", purpose, run->base.count),
+				 errdetail("The limit is " UINT64_FORMAT " kB, and " UINT64_FORMAT " kB are needed.",
+						   run->memory_limit / 1024, (bytes + 1023) / 1024),
+				 errhint("Increase fasted.memory_limit.")));
+}
+
+void
+ReportTreeMemory(const TreeRun *run, const char *purpose)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("out of memory"),
+			 errdetail("Could not allocate memory for %s of %u rows.", purpose, run->base.count)));
+}
+
+/* Cleanup: frees what does not belong to PostgreSQL. */
+static void
+FreeTree(void *arg)
+{
+	TreeRun    *run = arg;
+	ClusterTree *clusters = run->clusters;
+	SpanningTree *tree = run->tree;
+
+	run->clusters = NULL;
+	run->tree = NULL;
+	clusters_free(clusters);
+	tree_free(tree);
+}
+
+/* --- neighbour lists */
+
+static inline uint32
+NodeOfRow(const TreeRun *run, uint32 row)
+{
+	const uint32 *rank = run->base.keys->rank;
+
+	return rank == NULL ? row : rank[row];
+}
+
+/* Creates the tree for lists of k neighbours. */
+static void
+CreateTree(TreeRun *run, uint32 k)
+{
+	const FastedOptions *options = &run->base.base.join->run.problem.options;
+	int			threads = options->threads > 0 ? options->threads : fasted_processors();
+	uint64		bytes = tree_bytes(run->base.count, k) + (uint64) run->base.count * SEARCH_ROW_BYTES;
+
+	if (options->max_threads > 0)
+		threads = Min(threads, options->max_threads);
+	RequireTreeMemory(run, bytes / (TREE_SHARES - 1) * TREE_SHARES, tree_memory);
+	run->tree = tree_create(run->base.count, k, run->min_samples, threads);
+	if (run->tree == NULL)
+		ReportTreeMemory(run, tree_memory);
+}
+
+/* Returns the next range of rows whose neighbours are known; false if there are no more rows. */
+static bool
+NextLists(TreeRun *run, uint64 *first, uint64 *count)
+{
+	FunctionRun *base = &run->base.base;
+	instr_time	begin = RunClock(base);
+	bool		more = JoinNextRows(base->join, first, count);
+
+	AddSeconds(base, &base->totals.wait_seconds, begin);
+	return more;
+}
+
+/* Adds the lists of a range of rows and of all following ranges. */
+static void
+AddLists(TreeRun *run, uint64 first, uint64 count)
+{
+	do
+	{
+		for (uint64 row = first; row < first + count; row++)
+		{
+			uint32		length;
+			const FastedNeighbor *list = JoinNearest(run->base.base.join, row, &length);
+
+			if (row % LISTS_PER_CHECK == 0)
+				CheckJoinInterrupts();
+			tree_add_list(run->tree, NodeOfRow(run, row), list, length);
+		}
+	} while (NextLists(run, &first, &count));
+}
+
+static int
+CompareNeighbors(const void *a, const void *b)
+{
+	const FastedNeighbor *x = a;
+	const FastedNeighbor *y = b;
+
+	if (x->dist != y->dist)
+		return x->dist < y->dist ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Adds lists of all neighbours, from the pairs of few rows, which are joined without an engine. */
+static void
+AddFewLists(TreeRun *run, const FastedPair *pairs, size_t npairs)
+{
+	uint32		nrows = run->base.count;
+	FastedNeighbor *lists = palloc((Size) nrows * nrows * sizeof(FastedNeighbor));
+	uint32	   *lengths = palloc0(nrows * sizeof(uint32));
+
+	for (size_t i = 0; i < npairs; i++)
+	{
+		uint32		a = NodeOfRow(run, pairs[i].a);
+		uint32		b = NodeOfRow(run, pairs[i].b);
+
+		lists[a * nrows + lengths[a]++] = (FastedNeighbor) {.row = b,.dist = pairs[i].dist};
+		lists[b * nrows + lengths[b]++] = (FastedNeighbor) {.row = a,.dist = pairs[i].dist};
+	}
+	for (uint32 node = 0; node < nrows; node++)
+	{
+		FastedNeighbor *list = lists + node * nrows;
+
+		qsort(list, lengths[node], sizeof(FastedNeighbor), CompareNeighbors);
+		tree_add_list(run->tree, node, list, lengths[node]);
+	}
+	pfree(lists);
+	pfree(lengths);
+}
+
+/* --- searches */
+
+/*
+ * Returns a search by row number.  Its arrays are allocated in the current memory context, which
+ * must be a parent of the join's: it must not be reset before the engine is closed.
+ */
+static PanelSearch
+SearchByRow(TreeRun *run, const TreeSearch *search)
+{
+	const uint32 *by_id = run->base.by_id;
+	uint32		nrows = run->base.count;
+	uint32		n = 0;
+
+	if (by_id == NULL)
+		return (PanelSearch) {
+			.rows = search->nodes,.nrows = search->count,.bound = search->bound,
+			.component = search->component,.core = search->core
+		};
+	run->searched = AllocRowNumbers(search->count);
+	run->positions = AllocRowNumbers(search->count);
+	run->bounds = MemoryContextAllocHuge(CurrentMemoryContext, search->count * sizeof(double));
+	run->core = MemoryContextAllocHuge(CurrentMemoryContext, nrows * sizeof(double));
+	/* at first, the position of each row to search, to find these rows in ascending order */
+	run->component = SameRowNumbers(nrows, PG_UINT32_MAX);
+	for (uint32 i = 0; i < search->count; i++)
+		run->component[by_id[search->nodes[i]]] = i;
+	for (uint32 row = 0; row < nrows; row++)
+	{
+		uint32		position = run->component[row];
+		uint32		node = NodeOfRow(run, row);
+
+		if (row % CLUSTERING_STRIDE == 0)
+			CheckJoinInterrupts();
+		if (position != PG_UINT32_MAX)
+		{
+			run->searched[n] = row;
+			run->positions[n] = position;
+			run->bounds[n++] = search->bound[position];
+		}
+		run->component[row] = search->component[node];
+		run->core[row] = search->core[node];
+	}
+	return (PanelSearch) {
+		.rows = run->searched,.nrows = n,.bound = run->bounds,
+		.component = run->component,.core = run->core
+	};
+}
+
+static void
+EndSearch(TreeRun *run)
+{
+	if (run->base.by_id == NULL)
+		return;
+	pfree(run->searched);
+	pfree(run->positions);
+	pfree(run->bounds);
+	pfree(run->component);
+	pfree(run->core);
+}
+
+/* Searches for the nearest rows of other components that the tree asks for. */
+static void
+Search(TreeRun *run)
+{
+	VectorJoin *join = run->base.base.join;
+	TreeSearch	wanted = tree_searched(run->tree);
+	PanelSearch search = SearchByRow(run, &wanted);
+	uint64		first;
+	uint64		count;
+
+	JoinSearch(join, &search);
+	while (JoinNextRows(join, &first, &count))
+	{
+		for (uint64 i = first; i < first + count; i++)
+		{
+			uint32		length;
+			const FastedNeighbor *nearest = JoinNearest(join, i, &length);
+
+			if (i % LISTS_PER_CHECK == 0)
+				CheckJoinInterrupts();
+			if (length > 0)
+				tree_found(run->tree, run->base.by_id == NULL ? i : run->positions[i], *nearest);
+		}
+	}
+	EndSearch(run);
+}
+
+/* --- the tree */
+
+/* Adds edges until a search is needed.  Returns false if the tree is complete instead. */
+static bool
+Advance(TreeRun *run)
+{
+	VectorJoin *join = run->base.base.join;
+	TreeStatus	status;
+
+	tree_advance(run->tree);
+	while ((status = tree_wait(run->tree, TREE_POLL_MS)) == TREE_BUSY)
+	{
+		CheckJoinInterrupts();
+		if (join->run.join != NULL && ProgressIsDue(&join->progress))
+			JoinShowProgress(join, PROGRESS_SPANNING_TREE);
+	}
+	if (status == TREE_OUT_OF_MEMORY)
+		ReportTreeMemory(run, tree_memory);
+	return status == TREE_SEARCH;
+}
+
+/* Computes the tree from its lists. */
+static void
+ComputeTree(TreeRun *run)
+{
+	FunctionTotals *totals = &run->base.base.totals;
+	instr_time	begin;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	while (Advance(run))
+		Search(run);
+	totals->tree_seconds = SecondsSince(begin);
+	totals->tree = tree_stats(run->tree);
+	run->base.other_bytes = totals->tree.bytes;
+	tree_trim(run->tree);
+	run->edges = tree_edges(run->tree, &run->nedges);
+}
+
+void
+BuildTree(Clustering *clustering)
+{
+	TreeRun    *run = (TreeRun *) clustering;
+	bool		few = clustering->base.join->output == FASTED_OUTPUT_PAIRS;
+	const FastedPair *pairs;
+	size_t		npairs = 0;
+	uint64		first;
+	uint64		count;
+	bool		more = few ? NextPairs(&clustering->base, &pairs, &npairs) :
+		NextLists(run, &first, &count);
+
+	NoteClusteredRows(clustering);
+	/* with fewer rows than min_samples, all core distances are infinite */
+	if (clustering->count < Max(run->min_samples, 2))
+		return;
+	CreateTree(run, Min(few ? PG_UINT32_MAX : clustering->neighbors, clustering->count - 1));
+	if (few)
+		AddFewLists(run, pairs, npairs);
+	else if (more)
+		AddLists(run, first, count);
+	ComputeTree(run);
+}
+
+void
+RunTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods)
+{
+	if (min_samples < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("min_samples must be at least 1"),
+				 errdetail("The value is %d.", min_samples),
+				 errhint("min_samples includes the row itself.")));
+	run->min_samples = (uint32) min_samples;
+	run->memory_limit = (uint64) fasted_setting_memory_limit * 1024;
+	run->base.neighbors = Min(Max(run->min_samples - 1, LEAST_NEIGHBORS), FASTED_MAX_NEIGHBORS);
+	run->base.row_bytes = tree_bytes(1024 * 1024, run->base.neighbors) / (1024 * 1024) +
+		SEARCH_ROW_BYTES;
+	/* before the join: cleanups run in reverse order, and the engine reads memory of the tree */
+	CleanupRegister(&run->cleanup, FreeTree, run);
+	RunClustering(&run->base, methods);
+}
+
+/* --- fasted_spanning_tree */
+
+enum
+{
+	TREE_RELATION,
+	TREE_COLUMN,
+	TREE_MIN_SAMPLES,
+	TREE_METRIC,
+	TREE_ID_COLUMN,
+	TREE_PARTITION_BY,
+	TREE_NARGS
+};
+
+/* Sets the number of rows to return: one for each edge. */
+static void
+Finish(Clustering *run)
+{
+	run->nresults = ((TreeRun *) run)->nedges;
+}
+
+/* Sets all columns from the next edge.  The row does not matter. */
+static void
+Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
+{
+	const TreeEdge *edge = &((TreeRun *) run)->edges[run->next];
+	const Datum *ids = run->keys->values;
+
+	values[0] = ids[run->by_id == NULL ? edge->a : run->by_id[edge->a]];
+	values[1] = ids[run->by_id == NULL ? edge->b : run->by_id[edge->b]];
+	values[2] = Float8GetDatum(edge->weight);
+}
+
+static const ClusteringMethods tree_methods = {
+	.output = FASTED_OUTPUT_NEAREST,
+	.nearest = BuildTree,
+	.finish = Finish,
+	.result = Result
+};
+
+static void
+BeginTree(FunctionRun *base)
+{
+	RunTree((TreeRun *) base, DatumGetInt32(base->call.args[TREE_MIN_SAMPLES].value), &tree_methods);
+}
+
+const FunctionDescriptor spanning_tree_function = {
+	.name = "fasted_spanning_tree",
+	.node_name = "FastedSpanningTree",
+	.nargs = TREE_NARGS,
+	.arguments = {
+		[TREE_RELATION] = {"relation", true, NULL},
+		[TREE_COLUMN] = {"vector_column", true, NULL},
+		[TREE_MIN_SAMPLES] = {"min_samples", true, "Min Samples"},
+		[TREE_METRIC] = {"metric", true, "Metric"},
+		[TREE_ID_COLUMN] = {"id_column", false, NULL},
+		[TREE_PARTITION_BY] = {"partition_by", false, "Partition Column"}
+	},
+	.nsources = 1,
+	.sources = {{TREE_RELATION, TREE_COLUMN, TREE_ID_COLUMN}},
+	.eps = -1,
+	.metric = TREE_METRIC,
+	.ncolumns = 3,
+	.columns = {InvalidOid, InvalidOid, FLOAT8OID},
+	.nullable = true,
+	.whole_rows = true,
+	.builds_tree = true,
+	.estimate = EstimateClustering,
+	.run_size = sizeof(TreeRun),
+	.begin = BeginTree,
+	.fill = FillClustering,
+	.rewind = RewindClustering
+};
