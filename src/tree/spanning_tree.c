@@ -510,6 +510,8 @@ choose_rows(SpanningTree *tree)
 		node->bound_node = node->other = NOBODY;
 		node->found = false;
 	}
+	if (tree->count > 0 && tree->stats.searches < 32)
+		tree->stats.components[tree->stats.searches] = tree->n - tree->nedges;
 	tree->stats.searches += tree->count > 0;
 	tree->stats.searched += tree->count;
 

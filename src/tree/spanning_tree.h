@@ -68,6 +68,7 @@ typedef struct TreeStats
 {
 	uint32_t	searches;		/* number of times that TREE_SEARCH was returned */
 	uint64_t	searched;		/* number of rows to search, in all searches */
+	uint32_t	components[32];	/* number of components before each of the first searches */
 	uint64_t	bytes;			/* peak of memory */
 } TreeStats;
 
