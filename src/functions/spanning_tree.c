@@ -19,8 +19,12 @@
 #include "functions/clustering.h"
 #include "utils/memutils.h"
 
-/* Least length of neighbour lists.  Longer lists make searches rarer. */
+/*
+ * Least length of neighbour lists, and their least length beyond min_samples.  Longer lists make
+ * searches rarer.
+ */
 #define LEAST_NEIGHBORS 16
+#define MORE_NEIGHBORS 7
 
 /* Of the memory limit, the tree may use (TREE_SHARES - 1) / TREE_SHARES, and the engine the rest. */
 #define TREE_SHARES 4
@@ -267,8 +271,6 @@ Advance(TreeRun *run)
 		if (join->run.join != NULL && ProgressIsDue(&join->progress))
 			JoinShowProgress(join, PROGRESS_SPANNING_TREE);
 	}
-	if (status == TREE_OUT_OF_MEMORY)
-		ReportTreeMemory(run, tree_memory);
 	return status == TREE_SEARCH;
 }
 
@@ -324,7 +326,8 @@ RunTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods)
 				 errhint("min_samples includes the row itself.")));
 	run->min_samples = (uint32) min_samples;
 	run->memory_limit = (uint64) fasted_setting_memory_limit * 1024;
-	run->base.neighbors = Min(Max(run->min_samples - 1, LEAST_NEIGHBORS), FASTED_MAX_NEIGHBORS);
+	run->base.neighbors = Min(Max(run->min_samples + MORE_NEIGHBORS, LEAST_NEIGHBORS),
+							  FASTED_MAX_NEIGHBORS);
 	run->base.row_bytes = tree_bytes(1024 * 1024, run->base.neighbors) / (1024 * 1024) +
 		SEARCH_ROW_BYTES;
 	/* before the join: cleanups run in reverse order, and the engine reads memory of the tree */
