@@ -3,10 +3,10 @@
  * test_bound_values.c
  *	  The functions of filter_bound.h against the formulas of doc/internals.
  *
- * Other tests show that no pair is lost.  They cannot show that each margin is as large as its proof
- * requires, because roundings rarely reach their bounds.  Here each formula is evaluated in long
- * double for random arguments.  Roundings of FP64 have either sign, so that the mean relative
- * difference is almost zero, and a margin that differs by one unit roundoff is detected.
+ * Other tests show that no pair is lost.  They cannot show that each margin is as large as its
+ * proof requires, because roundings rarely reach their bounds.  Here each formula is evaluated in
+ * long double for random arguments.  Roundings of FP64 have either sign, so that the mean relative
+ * difference is almost zero.  A margin that differs by one unit roundoff is therefore detected.
  *
  *-------------------------------------------------------------------------
  */
@@ -85,11 +85,14 @@ check_distances(void)
 		long double error = (d / 16.0L + 20) * u64;
 		long double rounding = u32 + error;
 
-		add(&eps_upper, fasted_eps_upper(eps, scale, d), (long double) eps * scale * (1 + (d + 32.0L) * u64));
+		add(&eps_upper, fasted_eps_upper(eps, scale, d),
+			(long double) eps * scale * (1 + (d + 32.0L) * u64));
 		add(&reach, fasted_direction_reach(eps, d),
 			(sqrtl(2 * (eps * (1 + 4 * u64) + error)) + 2 * rounding) * (1 + 8 * u64));
-		add(&small_reach, fasted_direction_reach(0.0, d), (sqrtl(2 * error) + 2 * rounding) * (1 + 8 * u64));
-		add(&narrowed, fasted_narrowed(error2, d), sqrtl(error2) * (1 + (d + 16.0L) * u64) + 0x1p-528L);
+		add(&small_reach, fasted_direction_reach(0.0, d),
+			(sqrtl(2 * error) + 2 * rounding) * (1 + 8 * u64));
+		add(&narrowed, fasted_narrowed(error2, d),
+			sqrtl(error2) * (1 + (d + 16.0L) * u64) + 0x1p-528L);
 	}
 	check(&eps_upper, "eps_upper");
 	check(&reach, "direction_reach");
@@ -97,14 +100,18 @@ check_distances(void)
 	check(&narrowed, "narrowed");
 	ok(fasted_eps_upper(0.5, 0x1p-1030, 8) == DBL_MIN && fasted_eps_upper(0.0, 1.0, 8) == 0.0 &&
 	   fasted_eps_upper(-0.5, 0x1p-3, 8) < 0.0, "eps_upper does not underflow to zero");
-	ok(fasted_has_direction(5e-324) && fasted_has_direction(0.5) && fasted_has_direction(DBL_MAX) &&
-	   !fasted_has_direction(0.0) && !fasted_has_direction(INFINITY) && !fasted_has_direction(NAN),
+	ok(fasted_has_direction(5e-324) && fasted_has_direction(0.5) &&
+	   fasted_has_direction(DBL_MAX) && !fasted_has_direction(0.0) &&
+	   !fasted_has_direction(INFINITY) && !fasted_has_direction(NAN),
 	   "has_direction");
-	ok(fasted_narrow(1e300) == FLT_MAX && fasted_narrow(-1e300) == -FLT_MAX && fasted_narrow(INFINITY) == FLT_MAX &&
-	   fasted_narrow(-1.25) == -1.25f && fasted_narrow(1e38) == 1e38f && fasted_narrow(-1e38) == -1e38f &&
-	   isnan(fasted_narrow(NAN)), "narrow");
+	ok(fasted_narrow(1e300) == FLT_MAX && fasted_narrow(-1e300) == -FLT_MAX &&
+	   fasted_narrow(INFINITY) == FLT_MAX && fasted_narrow(-1.25) == -1.25f &&
+	   fasted_narrow(1e38) == 1e38f && fasted_narrow(-1e38) == -1e38f &&
+	   isnan(fasted_narrow(NAN)),
+	   "narrow");
 	ok(fasted_narrowed(0.0, 8) == 0x1p-528 && isinf(fasted_narrowed(INFINITY, 8)) &&
-	   isinf(fasted_narrowed(NAN, 8)) && fasted_narrowed(1.0, 8) < 2.0, "narrowed of special values");
+	   isinf(fasted_narrowed(NAN, 8)) && fasted_narrowed(1.0, 8) < 2.0,
+	   "narrowed of special values");
 }
 
 static void
@@ -142,7 +149,8 @@ check_quantised(void)
 		add(&gamma, fasted_gamma32(d, extra), ku / (1 - ku) * (1 + 8 * u64));
 		add(&half, fasted_reach_half(sqrt(error2), eps), reach * reach / 2 * (1 + 8 * u64));
 		add(&clamped, fasted_rho_clamped(rounding2, error2, norm2, padded),
-			(sqrtl(rounding2) * (1 + slack32) + mu / (1 - 2 * mu) * longest) * (1 + 16 * u64) + 0x1p-60L);
+			(sqrtl(rounding2) * (1 + slack32) + mu / (1 - 2 * mu) * longest) * (1 + 16 * u64) +
+				0x1p-60L);
 	}
 	ok(good, "sum_slack and alpha32");
 	check(&rho, "rho");
@@ -156,8 +164,10 @@ check_quantised(void)
 	ok(fasted_rotation_length(32) == 32 && fasted_rotation_length(96) == 64 &&
 	   fasted_rotation_length(16384) == 16384 && fasted_rotation_length(16416) == 16384 &&
 	   fasted_rotation_length(32768) == 16384, "rotation_length");
-	ok(fasted_rotation_roundings(32) == 2 + 5 + 2 && fasted_rotation_roundings(96) == 2 + 2 * (6 + 2) &&
-	   fasted_rotation_roundings(16384) == 2 + 14 + 2 && fasted_rotation_roundings(32768) == 2 + 2 * (14 + 2),
+	ok(fasted_rotation_roundings(32) == 2 + 5 + 2 &&
+	   fasted_rotation_roundings(96) == 2 + 2 * (6 + 2) &&
+	   fasted_rotation_roundings(16384) == 2 + 14 + 2 &&
+	   fasted_rotation_roundings(32768) == 2 + 2 * (14 + 2),
 	   "rotation_roundings");
 }
 
@@ -210,17 +220,24 @@ check_thresholds(void)
 	   fasted_threshold_int(100, 19.5) == 40 && fasted_threshold_int(100, 20.5) == 39 &&
 	   fasted_threshold_int(0, 3) == -2 && fasted_threshold_int(0, -3.5) == 1 &&
 	   fasted_threshold_int(0, 0) == 0, "threshold_int");
-	ok(fasted_threshold_int(0, NAN) == FASTED_INT8_EVERY && fasted_threshold_int(9e9, 4e9) == FASTED_INT8_EVERY &&
-	   fasted_threshold_int(3.9e9, 3.9e9) == 0 && fasted_threshold_int(0, 2e9) == FASTED_INT8_EVERY &&
+	ok(fasted_threshold_int(0, NAN) == FASTED_INT8_EVERY &&
+	   fasted_threshold_int(9e9, 4e9) == FASTED_INT8_EVERY &&
+	   fasted_threshold_int(3.9e9, 3.9e9) == 0 &&
+	   fasted_threshold_int(0, 2e9) == FASTED_INT8_EVERY &&
 	   fasted_threshold_int(0, 1.6e9) == -800000000 &&
 	   fasted_threshold_int(0, 2.0 * -(FASTED_INT8_EVERY + 1)) == FASTED_INT8_EVERY + 1 &&
-	   fasted_threshold_int(0, -5e8) == 250000000 && fasted_threshold_int(0, -5e9) == FASTED_INT8_MOST,
+	   fasted_threshold_int(0, -5e8) == 250000000 &&
+	   fasted_threshold_int(0, -5e9) == FASTED_INT8_MOST,
 	   "the range of threshold_int");
 	ok(fasted_threshold_int16(100, 20.5) == 39.5 && fasted_threshold_int16(0, -3.5) == 1.5 &&
-	   fasted_threshold_int16(0, NAN) == -INFINITY && fasted_threshold_int16(0, 0x1p50) == -INFINITY &&
-	   fasted_threshold_int16(0, 0x1p49) == -0x1p48 && fasted_threshold_int16(0, 0x0.8p50 + 0x1p48) == -0x0.6p50 &&
-	   fasted_threshold_int16(0, -0x1p49) == 0x1p48 && fasted_threshold_int16(0, -0x1p51) == 0x1p49 &&
-	   fasted_threshold_int16(0, -INFINITY) == 0x1p49, "threshold_int16");
+	   fasted_threshold_int16(0, NAN) == -INFINITY &&
+	   fasted_threshold_int16(0, 0x1p50) == -INFINITY &&
+	   fasted_threshold_int16(0, 0x1p49) == -0x1p48 &&
+	   fasted_threshold_int16(0, 0x1.8p49) == -0x1.8p48 &&
+	   fasted_threshold_int16(0, -0x1p49) == 0x1p48 &&
+	   fasted_threshold_int16(0, -0x1p51) == 0x1p49 &&
+	   fasted_threshold_int16(0, -INFINITY) == 0x1p49,
+	   "threshold_int16");
 
 	/* the inequalities that the special thresholds must satisfy */
 	{
@@ -257,10 +274,13 @@ check_products(void)
 		long double slack = 2 * (1 + 1 / (long double) spread) * rho * rho;
 		long double above = share + 4 * u64;
 
-		add_scaled(&reach2, fasted_product_reach2(norm2, eps, d), most + eps + 4 * u64 * magnitude, magnitude);
+		add_scaled(&reach2, fasted_product_reach2(norm2, eps, d), most + eps + 4 * u64 * magnitude,
+				   magnitude);
 		add_scaled(&half, fasted_product_half(eps, rho, spread),
-				   stretched + slack + 16 * u64 * (fabsl(stretched) + slack), fabsl(stretched) + slack);
-		add(&jaccard, fasted_bits_reach(true, share, ones), above / (2 - above) * ones * (1 + 8 * u64));
+				   stretched + slack + 16 * u64 * (fabsl(stretched) + slack),
+				   fabsl(stretched) + slack);
+		add(&jaccard, fasted_bits_reach(true, share, ones),
+			above / (2 - above) * ones * (1 + 8 * u64));
 		good = good && fasted_bits_reach(false, ones + share, 7) == ones / 2.0;
 	}
 	check(&reach2, "product_reach2");
@@ -269,8 +289,9 @@ check_products(void)
 	ok(good, "bits_reach, Hamming");
 	ok(fasted_product_reach2(0, 0, 8) == DBL_MIN && fasted_product_half(0, 0, 1) == DBL_MIN,
 	   "products do not underflow");
-	ok(fasted_bits_reach(true, 1.0 - 0x1p-51, 5) == 5.0 && fasted_bits_reach(true, 2.0, 5) == 5.0 &&
-	   fasted_bits_reach(true, 0.5, 0) == 0.0, "bits_reach, Jaccard, at its limits");
+	ok(fasted_bits_reach(true, 1.0 - 0x1p-51, 5) == 5.0 &&
+	   fasted_bits_reach(true, 2.0, 5) == 5.0 && fasted_bits_reach(true, 0.5, 0) == 0.0,
+	   "bits_reach, Jaccard, at its limits");
 }
 
 static void
@@ -278,10 +299,13 @@ check_choices(void)
 {
 	static const uint32_t row[7] = {1, 2, 4, 8, 16, 32, 64};
 
-	ok(fasted_fold_bits(row, 7, 3, 0) == (1 ^ 8 ^ 64) && fasted_fold_bits(row, 7, 3, 2) == (4 ^ 32) &&
-	   fasted_fold_bits(row, 7, 7, 6) == 64, "fold_bits");
-	ok(fasted_int16_most(32.0f * 100.0f, 32) == 10.0f && fasted_int16_most(32.0f * 99.0f, 32) == 9.0f &&
-	   fasted_int16_most(0x1p40f, 32) == 32767.0f, "int16_most");
+	ok(fasted_fold_bits(row, 7, 3, 0) == (1 ^ 8 ^ 64) &&
+	   fasted_fold_bits(row, 7, 3, 2) == (4 ^ 32) && fasted_fold_bits(row, 7, 7, 6) == 64,
+	   "fold_bits");
+	ok(fasted_int16_most(32.0f * 100.0f, 32) == 10.0f &&
+	   fasted_int16_most(32.0f * 99.0f, 32) == 9.0f &&
+	   fasted_int16_most(0x1p40f, 32) == 32767.0f,
+	   "int16_most");
 	ok(fasted_integer_centre(0, 63) == 0.0f && fasted_integer_centre(0, 64) == 128.0f &&
 	   fasted_integer_centre(0, 255) == 128.0f && fasted_integer_centre(-128, 127) == 0.0f &&
 	   fasted_integer_centre(-128, 10) == 0.0f && fasted_integer_centre(-1, 127) == 0.0f &&
@@ -291,8 +315,10 @@ check_choices(void)
 	   "integer_centre");
 
 	/* the first numbers of splitmix64 with seed 0 */
-	ok(fasted_sign_bits(0, 0) == UINT64_C(0xe220a8397b1dcdaf) && fasted_sign_bits(0, 1) == UINT64_C(0x6e789e6aa1b965f4) &&
-	   fasted_sign_bits(1, 0) == UINT64_C(0x06c45d188009454f) && fasted_sign_bits(1, 1) == UINT64_C(0xf88bb8a8724c81ec),
+	ok(fasted_sign_bits(0, 0) == UINT64_C(0xe220a8397b1dcdaf) &&
+	   fasted_sign_bits(0, 1) == UINT64_C(0x6e789e6aa1b965f4) &&
+	   fasted_sign_bits(1, 0) == UINT64_C(0x06c45d188009454f) &&
+	   fasted_sign_bits(1, 1) == UINT64_C(0xf88bb8a8724c81ec),
 	   "sign_bits");
 }
 
@@ -324,24 +350,31 @@ check_pruning(void)
 		long double slack = 2 * (d + 48.0L) * u64;
 		long double image_norm = sqrtl(projected2) * (1 + slack);
 		long double longest = image_norm + error;
-		long double error2 = (slack * ((long double) norm2 + projected2) + error * (2 * image_norm + error)
-							  + eta * longest * longest) * (1 + 16 * u64);
+		long double error2 = (slack * ((long double) norm2 + projected2) +
+							  error * (2 * image_norm + error) + eta * longest * longest) *
+							 (1 + 16 * u64);
 		double		large = (double) sqrtl(error2) * (1.5 + random_uniform());
 		long double level = sqrtl((long double) error * error + (long double) gamma * gamma);
 
-		add(&stretch, fasted_prune_stretch(eta), sqrtl(1 + eta + (long double) eta * eta) * (1 + 8 * u64));
+		add(&stretch, fasted_prune_stretch(eta),
+			sqrtl(1 + eta + (long double) eta * eta) * (1 + 8 * u64));
 		add(&product, fasted_prune_product_error(gamma, norm, projected, eta, directions, d),
-			(gamma * rows * norm + 2 * u32 * projected + d * 0x1p-148L * rows) * (1 + 16 * u64) + 0x1p-140L);
+			(gamma * rows * norm + 2 * u32 * projected + d * 0x1p-148L * rows) * (1 + 16 * u64) +
+				0x1p-140L);
 		add(&projection, fasted_prune_projection_error(norm, projected, eta, directions, d),
-			(pieces * rows * norm + 2 * u32 * projected + d * 0x1p-148L * rows) * (1 + 16 * u64) + 0x1p-140L);
-		good = good && fasted_prune_gamma_fp32(d) == fasted_gamma32(64 + (d / 64 + (d % 64 > 0)), 2);
-		add(&image, fasted_prune_image_error(norm, d), u32 * norm * (1 + 16 * u64) + d * 0x1p-149L);
+			(pieces * rows * norm + 2 * u32 * projected + d * 0x1p-148L * rows) * (1 + 16 * u64) +
+				0x1p-140L);
+		good = good && fasted_prune_gamma_fp32(d) ==
+			fasted_gamma32(64 + d / 64 + (d % 64 > 0), 2);
+		add(&image, fasted_prune_image_error(norm, d),
+			u32 * norm * (1 + 16 * u64) + d * 0x1p-149L);
 		add(&residual, fasted_prune_residual_error(norm2, projected2, large, error, eta, d),
 			(error2 / large + 2 * u32 * large) * (1 + 16 * u64) + 0x1p-140L);
 		add(&no_residual, fasted_prune_residual_error(norm2, projected2, 0.0, error, eta, d),
 			sqrtl(error2) * (1 + 16 * u64) + 0x1p-140L);
 		add(&moved, fasted_prune_moved(norm, eta, error, gamma),
-			(sqrtl(1 + eta + (long double) eta * eta) * (1 + 8 * u64) * norm + level) * (1 + 16 * u64));
+			(sqrtl(1 + eta + (long double) eta * eta) * (1 + 8 * u64) * norm + level) *
+				(1 + 16 * u64));
 	}
 	check(&stretch, "prune_stretch");
 	check(&product, "prune_product_error");
