@@ -314,6 +314,14 @@ check_choices(void)
 	   fasted_integer_centre(0.5f, 255) == 128.0f && fasted_integer_centre(300, 555) == 428.0f,
 	   "integer_centre");
 
+	/* norms below 2^31 and 2^29; scales up to 8, of which five double the scale */
+	ok(FASTED_INT16_ROW_NORM2 > 0x1.ff0p30f && FASTED_INT16_ROW_NORM2 < 0x1p31f &&
+	   FASTED_INT16_NORM2 > 0x1.ff0p28f && FASTED_INT16_NORM2 < 0x1p29f &&
+	   FASTED_INT16_ROOM == 4.0f && FASTED_INT8_LARGEST_INTEGER == 0x1p22f &&
+	   fabs(pow(FASTED_INT8_SCALE_STEP, 5) - 2.0) < 1e-6 &&
+	   fabs(pow(FASTED_INT8_SCALE_STEP, FASTED_INT8_SCALES - 1) - 8.0) < 1e-5,
+	   "constants of the integer encodings");
+
 	/* the first numbers of splitmix64 with seed 0 */
 	ok(fasted_sign_bits(0, 0) == UINT64_C(0xe220a8397b1dcdaf) &&
 	   fasted_sign_bits(0, 1) == UINT64_C(0x6e789e6aa1b965f4) &&

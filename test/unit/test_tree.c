@@ -9,9 +9,11 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "../../src/tree/cluster_tree.h"
+#include "../../src/tree/workers.h"
 #include "tap.h"
 #include "tree_clusters.h"
 
@@ -34,6 +36,7 @@ typedef struct Result
 	TreeEdge   *edges;
 	uint32_t	count;
 	TreeStats	stats;
+	double	   *core;
 } Result;
 
 /* Returns the distance of two rows, or infinity if their partitions differ. */
@@ -99,7 +102,7 @@ static Result
 prim(const Data *data, uint32_t min_samples)
 {
 	Result		result = {.edges = must_alloc(data->n * sizeof(TreeEdge))};
-	double	   *core = must_alloc(data->n * sizeof(double));
+	double	   *core = result.core = must_alloc(data->n * sizeof(double));
 	TreeEdge   *best = must_alloc(data->n * sizeof(TreeEdge));
 	bool	   *inside = must_alloc(data->n);
 
@@ -140,7 +143,6 @@ prim(const Data *data, uint32_t min_samples)
 		}
 	}
 	qsort(result.edges, result.count, sizeof(TreeEdge), compare_edges);
-	free(core);
 	free(best);
 	free(inside);
 	return result;
@@ -199,9 +201,18 @@ boruvka(const Data *data, uint32_t k, uint32_t min_samples, int threads)
 	edges = tree_edges(tree, &result.count);
 	result.edges = must_alloc(result.count * sizeof(TreeEdge));
 	memcpy(result.edges, edges, result.count * sizeof(TreeEdge));
+	result.core = must_alloc(data->n * sizeof(double));
+	memcpy(result.core, tree_core_distances(tree), data->n * sizeof(double));
 	result.stats = tree_stats(tree);
 	tree_free(tree);
 	return result;
+}
+
+static void
+free_result(Result result)
+{
+	free(result.edges);
+	free(result.core);
 }
 
 static bool
@@ -234,16 +245,17 @@ check_tree(const Data *data, const char *name, uint32_t k, uint32_t min_samples)
 	{
 		Result		found = boruvka(data, k, min_samples, threads[i]);
 
-		equal = equal && same_edges(expected, found);
+		equal = equal && same_edges(expected, found) &&
+			memcmp(found.core, expected.core, data->n * sizeof(double)) == 0;
 		if (i > 0)
 			equal = equal && memcmp(&found.stats, &stats, sizeof(stats)) == 0;
 		stats = found.stats;
-		free(found.edges);
+		free_result(found);
 	}
 	ok(equal, "%s: %u rows, %u partitions, k %u, min_samples %u: %u edges, %u searches of %llu rows", name,
 	   data->n, data->partitions, k, min_samples, expected.count, stats.searches,
 	   (unsigned long long) stats.searched);
-	free(expected.edges);
+	free_result(expected);
 }
 
 typedef enum Kind
@@ -340,6 +352,119 @@ check_trees(void)
 	}
 	free(data.rows);
 	free(data.lists);
+}
+
+/*
+ * Two chains of nodes, which their lists connect.  Only the smaller one has to be searched: first a
+ * sample of 8 nodes, and then, up to the weight of the edge that was found, the others and the node of
+ * this edge.
+ */
+static void
+check_searches(void)
+{
+	uint32_t	sizes[2] = {600, 400};
+	Data		data = {
+		.rows = must_alloc(MOST_ROWS * sizeof(double)),
+		.lists = must_alloc(MOST_ROWS * MOST_NEIGHBORS * sizeof(FastedNeighbor))
+	};
+	Result		found;
+	Result		expected;
+
+	for (int first = 0; first < 2; first++)
+	{
+		fill(&data, EQUAL, 1000, 1, 1);
+		for (uint32_t x = 0; x < 1000; x++)
+			data.rows[x] = x < sizes[first] ? x : 5000.0 + x;
+		for (uint32_t x = 0; x < 1000; x++)
+			data.lengths[x] = nearest(&data, x, data.lists + (size_t) x * MOST_NEIGHBORS);
+		expected = prim(&data, 1);
+		found = boruvka(&data, 2, 1, 2);
+		ok(same_edges(expected, found) && found.stats.searches == 2 && found.stats.searched == 8 + 392 + 1 &&
+		   found.stats.components[0] == 2 && found.stats.components[1] == 2 &&
+		   found.stats.components[2] == 0,
+		   "two chains of %u and %u nodes: %u searches of %u rows", sizes[first], 1000 - sizes[first],
+		   found.stats.searches, (uint32_t) found.stats.searched);
+		free_result(expected);
+		free_result(found);
+	}
+	free(data.rows);
+	free(data.lists);
+}
+
+/* Checks that memory is proportional to the nodes, and 12 bytes for each entry of a list. */
+static void
+check_memory(void)
+{
+	SpanningTree *tree = tree_create(5000, 7, 1, 1);
+	int64_t		small = (int64_t) tree_bytes(100000, 10);
+
+	ok(llabs((int64_t) tree_bytes(100000, 30) - small - 20 * 12 * 100000) < 256 &&
+	   llabs((int64_t) tree_bytes(200000, 10) - 2 * small) < 4096 &&
+	   small > 10 * 12 * 100000 + 70 * 100000 && small < 10 * 12 * 100000 + 150 * 100000 &&
+	   tree_bytes(100000, 1) > tree_bytes(100000, 0), "memory of a tree");
+	ok(tree_stats(tree).bytes == tree_bytes(5000, 7), "memory in the statistics");
+	tree_free(tree);
+}
+
+static double
+seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+typedef struct Work
+{
+	_Atomic bool end;
+	_Atomic int calls;
+} Work;
+
+/* Work that lasts until it is told to end. */
+static void
+last(void *argument)
+{
+	Work	   *work = argument;
+
+	work->calls++;
+	while (!work->end)
+		nanosleep(&(struct timespec) {.tv_nsec = 1000000}, NULL);
+}
+
+static void
+check_workers(void)
+{
+	static const int timeouts[] = {0, 30, 999, 1100};
+	Workers		workers;
+	Work		work = {.end = false};
+	bool		good = true;
+
+	workers_init(&workers);
+	workers_start(&workers, 3, last, &work);
+	for (int i = 0; i < 4; i++)
+	{
+		double		begin = seconds();
+		bool		ended = workers_wait(&workers, timeouts[i]);
+		double		passed = seconds() - begin;
+
+		good = good && !ended && passed >= 0.001 * timeouts[i] && passed < 0.001 * timeouts[i] + 0.6;
+	}
+	ok(good, "the time for which workers are waited for");
+	work.end = true;
+	while (!workers_wait(&workers, 1000))
+		;
+	ok(work.calls == 3 && workers_wait(&workers, 0), "each of three workers is called once");
+
+	work.calls = 0;
+	workers_start(&workers, 1, last, &work);
+	while (!workers_wait(&workers, 1000))
+		;
+	ok(work.calls == 1, "workers are started again");
+	work.calls = 0;
+	workers_start(&workers, 0, last, &work);
+	ok(work.calls == 1 && workers_wait(&workers, 0), "without threads the caller does the work");
+	workers_destroy(&workers);
 }
 
 /* Stops trees while their threads are running. */
@@ -455,6 +580,9 @@ main(void)
 {
 	random_seed();
 	check_trees();
+	check_searches();
+	check_memory();
+	check_workers();
 	check_stop();
 	check_clusters();
 	check_forest();
