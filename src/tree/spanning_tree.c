@@ -614,7 +614,7 @@ swap_edges(SpanningTree *tree)
 
 	tree->from = tree->to;
 	tree->to = from;
-	tree->width = tree->width < tree->nedges / 2 ? tree->width * 2 : tree->nedges;
+	tree->width = tree->width < tree->nedges - tree->width ? tree->width * 2 : tree->nedges;
 	if (tree->width == tree->nedges && tree->from != tree->edges)
 		memcpy(tree->edges, tree->from, tree->nedges * sizeof(TreeEdge));
 }

@@ -391,6 +391,53 @@ check_searches(void)
 	free(data.lists);
 }
 
+/* Chains of so many nodes that their edges are sorted in several blocks, and merged. */
+static void
+check_sorting(void)
+{
+	static const uint32_t sizes[] = {32768, 32769, 40000, 65538, 140000};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	{
+		uint32_t	n = sizes[i];
+		uint32_t	count;
+		SpanningTree *tree = tree_create(n, 3, 1, 3);
+		TreeEdge   *expected = must_alloc(n * sizeof(TreeEdge));
+		const TreeEdge *edges;
+		bool		equal;
+
+		for (uint32_t x = 0; x < n; x++)
+			expected[x] = (TreeEdge) {.a = x, .b = x + 1, .weight = random_below(50000) / 8.0};
+		for (uint32_t x = 0; x < n; x++)
+		{
+			FastedNeighbor list[2];
+			uint32_t	length = 0;
+
+			if (x > 0)
+				list[length++] = (FastedNeighbor) {.row = x - 1, .dist = expected[x - 1].weight};
+			if (x < n - 1)
+				list[length++] = (FastedNeighbor) {.row = x + 1, .dist = expected[x].weight};
+			if (length == 2 && list[1].dist < list[0].dist)
+			{
+				FastedNeighbor swap = list[0];
+
+				list[0] = list[1];
+				list[1] = swap;
+			}
+			tree_add_list(tree, x, list, length);
+		}
+		equal = advance(tree) == TREE_DONE;
+		edges = tree_edges(tree, &count);
+		equal = equal && count == n - 1;
+		qsort(expected, n - 1, sizeof(TreeEdge), compare_edges);
+		for (uint32_t e = 0; e < count && equal; e++)
+			equal = compare_edges(&edges[e], &expected[e]) == 0;
+		ok(equal, "chain of %u nodes: sorted edges", n);
+		free(expected);
+		tree_free(tree);
+	}
+}
+
 /* Checks that memory is proportional to the nodes, and 12 bytes for each entry of a list. */
 static void
 check_memory(void)
@@ -581,6 +628,7 @@ main(void)
 	random_seed();
 	check_trees();
 	check_searches();
+	check_sorting();
 	check_memory();
 	check_workers();
 	check_stop();
