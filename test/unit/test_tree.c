@@ -622,6 +622,308 @@ check_forest(void)
 	free(labels);
 }
 
+/* --- clusters of random trees against a recursive definition */
+
+#define MOST_NODES 40
+
+typedef struct ExpectedCluster
+{
+	int			parent;			/* -1: root */
+	int			children[2];	/* -1: none */
+	uint32_t	size;
+	double		weight;			/* of the edge that splits the parent */
+	double		stability;
+	double		death;
+	bool		selected;
+	bool		target;
+} ExpectedCluster;
+
+typedef struct Expected
+{
+	TreeEdge	edges[MOST_NODES];
+	int			nedges;
+	uint32_t	n;
+	ClusterParameters parameters;
+	ExpectedCluster clusters[2 * MOST_NODES];
+	int			count;
+	int			cluster[MOST_NODES];	/* the smallest cluster of a node, or -1 */
+	double		lambda[MOST_NODES];	/* at which the node leaves it */
+} Expected;
+
+static int
+expect_cluster(Expected *expected, int parent, uint32_t size, double weight)
+{
+	expected->clusters[expected->count] = (ExpectedCluster) {
+		.parent = parent,.children = {-1, -1},.size = size,.weight = weight
+	};
+	return expected->count++;
+}
+
+/* Extends a set of nodes by the edges before `end` between nodes in `inside`. */
+static void
+connect(const Expected *expected, int end, const bool *inside, bool *reached)
+{
+	for (int i = 0; i < end; i++)
+	{
+		TreeEdge	edge = expected->edges[i];
+
+		if (inside[edge.a] && inside[edge.b] && reached[edge.a] != reached[edge.b])
+		{
+			reached[edge.a] = reached[edge.b] = true;
+			i = -1;
+		}
+	}
+}
+
+/* Removes the heaviest edge from a connected part of a cluster. */
+static void
+split(Expected *expected, const bool *inside, int c)
+{
+	ExpectedCluster *cluster = &expected->clusters[c];
+	int			last = expected->nedges - 1;
+	bool		parts[2][MOST_NODES] = {{false}};
+	uint32_t	sizes[2] = {0, 0};
+	uint32_t	smallest = expected->parameters.min_cluster_size;
+	double		lambda;
+	bool		both;
+
+	while (!(inside[expected->edges[last].a] && inside[expected->edges[last].b]))
+		last--;
+	lambda = 1.0 / expected->edges[last].weight;
+	parts[0][expected->edges[last].a] = true;
+	connect(expected, last, inside, parts[0]);
+	for (uint32_t x = 0; x < expected->n; x++)
+	{
+		parts[1][x] = inside[x] && !parts[0][x];
+		for (int side = 0; side < 2; side++)
+			sizes[side] += parts[side][x];
+	}
+	both = sizes[0] >= smallest && sizes[1] >= smallest;
+	cluster->death = lambda;
+	if (both && cluster->parent < 0)
+		cluster->size = sizes[0] + sizes[1];
+	for (int side = 0; side < 2; side++)
+	{
+		if (both || sizes[side] < smallest)
+			cluster->stability += (lambda - 1.0 / cluster->weight) * sizes[side];
+		if (both)
+		{
+			cluster->children[side] = expect_cluster(expected, c, sizes[side],
+													 expected->edges[last].weight);
+			split(expected, parts[side], cluster->children[side]);
+		}
+		else if (sizes[side] >= smallest)
+			split(expected, parts[side], c);
+		for (uint32_t x = 0; x < expected->n && !both && sizes[side] < smallest; x++)
+		{
+			if (parts[side][x])
+			{
+				expected->cluster[x] = c;
+				expected->lambda[x] = lambda;
+			}
+		}
+	}
+}
+
+/* Selects clusters by mass.  Returns the largest mass of a selection among c and its descendants. */
+static double
+select_mass(Expected *expected, int c)
+{
+	ExpectedCluster *cluster = &expected->clusters[c];
+	uint32_t	largest = expected->parameters.max_cluster_size;
+	double		below = 0.0;
+
+	for (int side = 0; side < 2 && cluster->children[0] >= 0; side++)
+		below += select_mass(expected, cluster->children[side]);
+	if ((cluster->parent < 0 && !expected->parameters.allow_single_cluster) ||
+		below > cluster->stability || (largest > 0 && cluster->size > largest))
+		return below;
+	cluster->selected = true;
+	return cluster->stability;
+}
+
+/* Returns the largest death of a cluster and its descendants. */
+static double
+deepest(const Expected *expected, int c)
+{
+	const ExpectedCluster *cluster = &expected->clusters[c];
+
+	return cluster->children[0] < 0 ? cluster->death :
+		fmax(cluster->death, fmax(deepest(expected, cluster->children[0]),
+								  deepest(expected, cluster->children[1])));
+}
+
+/* Returns the selected cluster in place of one that is split from its parent below epsilon. */
+static int
+replacement(const Expected *expected, int c)
+{
+	const ExpectedCluster *clusters = expected->clusters;
+
+	if (clusters[c].parent >= 0 && clusters[c].weight >= expected->parameters.epsilon)
+		return c;
+	for (;;)
+	{
+		int			parent = clusters[c].parent;
+
+		if (parent < 0 || (clusters[parent].parent < 0 && !expected->parameters.allow_single_cluster))
+			return c;
+		c = parent;
+		if (clusters[c].parent < 0 || clusters[c].weight > expected->parameters.epsilon)
+			return c;
+	}
+}
+
+static void
+select_expected(Expected *expected)
+{
+	ExpectedCluster *clusters = expected->clusters;
+
+	for (int c = 0; c < expected->count; c++)
+	{
+		if (expected->parameters.leaf)
+			clusters[c].selected = clusters[c].children[0] < 0 && clusters[c].parent >= 0;
+		else if (clusters[c].parent < 0)
+			(void) select_mass(expected, c);
+	}
+	for (int c = 0; c < expected->count && !expected->parameters.leaf; c++)
+	{
+		/* parents come before their children */
+		for (int up = clusters[c].parent; up >= 0; up = clusters[up].parent)
+			clusters[c].selected = clusters[c].selected && !clusters[up].selected;
+	}
+	if (expected->parameters.epsilon > 0.0)
+	{
+		for (int c = 0; c < expected->count; c++)
+		{
+			if (clusters[c].selected)
+				clusters[replacement(expected, c)].target = true;
+		}
+		for (int c = 0; c < expected->count; c++)
+			clusters[c].selected = clusters[c].target;
+	}
+}
+
+static int
+root_of(const Expected *expected, int c)
+{
+	while (expected->clusters[c].parent >= 0)
+		c = expected->clusters[c].parent;
+	return c;
+}
+
+static ClusterLabel
+expected_label(const Expected *expected, uint32_t x)
+{
+	ClusterLabel label = {.cluster = -1};
+	const ExpectedCluster *clusters = expected->clusters;
+	double		epsilon = expected->parameters.epsilon;
+	double		lambda = expected->lambda[x];
+	int			c = expected->cluster[x];
+	int			in_tree = 0;
+
+	if (c < 0)
+		return label;
+	label.outlier_score = (deepest(expected, c) - lambda) / deepest(expected, c);
+	for (int i = 0; i < expected->count; i++)
+		in_tree += clusters[i].selected && root_of(expected, i) == root_of(expected, c);
+	while (c >= 0 && !clusters[c].selected)
+		c = clusters[c].parent;
+	if (c < 0)
+		return label;
+	if (clusters[c].parent < 0 &&
+		(in_tree > 1 || (epsilon > 0.0 ? 1.0 / lambda > epsilon : lambda < clusters[c].death)))
+		return label;
+	label.cluster = c;
+	label.probability = fmin(lambda, clusters[c].death) / clusters[c].death;
+	return label;
+}
+
+/* Makes a random forest.  Weights are powers of two, so that all sums of lambda are exact. */
+static void
+make_forest(Expected *expected)
+{
+	*expected = (Expected) {
+		.n = 1 + random_below(MOST_NODES),
+		.parameters = {
+			.min_cluster_size = 2 + random_below(4),
+			.max_cluster_size = random_below(2) * random_below(20),
+			.leaf = random_below(4) == 0,
+			.epsilon = random_below(2) * ldexp(2.0 + random_below(2), (int) random_below(5) - 3),
+			.allow_single_cluster = random_below(2) == 0
+		}
+	};
+	for (uint32_t x = 1; x < expected->n; x++)
+	{
+		uint32_t	y = random_below(2) ? random_below(x) : x - 1;
+
+		if (random_below(30) > 0)
+			expected->edges[expected->nedges++] = (TreeEdge) {
+				.a = y,.b = x,.weight = ldexp(1.0, (int) random_below(5) - 2)
+			};
+	}
+	qsort(expected->edges, (size_t) expected->nedges, sizeof(TreeEdge), compare_edges);
+	for (uint32_t x = 0; x < expected->n; x++)
+		expected->cluster[x] = -1;
+}
+
+static void
+check_random_clusters(void)
+{
+	static Expected expected;
+	int			wrong = 0;
+	int			count = quick() ? 2000 : 10000;
+
+	for (int i = 0; i < count; i++)
+	{
+		bool		done[MOST_NODES] = {false};
+		bool		all[MOST_NODES];
+		int			numbers[2 * MOST_NODES];
+		int			next = 0;
+		bool		equal = true;
+		ClusterLabel *labels;
+
+		make_forest(&expected);
+		memset(all, true, sizeof(all));
+		for (uint32_t x = 0; x < expected.n; x++)
+		{
+			bool		reached[MOST_NODES] = {false};
+			uint32_t	size = 0;
+
+			if (done[x])
+				continue;
+			reached[x] = true;
+			connect(&expected, expected.nedges, all, reached);
+			for (uint32_t y = 0; y < expected.n; y++)
+			{
+				done[y] = done[y] || reached[y];
+				size += reached[y];
+			}
+			if (size > 1)
+				split(&expected, reached, expect_cluster(&expected, -1, 0, INFINITY));
+		}
+		select_expected(&expected);
+		labels = find_clusters(expected.edges, (uint32_t) expected.nedges, expected.n, &expected.parameters);
+		memset(numbers, 0xff, sizeof(numbers));
+		for (uint32_t x = 0; x < expected.n; x++)
+		{
+			ClusterLabel label = expected_label(&expected, x);
+
+			if (label.cluster >= 0)
+			{
+				if (numbers[label.cluster] < 0)
+					numbers[label.cluster] = next++;
+				label.cluster = numbers[label.cluster];
+			}
+			equal = equal && label.cluster == labels[x].cluster &&
+				label.probability == labels[x].probability &&
+				label.outlier_score == labels[x].outlier_score;
+		}
+		wrong += !equal;
+		free(labels);
+	}
+	ok(wrong == 0, "clusters of random trees: %d of %d are wrong", wrong, count);
+}
+
 int
 main(void)
 {
@@ -634,5 +936,6 @@ main(void)
 	check_stop();
 	check_clusters();
 	check_forest();
+	check_random_clusters();
 	return tap_done();
 }
