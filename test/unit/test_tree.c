@@ -451,6 +451,9 @@ check_memory(void)
 	   tree_bytes(100000, 1) > tree_bytes(100000, 0), "memory of a tree");
 	ok(tree_stats(tree).bytes == tree_bytes(5000, 7), "memory in the statistics");
 	tree_free(tree);
+	small = (int64_t) clusters_bytes(100000);
+	ok(small > 100 * 100000 && small < 200 * 100000 &&
+	   llabs((int64_t) clusters_bytes(200000) - 2 * small) < 4096, "memory of clusters");
 }
 
 static double
@@ -487,6 +490,9 @@ check_workers(void)
 	Work		work = {.end = false};
 	bool		good = true;
 
+	workers_init(&workers);
+	ok(workers_wait(&workers, 0), "workers that were not started are not waited for");
+	workers_destroy(&workers);
 	workers_init(&workers);
 	workers_start(&workers, 3, last, &work);
 	for (int i = 0; i < 4; i++)
