@@ -497,11 +497,18 @@ check_workers(void)
 	workers_start(&workers, 3, last, &work);
 	for (int i = 0; i < 4; i++)
 	{
-		double		begin = seconds();
-		bool		ended = workers_wait(&workers, timeouts[i]);
-		double		passed = seconds() - begin;
+		double		passed = INFINITY;
 
-		good = good && !ended && passed >= 0.001 * timeouts[i] && passed < 0.001 * timeouts[i] + 0.6;
+		/* On a loaded machine a wait may end late, but not each time. */
+		for (int tries = 0; tries < 20 && passed > 0.001 * timeouts[i] + 0.6; tries++)
+		{
+			double		begin = seconds();
+
+			good = good && !workers_wait(&workers, timeouts[i]);
+			passed = seconds() - begin;
+			good = good && passed >= 0.001 * timeouts[i];
+		}
+		good = good && passed <= 0.001 * timeouts[i] + 0.6;
 	}
 	ok(good, "the time for which workers are waited for");
 	work.end = true;
