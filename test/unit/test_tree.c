@@ -231,7 +231,7 @@ same_edges(Result a, Result b)
 static void
 check_tree(const Data *data, const char *name, uint32_t k, uint32_t min_samples)
 {
-	static const int threads[] = {1, 2, 7};
+	static const int threads[] = {0, 2, 7};	/* 0: the caller does the work */
 	Result		expected;
 	bool		equal = true;
 	TreeStats	stats = {0};
@@ -355,9 +355,9 @@ check_trees(void)
 }
 
 /*
- * Two chains of nodes, which their lists connect.  Only the smaller one has to be searched: first a
- * sample of 8 nodes, and then, up to the weight of the edge that was found, the others and the node of
- * this edge.
+ * Two chains of nodes, which their lists connect.  Only the smaller one has to be searched: first
+ * a sample of 8 nodes, and then, up to the weight of the edge that was found, the others and the
+ * node of this edge.
  */
 static void
 check_searches(void)
@@ -379,11 +379,12 @@ check_searches(void)
 			data.lengths[x] = nearest(&data, x, data.lists + (size_t) x * MOST_NEIGHBORS);
 		expected = prim(&data, 1);
 		found = boruvka(&data, 2, 1, 2);
-		ok(same_edges(expected, found) && found.stats.searches == 2 && found.stats.searched == 8 + 392 + 1 &&
-		   found.stats.components[0] == 2 && found.stats.components[1] == 2 &&
+		ok(same_edges(expected, found) && found.stats.searches == 2 &&
+		   found.stats.searched == 8 + 392 + 1 && found.stats.components[0] == 2 &&
+		   found.stats.components[1] == 2 &&
 		   found.stats.components[2] == 0,
-		   "two chains of %u and %u nodes: %u searches of %u rows", sizes[first], 1000 - sizes[first],
-		   found.stats.searches, (uint32_t) found.stats.searched);
+		   "two chains of %u and %u nodes: %u searches of %u rows", sizes[first],
+		   1000 - sizes[first], found.stats.searches, (uint32_t) found.stats.searched);
 		free_result(expected);
 		free_result(found);
 	}
@@ -738,7 +739,7 @@ split(Expected *expected, const bool *inside, int c)
 	}
 }
 
-/* Selects clusters by mass.  Returns the largest mass of a selection among c and its descendants. */
+/* Selects clusters by mass.  Returns the largest mass of a selection of c or its descendants. */
 static double
 select_mass(Expected *expected, int c)
 {
@@ -778,7 +779,8 @@ replacement(const Expected *expected, int c)
 	{
 		int			parent = clusters[c].parent;
 
-		if (parent < 0 || (clusters[parent].parent < 0 && !expected->parameters.allow_single_cluster))
+		if (parent < 0 ||
+			(clusters[parent].parent < 0 && !expected->parameters.allow_single_cluster))
 			return c;
 		c = parent;
 		if (clusters[c].parent < 0 || clusters[c].weight > expected->parameters.epsilon)
@@ -915,7 +917,8 @@ check_random_clusters(void)
 				split(&expected, reached, expect_cluster(&expected, -1, 0, INFINITY));
 		}
 		select_expected(&expected);
-		labels = find_clusters(expected.edges, (uint32_t) expected.nedges, expected.n, &expected.parameters);
+		labels = find_clusters(expected.edges, (uint32_t) expected.nedges, expected.n,
+							   &expected.parameters);
 		memset(numbers, 0xff, sizeof(numbers));
 		for (uint32_t x = 0; x < expected.n; x++)
 		{
