@@ -18,12 +18,17 @@ BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-j
 SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-citus check-debian check-foreign check-old \
 	check-pg16 check-pg17 check-pg18 check-tsan dist fuzz gpucheck setup-clean
 
-ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS),$(MAKECMDGOALS)),)
+ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS) mutation,$(MAKECMDGOALS)),)
 
 .PHONY: $(SETUP_GOALS)
 export VARIANT DATA
 $(SETUP_GOALS):
 	@test/setup/$(subst check-pg,check-pg ,$@)
+
+# MUTATION="--sample 50 src/tree" passes options and files.
+.PHONY: mutation
+mutation:
+	@test/mutation/run $(MUTATION)
 
 # bench/README.md describes the benchmarks.  "bench" and "bench-cpu" run the complete evaluation
 # on a machine with a GPU and on a machine without a GPU.

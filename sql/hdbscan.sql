@@ -159,9 +159,11 @@ SELECT eps, count(*), count(DISTINCT cluster) AS clusters, count(DISTINCT compon
 FROM unnest('{0,1,2.5,50,100}'::float8[]) AS eps, LATERAL (SELECT * FROM cut(eps) JOIN fasted_cluster('reals', 'v', eps) USING (id)) AS c GROUP BY 1 ORDER BY 1;
 
 -- --- plans
+SET fasted.engine = cpu;
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_hdbscan('line', 'v', 3);
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_hdbscan('reals', 'v', 3, 4, 'cosine', 'leaf', 0.5, true, 9, 'id', 'g');
 EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_spanning_tree('line', 'v', metric => 'cosine') AS t WHERE dist > 0.1 LIMIT 3;
+RESET fasted.engine;
 SELECT label, shown('SELECT * FROM fasted_hdbscan(''reals'', ''v'', 3)', label) > 0
 FROM unnest('{Rows Read,Candidates,Searches,Rows Searched,Memory Usage,Spanning Tree Time,Clustering Time}'::text[]) AS label;
 -- rows are computed once for all rescans; conditions, LIMIT and cursors

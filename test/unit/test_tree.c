@@ -496,6 +496,7 @@ main(void)
 	check_trees();
 	check_path(32768);
 	check_path(32769);
+	check_path(65538);
 	check_path(200000);
 	check_stop();
 	check_clusters();
