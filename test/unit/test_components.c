@@ -685,7 +685,7 @@ check_skipped(const Way *way, FastedOptions options, uint32_t n)
 	c.partition = must_alloc(n * sizeof(uint32_t));
 	memset(c.partition, 0, n * sizeof(uint32_t));
 	partitioned = count_candidates(&c, way, true);
-	ok(2 * candidates < partitioned && partitioned >= pairs && partitioned < UINT64_MAX,
+	ok(3 * candidates < 2 * partitioned && partitioned >= pairs && partitioned < UINT64_MAX,
 	   "%s of %s, %s %s%s: %llu candidates, %llu in partitions, %llu near pairs of a component",
 	   metric_names[options.metric], element_names[options.element], way->kernel, way->name, way->pruned,
 	   (unsigned long long) candidates, (unsigned long long) partitioned, (unsigned long long) pairs);
