@@ -969,7 +969,7 @@ main(void)
 		CASE("search", run_panels, 300, 40, NEAREST,.searches = true),
 		CASE("search, panels", run_panels, 300, 64, LIMIT(360), NEAREST,.searches = true),
 		CASE("search among selected rows", run_selected, 300, 70, NEAREST,.searches = true),
-		CASE("spanning tree", run_tree, 2200, 5, NEAREST),
+		CASE("spanning tree", run_tree, 1100, 5, NEAREST),
 		CASE("clusters", run_clusters, 0, 0,.put = false),
 		CASE("devices, pairs", run_panels, 300, 20,.devices = 3),
 		CASE("devices, counts, two sides", run_panels, 200, 20, COUNTS,.n_b = 100,.devices = 3),
