@@ -9,6 +9,8 @@
  * each run all memory must be freed and all threads must have ended, and the case must succeed if
  * it is run again without failures.
  *
+ *	test_faults [name of a case]
+ *
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE				/* sched_getaffinity */
@@ -935,7 +937,7 @@ check_first_join(Case c)
 #define NEAREST .output = FASTED_OUTPUT_NEAREST
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	const char *kernel = pruning_kernel();
 	Case		cases[] = {
@@ -984,6 +986,8 @@ main(void)
 	check_first_join((Case) CASE("first join", run_panels, 100, 10, COUNT));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
+		if (argc > 1 && strcmp(argv[1], cases[i].name) != 0)
+			continue;
 		if (cases[i].options.kernel == NULL)
 			cases[i].options.kernel = kernel;
 		check_case(cases[i]);
