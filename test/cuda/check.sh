@@ -99,4 +99,5 @@ alone life_test "$build/life_test"
 alone life_test-idle "$build/life_test" --idle
 alone life_test-crowded "$build/life_test" --crowded
 alone life_test-fault "$build/life_test" --fault
+alone fault_test "$build/fault_test"
 exit "$failed"
