@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <list>
 #include <new>
 #include <type_traits>
@@ -119,6 +120,12 @@ guarded(Failure *failure, const Body &body) noexcept
 	catch (const std::bad_alloc &)
 	{
 		*failure = {FASTED_OUT_OF_MEMORY, false, "Could not allocate host memory."};
+	}
+	catch (const std::exception &thrown)
+	{
+		/* CUB reports errors of the device by its own exceptions */
+		*failure = {FASTED_DEVICE_FAILED, false, ""};
+		snprintf(failure->text, sizeof(failure->text), "CUDA reported an error: %s.", thrown.what());
 	}
 	catch (...)
 	{

@@ -372,7 +372,7 @@ run(const Case &c)
 		for (uint32_t row = 0; row < c.rows.n; row++)
 			result.pairs.push_back({row, counts[row], 0.0});
 	}
-	else if (output != FASTED_OUTPUT_NEAREST)
+	else
 		result.pairs = reduce(output, c.rows.n, result.pairs);
 	panel_join_close(join);
 	return result;
