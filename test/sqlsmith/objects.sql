@@ -12,8 +12,8 @@ SELECT setseed(0.5);
 
 -- Vectors of 8 dimensions with copies and near copies; some are NULL, zero, or large.
 CREATE TABLE smith_double AS
-SELECT id::int AS id, (id % 5)::int AS part, ('k' || id % 40)::text AS key,
-	(ARRAY[0, 0.1, 1, 3, 1e30, -1, 'infinity', 'nan'])[1 + id % 8]::float8 AS eps,
+SELECT id::int AS id, (id % 5)::int AS part, 'k' || id AS key,
+	(ARRAY[0, 0.1, 1, 2, 3, 5, 0.5, 30, 1e30, 1e-9, -1, 'infinity', 'nan'])[1 + id % 13]::float8 AS eps,
 	CASE WHEN id % 23 = 0 THEN NULL WHEN id % 19 = 0 THEN array_fill(0::float8, ARRAY[8])
 		ELSE (SELECT array_agg(CASE WHEN id % 29 = 0 THEN 1e150 ELSE 1 END * (j * (id % 7)
 			+ round((random() * 3 + 0 * id)::numeric, 1 + (id % 5)::int))::float8) FROM generate_series(1, 8) j) END AS v
@@ -22,7 +22,7 @@ CREATE TABLE smith_real AS SELECT id, part, key, eps,
 	(SELECT array_agg(least(x, 1e30)::real) FROM unnest(v) x) AS v FROM smith_double;
 CREATE TABLE smith_int AS SELECT id::bigint AS id, part, key, eps,
 	(SELECT array_agg(least(x, 2e9)::int) FROM unnest(v) x) AS v FROM smith_double;
-CREATE TABLE smith_numeric AS SELECT id, part, key, eps, v::numeric[] AS v FROM smith_double;
+CREATE TABLE smith_numeric AS SELECT id, part, key, eps, v::numeric[] AS v FROM smith_real;
 CREATE TABLE smith_bit AS SELECT id, part, key, eps, (id * 2654435761 % 65536)::int::bit(16) AS v FROM smith_double;
 CREATE TABLE smith_varbit AS SELECT id, part, key, eps, v::bit varying AS v FROM smith_bit;
 CREATE TABLE smith_wrong AS SELECT id, part, key, eps,
@@ -34,14 +34,19 @@ INSERT INTO smith_partitioned SELECT * FROM smith_real;
 CREATE TABLE smith_empty (LIKE smith_real);
 CREATE UNIQUE INDEX ON smith_real (id);
 CREATE INDEX ON smith_double (part);
+CREATE VIEW rows_view AS SELECT * FROM smith_real WHERE v IS NOT NULL AND id < 70;
 
-CREATE FUNCTION smith_table(n int) RETURNS regclass IMMUTABLE PARALLEL SAFE LANGUAGE sql AS $$
-	SELECT (ARRAY['smith_double', 'smith_real', 'smith_int', 'smith_numeric', 'smith_bit', 'smith_varbit',
-		'smith_wrong', 'smith_partitioned', 'smith_empty', 'pairs_view'])[1 + abs(hashint4(n)::bigint) % 10]::regclass $$;
-CREATE FUNCTION smith_metric(n int) RETURNS text IMMUTABLE PARALLEL SAFE LANGUAGE sql AS $$
-	SELECT (ARRAY['l2', 'cosine', 'inner_product', 'hamming', 'jaccard'])[1 + abs(hashint4(n)::bigint) % 5] $$;
-CREATE FUNCTION smith_column(n int) RETURNS name IMMUTABLE PARALLEL SAFE LANGUAGE sql AS $$
-	SELECT (ARRAY[NULL, 'id', 'part', 'key', 'eps'])[1 + abs(hashint4(n)::bigint) % 5]::name $$;
+CREATE FUNCTION smith_table(n int) RETURNS regclass STABLE PARALLEL SAFE LANGUAGE sql AS $$
+	SELECT t[1 + abs(hashint4(n)::bigint) % cardinality(t)]::regclass FROM (SELECT ARRAY['smith_double', 'smith_real',
+		'smith_int', 'smith_numeric', 'smith_bit', 'smith_varbit', 'smith_partitioned', 'smith_double', 'smith_real',
+		'smith_wrong', 'smith_empty', 'rows_view']) a(t) $$;
+-- A metric for the vectors of that table, in most cases.
+CREATE FUNCTION smith_metric(n int, of_table int) RETURNS text STABLE PARALLEL SAFE LANGUAGE sql AS $$
+	SELECT CASE WHEN h % 16 = 0 THEN 'wrong' WHEN smith_table(of_table)::text ~ 'bit'
+		THEN (ARRAY['hamming', 'jaccard'])[1 + h % 2] ELSE (ARRAY['l2', 'cosine', 'inner_product'])[1 + h % 3] END
+	FROM (SELECT abs(hashint4(n)::bigint)) a(h) $$;
+CREATE FUNCTION smith_column(n int) RETURNS name STABLE PARALLEL SAFE LANGUAGE sql AS $$
+	SELECT (ARRAY[NULL, 'id', 'part', NULL, 'id', 'key', 'eps'])[1 + abs(hashint4(n)::bigint) % 7]::name $$;
 
 -- Functions that return rows, as tables.
 CREATE VIEW pairs_view AS SELECT * FROM fasted_self_join('smith_real', 'v', 3, 'id');
@@ -79,27 +84,27 @@ BEGIN
 	FOR copy IN 1..4 LOOP
 		FOREACH call SLICE 1 IN ARRAY ARRAY[
 			['self_join', 'float8, bool, bool, int, int, int',
-				$$fasted_self_join(smith_table($5), 'v', $1, smith_column($6), $2, $3, smith_metric($4))$$],
+				$$fasted_self_join(smith_table($5), 'v', $1, smith_column($6), $2, $3, smith_metric($4, $5))$$],
 			['self_join_by', 'float8, int, int, int',
-				$$fasted_self_join(smith_table($2), 'v', $1, 'id', false, false, smith_metric($3), smith_column($4))$$],
+				$$fasted_self_join(smith_table($2), 'v', $1, 'id', false, false, smith_metric($3, $2), smith_column($4))$$],
 			['self_join_typed', 'text, float8, int, int',
-				$$fasted_self_join_typed($1, smith_table($3), 'v', $2, 'key', metric => smith_metric($4))$$],
+				$$fasted_self_join_typed($1, smith_table($3), 'v', $2, 'key', metric => smith_metric($4, $3))$$],
 			['neighbors', 'float8, int, int, int',
-				$$fasted_neighbors(smith_table($2), 'v', $1, 'id', smith_metric($3), smith_column($4))$$],
+				$$fasted_neighbors(smith_table($2), 'v', $1, 'id', smith_metric($3, $2), smith_column($4))$$],
 			['cluster', 'float8, int, int, int',
-				$$fasted_cluster(smith_table($2), 'v', $1, $3, 'id', smith_metric($4))$$],
+				$$fasted_cluster(smith_table($2), 'v', $1, $3, 'id', smith_metric($4, $2))$$],
 			['keep_one', 'float8, int, int, bool, int',
-				$$fasted_keep_one(smith_table($2), 'v', $1, smith_column($3), $4, 'id', smith_metric($5))$$],
+				$$fasted_keep_one(smith_table($2), 'v', $1, smith_column($3), $4, 'id', smith_metric($5, $2))$$],
 			['spanning_tree', 'int, int, int, int',
-				$$fasted_spanning_tree(smith_table($1), 'v', $2, smith_metric($3), 'id', smith_column($4))$$],
+				$$fasted_spanning_tree(smith_table($1), 'v', $2, smith_metric($3, $1), 'id', smith_column($4))$$],
 			['hdbscan', 'int, int, int, int, bool, float8',
-				$$fasted_hdbscan(smith_table($1), 'v', $2, $3, smith_metric($4), CASE WHEN $5 THEN 'eom' ELSE 'leaf' END, $6, $5, id_column => 'id')$$],
+				$$fasted_hdbscan(smith_table($1), 'v', $2, $3, smith_metric($4, $1), CASE WHEN $5 THEN 'eom' ELSE 'leaf' END, $6, $5, id_column => 'id')$$],
 			['nearest', 'int, int, int, int, float8',
-				$$fasted_knn_join(smith_table($1), 'v', smith_table($2), 'v', $3, 'id', 'id', smith_metric($4), $5)$$],
+				$$fasted_knn_join(smith_table($1), 'v', smith_table($2), 'v', $3, 'id', 'id', smith_metric($4, $1), $5)$$],
 			['epsilon', 'int, float8, int, bigint, int, bool',
-				$$fasted_epsilon(smith_table($1), 'v', $2, $3, 0.9, $4, smith_metric($5), $6)$$],
+				$$fasted_epsilon(smith_table($1), 'v', $2, $3, 0.9, $4, smith_metric($5, $1), $6)$$],
 			['window', 'float8, int, int',
-				$$(SELECT fasted_dbscan(v, $1, $2, smith_metric($3)) OVER (PARTITION BY part),
+				$$(SELECT fasted_dbscan(v, $1, $2, smith_metric($3, 2)) OVER (PARTITION BY part),
 					fasted_keep(id, v, $1) OVER (ORDER BY key, id) FROM smith_real WHERE v IS NOT NULL) w$$]]
 		LOOP
 			EXECUTE format('CREATE FUNCTION smith_%s_%s(%s) RETURNS bigint STABLE PARALLEL RESTRICTED LANGUAGE sql AS %L',
