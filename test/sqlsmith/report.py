@@ -52,8 +52,9 @@ def main():
     queries = 0
     for path in glob.glob(directory + "/smith/*"):
         with open(path, encoding="utf-8", errors="replace") as output:
-            counts = re.findall(r"queries: (\d+)", output.read())
-        queries += int(counts[-1]) if counts else 0
+            # a character for each query, such as "e" after an error
+            queries += sum(map(len, re.findall(r"^[.a-zA-Z]+$", output.read().partition("indexes...done.")[2],
+                                               re.MULTILINE)))
 
     failures = []
     states = collections.Counter()
@@ -84,8 +85,8 @@ def main():
     print(f"{queries} queries; errors by SQLSTATE: " +
           ", ".join(f"{state} {count}" for state, count in states.most_common()))
     print("calls of the extension's functions:")
-    print(psql("SELECT funcname || ' ' || sum(calls) FROM pg_stat_user_functions WHERE funcname LIKE 'fasted%' "
-               "GROUP BY funcname ORDER BY sum(calls) DESC", "postgres"))
+    print(psql("SELECT name || ' ' || sum(calls) FROM (SELECT calls, regexp_replace(funcname, '_[0-9]+$', '') AS name "
+               "FROM pg_stat_user_functions) AS f GROUP BY name ORDER BY sum(calls) DESC", "postgres"))
     if queries == 0:
         failures.append("sqlsmith ran no query")
     for failure in failures:
