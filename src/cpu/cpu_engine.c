@@ -425,23 +425,11 @@ cpu_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a
 	return status;
 }
 
-static struct timespec
-deadline_after(int timeout_ms)
-{
-	uint64_t	when = cpu_now()
-		+ (uint64_t) (timeout_ms > 0 ? timeout_ms : 0) * UINT64_C(1000000);
-
-	return (struct timespec) {
-		.tv_sec = (time_t) (when / UINT64_C(1000000000)),
-		.tv_nsec = (long) (when % UINT64_C(1000000000)),
-	};
-}
-
 static FastedStatus
 cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
 	FastedContext *context = join->context;
-	struct timespec deadline = deadline_after(timeout_ms);
+	struct timespec deadline = fasted_deadline(timeout_ms);
 	FastedStatus status = FASTED_OK;
 	int			rc = 0;
 

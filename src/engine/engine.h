@@ -757,6 +757,9 @@ fasted_returns_pairs(const FastedProblem *problem)
 extern bool fasted_start_thread(pthread_t *thread, size_t stack_bytes, void *(*work) (void *),
 								void *argument);
 
+/* Returns the time of the monotonic clock in timeout_ms milliseconds; a negative number counts as 0. */
+extern struct timespec fasted_deadline(int timeout_ms);
+
 /* Returns the CPU engine, which is part of the extension's library. */
 extern const FastedEngine *fasted_cpu_engine(void);
 

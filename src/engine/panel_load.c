@@ -81,27 +81,12 @@ search_fits(const PanelJoin *join, uint64_t all, uint64_t searched)
 /* Part of the rows that can be searched at a time if all rows are resident. */
 #define SEARCHED_PART 8
 
-/* Returns how many more rows may be added to a side, which searches limit. */
-static uint64_t
-rows_left(PanelJoin *join, int side)
+/* Returns whether this number of rows, and the part of them that is searched, fit into memory. */
+static bool
+searchable_fit(const PanelJoin *join, uint64_t unused, uint64_t rows)
 {
-	uint64_t	low = 1;
-	uint64_t	high = FASTED_MAX_ROWS;
-
-	if (!join->problem.searches || join->engine->rows_for_lists == NULL)
-		return UINT64_MAX;
-	while (join->most_rows == 0 && low < high)
-	{
-		uint64_t	middle = low + (high - low + 1) / 2;
-
-		if (search_fits(join, middle, ceil_div(middle, SEARCHED_PART)))
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	if (join->most_rows == 0)
-		join->most_rows = low;
-	return join->most_rows - join->sides[side].have;
+	(void) unused;
+	return search_fits(join, rows, ceil_div(rows, SEARCHED_PART));
 }
 
 /* Returns the number of rows in an inner panel for an outer panel with `outer` rows. */
@@ -112,20 +97,28 @@ inner_of(const PanelJoin *join, uint64_t outer)
 					OUTER_TO_INNER);
 }
 
+/* Returns whether an outer panel of this size, and inner panels of the size for it, fit into memory. */
+static bool
+outer_fits(const PanelJoin *join, uint64_t unused, uint64_t outer)
+{
+	(void) unused;
+	return panels_fit(join, outer, inner_of(join, outer));
+}
+
 /*
- * Returns the largest number of rows between low and high that an outer panel may have; or, if
- * outer > 0, that an inner panel may have beside outer panels of that size.  Binary search; low is
- * assumed to fit.
+ * Returns the largest number of rows between low and high that fits beside `others` rows, as `fits`
+ * defines it.  Binary search; low is assumed to fit.
  */
 static uint64_t
-most_rows(const PanelJoin *join, uint64_t outer, uint64_t low, uint64_t high)
+most_rows(const PanelJoin *join,
+		  bool (*fits) (const PanelJoin *join, uint64_t others, uint64_t rows),
+		  uint64_t others, uint64_t low, uint64_t high)
 {
 	while (low < high)
 	{
 		uint64_t	middle = low + (high - low + 1) / 2;
 
-		if (outer > 0 ? panels_fit(join, outer, middle)
-			: panels_fit(join, middle, inner_of(join, middle)))
+		if (fits(join, others, middle))
 			low = middle;
 		else
 			high = middle - 1;
@@ -151,21 +144,21 @@ panels_choose(PanelJoin *join)
 	outer_total = join->rows[join->outer_side];
 	inner_total = join->rows[inner_side(join)];
 
-	most = most_rows(join, 0, 1, outer_total);
+	most = most_rows(join, outer_fits, 0, 1, outer_total);
 	if (panels_device_count(join) > 1 && join->list_length == 0 &&
 		join->problem.problem.slices <= 1)
 	{
 		uint64_t	distributed;
 
 		join->distributed = true;
-		distributed = most_rows(join, 0, 1, outer_total);
+		distributed = most_rows(join, outer_fits, 0, 1, outer_total);
 		join->distributed = distributed > most;
 		most = join->distributed ? distributed : most;
 	}
 	join->outer_rows = ceil_div(outer_total, ceil_div(outer_total, most));
 
 	/* memory that remains because outer panels were made even goes to the inner panels */
-	most = most_rows(join, join->outer_rows, inner_of(join, most), inner_total);
+	most = most_rows(join, panels_fit, join->outer_rows, inner_of(join, most), inner_total);
 	join->inner_rows = ceil_div(inner_total, ceil_div(inner_total, most));
 }
 
@@ -187,6 +180,17 @@ filling(PanelJoin *join, int side)
 	if (!join->started)
 		return &join->sides[side];
 	return join->loading != NULL && join->loading->side == side ? join->loading : NULL;
+}
+
+/* Returns how many more rows may be added to a side, which searches limit. */
+static uint64_t
+rows_left(PanelJoin *join, int side)
+{
+	if (!join->problem.searches || join->engine->rows_for_lists == NULL)
+		return UINT64_MAX;
+	if (join->most_rows == 0)
+		join->most_rows = most_rows(join, searchable_fit, 0, 1, FASTED_MAX_ROWS);
+	return join->most_rows - join->sides[side].have;
 }
 
 FastedStatus
@@ -309,19 +313,9 @@ panels_open(PanelJoin *join)
 FastedStatus
 panels_open_searched(PanelJoin *join)
 {
-	uint64_t	low = 1;
-	uint64_t	high = join->rows[0];
+	uint64_t	most = most_rows(join, search_fits, join->rows[1], 1, join->rows[0]);
 
-	while (low < high)
-	{
-		uint64_t	middle = low + (high - low + 1) / 2;
-
-		if (search_fits(join, join->rows[1], middle))
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	join->outer_rows = ceil_div(join->rows[0], ceil_div(join->rows[0], low));
+	join->outer_rows = ceil_div(join->rows[0], ceil_div(join->rows[0], most));
 	join->engine->set_close(join->outer.set);
 	join->outer.set = NULL;
 	return open_panel(join, &join->outer, 0, join->outer_rows, 1);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * thread.c
- *	  Starts threads in which all signals are blocked (engine.h).
+ *	  Starts threads in which all signals are blocked, and times when waiting ends (engine.h).
  *
  * A new thread inherits the signal mask of the thread that creates it, so all signals are blocked
  * in the creating thread for a moment.
@@ -9,6 +9,7 @@
  *-------------------------------------------------------------------------
  */
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine.h"
@@ -45,4 +46,22 @@ fasted_start_thread(pthread_t *thread, size_t stack_bytes, void *(*work) (void *
 	if (stack_bytes > 0)
 		pthread_attr_destroy(&attr);
 	return started;
+}
+
+struct timespec
+fasted_deadline(int timeout_ms)
+{
+	struct timespec deadline;
+
+	if (timeout_ms < 0)
+		timeout_ms = 0;
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
+	deadline.tv_sec += timeout_ms / 1000;
+	deadline.tv_nsec += timeout_ms % 1000 * 1000000L;
+	if (deadline.tv_nsec >= 1000000000L)
+	{
+		deadline.tv_sec++;
+		deadline.tv_nsec -= 1000000000L;
+	}
+	return deadline;
 }

@@ -29,6 +29,21 @@ NameArgument(const FunctionCall *call, int n)
 	return call->args[n].isnull ? NULL : NameStr(*DatumGetName(call->args[n].value));
 }
 
+int32
+IntegerArgument(const FunctionCall *call, int n, int32 least, int32 otherwise)
+{
+	int32		value = DatumGetInt32(call->args[n].value);
+
+	if (call->args[n].isnull)
+		return otherwise;
+	if (value < least)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be at least %d", call->function->arguments[n].name, least),
+				 errdetail("The value is %d.", value)));
+	return value;
+}
+
 /* Raises an error if a required argument is null. */
 static void
 RequireArguments(const FunctionDescriptor *function, const NullableDatum *args)

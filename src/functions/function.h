@@ -114,6 +114,9 @@ extern FunctionCall MakeFunctionCall(const FunctionDescriptor *function, const N
 /* Returns the name in argument n, or NULL if the argument is null. */
 extern char *NameArgument(const FunctionCall *call, int n);
 
+/* Returns integer argument n, or `otherwise` if it is null.  Error: it is below least. */
+extern int32 IntegerArgument(const FunctionCall *call, int n, int32 least, int32 otherwise);
+
 /* Resolves source n (ResolveSource).  id_column: NULL for the primary key. */
 extern VectorSource *ResolveCallSource(const FunctionCall *call, int n, const char *id_column);
 

@@ -93,22 +93,6 @@ static const ClusteringMethods hdbscan_methods = {
 
 /* --- arguments */
 
-/* Returns an argument of type integer, or `otherwise` if it is null.  Error: it is below least. */
-static int32
-GetInteger(const FunctionCall *call, int n, int32 least, int32 otherwise)
-{
-	int32		value = DatumGetInt32(call->args[n].value);
-
-	if (call->args[n].isnull)
-		return otherwise;
-	if (value < least)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must be at least %d", call->function->arguments[n].name, least),
-				 errdetail("The value is %d.", value)));
-	return value;
-}
-
 /* Returns true for the method 'leaf', and false for 'eom'. */
 static bool
 IsLeafMethod(const FunctionCall *call)
@@ -141,11 +125,11 @@ BeginHdbscan(FunctionRun *base)
 {
 	Hdbscan    *run = (Hdbscan *) base;
 	const FunctionCall *call = &base->call;
-	int32		min_cluster_size = GetInteger(call, HDBSCAN_MIN_CLUSTER_SIZE, 2, 0);
+	int32		min_cluster_size = IntegerArgument(call, HDBSCAN_MIN_CLUSTER_SIZE, 2, 0);
 
 	run->parameters = (ClusterParameters) {
 		.min_cluster_size = (uint32) min_cluster_size,
-		.max_cluster_size = (uint32) GetInteger(call, HDBSCAN_MAX_CLUSTER_SIZE, 1, 0),
+		.max_cluster_size = (uint32) IntegerArgument(call, HDBSCAN_MAX_CLUSTER_SIZE, 1, 0),
 		.leaf = IsLeafMethod(call),
 		.epsilon = GetEpsilon(call),
 		.allow_single_cluster = DatumGetBool(call->args[HDBSCAN_SINGLE_CLUSTER].value)
@@ -156,7 +140,7 @@ BeginHdbscan(FunctionRun *base)
 				 errmsg("clusters by density are not defined for metric \"inner_product\""),
 				 errdetail("Density is the reciprocal of a distance, which must not be negative."),
 				 errhint("Use metric \"cosine\".")));
-	RunTree(&run->base, GetInteger(call, HDBSCAN_MIN_SAMPLES, 1, min_cluster_size),
+	RunTree(&run->base, IntegerArgument(call, HDBSCAN_MIN_SAMPLES, 1, min_cluster_size),
 			&hdbscan_methods);
 }
 

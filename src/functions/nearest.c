@@ -120,19 +120,6 @@ ResolveSources(const FunctionCall *call, JoinRequest *request)
 
 /* --- the join */
 
-static uint32
-GetCount(const FunctionCall *call)
-{
-	int32		k = DatumGetInt32(call->args[NEAREST_K].value);
-
-	if (k < 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("k must be at least 1"),
-				 errdetail("The value is %d.", k)));
-	return (uint32) k;
-}
-
 /* Returns max_distance, or infinity if the argument is null. */
 static double
 GetMaxDistance(const FunctionCall *call)
@@ -150,7 +137,7 @@ BeginNearest(FunctionRun *base)
 	NearestRun *run = (NearestRun *) base;
 	JoinRequest request = {.problem.output = FASTED_OUTPUT_NEAREST};
 
-	request.problem.k = GetCount(&base->call);
+	request.problem.k = (uint32) IntegerArgument(&base->call, NEAREST_K, 1, 0);
 	request.problem.eps = GetMaxDistance(&base->call);
 	ResolveSources(&base->call, &request);
 	base->join = JoinBegin(&request);

@@ -483,12 +483,9 @@ NextFromEngine(VectorJoin *join, FastedBatch *batch)
 				return false;
 			case FASTED_WANT_ROWS:
 				/* a search has two sides, both of which are rows of a self-join */
-				if (join->searched == NULL)
-					RowSetFeed(&join->rows[batch->side], batch->side, NULL, batch->first_row,
-							   batch->row_count);
-				else
-					RowSetFeed(&join->rows[0], batch->side, batch->side == 0 ? join->searched : NULL,
-							   batch->first_row, batch->row_count);
+				RowSetFeed(&join->rows[join->searched != NULL ? 0 : batch->side], batch->side,
+						   batch->side == 0 ? join->searched : NULL, batch->first_row,
+						   batch->row_count);
 				break;
 			default:
 				break;

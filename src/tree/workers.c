@@ -72,17 +72,9 @@ join_threads(Workers *workers)
 bool
 workers_wait(Workers *workers, int timeout_ms)
 {
-	struct timespec deadline;
+	struct timespec deadline = fasted_deadline(timeout_ms);
 	bool		ended;
 
-	clock_gettime(CLOCK_MONOTONIC, &deadline);
-	deadline.tv_sec += timeout_ms / 1000;
-	deadline.tv_nsec += timeout_ms % 1000 * 1000000L;
-	if (deadline.tv_nsec >= 1000000000L)
-	{
-		deadline.tv_sec++;
-		deadline.tv_nsec -= 1000000000L;
-	}
 	pthread_mutex_lock(&workers->lock);
 	while (workers->running > 0 &&
 		   pthread_cond_timedwait(&workers->changed, &workers->lock, &deadline) == 0)

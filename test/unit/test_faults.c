@@ -26,6 +26,7 @@
 #include "../../src/tree/cluster_tree.h"
 #include "cpu_devices.h"
 #include "faults.h"
+#include "tree_answers.h"
 #include "tree_clusters.h"
 #include "ways.h"
 
@@ -607,39 +608,12 @@ run_panels(const Case *c, Result *result)
 	free(list.pairs);
 }
 
-/* Waits for the threads of a tree. */
-static TreeStatus
-advance(SpanningTree *tree)
+static double
+case_distance(const void *data, uint32_t x, uint32_t y)
 {
-	TreeStatus	status;
+	const Case *c = data;
 
-	tree_advance(tree);
-	while ((status = tree_wait(tree, 1000)) == TREE_BUSY)
-		;
-	return status;
-}
-
-/* Finds the neighbours for which a tree asks, by brute force. */
-static void
-answer_search(const Case *c, SpanningTree *tree)
-{
-	TreeSearch	rows = tree_searched(tree);
-
-	for (uint32_t i = 0; i < rows.count; i++)
-	{
-		uint32_t	x = rows.nodes[i];
-		FastedNeighbor found = {.dist = INFINITY};
-
-		for (uint32_t y = 0; y < c->n; y++)
-		{
-			double		weight = fmax(c->dist[(size_t) x * c->n + y], fmax(rows.core[x], rows.core[y]));
-
-			if (rows.component[x] != rows.component[y] && weight < found.dist && weight <= rows.bound[i])
-				found = (FastedNeighbor) {.row = y,.dist = weight};
-		}
-		if (found.dist < INFINITY)
-			tree_found(tree, i, found);
-	}
+	return c->dist[(size_t) x * c->n + y];
 }
 
 /* Returns whether the sum of the edges' weights is that of Prim's algorithm. */
@@ -701,7 +675,7 @@ run_tree(const Case *c, Result *result)
 		tree_add_list(tree, i, list, NEIGHBORS);
 	}
 	while ((status = advance(tree)) == TREE_SEARCH)
-		answer_search(c, tree);
+		answer_search(tree, c->n, c, case_distance);
 	if (status == TREE_DONE)
 	{
 		const TreeEdge *edges;

@@ -13,6 +13,7 @@
 
 #include "../../src/tree/cluster_tree.h"
 #include "tap.h"
+#include "tree_answers.h"
 #include "tree_clusters.h"
 
 #define MOST_DIMENSIONS 8
@@ -38,8 +39,9 @@ typedef struct Result
 
 /* Returns the distance of two rows, or infinity if their partitions differ. */
 static double
-distance(const Data *data, uint32_t x, uint32_t y)
+distance(const void *rows, uint32_t x, uint32_t y)
 {
+	const Data *data = rows;
 	double		sum = 0.0;
 
 	if (x % data->partitions != y % data->partitions)
@@ -146,43 +148,6 @@ prim(const Data *data, uint32_t min_samples)
 	return result;
 }
 
-static TreeStatus
-advance(SpanningTree *tree)
-{
-	TreeStatus	status;
-
-	tree_advance(tree);
-	while ((status = tree_wait(tree, 1000)) == TREE_BUSY)
-		;
-	return status;
-}
-
-/* Answers a search. */
-static void
-search(const Data *data, SpanningTree *tree)
-{
-	TreeSearch	rows = tree_searched(tree);
-
-	for (uint32_t i = 0; i < rows.count; i++)
-	{
-		uint32_t	x = rows.nodes[i];
-		FastedNeighbor found = {.dist = INFINITY};
-
-		for (uint32_t y = 0; y < data->n; y++)
-		{
-			double		weight;
-
-			if (rows.component[y] == rows.component[x])
-				continue;
-			weight = fmax(distance(data, x, y), fmax(rows.core[x], rows.core[y]));
-			if (weight < found.dist && weight <= rows.bound[i])
-				found = (FastedNeighbor) {.row = y, .dist = weight};
-		}
-		if (found.dist < INFINITY)
-			tree_found(tree, i, found);
-	}
-}
-
 static Result
 boruvka(const Data *data, uint32_t k, uint32_t min_samples, int threads)
 {
@@ -194,7 +159,7 @@ boruvka(const Data *data, uint32_t k, uint32_t min_samples, int threads)
 		tree_add_list(tree, i, data->lists + (size_t) i * MOST_NEIGHBORS,
 					  data->lengths[i] < k ? data->lengths[i] : k);
 	while (advance(tree) == TREE_SEARCH)
-		search(data, tree);
+		answer_search(tree, data->n, data, distance);
 	tree_trim(tree);
 	edges = tree_edges(tree, &result.count);
 	result.edges = must_alloc(result.count * sizeof(TreeEdge));
