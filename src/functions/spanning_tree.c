@@ -298,8 +298,8 @@ BuildTree(Clustering *clustering)
 	bool		few = clustering->base.join->output == FASTED_OUTPUT_PAIRS;
 	const FastedPair *pairs;
 	size_t		npairs = 0;
-	uint64		first;
-	uint64		count;
+	uint64		first = 0;
+	uint64		count = 0;
 	bool		more = few ? NextPairs(&clustering->base, &pairs, &npairs) :
 		NextLists(run, &first, &count);
 

@@ -340,7 +340,9 @@ check_unseen_rows(void)
 	free(rows);
 }
 
-/* Makes clusters of rows.  If mixed, every second row is scaled by 1000. */
+/* Makes clusters of rows.  If mixed, every second row is scaled by MIXED. */
+#define MIXED 300.0f
+
 static float *
 make_clusters(uint32_t n, uint32_t d, bool mixed)
 {
@@ -355,8 +357,8 @@ make_clusters(uint32_t n, uint32_t d, bool mixed)
 			float		v = (float) random_normal();
 
 			if (i % 30 > 0)
-				v = near[k] / (mixed && i % 30 > 0 ? 1000.0f : 1.0f) + 0.2f * v;
-			rows[(size_t) i * d + k] = (mixed && i % 2 == 0 ? 1000.0f : 1.0f) * v;
+				v = near[k] / (mixed && i % 30 > 0 ? MIXED : 1.0f) + 0.2f * v;
+			rows[(size_t) i * d + k] = (mixed && i % 2 == 0 ? MIXED : 1.0f) * v;
 		}
 	}
 	return rows;
