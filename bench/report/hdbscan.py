@@ -25,7 +25,8 @@ def cell(methods, name):
     if name not in methods:
         return ""
     m = methods[name]
-    differ = f", {m['rows_that_differ']} rows differ" if m.get("rows_that_differ") else ""
+    rows = m.get("rows_that_differ")
+    differ = f", {rows} row{' differs' if rows == 1 else 's differ'}" if rows else ""
     return f"{digits(seconds(m))} ({digits(seconds(m) / seconds(methods['fasted_knn_join']))}{differ})"
 
 
