@@ -330,6 +330,73 @@ check_slices(FastedMetric metric)
 	free_case(&c);
 }
 
+#define MOST_SPANS 40
+
+/* Makes spans that begin and end in ascending order, except for empty spans. */
+static void
+make_spans(FastedSpan *spans, uint32_t nspans)
+{
+	uint32_t	first = random_below(20);
+	uint32_t	end = first;
+
+	for (uint32_t m = 0; m < nspans; m++)
+	{
+		if (random_below(4) == 0)
+		{
+			spans[m].first = spans[m].end = random_below(3) * 50;
+			continue;
+		}
+		first += random_below(12);
+		end = (end > first ? end : first + 1) + random_below(12);
+		spans[m] = (FastedSpan) {first, end};
+	}
+}
+
+static bool
+span_meets(const FastedSpan *span, uint64_t begin, uint64_t end)
+{
+	return span->first < span->end && span->first < end && span->end > begin;
+}
+
+/*
+ * The tiles of a stripe begin with the first span that meets the stripe or lies beyond it, and end
+ * before the first later span that lies beyond it.
+ */
+static void
+check_stripes(void)
+{
+	bool		right = true;
+
+	for (int i = 0; i < 2000; i++)
+	{
+		FastedSpan	spans[MOST_SPANS];
+		FastedStripe stripes[101];
+		uint32_t	nspans = random_below(MOST_SPANS + 1);
+		uint32_t	width = 1 + random_below(30);
+		uint64_t	count = 0;
+
+		make_spans(spans, nspans);
+		count = fasted_find_stripes(spans, nspans, width, stripes, 100);
+		right = right && stripes[0].first == 0 && stripes[100].first == count && stripes[100].row == nspans;
+		for (uint32_t n = 0; n < 100; n++)
+		{
+			uint64_t	begin = (uint64_t) n * width;
+			uint32_t	low = 0;
+			uint32_t	high;
+
+			while (low < nspans && !span_meets(&spans[low], begin, UINT64_MAX))
+				low++;
+			for (high = low; high < nspans; high++)
+			{
+				if (spans[high].first < spans[high].end && !span_meets(&spans[high], 0, begin + width))
+					break;
+			}
+			right = right && stripes[n].row == low && stripes[n + 1].first - stripes[n].first == high - low;
+		}
+	}
+	ok(right, "stripes of tiles, compared with a search of all spans");
+}
+
 /* Invalid partitions are rejected. */
 static void
 check_refused(void)
@@ -384,6 +451,7 @@ main(void)
 {
 	random_seed();
 	check_refused();
+	check_stripes();
 	check_work();
 	check_shapes();
 	check_odd_shapes();
