@@ -195,7 +195,7 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d)
 	Rows		sides[2] = {make_rows(kind, na, d), make_rows(kind, nb, d)};
 	int			nsides = nb > 0 ? 2 : 1;
 	Way			ways[MOST_WAYS];
-	int			count = all_ways(ways);
+	int			count = some_ways(ways, all_ways(ways));
 	PairList	all;
 	bool		same = true;
 

@@ -14,6 +14,7 @@
 
 #include "../../src/cpu/cpu_kernel.h"
 #include "../../src/engine/engine.h"
+#include "tap.h"
 
 #define MOST_WAYS 32
 
@@ -100,6 +101,23 @@ all_ways(Way *ways)
 			ways[count++] = pruned[w];
 	}
 	return count;
+}
+
+/*
+ * Omits some ways at random, but not those of the best kernel; returns the number of ways left.  For
+ * tests that try many inputs.
+ */
+static inline int
+some_ways(Way *ways, int count)
+{
+	int			left = 0;
+
+	for (int w = 0; w < count; w++)
+	{
+		if (strcmp(ways[w].kernel, best_kernel()->name) == 0 || random_below(quick() ? 3 : 2) == 0)
+			ways[left++] = ways[w];
+	}
+	return left;
 }
 
 #endif							/* WAYS_H */
