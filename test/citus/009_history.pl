@@ -1,0 +1,262 @@
+# Sessions write to a table and join it, while its shards move between workers and a worker
+# crashes.  Each join shows the rows of a consistent snapshot of each shard (History.pm), or it
+# fails with an expected error.
+#
+#	FASTED_SEED=N				repeats the random choices of a run
+#	FASTED_HISTORY_SECONDS=N	duration (default 20, or 300 joins)
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use CitusCluster;
+use FastedTest;
+use History;
+use IPC::Run ();
+use List::Util qw(any min shuffle);
+use Test::More;
+use Time::HiRes qw(CLOCK_MONOTONIC clock_gettime usleep);
+
+my $seed = $ENV{FASTED_SEED} // int(rand(1e9));
+my $seconds = $ENV{FASTED_HISTORY_SECONDS} // 20;
+my $enough_joins = $ENV{FASTED_HISTORY_SECONDS} ? 1e9 : 300;
+srand($seed);
+note("FASTED_SEED=$seed repeats the choices of this run, FASTED_HISTORY_SECONDS lengthens it");
+alarm 900 + $seconds;
+
+my ($node, @workers) = new_cluster('history');
+
+# Time since the test began, in seconds.
+my $origin = clock_gettime(CLOCK_MONOTONIC);
+sub now { return clock_gettime(CLOCK_MONOTONIC) - $origin; }
+
+sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
+
+# --- the table
+
+my ($writers, $clusters, $rows) = (4, 4, 1300);
+my $eps = 2**20;                # more than the number of writes
+
+sql('CREATE TABLE items (id int PRIMARY KEY, v real[] NOT NULL)');
+sql("SELECT create_distributed_table('items', 'id')");
+my %by_shard;
+push @{ $by_shard{ $_->[1] } }, $_->[0] for shuffle(map { [ split /\|/ ] } split /\n/,
+	sql("SELECT i, get_shard_id_for_distribution_column('items', i) FROM generate_series($clusters + 1, $rows) i"));
+
+# Each writer has a slot in each shard.  A cluster has slots of all shards and of several writers.
+my @slots = map { my $shard = $_; map { { writer => $_, shard => $shard } } 0 .. $writers - 1 } sort keys %by_shard;
+for my $number (0 .. $#slots)
+{
+	my $slot = $slots[$number];
+	@$slot{qw(cluster fixed loose)} = (($number + int($number / $writers)) % $clusters, splice @{ $by_shard{ $slot->{shard} } }, 0, 2);
+}
+my @others = sort { $a <=> $b } map { @$_ } values %by_shard;
+pop @others if @others % 2;
+my @constant = map { [ @others[ 2 * $_, 2 * $_ + 1 ] ] } 0 .. $#others / 2;
+my $history = History->new(anchors => { map { $_ => $_ + 1 } 0 .. $clusters - 1 }, slots => \@slots, constant => \@constant);
+
+# Rows of different clusters are four times eps apart.
+sub vector { my ($cluster, $version) = @_; return sprintf("'{%d,%d}'", 4 * $eps * $cluster, $version); }
+sql('INSERT INTO items VALUES ' . join(', ',
+		map({ sprintf('(%d, %s)', $_ + 1, vector($_, 0)) } 0 .. $clusters - 1),
+		map({ my $slot = $_; map { "($_, " . vector($slot->{cluster}, 1) . ')' } @$slot{qw(fixed loose)} } @slots),
+		map({ my $pair = $_; map { "($_, " . vector(-1 - $pair->[0], 0) . ')' } @$pair } @constant)));
+
+# --- clients: psql processes, whose results are collected as they arrive
+
+package Client;
+
+# Options: settings, SQL commands for the begin of the session.
+sub new
+{
+	my ($class, $node, %options) = @_;
+	my $self = bless { in => "\\set VERBOSITY verbose\n$options{settings};\n", out => '', %options }, $class;
+	$self->{run} = IPC::Run::start([ 'psql', '-XqAt', '-d', $node->connstr('postgres') ], '<', \$self->{in}, '>&', \$self->{out});
+	return $self;
+}
+
+# Sends commands; takes, a function, is called with their SQLSTATE and output.
+sub send
+{
+	my ($self, $sql, $take) = @_;
+	$self->{out} = '';
+	$self->{take} = $take;
+	$self->{in} .= "$sql;\n\\set state :SQLSTATE\n\\if :ERROR\nROLLBACK;\n\\endif\n\\echo state :state\n";
+	$self->{run}->pump_nb;
+	return;
+}
+
+# Returns true if the client waits for commands.
+sub is_idle
+{
+	my ($self) = @_;
+	my $take = $self->{take} or return 1;
+	die "a client has ended: $self->{out}" unless $self->{run}->pumpable;
+	$self->{run}->pump_nb;
+	return 0 unless substr($self->{out}, -12) =~ /^?state (\w{5})\n\z/;
+	return 0 unless $self->{out} =~ s/^state (\w{5})\n\z//m;
+	delete $self->{take};
+	$take->($1, $self->{out});
+	return !$self->{take};
+}
+
+package main;
+
+my (%joins, %errors, @unexpected, @wrong, $crashed);
+my ($commits, $moves) = (0, 0);
+
+# Counts an error.  A statement may fail because of concurrent writes; because a shard moves; and,
+# once a worker has crashed, because connections to it are lost or refused.
+sub take_error
+{
+	my ($what, $state, $output) = @_;
+	$errors{"$what $state"}++;
+	push @unexpected, "$what: $output"
+	  unless $state eq '40001' || ($crashed && $state =~ /^(?:08|57P0)/);
+	return;
+}
+
+# Checks the rows of a statement, which begin with its tag.
+sub check_join
+{
+	my ($name, $form, $begin, $output, %join) = @_;
+	$join{rows} = [ map { [ (split /\|/)[ 1 .. 4 ] ] } grep { /^$form\|/ } split /\n/, $output ];
+	my $problem = $history->check({ form => $form, begin => $begin, %join });
+	$joins{$name}++;
+	push @wrong, sprintf("%s from %.4f to %.4f:\n%s", $name, $begin, now(), $problem) if $problem;
+	return;
+}
+
+sub transaction { return join('\;', 'BEGIN', @_, 'COMMIT'); }
+
+my $pairs = "SELECT 'pairs', * FROM fasted_self_join('items', 'v', $eps)";
+my %queries = (
+	pairs => $pairs,
+	nearest => "SELECT 'nearest', * FROM fasted_knn_join('items', 'v', 'items', 'v', 20, max_distance => $eps)",
+	kept => "SELECT 'kept', * FROM fasted_keep_one('items', 'v', $eps)",
+	neighbors => "SELECT 'neighbors', * FROM fasted_neighbors('items', 'v', $eps)",
+	clusters => "SELECT 'clusters', * FROM fasted_cluster('items', 'v', $eps)");
+my @forms = (('pairs') x 3, ('nearest') x 2, ('kept') x 2, 'neighbors', 'clusters', 'twice');
+
+# Replaces the rows of one of the writer's slots, or of two; in a seventh of the transactions, joins
+# them before the end.
+sub write_rows
+{
+	my ($client) = @_;
+	my @mine = shuffle(grep { $slots[$_]{writer} == $client->{writer} } 0 .. $#slots);
+	my %loose = map { $_ => int(rand(5)) < 3 ? 1 : 0 } @mine[ 0 .. int(rand(4)) == 0 ];
+	my ($commit, $join) = (rand(10) >= 1, rand(7) < 1);
+	my $write = $history->begin_write(now(), %loose);
+	$history->roll_back($write) unless $commit;
+	my @commands = 'BEGIN';
+	for my $number (sort { $a <=> $b } keys %loose)
+	{
+		my ($fixed, $loose) = @{ $slots[$number] }{qw(fixed loose)};
+		my $v = vector($slots[$number]{cluster}, $write->{number});
+		push @commands, "UPDATE items SET v = $v WHERE id = $fixed",
+		  $loose{$number} ? "INSERT INTO items VALUES ($loose, $v) ON CONFLICT (id) DO UPDATE SET v = $v" : "DELETE FROM items WHERE id = $loose";
+	}
+	push @commands, $pairs if $join;
+	$client->send(join('\;', @commands, $commit ? 'COMMIT' : 'ROLLBACK'), sub {
+		my ($state, $output) = @_;
+		return take_error('write', $state, $output) if $state ne '00000';
+		# with a WARNING, a node may not yet have committed
+		if ($commit && $output !~ /WARNING/) { $history->acknowledge($write, now()); $commits++; }
+		check_join('in a transaction that writes', 'pairs', $write->{begin}, $output, own => $write) if $join;
+	});
+	return;
+}
+
+sub join_rows
+{
+	my ($client) = @_;
+	my $form = $forms[ rand @forms ];
+	my $alone = $form ne 'twice' && rand(4) < 1;
+	my $sql = $form eq 'twice'
+	  ? "BEGIN ISOLATION LEVEL REPEATABLE READ\\;SET LOCAL citus.max_adaptive_executor_pool_size = 1\\;$pairs\\;" . ($pairs =~ s/pairs/again/r) . '\;COMMIT'
+	  : $alone ? transaction('SET LOCAL fasted.distribute = off', $queries{$form}) : $queries{$form};
+	my $begin = now();
+	$client->send($sql, sub {
+		my ($state, $output) = @_;
+		return take_error($form . ($alone ? ' alone' : ''), $state, $output) if $state ne '00000';
+		my ($first, $second) = map { my $tag = $_; join("\n", sort map { s/^$tag//r } grep { /^$tag/ } split /\n/, $output) } qw(pairs again);
+		check_join($form . ($alone ? ', alone' : ''), $form eq 'twice' ? 'pairs' : $form, $begin, $output);
+		push @wrong, "two joins in a transaction that is REPEATABLE READ differ:\n$output" if $form eq 'twice' && $first ne $second;
+	});
+	return;
+}
+
+# Moves a shard from a worker that has another one.
+sub move_shard
+{
+	my ($client) = @_;
+	$client->send("SELECT 'placement', shardid, nodeport FROM pg_dist_shard_placement WHERE shardid IN (" . join(', ', keys %by_shard) . ')', sub {
+		my ($state, $output) = @_;
+		my %shards;
+		push @{ $shards{ (split /\|/)[2] } }, (split /\|/)[1] for $output =~ /^(placement.*)$/mg;
+		my ($from) = shuffle(grep { @{ $shards{$_} } > 1 } keys %shards);
+		my ($to) = shuffle(grep { $_ != $from } map { $_->port } @workers);
+		$client->send("SELECT citus_move_shard_placement($shards{$from}[0], '127.0.0.1', $from, '127.0.0.1', $to, 'block_writes')", sub {
+			my ($state, $output) = @_;
+			if ($state eq '00000') { $moves++; } else { take_error('move', $state, $output); }
+		});
+	});
+	return;
+}
+
+# Completes transactions that were prepared on a worker when it crashed.
+sub recover_prepared
+{
+	my ($client) = @_;
+	$client->send('SELECT recover_prepared_transactions()', sub {
+		take_error('recovery', @_) if $_[0] ne '00000';
+	}) if $crashed;
+	return;
+}
+
+my $settings = 'SET client_min_messages = warning';
+my @clients = (
+	map({ Client->new($node, settings => $settings, work => \&write_rows, writer => $_) } 0 .. $writers - 1),
+	map({ Client->new($_, settings => $settings, work => \&join_rows) } $node, $node, $workers[0]),
+	map({ Client->new($node, settings => $settings, work => $_) } \&move_shard, \&recover_prepared));
+
+sub joins_ended { my $count = 0; $count += $_ for values %joins, values %errors; return $count; }
+
+my $begin = now();
+my ($down, $up);
+my $victim = $workers[ 1 + int(rand(2)) ];
+
+# Stops a worker at a third of the run, and starts it after five errors.
+sub crash
+{
+	my $part = (now() - $begin) / $seconds;
+	$part = joins_ended() / $enough_joins if $part < joins_ended() / $enough_joins;
+	my $count = 0;
+	$count += $_ for values %errors;
+	if (!defined $down && $part > 1 / 3)
+	{
+		$crashed = 1;
+		$victim->stop('immediate');
+		$down = [ now(), $count ];
+	}
+	elsif (defined $down && !defined $up && ($count - $down->[1] >= 5 || now() - $down->[0] > 5))
+	{
+		start_node($victim);
+		$up = 1;
+	}
+	return $part > 1 && $up;
+}
+
+my $ending = 0;
+while (any { $_->{take} || !$ending } @clients)
+{
+	$ending ||= crash() && $moves > 0;
+	for my $client (@clients) { $client->{work}->($client) if $client->is_idle && !$ending; }
+	usleep(500);
+}
+diag(sprintf("%.1f s, %d writes, %d commits, %d moves", now() - $begin, scalar @{ $history->{writes} }, $commits, $moves));
+diag(join(', ', map { "$_: $joins{$_}" } sort keys %joins));
+diag(join(', ', map { "$_: $errors{$_}" } sort keys %errors));
+is(join("\n\n", @wrong), '', "each join shows consistent rows, FASTED_SEED=$seed");
+is(join("\n", @unexpected), '', 'all errors are expected');
+
+done_testing();
