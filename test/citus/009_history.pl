@@ -186,7 +186,7 @@ sub join_rows
 	my $begin = now();
 	$client->send($sql, sub {
 		my ($state, $output) = @_;
-		$budget += rand(3) < 1 ? int(rand(6)) : 0;
+		$budget += rand(2) < 1 ? int(rand(8)) : 0;
 		return take_error($form . ($alone ? ' alone' : ''), $state, $output) if $state ne '00000';
 		my ($first, $second) = map { my $tag = $_; join("\n", sort map { s/^$tag//r } grep { /^$tag/ } split /\n/, $output) } qw(pairs again);
 		check_join($form . ($alone ? ', alone' : ''), $form eq 'twice' ? 'pairs' : $form, $begin, $output);
