@@ -12,7 +12,7 @@ use CitusCluster;
 use FastedTest;
 use History;
 use IPC::Run ();
-use List::Util qw(any min shuffle);
+use List::Util qw(any max shuffle);
 use Test::More;
 use Time::HiRes qw(CLOCK_MONOTONIC clock_gettime usleep);
 
@@ -69,16 +69,17 @@ package Client;
 sub new
 {
 	my ($class, $node, %options) = @_;
-	my $self = bless { in => "\\set VERBOSITY verbose\n$options{settings};\n", out => '', %options }, $class;
-	$self->{run} = IPC::Run::start([ 'psql', '-XqAt', '-d', $node->connstr('postgres') ], '<', \$self->{in}, '>&', \$self->{out});
+	my $self = bless { in => "\\set VERBOSITY verbose\n$options{settings};\n", %options }, $class;
+	$self->{run} = IPC::Run::start([ 'psql', '-XqAt', '-d', $node->connstr('postgres') ],
+		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err});
 	return $self;
 }
 
-# Sends commands; takes, a function, is called with their SQLSTATE and output.
+# Sends commands.  A function is called with their SQLSTATE, output, and messages.
 sub send
 {
 	my ($self, $sql, $take) = @_;
-	$self->{out} = '';
+	$self->{out} = $self->{err} = '';
 	$self->{take} = $take;
 	$self->{in} .= "$sql;\n\\set state :SQLSTATE\n\\if :ERROR\nROLLBACK;\n\\endif\n\\echo state :state\n";
 	$self->{run}->pump_nb;
@@ -90,12 +91,14 @@ sub is_idle
 {
 	my ($self) = @_;
 	my $take = $self->{take} or return 1;
-	die "a client has ended: $self->{out}" unless $self->{run}->pumpable;
+	die "a client has ended: $self->{err}" unless $self->{run}->pumpable;
 	$self->{run}->pump_nb;
-	return 0 unless substr($self->{out}, -12) =~ /^?state (\w{5})\n\z/;
-	return 0 unless $self->{out} =~ s/^state (\w{5})\n\z//m;
+	return 0 unless substr($self->{out}, -12) =~ /state (\w{5})\n\z/;
+	my $state = $1;
+	# messages were written before this line, but to another pipe
+	$self->{run}->pump_nb for 1 .. 2;
 	delete $self->{take};
-	$take->($1, $self->{out});
+	$take->($state, @$self{qw(out err)});
 	return !$self->{take};
 }
 
@@ -113,12 +116,12 @@ my $budget = 0;
 # may report a connection as not open.
 sub take_error
 {
-	my ($what, $state, $output) = @_;
+	my ($what, $state, $messages) = @_;
 	$errors{"$what $state"}++;
 	return if $what eq 'move' || ($crashed && $state =~ /^(?:08|57P0)/)
 	  || ($what ne 'write' && $state eq '40001')
-	  || ($what eq 'twice' && $output =~ /08006: connection to the remote node .* connection not open/);
-	push @unexpected, "$what, $state: " . join("\n", grep { !/^\w+\|/ } split /\n/, $output);
+	  || ($what eq 'twice' && $messages =~ /08006: connection to the remote node .* connection not open/);
+	push @unexpected, "$what, $state: $messages";
 	return;
 }
 
@@ -152,7 +155,8 @@ sub write_rows
 	return if $budget <= 0;
 	$budget--;
 	my @mine = shuffle(grep { $slots[$_]{writer} == $client->{writer} } 0 .. $#slots);
-	my %loose = map { $_ => int(rand(5)) < 3 ? 1 : 0 } @mine[ 0 .. int(rand(4)) == 0 ];
+	# most writes do not change the number of rows
+	my %loose = map { my $last = $slots[$_]{writes}[-1]{loose}{$_}; $_ => rand(3) < 1 ? 1 - $last : $last } @mine[ 0 .. int(rand(4)) == 0 ];
 	my ($commit, $join) = (rand(10) >= 1, rand(7) < 1);
 	my $write = $history->begin_write(now(), %loose);
 	$history->roll_back($write) unless $commit;
@@ -166,10 +170,10 @@ sub write_rows
 	}
 	push @commands, $pairs if $join;
 	$client->send(join('\;', @commands, $commit ? 'COMMIT' : 'ROLLBACK'), sub {
-		my ($state, $output) = @_;
-		return take_error('write', $state, $output) if $state ne '00000';
+		my ($state, $output, $messages) = @_;
+		return take_error('write', $state, $messages) if $state ne '00000';
 		# with a WARNING, a node may not yet have committed
-		if ($commit && $output !~ /WARNING/) { $history->acknowledge($write, now()); $commits++; }
+		if ($commit && $messages !~ /WARNING/) { $history->acknowledge($write, now()); $commits++; }
 		check_join('in a transaction that writes', 'pairs', $write->{begin}, $output, own => $write) if $join;
 	});
 	return;
@@ -185,12 +189,15 @@ sub join_rows
 	  : $alone ? transaction('SET LOCAL fasted.distribute = off', $queries{$form}) : $queries{$form};
 	my $begin = now();
 	$client->send($sql, sub {
-		my ($state, $output) = @_;
+		my ($state, $output, $messages) = @_;
 		$budget += rand(2) < 1 ? int(rand(8)) : 0;
-		return take_error($form . ($alone ? ' alone' : ''), $state, $output) if $state ne '00000';
-		my ($first, $second) = map { my $tag = $_; join("\n", sort map { s/^$tag//r } grep { /^$tag/ } split /\n/, $output) } qw(pairs again);
+		return take_error($form . ($alone ? ' alone' : ''), $state, $messages) if $state ne '00000';
 		check_join($form . ($alone ? ', alone' : ''), $form eq 'twice' ? 'pairs' : $form, $begin, $output);
-		push @wrong, "two joins in a transaction that is REPEATABLE READ differ:\n$output" if $form eq 'twice' && $first ne $second;
+		return unless $form eq 'twice';
+		my %count;
+		/^(pairs|again)\|(.*)/ and $count{$2} += $1 eq 'pairs' ? 1 : -1 for split /\n/, $output;
+		my @differ = grep { $count{$_} } sort keys %count;
+		push @wrong, join("\n", 'two joins in a transaction that is REPEATABLE READ differ in these pairs:', splice(@differ, 0, 10)) if @differ;
 	});
 	return;
 }
@@ -206,61 +213,66 @@ sub move_shard
 		my ($from) = shuffle(grep { @{ $shards{$_} } > 1 } keys %shards);
 		my ($to) = shuffle(grep { $_ != $from } map { $_->port } @workers);
 		$client->send("SELECT citus_move_shard_placement($shards{$from}[0], '127.0.0.1', $from, '127.0.0.1', $to, 'block_writes')", sub {
-			my ($state, $output) = @_;
-			if ($state eq '00000') { $moves++; } else { take_error('move', $state, $output); }
+			my ($state, undef, $messages) = @_;
+			if ($state eq '00000') { $moves++; } else { take_error('move', $state, $messages); }
 		});
 	});
 	return;
 }
 
-# Completes transactions that were prepared on a worker when it crashed.
-sub recover_prepared
-{
-	my ($client) = @_;
-	$client->send('SELECT recover_prepared_transactions()', sub {
-		take_error('recovery', @_) if $_[0] ne '00000';
-	}) if $crashed;
-	return;
-}
-
+# Without pruning, the rows of a cluster are in several tiles, which different workers join.
 my $settings = 'SET client_min_messages = warning';
 my @clients = (
 	map({ Client->new($node, settings => $settings, work => \&write_rows, writer => $_) } 0 .. $writers - 1),
-	map({ Client->new($_, settings => $settings, work => \&join_rows) } $node, $node, $workers[0]),
-	map({ Client->new($node, settings => $settings, work => $_) } \&move_shard, \&recover_prepared));
+	map({ Client->new($_->[0], settings => "$settings; SET fasted.prune = $_->[1]", work => \&join_rows) }
+		[ $node, 'off' ], [ $node, 'auto' ], [ $workers[0], 'off' ]),
+	Client->new($node, settings => $settings, work => \&move_shard));
+my $recovery = Client->new($node, settings => $settings);
 
-sub joins_ended { my $count = 0; $count += $_ for values %joins, values %errors; return $count; }
+sub sum { my $sum = 0; $sum += $_ for @_; return $sum; }
+sub ended { return sum(values %joins, values %errors); }
 
 my $begin = now();
-my ($down, $up);
-my $victim = $workers[ 1 + int(rand(2)) ];
+my $part = 0;        # of the run
+my $next_crash = 1 / 3;
+my ($victim, $errors_before, $down_since);
 
-# Stops a worker at a third of the run, and starts it after five errors.
+# Stops a worker after a third of the run, and later once in 20 seconds.  Starts it after five errors.
 sub crash
 {
-	my $part = (now() - $begin) / $seconds;
-	$part = joins_ended() / $enough_joins if $part < joins_ended() / $enough_joins;
-	my $count = 0;
-	$count += $_ for values %errors;
-	if (!defined $down && $part > 1 / 3)
-	{
-		$crashed = 1;
-		$victim->stop('immediate');
-		$down = [ now(), $count ];
-	}
-	elsif (defined $down && !defined $up && ($count - $down->[1] >= 5 || now() - $down->[0] > 5))
+	my $errors = sum(values %errors);
+	if ($victim && ($errors >= $errors_before + 5 || now() > $down_since + 5))
 	{
 		start_node($victim);
-		$up = 1;
+		$victim = undef;
+		$next_crash = $part + 20 / $seconds;
 	}
-	return $part > 1 && $up;
+	elsif (!$victim && $part >= $next_crash)
+	{
+		$victim = $workers[ 1 + int(rand(2)) ];
+		$victim->stop('immediate');
+		($errors_before, $down_since, $crashed) = ($errors, now(), 1);
+	}
+	return;
 }
 
-my $ending = 0;
-while (any { $_->{take} || !$ending } @clients)
+# Completes transactions that were prepared when a worker crashed, since their rows remain locked.
+my $recovered_at = 0;
+sub recover_prepared
 {
-	$ending ||= crash() && $moves > 0;
-	for my $client (@clients) { $client->{work}->($client) if $client->is_idle && !$ending; }
+	return unless $crashed && $recovery->is_idle && now() > $recovered_at + 1;
+	$recovered_at = now();
+	$recovery->send('SELECT recover_prepared_transactions()', sub { });
+	return;
+}
+
+while ($part < 1 || $victim || ($moves == 0 && $part < 4) || any { $_->{take} } @clients, $recovery)
+{
+	my $going = $part < 1 || ($moves == 0 && $part < 4);
+	$part = max((now() - $begin) / $seconds, ended() / $enough_joins);
+	crash() if $going || $victim;
+	recover_prepared();
+	for my $client (@clients) { $client->{work}->($client) if $client->is_idle && $going; }
 	usleep(500);
 }
 sub numbers { my ($counts) = @_; return join(', ', map { "$_: $counts->{$_}" } sort keys %$counts); }
@@ -270,7 +282,7 @@ diag(sprintf('%.1f s, %d of %d writes committed, %d moves; joins: %s; errors: %s
 # --- without concurrent writes, each join succeeds
 
 sql('SELECT recover_prepared_transactions()');
-$_->{run}->finish for map { $_->{in} .= "\\q\n"; $_ } @clients;
+$_->{run}->finish for map { $_->{in} .= "\\q\n"; $_ } @clients, $recovery;
 my $output;
 for my $form (sort keys %queries)
 {
