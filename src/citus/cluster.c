@@ -600,7 +600,10 @@ ReportMovedShard(void *arg)
 bool
 ReadShards(const VectorSource *source, RowTaker *taker)
 {
-	ErrorContextCallback callback = {error_context_stack, ReportMovedShard, unconstify(VectorSource *, source)};
+	ErrorContextCallback callback = {
+		.previous = error_context_stack,.callback = ReportMovedShard,
+		.arg = unconstify(VectorSource *, source)
+	};
 	char		relkind = get_rel_relkind(source->relid);
 	List	   *nodes = NIL;
 	ShardReader *reader;
