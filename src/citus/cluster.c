@@ -580,9 +580,30 @@ Merge(ShardReader *reader, RowTaker *taker)
 	}
 }
 
+/*
+ * Error context callback while shards are read.  If a shard was moved and dropped after its node was
+ * looked up, its former node reports an undefined table, and the statement may be tried again.
+ */
+static void
+ReportMovedShard(void *arg)
+{
+	const VectorSource *source = arg;
+
+	if (geterrcode() != ERRCODE_UNDEFINED_TABLE)
+		return;
+	errcode(ERRCODE_T_R_SERIALIZATION_FAILURE);
+	errdetail("A shard of \"%s\" may have been moved to another node after the query began.",
+			  source->relation);
+	errhint("Try again.");
+}
+
 bool
 ReadShards(const VectorSource *source, RowTaker *taker)
 {
+	ErrorContextCallback callback = {
+		.previous = error_context_stack,.callback = ReportMovedShard,
+		.arg = unconstify(VectorSource *, source)
+	};
 	char		relkind = get_rel_relkind(source->relid);
 	List	   *nodes = NIL;
 	ShardReader *reader;
@@ -604,6 +625,7 @@ ReadShards(const VectorSource *source, RowTaker *taker)
 #else
 	ExecCheckRTPerms(query->rtable, true);
 #endif
+	error_context_stack = &callback;
 	reader = CreateReader(source, nodes);
 	/* start all nodes before waiting for the first row */
 	Libpq()->command(reader->connections, SlicePrologue());
@@ -615,6 +637,7 @@ ReadShards(const VectorSource *source, RowTaker *taker)
 	binaryheap_build(reader->heap);
 	Merge(reader, taker);
 	Libpq()->close(reader->connections);
+	error_context_stack = callback.previous;
 	return true;
 }
 

@@ -217,6 +217,17 @@ my $slice = "SELECT count(*) FROM (SELECT fasted_citus.join_slice('dist', 'v', 1
 is($workers[0]->safe_psql('postgres', "SET ROLE reader; $slice"), 2, 'a slice');
 like(($workers[0]->psql('postgres', "SET ROLE writer; $slice"))[2], qr/permission denied for table dist$/m, 'without the privilege to read');
 
+# --- a shard is moved, and dropped on its former node, after a worker has looked up this node
+
+my $shard = $workers[1]->safe_psql('postgres', "SELECT shard_name(logicalrelid, shardid) FROM pg_dist_shard JOIN pg_dist_shard_placement USING (shardid)
+	WHERE logicalrelid = 'dist'::regclass AND nodeport = " . $workers[1]->port . ' LIMIT 1');
+my $rename = 'SET citus.enable_ddl_propagation = off; SET citus.enable_manual_changes_to_shards = on; ALTER TABLE';
+$workers[1]->safe_psql('postgres', "$rename $shard RENAME TO former");
+like(($workers[0]->psql('postgres', "\\set VERBOSITY verbose\n$slice"))[2],
+	qr/40001: relation "public.$shard" does not exist.*DETAIL:.*"dist" may have been moved.*HINT:.*Try again/s, 'a shard that was moved');
+$workers[1]->safe_psql('postgres', "$rename former RENAME TO $shard");
+is($workers[0]->safe_psql('postgres', $slice), 2, 'the shard is found again');
+
 # --- a node fails, or a session ends early
 
 $_->safe_psql('postgres', "ALTER SYSTEM RESET log_statement; SELECT pg_reload_conf()") for @all;
