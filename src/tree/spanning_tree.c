@@ -10,17 +10,15 @@
  * smallest edge to another component.  If nothing was found, the bound is (limit of the search,
  * NOBODY), which is greater than all edges at the limit.
  *
+ * When all lists have been added, their distances are replaced by weights, and the lists are sorted by
+ * them.  The first entry that is not internal is then the smallest known edge of the list.
+ *
  * A node offers its component its smallest known edge to another component, if that does not exceed
  * its bound, and its bound otherwise.  If the smallest offer is an edge, all other edges of the
  * component to other components are greater, so that this edge connects the component.  As edges are
  * totally ordered, the connections of a round form cycles only if two components choose the same
  * edge.  Offers never decrease.  An offer is therefore computed again only if its edge has become
  * internal to the component, and if it is not greater than another offer of the component.
- *
- * The weights of a node's list are computed once, and the list is sorted by them, so that the
- * smallest known edge is the first one that is not internal.  A bound changes only by a search.  A
- * component thus retains its smallest bound, and the nodes that offer bounds or greater edges are not
- * considered again in later rounds.  When components are connected, their smallest bounds are merged.
  *
  * If all components offer bounds, rows have to be searched.  The limit of a component is the
  * smallest weight of a known edge that leaves or enters it.  The nodes whose offers are bounds within
@@ -65,27 +63,14 @@ typedef struct Node
 /* The state of a component, stored at the node that represents it. */
 typedef struct Component
 {
-	_Atomic double limit;		/* smallest weight of an edge offered in a round, or of a known edge */
-	_Atomic double least_bound; /* smallest weight of a bound */
-	_Atomic uint32_t best;		/* node that offers the smallest edge, or NOBODY */
-	_Atomic uint32_t bounded;	/* node that offers the smallest bound, or NOBODY */
+	_Atomic double limit;		/* smallest weight of an offer in a round, or of a known edge */
+	_Atomic uint32_t best;		/* node with the smallest offer, or NOBODY */
 	uint32_t	need;			/* number of nodes to search */
 	uint32_t	seen;			/* how many of them have been considered for a sample */
-	_Atomic bool exhausted;		/* all edges of a node are known */
+	bool		exhausted;		/* all edges of a node are known */
 } Component;
 
-static const Component no_offer = {
-	.limit = INFINITY, .least_bound = INFINITY, .best = NOBODY, .bounded = NOBODY
-};
-
-/* The nodes, or the components, that a round considers.  The round selects those of the next one. */
-typedef struct Selection
-{
-	uint32_t   *items;			/* NULL: all nodes */
-	uint32_t	count;
-	uint32_t   *buffers[2];
-	_Atomic uint32_t selected;	/* number of items for the next round */
-} Selection;
+static const Component no_offer = {.limit = INFINITY, .best = NOBODY};
 
 struct SpanningTree
 {
@@ -105,17 +90,14 @@ struct SpanningTree
 	double	   *core;
 	Node	   *nodes;
 	Component  *components;
-	uint32_t   *component;		/* by node: a node of the same component; see find */
+	uint32_t   *component;
 	_Atomic uint32_t *parent;	/* by component: the component that it was connected to, or itself */
 	uint32_t   *searched;		/* rows to search, and their limits */
 	double	   *limits;
-	uint32_t   *candidates;		/* in each range of nodes: number of rows that may be searched */
 	uint32_t	count;			/* number of rows to search */
 	uint32_t	before;			/* number of edges before this round */
 	bool		has_weights;	/* lists are sorted by weight */
 	bool		connected;		/* the round added edges */
-	Selection	active;			/* nodes whose offers may be edges that connect their components */
-	Selection	current;		/* components */
 	TreeEdge   *from;			/* the edges being merged, and where to */
 	TreeEdge   *to;
 	uint64_t	width;			/* number of edges in each sorted part of them */
@@ -159,13 +141,6 @@ place_work(SpanningTree *tree, char *block)
 	tree->parent = place(block, &size, n, sizeof(uint32_t));
 	tree->searched = place(block, &size, n, sizeof(uint32_t));
 	tree->limits = place(block, &size, n, sizeof(double));
-	tree->candidates = place(block, &size, n / CHUNK + 1, sizeof(uint32_t));
-
-	/* Rows to search are selected after the rounds. */
-	tree->active.buffers[0] = tree->searched;
-	tree->active.buffers[1] = place(block, &size, n, sizeof(uint32_t));
-	tree->current.buffers[0] = (uint32_t *) tree->limits;
-	tree->current.buffers[1] = (uint32_t *) tree->limits + n;
 	return size;
 }
 
@@ -219,6 +194,7 @@ tree_add_list(SpanningTree *tree, uint32_t node, const FastedNeighbor *neighbors
 		tree->core[node] = -INFINITY;
 	else
 		tree->core[node] = others <= length ? neighbors[others - 1].dist : INFINITY;
+
 	tree->nodes[node].end = length;
 }
 
@@ -281,54 +257,6 @@ offer_less(const SpanningTree *tree, uint32_t x, uint32_t y)
 	return edge_less(make_edge(a->weight, a->other == NOBODY ? NOBODY : x, a->other),
 					 make_edge(b->weight, b->other == NOBODY ? NOBODY : y, b->other));
 }
-
-/* Returns the component of a node.  component[x] is shortened to it, which threads may do at once. */
-static inline uint32_t
-find(const SpanningTree *tree, uint32_t x)
-{
-	uint32_t	first = __atomic_load_n(&tree->component[x], __ATOMIC_RELAXED);
-	uint32_t	c = first;
-	uint32_t	up;
-
-	while ((up = __atomic_load_n(&tree->component[c], __ATOMIC_RELAXED)) != c)
-		c = up;
-	if (c != first)
-		__atomic_store_n(&tree->component[x], c, __ATOMIC_RELAXED);
-	return c;
-}
-
-static inline uint32_t
-item(const Selection *selection, uint32_t i)
-{
-	return selection->items == NULL ? i : selection->items[i];
-}
-
-/* Selects items for the next round. */
-static void
-select_items(Selection *selection, const uint32_t *items, uint32_t count)
-{
-	uint32_t	at = atomic_fetch_add(&selection->selected, count);
-	bool		second = selection->items == selection->buffers[0];
-
-	memcpy(selection->buffers[second] + at, items, count * sizeof(uint32_t));
-}
-
-static void
-next_selection(Selection *selection)
-{
-	selection->items = selection->buffers[selection->items == selection->buffers[0]];
-	selection->count = selection->selected;
-	selection->selected = 0;
-}
-
-static void
-select_all(SpanningTree *tree)
-{
-	tree->active.items = tree->current.items = NULL;
-	tree->active.count = tree->current.count = tree->n;
-}
-
-/* --- lists */
 
 /*
  * Replaces the distances of a list by weights, removes infinite ones, and sorts the list by (weight,
@@ -397,12 +325,9 @@ static void
 begin_rounds(SpanningTree *tree)
 {
 	tree->has_weights = true;
-	select_all(tree);
 }
 
-/* --- offers */
-
-/* Fetches into the cache what find_offer reads of a node's neighbours. */
+/* Fetches into the cache the components of a node's neighbours. */
 static void
 fetch_list(const SpanningTree *tree, uint32_t x)
 {
@@ -410,20 +335,22 @@ fetch_list(const SpanningTree *tree, uint32_t x)
 		__builtin_prefetch(&tree->component[tree->neighbor[(size_t) x * tree->k + i]]);
 }
 
-/* Computes the offer of a node of component c. */
+/* Computes the offer of a node. */
 static void
-find_offer(const SpanningTree *tree, uint32_t x, uint32_t c)
+find_offer(SpanningTree *tree, uint32_t x)
 {
 	Node	   *node = &tree->nodes[x];
 	const double *weight = tree->weight + (size_t) x * tree->k;
 	const uint32_t *neighbor = tree->neighbor + (size_t) x * tree->k;
+	uint32_t	c = tree->component[x];
 	uint32_t	i = node->first;
 
-	while (i < node->end && find(tree, neighbor[i]) == c)
+	while (i < node->end && tree->component[neighbor[i]] == c)
 		i++;
 	node->first = i;
 	node->weight = node->bound;
 	node->other = node->bound_node;
+	node->known = node->found && tree->component[node->other] != c;
 	if (i < node->end && (weight[i] < node->bound ||
 						  (weight[i] == node->bound && neighbor[i] <= node->bound_node)))
 	{
@@ -431,124 +358,52 @@ find_offer(const SpanningTree *tree, uint32_t x, uint32_t c)
 		node->other = neighbor[i];
 		node->known = true;
 	}
-	else
-		node->known = node->found && find(tree, node->bound_node) != c;
 }
 
 static void
-lower(_Atomic double *limit, double weight)
+lower_limit(Component *component, double weight)
 {
-	double		old = *limit;
+	double		old = component->limit;
 
-	while (weight < old && !atomic_compare_exchange_weak(limit, &old, weight))
+	while (weight < old && !atomic_compare_exchange_weak(&component->limit, &old, weight))
 		;
 }
 
-/* Replaces *best by node x if that has the smaller offer. */
+/* Finds the smallest offer of each component.  The limit is the smallest weight so far. */
 static void
-offer(const SpanningTree *tree, _Atomic uint32_t *best, uint32_t x)
-{
-	uint32_t	old = *best;
-
-	while ((old == NOBODY || offer_less(tree, x, old)) &&
-		   !atomic_compare_exchange_weak(best, &old, x))
-		;
-}
-
-/* Passes a bound to a component. */
-static void
-offer_bound(SpanningTree *tree, uint32_t c, uint32_t x)
-{
-	Component  *component = &tree->components[c];
-	double		weight = tree->nodes[x].weight;
-
-	if (weight == INFINITY || weight > component->least_bound)
-		return;
-	lower(&component->least_bound, weight);
-	offer(tree, &component->bounded, x);
-}
-
-/* Returns whether the offer of node x, of component c, has to be computed again. */
-static bool
-is_stale(const SpanningTree *tree, uint32_t x, uint32_t c)
-{
-	const Node *node = &tree->nodes[x];
-
-	return node->known && node->weight <= tree->components[c].limit &&
-		node->weight <= tree->components[c].least_bound && find(tree, node->other) == c;
-}
-
-/* Computes those offers of nodes that are stale. */
-static void
-refresh_offers(const SpanningTree *tree, uint32_t first, uint32_t end)
+offer_edges(SpanningTree *tree, uint32_t first, uint32_t end)
 {
 	uint32_t	stale[CHUNK];
 	uint32_t	count = 0;
 
-	for (uint32_t i = first; i < end; i++)
+	for (uint32_t x = first; x < end; x++)
 	{
-		uint32_t	x = item(&tree->active, i);
+		const Node *node = &tree->nodes[x];
+		uint32_t	c = tree->component[x];
 
-		if (is_stale(tree, x, find(tree, x)))
+		if (node->known && node->weight <= tree->components[c].limit &&
+			tree->component[node->other] == c)
 			stale[count++] = x;
 	}
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (i + FETCH_AHEAD < count)
 			fetch_list(tree, stale[i + FETCH_AHEAD]);
-		find_offer(tree, stale[i], find(tree, stale[i]));
+		find_offer(tree, stale[i]);
 	}
-}
-
-/*
- * Finds the smallest offers of each component.  The limit is the smallest weight so far.  Selects the
- * nodes for the next round.
- */
-static void
-offer_edges(SpanningTree *tree, uint32_t first, uint32_t end)
-{
-	uint32_t	active[CHUNK];
-	uint32_t	count = 0;
-
-	refresh_offers(tree, first, end);
-	for (uint32_t i = first; i < end; i++)
+	for (uint32_t x = first; x < end; x++)
 	{
-		uint32_t	x = item(&tree->active, i);
-		uint32_t	c = find(tree, x);
-		Component  *component = &tree->components[c];
 		double		weight = tree->nodes[x].weight;
+		Component  *component = &tree->components[tree->component[x]];
+		uint32_t	old = component->best;
 
-		if (!tree->nodes[x].known)
-			offer_bound(tree, c, x);
-		else if (weight <= component->least_bound)
-		{
-			active[count++] = x;
-			if (weight <= component->limit)
-			{
-				lower(&component->limit, weight);
-				offer(tree, &component->best, x);
-			}
-		}
+		if (weight == INFINITY || weight > component->limit)
+			continue;
+		lower_limit(component, weight);
+		while ((old == NOBODY || offer_less(tree, x, old)) &&
+			   !atomic_compare_exchange_weak(&component->best, &old, x))
+			;
 	}
-	select_items(&tree->active, active, count);
-}
-
-static void
-next_active(SpanningTree *tree)
-{
-	next_selection(&tree->active);
-}
-
-/* --- connections */
-
-/* Returns the node whose offer connects a component, or NOBODY. */
-static uint32_t
-connecting_node(const SpanningTree *tree, uint32_t c)
-{
-	uint32_t	best = tree->components[c].best;
-	uint32_t	bounded = tree->components[c].bounded;
-
-	return best == NOBODY || bounded == NOBODY || offer_less(tree, best, bounded) ? best : NOBODY;
 }
 
 /* Connects components by their smallest edges. */
@@ -558,88 +413,56 @@ connect_components(SpanningTree *tree, uint32_t first, uint32_t end)
 	TreeEdge	edges[CHUNK];
 	uint32_t	count = 0;
 
-	for (uint32_t i = first; i < end; i++)
+	for (uint32_t c = first; c < end; c++)
 	{
-		uint32_t	c = item(&tree->current, i);
-		uint32_t	x;
-		uint32_t	y;
+		uint32_t	x = tree->components[c].best;
+		const Node *node;
+		const Node *mutual;
 		uint32_t	d;
 
-		if (find(tree, c) != c || (x = connecting_node(tree, c)) == NOBODY)
+		if (tree->component[c] != c || x == NOBODY || !tree->nodes[x].known)
 			continue;
-		y = tree->nodes[x].other;
-		d = find(tree, y);
+		node = &tree->nodes[x];
+		mutual = &tree->nodes[node->other];
+		d = tree->component[node->other];
 
 		/* If both components choose the same edge, one of them adds it. */
-		if (c < d && connecting_node(tree, d) == y && tree->nodes[y].other == x)
+		if (c < d && tree->components[d].best == node->other && mutual->known && mutual->other == x)
 			continue;
 		tree->parent[c] = d;
-		edges[count++] = make_edge(tree->nodes[x].weight, x, y);
+		edges[count++] = make_edge(node->weight, x, node->other);
 	}
 	memcpy(tree->edges + atomic_fetch_add(&tree->nedges, count), edges, count * sizeof(TreeEdge));
 }
 
+/* Updates the component of each node.  Paths are halved, so that later nodes take fewer steps. */
 static void
-note_connections(SpanningTree *tree)
+relabel(SpanningTree *tree, uint32_t first, uint32_t end)
+{
+	for (uint32_t x = first; x < end; x++)
+	{
+		uint32_t	c = tree->component[x];
+		uint32_t	up;
+
+		while ((up = tree->parent[c]) != c)
+		{
+			uint32_t	further = tree->parent[up];
+
+			if (further != up)
+				tree->parent[c] = further;
+			c = further;
+		}
+		tree->component[x] = c;
+		if (c == x)
+			tree->components[x] = no_offer;
+	}
+}
+
+static void
+end_round(SpanningTree *tree)
 {
 	tree->connected = tree->nedges > tree->before;
 	tree->before = tree->nedges;
-}
-
-/* Returns the component that c belongs to.  Paths are halved, so that later ones take fewer steps. */
-static uint32_t
-find_parent(SpanningTree *tree, uint32_t c)
-{
-	uint32_t	up;
-
-	while ((up = tree->parent[c]) != c)
-	{
-		uint32_t	further = tree->parent[up];
-
-		if (further != up)
-			tree->parent[c] = further;
-		c = further;
-	}
-	return c;
-}
-
-/* Passes the bounds of connected components on.  Selects the components for the next round. */
-static void
-merge_components(SpanningTree *tree, uint32_t first, uint32_t end)
-{
-	uint32_t	selected[CHUNK];
-	uint32_t	count = 0;
-
-	for (uint32_t i = first; i < end; i++)
-	{
-		uint32_t	c = item(&tree->current, i);
-		uint32_t	to = find_parent(tree, c);
-		Component  *component = &tree->components[c];
-
-		if (tree->component[c] != c)
-			continue;
-		if (!tree->connected)
-			*component = no_offer;
-		else if (to == c)
-		{
-			component->limit = INFINITY;
-			component->best = NOBODY;
-			selected[count++] = c;
-		}
-		else
-		{
-			tree->component[c] = to;
-			if (component->bounded != NOBODY)
-				offer_bound(tree, to, component->bounded);
-		}
-	}
-	select_items(&tree->current, selected, count);
-}
-
-static void
-next_components(SpanningTree *tree)
-{
-	next_selection(&tree->current);
 }
 
 /* --- choice of the rows to search */
@@ -651,34 +474,32 @@ find_limits(SpanningTree *tree, uint32_t first, uint32_t end)
 	for (uint32_t x = first; x < end; x++)
 	{
 		Node	   *node = &tree->nodes[x];
-		double	   *weight = tree->weight + (size_t) x * tree->k;
-		uint32_t   *neighbor = tree->neighbor + (size_t) x * tree->k;
-		uint32_t	c = find(tree, x);
-		uint32_t	to = 0;
+		size_t		base = (size_t) x * tree->k;
+		size_t		to = base;
+		const uint32_t *of = tree->component;
+		Component  *component = &tree->components[of[x]];
 
 		if (x + FETCH_AHEAD < end)
 			fetch_list(tree, x + FETCH_AHEAD);
-		for (uint32_t i = node->first; i < node->end; i++)
+		for (size_t at = base + node->first; at < base + node->end; at++)
 		{
-			uint32_t	d = find(tree, neighbor[i]);
+			uint32_t	y = tree->neighbor[at];
 
-			if (d == c)
+			if (of[y] == of[x])
 				continue;
-			lower(&tree->components[c].limit, weight[i]);
-			lower(&tree->components[d].limit, weight[i]);
-			weight[to] = weight[i];
-			neighbor[to++] = neighbor[i];
+			lower_limit(component, tree->weight[at]);
+			lower_limit(&tree->components[of[y]], tree->weight[at]);
+			tree->weight[to] = tree->weight[at];
+			tree->neighbor[to++] = y;
 		}
 		node->first = 0;
-		node->end = to;
-		find_offer(tree, x, c);
+		node->end = to - base;
+		find_offer(tree, x);
 		if (node->known)
 		{
-			lower(&tree->components[c].limit, node->weight);
-			lower(&tree->components[find(tree, node->other)].limit, node->weight);
+			lower_limit(component, node->weight);
+			lower_limit(&tree->components[of[node->other]], node->weight);
 		}
-		if (node->bound == INFINITY)
-			tree->components[c].exhausted = true;
 	}
 }
 
@@ -691,60 +512,21 @@ is_candidate(const Node *node, const Component *component)
 		 (node->bound == component->limit && node->bound_node != NOBODY));
 }
 
-/* Lists the rows that may be searched, and counts them. */
-static void
-find_candidates(SpanningTree *tree, uint32_t first, uint32_t end)
-{
-	uint32_t	count = 0;
-
-	for (uint32_t x = first; x < end; x++)
-	{
-		if (is_candidate(&tree->nodes[x], &tree->components[tree->component[x]]))
-			tree->searched[first + count++] = x;
-	}
-	tree->candidates[first / CHUNK] = count;
-}
-
-/* Moves all candidates to the front, in the order of nodes. */
-static void
-join_candidates(SpanningTree *tree)
-{
-	tree->count = 0;
-	for (uint32_t first = 0; first < tree->n; first += CHUNK)
-	{
-		uint32_t	count = tree->candidates[first / CHUNK];
-
-		memmove(tree->searched + tree->count, tree->searched + first, count * sizeof(uint32_t));
-		tree->count += count;
-	}
-}
-
-/* Sets the limit of a search for a node, which is its bound unless tree_found is called. */
-static void
-search_row(SpanningTree *tree, uint32_t x, double limit)
-{
-	Node	   *node = &tree->nodes[x];
-
-	tree->searched[tree->count] = x;
-	tree->limits[tree->count++] = limit;
-	node->bound = node->weight = limit;
-	node->bound_node = node->other = NOBODY;
-	node->found = false;
-}
-
-/* Selects the rows to search among the candidates, except those of the component with most of them. */
+/* Selects the rows to search, in the order of nodes, except those of the largest component. */
 static void
 choose_rows(SpanningTree *tree)
 {
 	Component  *largest = tree->components;
-	uint32_t	candidates;
+	uint32_t	candidates = 0;
 
-	join_candidates(tree);
-	candidates = tree->count;
-	for (uint32_t i = 0; i < candidates; i++)
+	for (uint32_t x = 0; x < tree->n; x++)
 	{
-		Component  *component = &tree->components[tree->component[tree->searched[i]]];
+		Component  *component = &tree->components[tree->component[x]];
 
+		component->exhausted = component->exhausted || tree->nodes[x].bound == INFINITY;
+		if (!is_candidate(&tree->nodes[x], component))
+			continue;
+		tree->searched[candidates++] = x;
 		if (++component->need > largest->need)
 			largest = component;
 	}
@@ -752,6 +534,7 @@ choose_rows(SpanningTree *tree)
 	for (uint32_t i = 0; i < candidates; i++)
 	{
 		uint32_t	x = tree->searched[i];
+		Node	   *node = &tree->nodes[x];
 		Component  *component = &tree->components[tree->component[x]];
 
 		if (component == largest)
@@ -759,13 +542,18 @@ choose_rows(SpanningTree *tree)
 		if (component->limit == INFINITY && !component->exhausted && component->need > SAMPLE &&
 			component->seen++ % (component->need / SAMPLE) > 0)
 			continue;
-		search_row(tree, x, component->limit);
+		tree->searched[tree->count] = x;
+		tree->limits[tree->count++] = component->limit;
+
+		/* This remains the bound and the offer unless tree_found is called. */
+		node->bound = node->weight = component->limit;
+		node->bound_node = node->other = NOBODY;
+		node->found = false;
 	}
 	if (tree->count > 0 && tree->stats.searches < 32)
 		tree->stats.components[tree->stats.searches] = tree->n - tree->nedges;
 	tree->stats.searches += tree->count > 0;
 	tree->stats.searched += tree->count;
-	select_all(tree);
 
 	/* Otherwise the edges are sorted.  An even number of merges returns them to their place. */
 	for (tree->width = tree->nedges; tree->width > SORT_BLOCK;)
@@ -827,12 +615,11 @@ advance(void *argument)
 		run_phase(tree, weigh_lists, tree->n, CHUNK, begin_rounds);
 	do
 	{
-		run_phase(tree, offer_edges, tree->active.count, CHUNK, next_active);
-		run_phase(tree, connect_components, tree->current.count, CHUNK, note_connections);
-		run_phase(tree, merge_components, tree->current.count, CHUNK, next_components);
+		run_phase(tree, offer_edges, tree->n, CHUNK, NULL);
+		run_phase(tree, connect_components, tree->n, CHUNK, end_round);
+		run_phase(tree, relabel, tree->n, CHUNK, NULL);
 	} while (tree->connected && !tree->quit);
-	run_phase(tree, find_limits, tree->n, CHUNK, NULL);
-	run_phase(tree, find_candidates, tree->n, CHUNK, choose_rows);
+	run_phase(tree, find_limits, tree->n, CHUNK, choose_rows);
 	if (tree->count > 0 || tree->quit)
 		return;
 	run_phase(tree, sort_block, tree->nedges, tree->width, NULL);
