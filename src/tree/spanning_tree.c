@@ -538,7 +538,9 @@ choose_rows(SpanningTree *tree)
 		uint32_t	x = tree->searched[i];
 		Node	   *node = &tree->nodes[x];
 		Component  *component = &tree->components[tree->component[x]];
-		double		reach = component->limit + REACH * fabs(component->limit);
+
+		/* The maximum excludes NaN, if the limit is minus infinity. */
+		double		reach = fmax(component->limit, component->limit + REACH * fabs(component->limit));
 
 		if (component == largest)
 			continue;
