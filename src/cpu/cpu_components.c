@@ -17,8 +17,12 @@
 
 #include "cpu_filter.h"
 
-/* A component is large if it has at least this number of tile columns. */
-#define LARGE_TILES 2
+/*
+ * A component is large if it has at least one in LARGE_PART of a sample of a set's rows.  There are at
+ * most LARGE_PART of them.
+ */
+#define LARGE_PART 16
+#define SAMPLED_ROWS 256
 
 /*
  * Rows are moved only if large components have at least one in MOVED_PART of the pairs of a set's
@@ -157,7 +161,7 @@ cpu_reserve_grouping(FastedJoin *join)
 	{
 		size_t		rows = join->sets[i]->rows.rows;
 
-		join->keys[i] = fasted_cpu_map(rows * sizeof(uint64_t), &context->memory);
+		join->keys[i] = fasted_cpu_map(rows * sizeof(uint32_t), &context->memory);
 		if (join->keys[i] == NULL || !cpu_levels_reserve(context, &join->sets[i]->levels, rows))
 			return false;
 	}
@@ -178,101 +182,78 @@ cpu_end_grouping(FastedJoin *join)
 	{
 		if (join->sets[i]->levels.moving)
 			cpu_set_forget_form(join->sets[i]);
-		fasted_cpu_unmap(join->keys[i], join->sets[i]->rows.rows * sizeof(uint64_t),
+		fasted_cpu_unmap(join->keys[i], join->sets[i]->rows.rows * sizeof(uint32_t),
 						 &join->context->memory);
 	}
 }
 
-/* Moves the key at `hole` down a heap of `count` keys, whose root is the largest one. */
-static void
-sift_down(uint64_t *keys, size_t hole, size_t count)
+/* Returns the number of the component among the large ones, or `count` if it is not among them. */
+static uint32_t
+large_number(const uint32_t *large, uint32_t count, uint32_t component)
 {
-	uint64_t	key = keys[hole];
-	size_t		child;
+	uint32_t	i = 0;
 
-	while ((child = 2 * hole + 1) < count)
-	{
-		if (child + 1 < count && keys[child + 1] > keys[child])
-			child++;
-		if (keys[child] <= key)
-			break;
-		keys[hole] = keys[child];
-		hole = child;
-	}
-	keys[hole] = key;
+	while (i < count && large[i] != component)
+		i++;
+	return i;
 }
 
-/* Heap sort, which needs no memory.  Returns false if the join is being closed. */
-static bool
-sort_keys(FastedContext *context, uint64_t *keys, size_t count)
+/* Lists the components that are large in a sample of the rows of set i.  Returns their number. */
+static uint32_t
+find_large(const FastedJoin *join, int i, uint32_t *large)
 {
-	for (size_t i = count / 2; i-- > 0;)
-	{
-		if (i % CHECK_EVERY == 0 && !cpu_may_continue(context))
-			return false;
-		sift_down(keys, i, count);
-	}
-	for (size_t left = count; left > 1;)
-	{
-		uint64_t	largest = keys[0];
+	uint32_t	rows = (uint32_t) join->sets[i]->rows.rows;
+	uint32_t	sampled = rows < SAMPLED_ROWS ? rows : SAMPLED_ROWS;
+	uint32_t	component[SAMPLED_ROWS];
+	uint32_t	count = 0;
 
-		keys[0] = keys[--left];
-		keys[left] = largest;
-		sift_down(keys, 0, left);
-		if (left % CHECK_EVERY == 0 && !cpu_may_continue(context))
-			return false;
+	for (uint32_t s = 0; s < sampled; s++)
+	{
+		uint32_t	same = 1;
+
+		component[s] = component_at(join, i, fasted_sample_row(s, sampled, rows));
+		for (uint32_t t = 0; t < s; t++)
+			same += component[t] == component[s];
+		if (same == (sampled + LARGE_PART - 1) / LARGE_PART)
+			large[count++] = component[s];
 	}
-	return true;
+	return count;
 }
 
 /*
- * Moves the keys of large components to the front of the sorted keys.  Returns their number, or
- * zero if these components have too few pairs.
+ * Computes the order of a set: keys have the present place of each row.  Sets *grouped to the number
+ * of rows of large components, which come first, or to zero if these components have too few pairs.
+ * Returns false if the join is being closed.
  */
-static size_t
-separate_large(uint64_t *keys, size_t rows, size_t large)
-{
-	size_t		count = 0;
-	double		pairs = 0.0;
-
-	for (size_t first = 0, end; first < rows; first = end)
-	{
-		for (end = first + 1; end < rows && keys[end] >> 32 == keys[first] >> 32;)
-			end++;
-		if (end - first < large)
-			continue;
-		pairs += (double) (end - first) * (double) (end - first);
-		for (size_t i = first; i < end; i++, count++)
-		{
-			uint64_t	key = keys[i];
-
-			keys[i] = keys[count];
-			keys[count] = key;
-		}
-	}
-	return pairs * MOVED_PART >= (double) rows * (double) rows ? count : 0;
-}
-
-/* Computes the order of a set: keys have the present place of each row. */
 static bool
 find_order(Worker *worker, int i, size_t *grouped)
 {
 	const FastedJoin *join = worker->join;
 	size_t		rows = join->sets[i]->rows.rows;
-	uint64_t   *keys = join->keys[i];
+	uint32_t	large[LARGE_PART];
+	uint32_t	count = find_large(join, i, large);
+	size_t		first[LARGE_PART + 2] = {0};
+	double		pairs = 0.0;
 
 	for (size_t place = 0; place < rows; place++)
 	{
 		if (place % CHECK_EVERY == 0 && !cpu_may_continue(worker->context))
 			return false;
-		keys[place] = (uint64_t) component_at(join, i, place) << 32 | place;
+		first[large_number(large, count, component_at(join, i, place)) + 1]++;
 	}
-	if (!sort_keys(worker->context, keys, rows))
-		return false;
-	*grouped = separate_large(keys, rows, LARGE_TILES * worker->context->kernel->tile_cols);
-	for (size_t place = 0; place < rows; place++)
-		keys[place] &= UINT32_MAX;
-	return sort_keys(worker->context, keys + *grouped, rows - *grouped);
+	for (uint32_t c = 0; c < count; c++)
+	{
+		pairs += (double) first[c + 1] * (double) first[c + 1];
+		first[c + 1] += first[c];
+	}
+	*grouped = pairs * MOVED_PART >= (double) rows * (double) rows ? first[count] : 0;
+	for (size_t place = 0; place < rows && *grouped > 0; place++)
+	{
+		if (place % CHECK_EVERY == 0 && !cpu_may_continue(worker->context))
+			return false;
+		join->keys[i][first[large_number(large, count, component_at(join, i, place))]++] = (uint32_t) place;
+	}
+	return true;
 }
 
 /* --- moving rows */
@@ -336,7 +317,7 @@ swap_rows(const CpuKernel *kernel, PackedRows *rows, size_t x, size_t y)
  * permutation are followed.  Returns false if the join is being closed.
  */
 static bool
-move_rows(Worker *worker, FastedSet *set, const Projection *projection, uint64_t *keys)
+move_rows(Worker *worker, FastedSet *set, const Projection *projection, uint32_t *keys)
 {
 	const CpuKernel *kernel = worker->context->kernel;
 	size_t		moved = 0;
@@ -354,10 +335,10 @@ move_rows(Worker *worker, FastedSet *set, const Projection *projection, uint64_t
 			swap_rows(kernel, &set->packed, hole, next);
 			for (uint32_t level = 0; projection != NULL && level < projection->levels; level++)
 				swap_rows(kernel, &set->levels.packed[level], hole, next);
-			keys[hole] = hole;
+			keys[hole] = (uint32_t) hole;
 			hole = next;
 		}
-		keys[hole] = hole;
+		keys[hole] = (uint32_t) hole;
 	}
 	return true;
 }

@@ -211,32 +211,17 @@ static FastedStatus
 cpu_select_rows(FastedSet *set, const FastedSet *from, const uint32_t *positions, size_t nrows)
 {
 	const RowStore *store = &from->rows;
+	FastedStatus status = FASTED_OK;
+	size_t		taken;
 
 	if (set->sealed || !from->sealed || from->context != set->context ||
 		(nrows > 0 && positions[nrows - 1] >= store->rows))
 		return cpu_fail(set->context, FASTED_INTERNAL, "cannot select rows of a set");
 	if (nrows > rows_left(set))
 		return FASTED_FULL;
-	while (nrows > 0)
-	{
-		float	   *buffer;
-		size_t		capacity;
-		FastedStatus status = cpu_stage(set, &buffer, &capacity);
-
-		if (status != FASTED_OK)
-			return status;
-		if (capacity > nrows)
-			capacity = nrows;
-		for (size_t i = 0; i < capacity; i++)
-			memcpy(buffer + i * store->row_floats, row_store_row(store, positions[i]),
-				   store->row_floats * sizeof(float));
-		status = cpu_commit(set, capacity);
-		if (status != FASTED_OK)
-			return status;
-		positions += capacity;
-		nrows -= capacity;
-	}
-	return FASTED_OK;
+	for (size_t i = 0; i < nrows && status == FASTED_OK; i++)
+		status = cpu_put(set, row_store_row(store, positions[i]), 1, &taken);
+	return status;
 }
 
 static FastedStatus

@@ -163,7 +163,7 @@ plan_memory(FastedContext *context, uint64_t limit)
 	context->row_bytes = fasted_row_bytes(&context->options)
 		+ cpu_packed_row_bytes(context, FULL_STAGE) + cpu_packed_side_bytes(context, FULL_STAGE)
 		+ cpu_levels_row_bytes(context)
-		+ sizeof(uint64_t);		/* counts, or the order of components */
+		+ sizeof(uint32_t);		/* counts, or the order of components */
 	context->row_limit = cpu_clamp(fixed < limit ? (limit - fixed) / context->row_bytes : 0,
 								   2 * context->kernel->tile_cols, FASTED_MAX_ROWS);
 }

@@ -448,7 +448,7 @@ struct FastedJoin
 	bool		unbounded;
 
 	/* Components: buffers for the order of each set; NULL: rows are not moved. */
-	uint64_t   *keys[2];
+	uint32_t   *keys[2];
 
 	/* Work: see cpu_plan.c. */
 	int			nworkers;

@@ -151,8 +151,8 @@ typedef struct TreeRun
 } TreeRun;
 
 /*
- * Reads the rows, and computes their spanning tree before methods->finish is called.  Errors:
- * min_samples is below 1, or the memory limit is too low.
+ * Reads the rows, and computes their spanning tree before methods->finish is called.  min_samples is at
+ * least 1.  Raises an error if the memory limit is too low.
  */
 extern void RunTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods);
 

@@ -318,12 +318,6 @@ BuildTree(Clustering *clustering)
 void
 RunTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods)
 {
-	if (min_samples < 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("min_samples must be at least 1"),
-				 errdetail("The value is %d.", min_samples),
-				 errhint("min_samples includes the row itself.")));
 	run->min_samples = (uint32) min_samples;
 	run->memory_limit = (uint64) fasted_setting_memory_limit * 1024;
 	run->base.neighbors = Min(Max(run->min_samples + MORE_NEIGHBORS, LEAST_NEIGHBORS),
@@ -377,7 +371,7 @@ static const ClusteringMethods tree_methods = {
 static void
 BeginTree(FunctionRun *base)
 {
-	RunTree((TreeRun *) base, DatumGetInt32(base->call.args[TREE_MIN_SAMPLES].value), &tree_methods);
+	RunTree((TreeRun *) base, IntegerArgument(&base->call, TREE_MIN_SAMPLES, 1, 0), &tree_methods);
 }
 
 const FunctionDescriptor spanning_tree_function = {

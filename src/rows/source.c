@@ -221,22 +221,20 @@ FindVectorCast(Oid type, Oid *function)
 }
 
 /*
- * Sets the form of a source's vectors, which have this type.  Returns false if it is not a vector
- * type.  Raises an error if the source's metric is not one for this type.
+ * Sets the form of a source's vectors, which have this type.  Raises an error if the source's metric is
+ * not one for this type.
  */
-static bool
-SetForm(VectorSource *source, Oid type, CastFunction *cast)
+static void
+SetForm(VectorSource *source, Oid type, VectorForm form)
 {
-	if (!FindVectorForm(type, &source->form, cast))
-		return false;
-	if ((source->form == VECTOR_BIT) != fasted_metric_of_bits(source->metric))
+	if ((form == VECTOR_BIT) != fasted_metric_of_bits(source->metric))
 		ereport(ERROR,
 				(errmetric(source->metric, type),
 				 source->relation == NULL ? 0 :
 				 errdetail("The vectors are in column \"%s\" of relation \"%s\".",
 						   source->vector_column, source->relation)));
-	source->element = ElementOfForm(source->form);
-	return true;
+	source->form = form;
+	source->element = ElementOfForm(form);
 }
 
 /* --- conversions of keys */
@@ -464,11 +462,13 @@ static void
 SetVector(VectorSource *source, Relation rel, const char *vector_column)
 {
 	Column		vector = FindColumn(rel, vector_column);
+	VectorForm	form;
 	CastFunction cast;
 
 	source->vector_column = vector.name;
-	if (!SetForm(source, vector.type, &cast))
+	if (!FindVectorForm(vector.type, &form, &cast))
 		ReportNoVector(rel, &vector);
+	SetForm(source, vector.type, form);
 	RequireTrustedCast(&cast, vector.name, RelationGetRelationName(rel));
 }
 
@@ -562,12 +562,10 @@ VectorSource *
 ResolveValues(Oid type, FastedMetric metric, const char *function)
 {
 	VectorSource *source = palloc0(sizeof(VectorSource));
-	CastFunction cast;
 
-	RequireVector(type, "vector", function);
 	source->metric = metric;
 	source->key_type = INT8OID;
-	SetForm(source, type, &cast);
+	SetForm(source, type, RequireVector(type, "vector", function));
 	return source;
 }
 

@@ -7,8 +7,11 @@
  * the node to another component is known or is greater than the bound.  For a fixed node, the order
  * of pairs is the order of edges.  A full list sets the bound to its last entry, because a weight is
  * not less than the distance.  A search sets the bound to the edge that it found, which is the node's
- * smallest edge to another component.  If nothing was found, the bound is (limit of the search,
+ * smallest edge to another component.  If nothing was found, the bound is (bound of the search,
  * NOBODY), which is greater than all edges at the limit.
+ *
+ * When all lists have been added, their distances are replaced by weights, and the lists are sorted by
+ * them.  The first entry that is not internal is then the smallest known edge of the list.
  *
  * A node offers its component its smallest known edge to another component, if that does not exceed
  * its bound, and its bound otherwise.  If the smallest offer is an edge, all other edges of the
@@ -19,10 +22,11 @@
  *
  * If all components offer bounds, rows have to be searched.  The limit of a component is the
  * smallest weight of a known edge that leaves or enters it.  The nodes whose offers are bounds within
- * the limit are searched up to the limit.  Then the component can be connected, because the edge with
- * that weight is known at its end in the component or is greater than the bound there.  Without a
- * known edge there is no limit.  Then a sample of the nodes is searched first, and all nodes only if
- * the sample has no edge.
+ * the limit are searched up to the limit or a greater weight.  Then the component can be connected,
+ * because the edge with the weight of the limit is known at its end in the component or is greater
+ * than the bound there.  The greater weight makes bounds and limits known for later rounds, in which
+ * fewer nodes are searched again.  Without a known edge there is no limit.  Then a sample of the nodes
+ * is searched first, and all nodes only if the sample has no edge.
  *
  * The component that needs most rows is not searched.  All others are connected or turn out to have
  * no edge.  If only one component has nodes whose edges may be unknown, the forest is complete: an
@@ -35,12 +39,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cpu/row_store.h"
 #include "spanning_tree.h"
 #include "workers.h"
 
 #define CHUNK 1024				/* number of nodes in a range */
 #define SORT_BLOCK 32768		/* number of edges that qsort sorts */
 #define SAMPLE 8				/* number of nodes to search in a component without a known edge */
+#define REACH 0.25				/* by this part, searches go beyond the limit */
 #define FETCH_AHEAD 4			/* number of nodes */
 #define NOBODY UINT32_MAX
 
@@ -79,18 +85,20 @@ struct SpanningTree
 	TreeEdge   *edges;
 	_Atomic uint32_t nedges;
 
+	MemoryCount memory;
 	void	   *work;			/* memory of the other arrays */
-	double	   *dist;			/* k list entries per node, by (distance, neighbour) */
+	double	   *weight;			/* k list entries per node; at first the distances, in their order */
 	uint32_t   *neighbor;
 	double	   *core;
 	Node	   *nodes;
 	Component  *components;
 	uint32_t   *component;
 	_Atomic uint32_t *parent;	/* by component: the component that it was connected to, or itself */
-	uint32_t   *searched;		/* rows to search, and their limits */
+	uint32_t   *searched;		/* rows to search, and up to which weight */
 	double	   *limits;
 	uint32_t	count;			/* number of rows to search */
 	uint32_t	before;			/* number of edges before this round */
+	bool		has_weights;	/* lists are sorted by weight */
 	bool		connected;		/* the round added edges */
 	TreeEdge   *from;			/* the edges being merged, and where to */
 	TreeEdge   *to;
@@ -125,8 +133,8 @@ place_work(SpanningTree *tree, char *block)
 	uint64_t	n = tree->n;
 	uint64_t	size = 0;
 
-	/* merge_parts needs two distances per node */
-	tree->dist = place(block, &size, n * (tree->k < 2 ? 2 : tree->k), sizeof(double));
+	/* merge_parts needs two weights per node */
+	tree->weight = place(block, &size, n * (tree->k < 2 ? 2 : tree->k), sizeof(double));
 	tree->neighbor = place(block, &size, n * tree->k, sizeof(uint32_t));
 	tree->core = place(block, &size, n, sizeof(double));
 	tree->nodes = place(block, &size, n, sizeof(Node));
@@ -160,8 +168,8 @@ tree_create(uint32_t n, uint32_t k, uint32_t min_samples, int threads)
 	tree->threads = threads < 0 || (uint32_t) threads < ranges ? threads : (int) ranges;
 	tree->stats.bytes = tree_bytes(n, k);
 	workers_init(&tree->workers);
-	tree->edges = malloc(n * sizeof(TreeEdge) + 1);
-	tree->work = malloc(place_work(tree, NULL) + 1);
+	tree->edges = fasted_cpu_map(n * sizeof(TreeEdge), &tree->memory);
+	tree->work = fasted_cpu_map(place_work(tree, NULL), &tree->memory);
 	if (tree->edges == NULL || tree->work == NULL)
 	{
 		tree_free(tree);
@@ -169,7 +177,7 @@ tree_create(uint32_t n, uint32_t k, uint32_t min_samples, int threads)
 	}
 	(void) place_work(tree, tree->work);
 	tree->from = tree->edges;
-	tree->to = (TreeEdge *) tree->dist;
+	tree->to = (TreeEdge *) tree->weight;
 	return tree;
 }
 
@@ -179,12 +187,9 @@ tree_add_list(SpanningTree *tree, uint32_t node, const FastedNeighbor *neighbors
 	size_t		base = (size_t) node * tree->k;
 	uint32_t	others = tree->min_samples - 1;
 
-	/* A list of n - 1 neighbours has all edges although it is full. */
-	bool		full = length == tree->k && length + 1 < tree->n;
-
 	for (uint32_t i = 0; i < length; i++)
 	{
-		tree->dist[base + i] = neighbors[i].dist;
+		tree->weight[base + i] = neighbors[i].dist;
 		tree->neighbor[base + i] = neighbors[i].row;
 	}
 	if (others == 0)
@@ -192,18 +197,7 @@ tree_add_list(SpanningTree *tree, uint32_t node, const FastedNeighbor *neighbors
 	else
 		tree->core[node] = others <= length ? neighbors[others - 1].dist : INFINITY;
 
-	/* The first round computes the offer: an edge from the node to itself is internal. */
-	tree->nodes[node] = (Node) {
-		.weight = -INFINITY,
-		.other = node,
-		.known = true,
-		.bound = full ? neighbors[length - 1].dist : INFINITY,
-		.bound_node = full ? neighbors[length - 1].row : NOBODY,
-		.end = length
-	};
-	tree->component[node] = node;
-	tree->parent[node] = node;
-	tree->components[node] = no_offer;
+	tree->nodes[node].end = length;
 }
 
 /* --- threads */
@@ -266,28 +260,81 @@ offer_less(const SpanningTree *tree, uint32_t x, uint32_t y)
 					 make_edge(b->weight, b->other == NOBODY ? NOBODY : y, b->other));
 }
 
-/* Returns the weight of an entry of the list of node x. */
-static inline double
-entry_weight(const SpanningTree *tree, uint32_t x, size_t at)
+/*
+ * Replaces the distances of a list by weights, removes infinite ones, and sorts the list by (weight,
+ * neighbour).  Returns its length.
+ */
+static uint32_t
+weigh_list(const SpanningTree *tree, uint32_t x, uint32_t length)
 {
-	double		a = tree->core[x];
-	double		b = tree->core[tree->neighbor[at]];
-	double		core = a > b ? a : b;
+	double	   *weight = tree->weight + (size_t) x * tree->k;
+	uint32_t   *neighbor = tree->neighbor + (size_t) x * tree->k;
+	double		core = tree->core[x];
+	uint32_t	end = 0;
 
-	return tree->dist[at] > core ? tree->dist[at] : core;
+	for (uint32_t i = 0; i < length; i++)
+	{
+		uint32_t	y = neighbor[i];
+		double		w = weight[i] > core ? weight[i] : core;
+		uint32_t	at = end;
+
+		w = tree->core[y] > w ? tree->core[y] : w;
+		if (w == INFINITY)
+			continue;
+		for (; at > 0 && (weight[at - 1] > w || (weight[at - 1] == w && neighbor[at - 1] > y)); at--)
+		{
+			weight[at] = weight[at - 1];
+			neighbor[at] = neighbor[at - 1];
+		}
+		weight[at] = w;
+		neighbor[at] = y;
+		end++;
+	}
+	return end;
 }
 
-/* Fetches into the cache what find_offer reads of a node's neighbours. */
+/* Initializes nodes, when the core distances of all of them are known. */
+static void
+weigh_lists(SpanningTree *tree, uint32_t first, uint32_t end)
+{
+	for (uint32_t x = first; x < end; x++)
+	{
+		Node	   *node = &tree->nodes[x];
+		uint32_t	length = node->end;
+		size_t		base = (size_t) x * tree->k;
+
+		/* A list of n - 1 neighbours has all edges although it is full. */
+		bool		full = length == tree->k && length + 1 < tree->n;
+
+		for (uint32_t i = 0; x + FETCH_AHEAD < end && i < tree->k; i++)
+			__builtin_prefetch(&tree->core[tree->neighbor[base + FETCH_AHEAD * tree->k + i]]);
+
+		/* The first round computes the offer: an edge from the node to itself is internal. */
+		*node = (Node) {
+			.weight = -INFINITY,
+			.other = x,
+			.known = true,
+			.bound = full ? tree->weight[base + length - 1] : INFINITY,
+			.bound_node = full ? tree->neighbor[base + length - 1] : NOBODY,
+			.end = weigh_list(tree, x, length)
+		};
+		tree->component[x] = tree->parent[x] = x;
+		tree->components[x] = no_offer;
+	}
+}
+
+static void
+begin_rounds(SpanningTree *tree)
+{
+	tree->has_weights = true;
+}
+
+/* Fetches into the cache the components of a node's neighbours. */
 static void
 fetch_list(const SpanningTree *tree, uint32_t x)
 {
-	size_t		base = (size_t) x * tree->k;
-
 	for (uint32_t i = tree->nodes[x].first; i < tree->nodes[x].end; i++)
-	{
-		__builtin_prefetch(&tree->component[tree->neighbor[base + i]]);
-		__builtin_prefetch(&tree->core[tree->neighbor[base + i]]);
-	}
+		__builtin_prefetch(&tree->component[tree->neighbor[(size_t) x * tree->k + i]]);
 }
 
 /* Computes the offer of a node. */
@@ -295,33 +342,24 @@ static void
 find_offer(SpanningTree *tree, uint32_t x)
 {
 	Node	   *node = &tree->nodes[x];
-	size_t		base = (size_t) x * tree->k;
+	const double *weight = tree->weight + (size_t) x * tree->k;
+	const uint32_t *neighbor = tree->neighbor + (size_t) x * tree->k;
 	uint32_t	c = tree->component[x];
-	double		weight = node->bound;
-	uint32_t	other = node->bound_node;
-	bool		known = node->found && tree->component[other] != c;
 	uint32_t	i = node->first;
 
-	while (i < node->end && tree->component[tree->neighbor[base + i]] == c)
+	while (i < node->end && tree->component[neighbor[i]] == c)
 		i++;
 	node->first = i;
-
-	/* A weight is not less than the distance. */
-	for (; i < node->end && tree->dist[base + i] <= weight; i++)
+	node->weight = node->bound;
+	node->other = node->bound_node;
+	node->known = node->found && tree->component[node->other] != c;
+	if (i < node->end && (weight[i] < node->bound ||
+						  (weight[i] == node->bound && neighbor[i] <= node->bound_node)))
 	{
-		double		w = entry_weight(tree, x, base + i);
-		uint32_t	y = tree->neighbor[base + i];
-
-		if ((w < weight || (w == weight && w < INFINITY && y <= other)) && tree->component[y] != c)
-		{
-			weight = w;
-			other = y;
-			known = true;
-		}
+		node->weight = weight[i];
+		node->other = neighbor[i];
+		node->known = true;
 	}
-	node->weight = weight;
-	node->other = other;
-	node->known = known;
 }
 
 static void
@@ -451,9 +489,9 @@ find_limits(SpanningTree *tree, uint32_t first, uint32_t end)
 
 			if (of[y] == of[x])
 				continue;
-			lower_limit(component, entry_weight(tree, x, at));
-			lower_limit(&tree->components[of[y]], entry_weight(tree, x, at));
-			tree->dist[to] = tree->dist[at];
+			lower_limit(component, tree->weight[at]);
+			lower_limit(&tree->components[of[y]], tree->weight[at]);
+			tree->weight[to] = tree->weight[at];
 			tree->neighbor[to++] = y;
 		}
 		node->first = 0;
@@ -481,32 +519,39 @@ static void
 choose_rows(SpanningTree *tree)
 {
 	Component  *largest = tree->components;
+	uint32_t	candidates = 0;
 
 	for (uint32_t x = 0; x < tree->n; x++)
 	{
 		Component  *component = &tree->components[tree->component[x]];
 
-		if (is_candidate(&tree->nodes[x], component) && ++component->need > largest->need)
+		component->exhausted = component->exhausted || tree->nodes[x].bound == INFINITY;
+		if (!is_candidate(&tree->nodes[x], component))
+			continue;
+		tree->searched[candidates++] = x;
+		if (++component->need > largest->need)
 			largest = component;
-		else if (tree->nodes[x].bound == INFINITY)
-			component->exhausted = true;
 	}
 	tree->count = 0;
-	for (uint32_t x = 0; x < tree->n; x++)
+	for (uint32_t i = 0; i < candidates; i++)
 	{
+		uint32_t	x = tree->searched[i];
 		Node	   *node = &tree->nodes[x];
 		Component  *component = &tree->components[tree->component[x]];
 
-		if (component == largest || !is_candidate(node, component))
+		/* The maximum excludes NaN, if the limit is minus infinity. */
+		double		reach = fmax(component->limit, component->limit + REACH * fabs(component->limit));
+
+		if (component == largest)
 			continue;
 		if (component->limit == INFINITY && !component->exhausted && component->need > SAMPLE &&
 			component->seen++ % (component->need / SAMPLE) > 0)
 			continue;
 		tree->searched[tree->count] = x;
-		tree->limits[tree->count++] = component->limit;
+		tree->limits[tree->count++] = reach;
 
 		/* This remains the bound and the offer unless tree_found is called. */
-		node->bound = node->weight = component->limit;
+		node->bound = node->weight = reach;
 		node->bound_node = node->other = NOBODY;
 		node->found = false;
 	}
@@ -571,6 +616,8 @@ advance(void *argument)
 {
 	SpanningTree *tree = argument;
 
+	if (!tree->has_weights)
+		run_phase(tree, weigh_lists, tree->n, CHUNK, begin_rounds);
 	do
 	{
 		run_phase(tree, offer_edges, tree->n, CHUNK, NULL);
@@ -637,7 +684,7 @@ tree_stats(const SpanningTree *tree)
 void
 tree_trim(SpanningTree *tree)
 {
-	free(tree->work);
+	fasted_cpu_unmap(tree->work, place_work(tree, NULL), &tree->memory);
 	tree->work = NULL;
 }
 
@@ -648,7 +695,7 @@ tree_free(SpanningTree *tree)
 		return;
 	tree->stop = true;
 	workers_destroy(&tree->workers);
-	free(tree->edges);
-	free(tree->work);
+	tree_trim(tree);
+	fasted_cpu_unmap(tree->edges, tree->n * sizeof(TreeEdge), &tree->memory);
 	free(tree);
 }
