@@ -315,9 +315,9 @@ weigh_lists(SpanningTree *tree, uint32_t first, uint32_t end)
 			.other = x,
 			.known = true,
 			.bound = full ? tree->weight[base + length - 1] : INFINITY,
-			.bound_node = full ? tree->neighbor[base + length - 1] : NOBODY,
-			.end = weigh_list(tree, x, length)
+			.bound_node = full ? tree->neighbor[base + length - 1] : NOBODY
 		};
+		node->end = weigh_list(tree, x, length);
 		tree->component[x] = tree->parent[x] = x;
 		tree->components[x] = no_offer;
 	}
