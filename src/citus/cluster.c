@@ -462,6 +462,7 @@ ShardQuery(const VectorSource *source, List *shards)
 	return query.data;
 }
 
+/* Raises the error for COPY data of node n that does not consist of a key and a vector. */
 pg_noreturn static void
 ReportInvalidCopy(const ShardReader *reader, int n)
 {
@@ -512,7 +513,8 @@ NextRow(ShardReader *reader, int n)
 	while (Libpq()->take(reader->connections, n, &data.data, &data.len))
 	{
 		data.cursor = 0;
-		if (!stream->begun && memcmp(pq_getmsgbytes(&data, sizeof(copy_header)), copy_header, sizeof(copy_header)) != 0)
+		if (!stream->begun &&
+			memcmp(pq_getmsgbytes(&data, sizeof(copy_header)), copy_header, sizeof(copy_header)) != 0)
 			ReportInvalidCopy(reader, n);
 		stream->begun = true;
 		if (data.cursor == data.len)

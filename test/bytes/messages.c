@@ -173,6 +173,23 @@ TakePlainMessage(Input *input)
 	message_bytes = TakeBytes(input, (char *) message, bytes);
 }
 
+/* Makes a message of many equal pairs or counts, since inputs are shorter than the longest message. */
+static void
+TakeRepeatedMessage(Input *input)
+{
+	size_t		count = TakeShort(input);
+	size_t		bytes = TakeByte(input) % 2 == 0 ? sizeof(FastedPair) : sizeof(uint32);
+	char		element[sizeof(FastedPair)] = {0};
+	char	   *to = AllocExact(1 + count * bytes);
+
+	*to = bytes == sizeof(FastedPair) ? MESSAGE_PAIRS : MESSAGE_COUNTS;
+	TakeBytes(input, element, bytes);
+	for (size_t i = 0; i < count; i++)
+		memcpy(to + 1 + i * bytes, element, bytes);
+	message = to;
+	message_bytes = 1 + count * bytes;
+}
+
 /* The function next of ConnectionFunctions. */
 static bool
 NextMessage(ConnectionSet *set, int *n, char **value, int *length)
@@ -189,9 +206,11 @@ NextMessage(ConnectionSet *set, int *n, char **value, int *length)
 		return false;
 	}
 	*n = TakeByte(messages) % remote->nslices;
-	kind = TakeByte(messages) % 3;
+	kind = TakeByte(messages) % 4;
 	if (kind == 0)
 		TakePlainMessage(messages);
+	else if (kind == 3)
+		TakeRepeatedMessage(messages);
 	else
 		TakeReportMessage(messages, kind == 1 ? MESSAGE_ROWS : MESSAGE_DONE);
 	valid = MessageIsValid(&model[*n]);
