@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * bytes.h
- *	  What the fuzzers share: the input, a decoder of vectors that checks fasted's own, failures.
+ *	  Declarations that the fuzzers share: input, memory, a second decoder of vectors, failures.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,7 @@
 #include "engine/engine.h"
 #include "rows/source.h"
 
-/* The bytes of an input that were not taken yet. */
+/* The remaining bytes of an input. */
 typedef struct Input
 {
 	const uint8 *next;
@@ -32,9 +32,9 @@ extern size_t TakeBytes(Input *input, void *to, size_t count);
 extern void *AllocExact(size_t bytes);
 
 /*
- * The vector that another node has sent in these bytes, which follow the length word of a
- * varlena.  Sets elements, and allocates them exactly: doubles, or a char per bit.  Returns the
- * number of elements, or 0 if fasted must reject the bytes.
+ * Decodes a vector that another node has sent.  The bytes are those of a varlena without its
+ * length word.  Allocates *elements with a double for each element.  Returns the number of
+ * elements, or 0 if fasted must reject the bytes.
  */
 extern int	DecodeVector(VectorForm form, const uint8 *bytes, size_t length, double **elements);
 

@@ -189,7 +189,7 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 		if (taken < 0 && heads[n] != NULL && IsPiece(heads[n], keys[0]))
 			taken = n;
 	}
-	/* the rows before an invalid one are expected, too, but the model may not know their order */
+	/* the model does not know which rows precede the first invalid one */
 	if (!valid)
 		return;
 	if (taken < 0)
@@ -270,7 +270,7 @@ TakeStreams(Input *input)
 	}
 }
 
-/* Does what CreateReader does, without system catalogs. */
+/* Creates a reader as CreateReader does, but without reading system catalogs. */
 static ShardReader *
 MakeReader(void)
 {

@@ -16,12 +16,12 @@
 
 #define MOST_SLICES 4
 
-/* What the model knows of a slice. */
+/* The state of a slice in the model. */
 typedef struct SliceModel
 {
-	bool		begun;
-	bool		done;
-	uint32		counted;
+	bool		begun;			/* the first report was sent */
+	bool		done;			/* the last report was sent */
+	uint32		counted;		/* number of rows whose counts were sent */
 	FastedPair	last;			/* the last pair */
 	uint32		rank;			/* number of consecutive pairs with its row a; 0: no pair */
 	char		cut[sizeof(((SliceReport *) NULL)->cut)];
@@ -32,7 +32,7 @@ static Input *messages;			/* NULL after the last message */
 static SliceModel model[MOST_SLICES];
 static uint32 *totals;			/* SLICE_COUNTS: sums of the counts */
 static uint32 first_rank;		/* rank of the first pair in the message */
-static const char *message;		/* the last message; NULL: none that is undecided */
+static const char *message;		/* the last message; NULL: there is none */
 static size_t message_bytes;
 static bool valid;				/* the model accepts the message, or the end of the messages */
 
@@ -177,8 +177,9 @@ TakePlainMessage(Input *input)
 static void
 TakeRepeatedMessage(Input *input)
 {
-	size_t		count = TakeShort(input);
+	size_t		number = TakeShort(input);
 	size_t		bytes = TakeByte(input) % 2 == 0 ? sizeof(FastedPair) : sizeof(uint32);
+	size_t		count = number % (bytes == sizeof(FastedPair) ? 5000 : 17000);
 	char		element[sizeof(FastedPair)] = {0};
 	char	   *to = AllocExact(1 + count * bytes);
 
@@ -266,7 +267,7 @@ BeginJoin(Input *input)
 	}
 }
 
-/* Processes what EXPLAIN shows of the reports. */
+/* Passes the reports to the functions that EXPLAIN calls. */
 static void
 Explain(void)
 {

@@ -190,7 +190,7 @@ RowElement(const float *row, FastedElement element, int k)
 
 /* --- running */
 
-/* The errors for corrupt bytes: data exceptions, and what a node or the user is told. */
+/* Returns true if the SQLSTATE is one of those with which fasted may report corrupt bytes. */
 static bool
 IsExpected(int sqlstate)
 {

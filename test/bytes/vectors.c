@@ -98,12 +98,13 @@ DecodeBytes(Input *input, VectorForm form, unsigned options)
 
 /* --- arrays */
 
-/* Returns a number of any kind: the weights of its bytes favour no exponent. */
+/* Returns an element of an array of this form: any float, or a numeric of any size. */
 static Datum
 TakeElement(Input *input, VectorForm form)
 {
 	char		text[48];
 	double		number = 0.0;
+	float		single = 0.0f;
 
 	if (form == VECTOR_NUMERIC)
 	{
@@ -116,15 +117,13 @@ TakeElement(Input *input, VectorForm form)
 		return DirectFunctionCall3(numeric_in, CStringGetDatum(kind < 250 ? text : special[kind % 3]),
 								   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 	}
-	TakeBytes(input, &number, form == VECTOR_FLOAT8 ? 8 : 4);
 	if (form == VECTOR_FLOAT8)
-		return Float8GetDatum(number);
 	{
-		float		single;
-
-		memcpy(&single, &number, sizeof(single));
-		return Float4GetDatum(single);
+		TakeBytes(input, &number, sizeof(number));
+		return Float8GetDatum(number);
 	}
+	TakeBytes(input, &single, sizeof(single));
+	return Float4GetDatum(single);
 }
 
 /* Converts an element as PostgreSQL's cast to real does; NaN if the cast raises an error. */
