@@ -258,8 +258,9 @@ TakeStreams(Input *input)
 	while (input->left > 0)
 	{
 		Stream	   *stream = &streams[TakeByte(input) % nstreams];
-		Piece		piece = {.length = Min(TakeShort(input), input->left)};
+		Piece		piece = {.length = TakeShort(input)};
 
+		piece.length = Min(piece.length, input->left);
 		/* libpq omits empty pieces */
 		if (piece.length == 0 || stream->count == MOST_PIECES)
 			continue;

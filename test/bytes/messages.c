@@ -167,8 +167,9 @@ TakeReportMessage(Input *input, char tag)
 static void
 TakePlainMessage(Input *input)
 {
-	size_t		bytes = Min(TakeShort(input), input->left);
+	size_t		bytes = TakeShort(input);
 
+	bytes = Min(bytes, input->left);
 	message = AllocExact(bytes);
 	message_bytes = TakeBytes(input, (char *) message, bytes);
 }
