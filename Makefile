@@ -15,7 +15,7 @@ EXTENSION = fasted
 BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-over-rows bench-rows
 
 # These goals install PostgreSQL themselves, so PGXS need not exist yet.
-SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-citus check-debian check-foreign check-old \
+SETUP_GOALS = demo demo-clean check check-arm check-asan check-bytes check-cassert check-citus check-debian check-foreign check-old \
 	check-pg16 check-pg17 check-pg18 check-tsan coverage dist fuzz gpucheck setup-clean sqlsmith
 
 ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS) mutation,$(MAKECMDGOALS)),)

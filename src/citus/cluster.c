@@ -383,8 +383,8 @@ Libpq(void)
  * session, and store them once more to sort them.
  */
 
-/* The header of binary COPY: a signature of 11 bytes, flags, and an extension length of zero. */
-#define COPY_HEADER_BYTES 19
+/* The header of binary COPY: a signature of 11 bytes, no flags, and an extension length of zero. */
+static const char copy_header[19] = "PGCOPY\n\377\r\n";
 
 /* A node's stream of rows, with its next row. */
 typedef struct ShardStream
@@ -462,6 +462,16 @@ ShardQuery(const VectorSource *source, List *shards)
 	return query.data;
 }
 
+/* Raises the error for COPY data of node n that does not consist of a key and a vector. */
+pg_noreturn static void
+ReportInvalidCopy(const ShardReader *reader, int n)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("unexpected COPY data from Citus node \"%s\"",
+					Libpq()->name(reader->connections, n))));
+}
+
 /* Returns the next field of a COPY row, within the data, and its length; NULL for a null. */
 static const char *
 TakeField(StringInfo data, int *length)
@@ -470,10 +480,11 @@ TakeField(StringInfo data, int *length)
 	return *length == -1 ? NULL : pq_getmsgbytes(data, *length);
 }
 
-/* Sets the stream's key from its binary form; bytes NULL: the key is null. */
+/* Sets the key of stream n from its binary form; bytes NULL: the key is null. */
 static void
-TakeKey(ShardReader *reader, ShardStream *stream, const char *bytes, int length)
+TakeKey(ShardReader *reader, int n, const char *bytes, int length)
 {
+	ShardStream *stream = &reader->streams[n];
 	MemoryContext old;
 
 	stream->key_isnull = bytes == NULL;
@@ -485,6 +496,8 @@ TakeKey(ShardReader *reader, ShardStream *stream, const char *bytes, int length)
 	old = MemoryContextSwitchTo(stream->key_context);
 	stream->key = ReceiveFunctionCall(&reader->receive, &reader->key_text, reader->receive_param, -1);
 	MemoryContextSwitchTo(old);
+	if (reader->key_text.cursor != reader->key_text.len)
+		ReportInvalidCopy(reader, n);
 }
 
 /* Reads the next row with a vector from node n.  Returns false if it has no more rows. */
@@ -499,7 +512,10 @@ NextRow(ShardReader *reader, int n)
 
 	while (Libpq()->take(reader->connections, n, &data.data, &data.len))
 	{
-		data.cursor = stream->begun ? 0 : COPY_HEADER_BYTES;
+		data.cursor = 0;
+		if (!stream->begun &&
+			memcmp(pq_getmsgbytes(&data, sizeof(copy_header)), copy_header, sizeof(copy_header)) != 0)
+			ReportInvalidCopy(reader, n);
 		stream->begun = true;
 		if (data.cursor == data.len)
 			continue;
@@ -507,13 +523,11 @@ NextRow(ShardReader *reader, int n)
 		if (fields == -1)
 			continue;			/* the trailer */
 		if (fields != 2)
-			ereport(ERROR,
-					(errcode(ERRCODE_PROTOCOL_VIOLATION),
-					 errmsg("unexpected COPY data from Citus node \"%s\"",
-							Libpq()->name(reader->connections, n))));
+			ReportInvalidCopy(reader, n);
 		bytes = TakeField(&data, &length);
-		TakeKey(reader, stream, bytes, length);
+		TakeKey(reader, n, bytes, length);
 		bytes = TakeField(&data, &length);
+		pq_getmsgend(&data);
 		if (bytes == NULL)
 			continue;			/* no vector */
 		stream->vector.len = VARHDRSZ;
@@ -561,10 +575,14 @@ CreateReader(const VectorSource *source, List *nodes)
 	return reader;
 }
 
-/* Gives the rows of all streams to the taker, in the order of keys, until it takes no more. */
+/* Gives the rows of these streams to the taker, in the order of keys, until it takes no more. */
 static void
-Merge(ShardReader *reader, RowTaker *taker)
+Merge(ShardReader *reader, int streams, RowTaker *taker)
 {
+	for (int n = 0; n < streams; n++)
+		if (NextRow(reader, n))
+			binaryheap_add_unordered(reader->heap, Int32GetDatum(n));
+	binaryheap_build(reader->heap);
 	while (!binaryheap_empty(reader->heap))
 	{
 		int			n = DatumGetInt32(binaryheap_first(reader->heap));
@@ -631,11 +649,7 @@ ReadShards(const VectorSource *source, RowTaker *taker)
 	Libpq()->command(reader->connections, SlicePrologue());
 	foreach(cell, nodes)
 		Libpq()->send(reader->connections, n++, ShardQuery(source, ((WorkerNode *) lfirst(cell))->shards));
-	for (n = 0; n < list_length(nodes); n++)
-		if (NextRow(reader, n))
-			binaryheap_add_unordered(reader->heap, Int32GetDatum(n));
-	binaryheap_build(reader->heap);
-	Merge(reader, taker);
+	Merge(reader, list_length(nodes), taker);
 	Libpq()->close(reader->connections);
 	error_context_stack = callback.previous;
 	return true;

@@ -443,6 +443,9 @@ TakeReport(RemoteJoin *remote, int n, StringInfo message)
 				 errmsg("Citus worker \"%s\" has a different version of the extension",
 						Libpq()->name(remote->connections, n)),
 				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted.distribute = off\".")));
+	if (report->stats.threads < 0 || report->stats.threads > PG_UINT16_MAX ||
+		*(uint8 *) &report->stats.filter_sampled > 1)
+		ReportInvalidMessage(remote, n);
 	report->cut[sizeof(report->cut) - 1] = '\0';
 	report->stats.engine[sizeof(report->stats.engine) - 1] = '\0';
 	report->stats.device[sizeof(report->stats.device) - 1] = '\0';

@@ -639,7 +639,7 @@ ViewVector(JoinNode *node, JoinSide *side)
 	{
 		const PlainVector *vector = (PlainVector *) PG_DETOAST_DATUM(scan->tts_values[plain]);
 
-		if (vector->dimensions > 0 &&
+		if (VARSIZE(vector) > offsetof(PlainVector, elements) && vector->dimensions > 0 &&
 			VARSIZE(vector) == offsetof(PlainVector, elements) + vector->dimensions * sizeof(float))
 			view = (VectorView) {.elements = vector->elements,.dimensions = vector->dimensions};
 	}

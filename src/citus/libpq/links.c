@@ -108,7 +108,7 @@ ReportRemoteError(Connection *connection, PGresult *result)
 	const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
 
 	connection->result = result;
-	if (state == NULL || primary == NULL)
+	if (state == NULL || strlen(state) != 5 || primary == NULL)
 		ReportLostConnection(connection);
 	ereport(ERROR,
 			(errcode(MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4])),
