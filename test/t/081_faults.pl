@@ -28,7 +28,7 @@ my $seed = $ENV{FASTED_SEED} // time % 1_000_000;
 srand($seed);
 diag("FASTED_SEED=$seed");
 
-# Without a fault, at most this many calls of a case fail in turn, in each mode.
+# About this many calls of a case fail, one after the other, in each of the two ways.
 my $most_faults = 25;
 
 my ($pg_config) = $ENV{PG_CONFIG} // 'pg_config';
@@ -37,8 +37,15 @@ system($cc, qw(-std=gnu11 -O1 -U_FORTIFY_SOURCE -D_GNU_SOURCE -Wall -shared -fPI
 	"$FindBin::RealBin/preload/failing_calls.c", '-o', $library, '-ldl') == 0
   or die 'could not compile failing_calls.c';
 
+# Simulates three GPUs.
+my $src = "$FindBin::RealBin/../../src";
+system($cc, qw(-std=gnu11 -O0 -shared -fPIC -fvisibility=hidden), "-I$src", "$FindBin::RealBin/engine/several_engine.c",
+	glob("$src/cpu/*.c"), '-lpthread', '-lm', '-o', "$directory/several_engine.so") == 0
+  or die 'could not compile several_engine.c';
+
 local $ENV{SERVER_PRELOAD} = $library;
-my $node = new_node('faults', <<'END');
+my $node = new_node('faults', <<"END");
+fasted.cuda_library = '$directory/several_engine'
 autovacuum = off
 jit = off
 fasted.threads = 2
@@ -67,10 +74,10 @@ ALTER TABLE u ADD PRIMARY KEY (id);
 CREATE VIEW view AS SELECT id, kind, priority, v FROM t WHERE id > 0;
 CREATE TABLE doubles AS SELECT id, v::float8[] AS v FROM t;
 CREATE TABLE bits AS SELECT id, (id % 50)::bit(100) AS v FROM t;
--- more than 1 MB of vectors, and more than half of that of texts
+-- more than 1 MB of vectors and of texts
 CREATE TABLE large (id int PRIMARY KEY, text text, v real[]);
 ALTER TABLE large ALTER text SET STORAGE PLAIN, ALTER v SET STORAGE EXTERNAL;
-INSERT INTO large SELECT i, repeat(md5(i::text), 50), array_fill((i / 2)::real, ARRAY[600]) FROM generate_series(1, 400) AS i;
+INSERT INTO large SELECT i, repeat(md5(i::text), 90), array_fill((i / 2)::real, ARRAY[600]) FROM generate_series(1, 400) AS i;
 -- catches errors in a subtransaction
 CREATE FUNCTION caught(statement text) RETURNS text LANGUAGE plpgsql AS \$\$
 DECLARE result text;
@@ -105,8 +112,9 @@ sub digest { return "SELECT count(*) || ' ' || coalesce(sum(hashtext(r::text)::b
 
 my $self = "SELECT * FROM fasted_self_join('t', 'v', 2)";
 my $stored = 'SET fasted.scan_node = off';
-my $small = "SET fasted.memory_limit = '1MB'; SET work_mem = '64kB'";
+my $small = "SET fasted.memory_limit = '2MB'; SET work_mem = '64kB'";
 my $parallel = 'SET max_parallel_workers_per_gather = 2';
+my $gpus = 'SET fasted.engine = cuda; SET fasted.gpu_share = force';
 my $on = 'ON fasted_within(a.v, b.v, 2)';
 
 # Name, statement, settings.
@@ -143,6 +151,10 @@ my @cases = (
 	[ 'join, panels, rows in a file', digest("SELECT a.id, b.text FROM large a JOIN large b ON a.id < b.id AND fasted_within(a.v, b.v, 0) AND a.text <> b.text"), $small ],
 	[ 'join, parallel', digest("SELECT a.id, b.id FROM t a JOIN u b $on"), $parallel ],
 	[ 'join, partitions, parallel', digest("SELECT a.id, b.id FROM t a JOIN u b $on AND a.kind = b.kind"), $parallel ],
+	[ 'GPUs, self-join', digest($self), $gpus ],
+	[ 'GPUs, self-join, panels', digest("SELECT * FROM fasted_self_join('large', 'v', 0)"), "$gpus; $small" ],
+	[ 'GPUs, neighbors, parallel read', digest("SELECT * FROM fasted_neighbors('t', 'v', 2)"), "$gpus; $parallel" ],
+	[ 'GPUs, join, partitions', digest("SELECT a.id, b.id FROM t a JOIN u b $on AND a.kind = b.kind"), $gpus ],
 	[ 'windows', digest("SELECT id, fasted_dbscan(v, 2, 5) OVER w, fasted_components(v, 2) OVER w, fasted_keep(id, v, 2) OVER w,
 		fasted_neighbor_count(v, 2) OVER w, fasted_hdbscan_cluster(v, 5) OVER w FROM t WINDOW w AS (PARTITION BY kind ORDER BY id)") ],
 	[ 'info', 'SELECT count(*) FROM fasted_info()' ]
@@ -215,18 +227,32 @@ sub choose_calls
 	return sort { $a <=> $b } keys %chosen;
 }
 
+# Starts a session with these settings.
+sub new_session
+{
+	my ($settings) = @_;
+	my $session = FastedTest::Session->new($node);
+	$session->query("SET client_min_messages = error; $settings");
+	return $session;
+}
+
+# Returns a description of what is wrong with a run; an empty string if nothing is.
+sub fault_of
+{
+	my ($run, $expected) = @_;
+	my $state = $run->{state};
+	my $failed = $state ne '00000';
+	return '' if $run->{again} eq $expected && ($failed ? $run->{failed} && $state =~ $clear : $run->{result} eq $expected);
+	return "call $run->{n} of $run->{calls}: $state " . ($failed ? $run->{message} : $run->{result}) . ", then $run->{again}\n";
+}
+
+# Runs a case in one session, which must hold no more after the faults than before.
 sub check_case
 {
 	my ($name, $statement, $settings) = @_;
-	my $begin = time;
-	my $session = FastedTest::Session->new($node);
-	$session->query("LOAD 'fasted'; SET client_min_messages = error; $settings") if defined $settings;
-	$session->query("\\set VERBOSITY verbose");
-	my ($expected) = $session->query($statement);
-	my %states;
-	my @bad;
-	my $runs = 0;
-	my $before;
+	my $session = new_session($settings // '');
+	my $expected = $session->query($statement);
+	my ($bad, $runs, $errors, $before) = ('', 0, 0);
 
 	for my $from_there_on ('false', 'true')
 	{
@@ -239,27 +265,53 @@ sub check_case
 		{
 			for my $run (run_faults($session, $statement, $from_there_on, @some))
 			{
-				my $good = $run->{again} eq $expected
-				  && ($run->{state} eq '00000' ? $run->{result} eq $expected : $run->{failed} && $run->{state} =~ $clear);
-				push @bad, "call $run->{n}" . ($from_there_on eq 'true' ? ' and later ones' : '') . " of $run->{calls}: "
-				  . "$run->{state} " . ($run->{state} eq '00000' ? $run->{result} : $run->{message}) . ", then $run->{again}" if !$good;
-				$states{ $run->{state} }++ if $run->{failed};
+				my $fault = fault_of($run, $expected);
+				$bad .= ($from_there_on eq 'true' ? 'from there on: ' : '') . $fault if $fault;
 				$runs += $run->{failed} > 0;
+				$errors += $run->{state} ne '00000';
 			}
 		}
 	}
 	my $after = held($session);
-	note(sprintf('%s: %.1f s, session %d ms', $name, time - $begin, FastedTest::processor_ms($session->pid)));
-	note("$name: " . join(', ', map { "$states{$_} $_" } sort keys %states) . '; '
-	  . join(', ', map { "$_ $before->{$_} to $after->{$_}" } sort keys %$before));
-	is(join("\n", @bad), '', "$name: an error or the result $expected, then the result");
-	cmp_ok($runs, '>', 0, "$name: calls failed");
+	is($bad, '', "$name: $runs runs with a fault, of which $errors raised an error");
+	cmp_ok($errors, '>', 0, "$name: there were errors");
 	is($after->{$_}, $before->{$_}, "$name: the same $_ as before") for qw(blocks mapped threads files temporary contexts);
+	cmp_ok($after->{bytes} - $before->{bytes}, '<', 256 * 1024, "$name: no more memory contexts (bytes)");
+	cmp_ok($after->{rss} - $before->{rss}, '<', 4 * 1024, "$name: no more memory (kB)");
 	$session->quit;
 	return;
 }
 
+# Runs a case as the first statement of a session, which also loads the library and fills its caches.
+# PostgreSQL ends a session that has no memory for the string of a setting.
+sub check_first_statement
+{
+	my ($name, $statement, $settings) = @_;
+	my ($bad, $expected, $errors) = ('', undef, 0);
+	my $first = sub {
+		my ($n) = @_;
+		my $session = new_session($settings // '');
+		my ($run) = eval { run_faults($session, $statement, 'false', $n) };
+		my $ended = $session->{err} =~ /^FATAL:  out of memory/m;
+		die $@ if !defined $run && !$ended;
+		$session->quit;
+		return $run;
+	};
+	my $right = $first->(0);
+	for my $n (choose_calls($right->{calls}, $most_faults / 2))
+	{
+		my $run = $first->($n);
+		next if !defined $run;
+		$bad .= fault_of($run, $right->{result});
+		$errors += $run->{state} ne '00000';
+	}
+	is($bad, '', "first statement, $name: an error or the right result");
+	cmp_ok($errors, '>', 0, "first statement, $name: there were errors");
+	return;
+}
+
 check_case(@$_) for @cases;
+check_first_statement(@$_) for grep { $_->[0] =~ /^(self-join|nearest, partitions, parallel|join, partitions|windows|info)$/ } @cases;
 
 my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
 my @stat = split / /, slurp_file("/proc/$postmaster/stat") =~ s/.*\) //sr;

@@ -79,14 +79,14 @@ static Faults *faults;
 
 /* --- where a call comes from */
 
-#define MOST_MODULES 4
-
-static struct Module
+typedef struct Module
 {
 	uintptr_t	begin;
 	uintptr_t	end;
-}			modules[MOST_MODULES];
-static int	nmodules;			/* the extension's library, and those of its test engines */
+} Module;
+
+static Module extension;
+static Module test_engine;		/* an engine of the tests, which does not check its allocations */
 
 static __thread __attribute__((tls_model("initial-exec"))) bool inside;
 
@@ -94,11 +94,8 @@ static int
 find_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const char *name = strrchr(info->dlpi_name, '/');
-	struct Module module = {UINTPTR_MAX, 0};
+	Module		module = {UINTPTR_MAX, 0};
 
-	if (name == NULL || nmodules == MOST_MODULES ||
-		(strcmp(name, "/fasted.so") != 0 && strstr(name, "_engine.so") == NULL))
-		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++)
 	{
 		uintptr_t	begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
@@ -108,25 +105,26 @@ find_module(struct dl_phdr_info *info, size_t size, void *arg)
 		module.begin = Min(module.begin, begin);
 		module.end = Max(module.end, begin + info->dlpi_phdr[i].p_memsz);
 	}
-	modules[nmodules++] = module;
+	if (name != NULL && strcmp(name, "/fasted.so") == 0)
+		extension = module;
+	if (name != NULL && strstr(name, "_engine.so") != NULL)
+		test_engine = module;
 	return 0;
 }
 
-/* Returns true if the address is in the extension's code. */
 static bool
-is_ours(uintptr_t address)
+is_in(const Module *module, uintptr_t address)
 {
-	for (int i = 0; i < nmodules; i++)
-		if (address >= modules[i].begin && address < modules[i].end)
-			return true;
-	return false;
+	return address >= module->begin && address < module->end;
 }
 
 static _Unwind_Reason_Code
 look_at_frame(struct _Unwind_Context *context, void *found)
 {
-	*(bool *) found = is_ours(_Unwind_GetIP(context));
-	return *(bool *) found ? _URC_NORMAL_STOP : _URC_NO_REASON;
+	uintptr_t	address = _Unwind_GetIP(context);
+
+	*(bool *) found = is_in(&extension, address);
+	return *(bool *) found || is_in(&test_engine, address) ? _URC_NORMAL_STOP : _URC_NO_REASON;
 }
 
 /* Returns true if the call is to be counted; caller is its return address. */
@@ -139,11 +137,11 @@ is_counted(const void *caller)
 		return false;
 	if (faults->mode == FAULT_ONCE && ParallelWorkerNumber >= 0)
 		return true;
-	if (nmodules == 0)
+	if (extension.end == 0)
 		(void) dl_iterate_phdr(find_module, NULL);
-	if (nmodules == 0)
+	if (extension.end == 0)
 		return false;
-	if (is_ours((uintptr_t) caller))
+	if (is_in(&extension, (uintptr_t) caller))
 		return true;
 	(void) _Unwind_Backtrace(look_at_frame, &found);
 	return found;
@@ -225,7 +223,7 @@ find_block(const void *block)
 static void
 add_block(void *block, const void *caller)
 {
-	if (block == NULL || !is_ours((uintptr_t) caller) || nblocks == MOST_BLOCKS / 2)
+	if (block == NULL || !is_in(&extension, (uintptr_t) caller) || nblocks == MOST_BLOCKS / 2)
 		return;
 	while (__atomic_test_and_set(&lock, __ATOMIC_ACQUIRE))
 		 /* spin */ ;
@@ -261,7 +259,7 @@ remove_block(void *block)
 static void
 count_mapped(int64 change, const void *caller)
 {
-	if (is_ours((uintptr_t) caller))
+	if (is_in(&extension, (uintptr_t) caller))
 		(void) __atomic_add_fetch(&mapped, change, __ATOMIC_SEQ_CST);
 }
 
@@ -466,8 +464,7 @@ PG_FUNCTION_INFO_V1(fault_mapped);
 Datum
 fault_arm(PG_FUNCTION_ARGS)
 {
-	if (nmodules == 0)
-		(void) dl_iterate_phdr(find_module, NULL);
+	(void) dl_iterate_phdr(find_module, NULL);
 	faults->at = PG_GETARG_INT64(0);
 	faults->mode = PG_GETARG_BOOL(1) ? FAULT_FROM : FAULT_ONCE;
 	faults->trace = PG_GETARG_BOOL(2);
