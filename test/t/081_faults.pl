@@ -3,16 +3,15 @@
 # leak, and the same statement must succeed afterwards.
 #
 # The library test/t/preload/failing_calls.c makes the nth call fail, and then the nth and all
-# following ones.  Its comment says which calls are counted.  Some n are skipped, at random: fewer of
-# the first calls, more of the later ones.  FASTED_ALL_FAULTS=1 omits none.  FASTED_SEED repeats the
-# choice, and FASTED_FAULTS=REGEX selects cases by their names.  FASTED_TRACE=1 prints the stack of
-# each failing call to the server's log.
+# following ones.  Its comment says which calls are counted.  The numbers n are chosen at random, with
+# more of the first calls.  FASTED_ALL_FAULTS=1 takes all of them, FASTED_SEED repeats the choice, and
+# FASTED_FAULTS=REGEX selects cases by their names.  FASTED_TRACE=1 prints the stack of each failing
+# call to the server's log.
 use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use FastedTest;
-use List::Util qw(max sum0);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -22,14 +21,14 @@ plan skip_all => 'sanitizers replace the functions that allocate memory' if sani
 my $cc = $ENV{CC} || 'cc';
 my $directory = PostgreSQL::Test::Utils::tempdir_short();
 my $library = "$directory/failing_calls.so";
-my $all = $ENV{FASTED_ALL_FAULTS};
 my $trace = $ENV{FASTED_TRACE} ? 'true' : 'false';
 my $seed = $ENV{FASTED_SEED} // time % 1_000_000;
 srand($seed);
+alarm 0 if $ENV{FASTED_ALL_FAULTS};
 diag("FASTED_SEED=$seed");
 
 # About this many calls of a case fail, one after the other, in each of the two ways.
-my $most_faults = 25;
+my $most_faults = $ENV{FASTED_ALL_FAULTS} ? 1_000_000 : 20;
 
 my ($pg_config) = $ENV{PG_CONFIG} // 'pg_config';
 chomp(my $include = `$pg_config --includedir-server`);
@@ -210,20 +209,17 @@ sub run_faults
 	return @runs;
 }
 
-# Numbers of the calls that fail: about as many as $most, and more of the first ones.
+# Returns about $most numbers of calls in ascending order: half of them in growing steps from the first
+# call on, and the others anywhere.
 sub choose_calls
 {
 	my ($calls, $most) = @_;
-	my ($n, @chosen) = (1);
-	my $growth = $calls <= $most ? 0 : 1 / 4;
-	while ($n <= $calls)
+	return (1 .. $calls) if $calls <= $most;
+	my %chosen = map { 1 + int(rand($calls)) => 1 } 1 .. $most / 2;
+	for (my $n = 1; $n <= $calls; $n += 1 + int(rand($n * 8 / $most)))
 	{
-		push @chosen, $n;
-		$n += 1 + ($all ? 0 : int(rand(2 * $n * $growth)));
+		$chosen{$n} = 1;
 	}
-	return @chosen if $all || @chosen >= $most;
-	# the rest, evenly
-	my %chosen = map { $_ => 1 } @chosen, map { 1 + int(rand($calls)) } 1 .. ($calls > $most ? $most - @chosen : 0);
 	return sort { $a <=> $b } keys %chosen;
 }
 
@@ -313,9 +309,6 @@ sub check_first_statement
 check_case(@$_) for @cases;
 check_first_statement(@$_) for grep { $_->[0] =~ /^(self-join|nearest, partitions, parallel|join, partitions|windows|info)$/ } @cases;
 
-my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
-my @stat = split / /, slurp_file("/proc/$postmaster/stat") =~ s/.*\) //sr;
-note('CPU of all server processes that have ended: ' . ($stat[13] + $stat[14]) / 100 . ' s');
 is(scalar orphan_segments(), 0, 'no segment of shared memory remains');
 unlike(log_since($node, 0), qr/PANIC|terminated by signal|TRAP:|WARNING: .*(leak|refcount)/, 'no process crashed, and nothing leaked');
 $node->stop;
