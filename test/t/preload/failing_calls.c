@@ -90,23 +90,32 @@ static Module test_engine;		/* an engine of the tests, which does not check its 
 
 static __thread __attribute__((tls_model("initial-exec"))) bool inside;
 
+static void replace_allocations(uintptr_t base, const ElfW(Dyn) *dynamic);
+
 static int
 find_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const char *name = strrchr(info->dlpi_name, '/');
 	Module		module = {UINTPTR_MAX, 0};
+	const ElfW(Dyn) *dynamic = NULL;
 
 	for (int i = 0; i < info->dlpi_phnum; i++)
 	{
 		uintptr_t	begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
 
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			dynamic = (const ElfW(Dyn) *) begin;
 		if (info->dlpi_phdr[i].p_type != PT_LOAD)
 			continue;
 		module.begin = Min(module.begin, begin);
 		module.end = Max(module.end, begin + info->dlpi_phdr[i].p_memsz);
 	}
 	if (name != NULL && strcmp(name, "/fasted.so") == 0)
+	{
+		if (extension.end == 0 && dynamic != NULL)
+			replace_allocations(info->dlpi_addr, dynamic);
 		extension = module;
+	}
 	if (name != NULL && strstr(name, "_engine.so") != NULL)
 		test_engine = module;
 	return 0;
@@ -135,10 +144,10 @@ is_counted(const void *caller)
 
 	if (&CritSectionCount == NULL || CritSectionCount > 0)
 		return false;
-	if (faults->mode == FAULT_ONCE && ParallelWorkerNumber >= 0)
-		return true;
 	if (extension.end == 0)
 		(void) dl_iterate_phdr(find_module, NULL);
+	if (faults->mode == FAULT_ONCE && ParallelWorkerNumber >= 0)
+		return true;
 	if (extension.end == 0)
 		return false;
 	if (is_in(&extension, (uintptr_t) caller))
@@ -192,6 +201,99 @@ is_due(const void *caller, int error)
 
 /* PostgreSQL closes other files and tries again if there are too many. */
 #define OPEN_ERROR (faults != NULL && faults->at % 2 == 0 ? EMFILE : EIO)
+
+/*
+ * --- the extension's calls of the server's functions that allocate memory
+ *
+ * Few of these calls need more memory from the C library.  A symbol of the server cannot be replaced
+ * by a preloaded library, so the addresses in the extension's procedure linkage table are replaced.
+ * All arguments of these functions are in integer registers.
+ */
+
+#define ALLOCATING_FUNCTIONS \
+	X(palloc) X(palloc0) X(repalloc_huge) X(pstrdup) X(MemoryContextAlloc) \
+	X(MemoryContextAllocExtended) X(MemoryContextAllocHuge) X(MemoryContextAllocZero) \
+	X(MemoryContextAllocZeroAligned) X(MemoryContextStrdup) X(AllocSetContextCreateInternal) \
+	X(initStringInfo) X(lappend) X(lappend_int) X(lappend_oid) X(list_make1_impl) X(list_copy) \
+	X(bms_add_member) X(bms_add_members)
+
+typedef uintptr_t (*Function) (uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f);
+
+static __thread bool no_memory; /* the next malloc of this thread fails */
+
+/* Raises the server's own error. */
+static void
+raise_no_memory(void)
+{
+	Function	allocate = (Function) dlsym(RTLD_DEFAULT, "MemoryContextAllocHuge");
+	uintptr_t  *context = dlsym(RTLD_DEFAULT, "CurrentMemoryContext");
+
+	no_memory = true;
+	(void) allocate(*context, 1 << 26, 0, 0, 0, 0);
+}
+
+#define X(name) \
+	static Function real_##name; \
+	static uintptr_t \
+	failing_##name(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f) \
+	{ \
+		if (FAILS(ENOMEM)) \
+			raise_no_memory(); \
+		return real_##name(a, b, c, d, e, f); \
+	}
+ALLOCATING_FUNCTIONS
+#undef X
+
+static const struct
+{
+	const char *name;
+	Function	failing;
+	Function   *real;
+}			allocating[] = {
+#define X(name) {#name, failing_##name, &real_##name},
+	ALLOCATING_FUNCTIONS
+#undef X
+};
+
+/* Replaces the address of a function with this name. */
+static void
+replace_address(const char *name, Function *place)
+{
+	size_t		page = sysconf(_SC_PAGESIZE);
+	void	   *begin = (void *) ((uintptr_t) place / page * page);
+
+	for (size_t i = 0; i < lengthof(allocating); i++)
+		if (strcmp(allocating[i].name, name) == 0)
+		{
+			*allocating[i].real = (Function) dlsym(RTLD_DEFAULT, name);
+			if (mprotect(begin, page, PROT_READ | PROT_WRITE) == 0)
+				*place = allocating[i].failing;
+		}
+}
+
+static void
+replace_allocations(uintptr_t base, const ElfW(Dyn) *dynamic)
+{
+	const ElfW(Rela) *entries = NULL;
+	const ElfW(Sym) *symbols = NULL;
+	const char *names = NULL;
+	size_t		bytes = 0;
+
+	for (; dynamic->d_tag != DT_NULL; dynamic++)
+	{
+		if (dynamic->d_tag == DT_JMPREL)
+			entries = (const ElfW(Rela) *) dynamic->d_un.d_ptr;
+		else if (dynamic->d_tag == DT_PLTRELSZ)
+			bytes = dynamic->d_un.d_val;
+		else if (dynamic->d_tag == DT_SYMTAB)
+			symbols = (const ElfW(Sym) *) dynamic->d_un.d_ptr;
+		else if (dynamic->d_tag == DT_STRTAB)
+			names = (const char *) dynamic->d_un.d_ptr;
+	}
+	for (size_t i = 0; i < bytes / sizeof(*entries); i++)
+		replace_address(names + symbols[ELF64_R_SYM(entries[i].r_info)].st_name,
+						(Function *) (base + entries[i].r_offset));
+}
 
 /* --- the extension's own allocations in this process */
 
@@ -268,7 +370,15 @@ count_mapped(int64 change, const void *caller)
 void *
 malloc(size_t size)
 {
-	void	   *memory = NO_MEMORY ? NULL : __libc_malloc(size);
+	void	   *memory;
+
+	if (no_memory)
+	{
+		no_memory = false;
+		errno = ENOMEM;
+		return NULL;
+	}
+	memory = NO_MEMORY ? NULL : __libc_malloc(size);
 
 	add_block(memory, CALLER);
 	return memory;
