@@ -28,7 +28,7 @@ alarm 0 if $ENV{FASTED_ALL_FAULTS};
 diag("FASTED_SEED=$seed");
 
 # About this many calls of a case fail, one after the other, in each of the two ways.
-my $most_faults = $ENV{FASTED_ALL_FAULTS} ? 1_000_000 : 20;
+my $most_faults = $ENV{FASTED_ALL_FAULTS} ? 1_000_000 : 12;
 
 my ($pg_config) = $ENV{PG_CONFIG} // 'pg_config';
 chomp(my $include = `$pg_config --includedir-server`);
@@ -279,11 +279,12 @@ sub check_case
 }
 
 # Runs a case as the first statement of a session, which also loads the library and fills its caches.
-# PostgreSQL ends a session that has no memory for the string of a setting.
+# PostgreSQL ends a session that has no memory for the string of a setting.  fasted_info is not a case:
+# it returns one more row if the engine's library could not be loaded.
 sub check_first_statement
 {
 	my ($name, $statement, $settings) = @_;
-	my ($bad, $expected, $errors) = ('', undef, 0);
+	my ($bad, $errors) = ('', 0);
 	my $first = sub {
 		my ($n) = @_;
 		my $session = new_session($settings // '');
@@ -307,7 +308,7 @@ sub check_first_statement
 }
 
 check_case(@$_) for @cases;
-check_first_statement(@$_) for grep { $_->[0] =~ /^(self-join|nearest, partitions, parallel|join, partitions|windows|info)$/ } @cases;
+check_first_statement(@$_) for grep { $_->[0] =~ /^(self-join|nearest, partitions, parallel|join, partitions|windows)$/ } @cases;
 
 is(scalar orphan_segments(), 0, 'no segment of shared memory remains');
 unlike(log_since($node, 0), qr/PANIC|terminated by signal|TRAP:|WARNING: .*(leak|refcount)/, 'no process crashed, and nothing leaked');
