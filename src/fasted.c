@@ -53,7 +53,7 @@ _PG_init(void)
 	static void (*const steps[]) (void) = {
 		DefineSettings, InstallPlannerHook, InstallInputNode, InstallFunctionNode, InstallJoinNode
 	};
-	static int	done = 0;
+	static size_t done = 0;
 
 	for (; done < lengthof(steps); done++)
 		steps[done] ();

@@ -28,7 +28,7 @@ alarm 0 if $ENV{FASTED_ALL_FAULTS};
 diag("FASTED_SEED=$seed");
 
 # About this many calls of a case fail, one after the other, in each of the two ways.
-my $most_faults = $ENV{FASTED_ALL_FAULTS} ? 1_000_000 : 12;
+my $most_faults = $ENV{FASTED_ALL_FAULTS} ? 1_000_000 : 9;
 
 my ($pg_config) = $ENV{PG_CONFIG} // 'pg_config';
 chomp(my $include = `$pg_config --includedir-server`);
