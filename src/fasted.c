@@ -46,12 +46,15 @@ PG_MODULE_MAGIC;
 
 void		_PG_init(void);
 
+/* Continues after the last step that succeeded, if an earlier call ran out of memory. */
 void
 _PG_init(void)
 {
-	DefineSettings();
-	InstallPlannerHook();
-	InstallInputNode();
-	InstallFunctionNode();
-	InstallJoinNode();
+	static void (*const steps[]) (void) = {
+		DefineSettings, InstallPlannerHook, InstallInputNode, InstallFunctionNode, InstallJoinNode
+	};
+	static size_t done = 0;
+
+	for (; done < lengthof(steps); done++)
+		steps[done] ();
 }

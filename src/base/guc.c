@@ -85,54 +85,70 @@ CheckDeviceList(char **newval, void **extra, GucSource source)
 	return false;
 }
 
+/* Returns true if the setting is defined, not only set by a user. */
+static bool
+IsDefined(const char *name)
+{
+	return GetConfigOption(name, true, false) != NULL &&
+		(GetConfigOptionFlags(name, true) & GUC_CUSTOM_PLACEHOLDER) == 0;
+}
+
+/* Defines a setting, unless an earlier call of _PG_init did so before it ran out of memory. */
+#define DEFINE(type, name, ...) \
+	do \
+	{ \
+		if (!IsDefined(name)) \
+			DefineCustom##type##Variable(name, __VA_ARGS__); \
+	} while (0)
+
 static void
 DefineCpuSettings(void)
 {
-	DefineCustomIntVariable("fasted.threads",
-							"Sets the maximum number of threads of the CPU engine.",
-							"0 means one for each CPU that the server may use.",
-							&fasted_setting_threads, 0, 0, 1024,
-							PGC_USERSET, 0, NULL, NULL, NULL);
+	DEFINE(Int, "fasted.threads",
+		   "Sets the maximum number of threads of the CPU engine.",
+		   "0 means one for each CPU that the server may use.",
+		   &fasted_setting_threads, 0, 0, 1024,
+		   PGC_USERSET, 0, NULL, NULL, NULL);
 
-	DefineCustomIntVariable("fasted.max_threads",
-							"Sets an upper limit for fasted.threads that users cannot exceed.",
-							"0 means no limit.",
-							&fasted_setting_max_threads, 0, 0, 1024,
-							PGC_SUSET, 0, NULL, NULL, NULL);
+	DEFINE(Int, "fasted.max_threads",
+		   "Sets an upper limit for fasted.threads that users cannot exceed.",
+		   "0 means no limit.",
+		   &fasted_setting_max_threads, 0, 0, 1024,
+		   PGC_SUSET, 0, NULL, NULL, NULL);
 
-	DefineCustomIntVariable("fasted.memory_limit",
-							"Sets the maximum memory for the vectors of one join.",
-							"A larger table is stored in a temporary file and processed in panels of rows.",
-							&fasted_setting_memory_limit, 1024 * 1024, 1024, MAX_KILOBYTES,
-							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DEFINE(Int, "fasted.memory_limit",
+		   "Sets the maximum memory for the vectors of one join.",
+		   "A larger table is stored in a temporary file and processed in panels of rows.",
+		   &fasted_setting_memory_limit, 1024 * 1024, 1024, MAX_KILOBYTES,
+		   PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 }
 
 static void
 DefineGpuSettings(void)
 {
-	DefineCustomStringVariable("fasted.cuda_library",
-							   "Sets the library that holds the CUDA engine.",
-							   "A name without a directory is looked up in PostgreSQL's library directory.",
-							   &fasted_setting_cuda_library, "fasted_cuda",
-							   PGC_SUSET, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	DEFINE(String, "fasted.cuda_library",
+		   "Sets the library that holds the CUDA engine.",
+		   "A name without a directory is looked up in PostgreSQL's library directory.",
+		   &fasted_setting_cuda_library, "fasted_cuda",
+		   PGC_SUSET, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
 
-	DefineCustomIntVariable("fasted.gpu_memory_limit",
-							"Sets the maximum GPU memory of one join.",
-							"0 means all free memory. A larger table is processed in panels of rows.",
-							&fasted_setting_gpu_memory_limit, 0, 0, MAX_KILOBYTES,
-							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DEFINE(Int, "fasted.gpu_memory_limit",
+		   "Sets the maximum GPU memory of one join.",
+		   "0 means all free memory. A larger table is processed in panels of rows.",
+		   &fasted_setting_gpu_memory_limit, 0, 0, MAX_KILOBYTES,
+		   PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 
-	DefineCustomIntVariable("fasted.gpu_idle_timeout",
-							"Sets how long a session keeps GPU memory after its last join.",
-							"-1 means until the session ends.",
-							&fasted_setting_gpu_idle_timeout, 10000, -1, INT_MAX,
-							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DEFINE(Int, "fasted.gpu_idle_timeout",
+		   "Sets how long a session keeps GPU memory after its last join.",
+		   "-1 means until the session ends.",
+		   &fasted_setting_gpu_idle_timeout, 10000, -1, INT_MAX,
+		   PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 
-	DefineCustomStringVariable("fasted.gpu_devices",
-							   "Names the GPUs to choose from, by ordinal or UUID.",
-							   "A join uses the first capable GPU of the list, and other GPUs of the same model. An empty value means all GPUs.",
-							   &fasted_setting_gpu_devices, "",
-							   PGC_USERSET, GUC_LIST_INPUT, CheckDeviceList, NULL, NULL);
+	DEFINE(String, "fasted.gpu_devices",
+		   "Names the GPUs to choose from, by ordinal or UUID.",
+		   "A join uses the first capable GPU of the list, and other GPUs of the same model. An empty value means all GPUs.",
+		   &fasted_setting_gpu_devices, "",
+		   PGC_USERSET, GUC_LIST_INPUT, CheckDeviceList, NULL, NULL);
 }
 
 /*
@@ -142,29 +158,29 @@ DefineGpuSettings(void)
 static void
 DefineDeveloperOptions(void)
 {
-	DefineCustomEnumVariable("fasted.filter",
-							 "Selects how candidate pairs are found.",
-							 "The CPU engine uses FP32 instead of \"fp16\" and \"fp64\".",
-							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
-							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DEFINE(Enum, "fasted.filter",
+		   "Selects how candidate pairs are found.",
+		   "The CPU engine uses FP32 instead of \"fp16\" and \"fp64\".",
+		   &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
+		   PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
-	DefineCustomEnumVariable("fasted.prune",
-							 "Selects whether rows are first compared in reduced dimensions.",
-							 "\"auto\" does so if a sample of the rows predicts that it saves time.",
-							 &fasted_setting_prune, FASTED_PRUNE_AUTO, auto_options,
-							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DEFINE(Enum, "fasted.prune",
+		   "Selects whether rows are first compared in reduced dimensions.",
+		   "\"auto\" does so if a sample of the rows predicts that it saves time.",
+		   &fasted_setting_prune, FASTED_PRUNE_AUTO, auto_options,
+		   PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
-	DefineCustomEnumVariable("fasted.gpu_share",
-							 "Selects whether a join uses several GPUs.",
-							 "\"auto\" does so if the join is large enough.",
-							 &fasted_setting_gpu_share, CHOICE_AUTO, auto_options,
-							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DEFINE(Enum, "fasted.gpu_share",
+		   "Selects whether a join uses several GPUs.",
+		   "\"auto\" does so if the join is large enough.",
+		   &fasted_setting_gpu_share, CHOICE_AUTO, auto_options,
+		   PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
-	DefineCustomEnumVariable("fasted.cpu_kernel",
-							 "Selects the instruction set of the CPU engine.",
-							 "For tests; the result is the same with each instruction set.",
-							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
-							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DEFINE(Enum, "fasted.cpu_kernel",
+		   "Selects the instruction set of the CPU engine.",
+		   "For tests; the result is the same with each instruction set.",
+		   &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
+		   PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 void
@@ -174,35 +190,35 @@ DefineSettings(void)
 	DefineGpuSettings();
 	DefineDeveloperOptions();
 
-	DefineCustomEnumVariable("fasted.engine",
-							 "Selects the engine that computes distances.",
-							 "\"auto\" uses a GPU if one is available and the join is large enough.",
-							 &fasted_setting_engine, ENGINE_AUTO, engine_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DEFINE(Enum, "fasted.engine",
+		   "Selects the engine that computes distances.",
+		   "\"auto\" uses a GPU if one is available and the join is large enough.",
+		   &fasted_setting_engine, ENGINE_AUTO, engine_options,
+		   PGC_USERSET, 0, NULL, NULL, NULL);
 
-	DefineCustomBoolVariable("fasted.refine",
-							 "Rechecks candidates exactly.",
-							 "If off, the filter \"fp16\" of the CUDA engine gives the approximate result of the FaSTED paper.",
-							 &fasted_setting_refine, true,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DEFINE(Bool, "fasted.refine",
+		   "Rechecks candidates exactly.",
+		   "If off, the filter \"fp16\" of the CUDA engine gives the approximate result of the FaSTED paper.",
+		   &fasted_setting_refine, true,
+		   PGC_USERSET, 0, NULL, NULL, NULL);
 
-	DefineCustomBoolVariable("fasted.scan_node",
-							 "Enables scan nodes that stream the results of functions.",
-							 "If off, the whole result of a function is stored before its first row is returned.",
-							 &fasted_setting_scan_node, true,
-							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DEFINE(Bool, "fasted.scan_node",
+		   "Enables scan nodes that stream the results of functions.",
+		   "If off, the whole result of a function is stored before its first row is returned.",
+		   &fasted_setting_scan_node, true,
+		   PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 
-	DefineCustomBoolVariable("fasted.join_node",
-							 "Enables join nodes that compute joins on the distance of vectors with an engine.",
-							 NULL,
-							 &fasted_setting_join_node, true,
-							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DEFINE(Bool, "fasted.join_node",
+		   "Enables join nodes that compute joins on the distance of vectors with an engine.",
+		   NULL,
+		   &fasted_setting_join_node, true,
+		   PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 
-	DefineCustomEnumVariable("fasted.distribute",
-							 "Selects whether joins of Citus tables are distributed over the workers.",
-							 "\"auto\" does so if that is expected to save time.",
-							 &fasted_setting_distribute, CHOICE_AUTO, auto_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DEFINE(Enum, "fasted.distribute",
+		   "Selects whether joins of Citus tables are distributed over the workers.",
+		   "\"auto\" does so if that is expected to save time.",
+		   &fasted_setting_distribute, CHOICE_AUTO, auto_options,
+		   PGC_USERSET, 0, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("fasted");
 }
