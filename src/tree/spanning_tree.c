@@ -7,7 +7,7 @@
  * the node to another component is known or is greater than the bound.  For a fixed node, the order
  * of pairs is the order of edges.  A full list sets the bound to its last entry, because a weight is
  * not less than the distance.  A search sets the bound to the edge that it found, which is the node's
- * smallest edge to another component.  If nothing was found, the bound is (bound of the search,
+ * smallest edge to another component.  If nothing was found, the bound is (limit of the search,
  * NOBODY), which is greater than all edges at the limit.
  *
  * When all lists have been added, their distances are replaced by weights, and the lists are sorted by
@@ -22,11 +22,10 @@
  *
  * If all components offer bounds, rows have to be searched.  The limit of a component is the
  * smallest weight of a known edge that leaves or enters it.  The nodes whose offers are bounds within
- * the limit are searched up to the limit or a greater weight.  Then the component can be connected,
- * because the edge with the weight of the limit is known at its end in the component or is greater
- * than the bound there.  The greater weight makes bounds and limits known for later rounds, in which
- * fewer nodes are searched again.  Without a known edge there is no limit.  Then a sample of the nodes
- * is searched first, and all nodes only if the sample has no edge.
+ * the limit are searched up to the limit.  Then the component can be connected, because the edge with
+ * that weight is known at its end in the component or is greater than the bound there.  Without a
+ * known edge there is no limit.  Then a sample of the nodes is searched first, and all nodes only if
+ * the sample has no edge.
  *
  * The component that needs most rows is not searched.  All others are connected or turn out to have
  * no edge.  If only one component has nodes whose edges may be unknown, the forest is complete: an
@@ -46,7 +45,6 @@
 #define CHUNK 1024				/* number of nodes in a range */
 #define SORT_BLOCK 32768		/* number of edges that qsort sorts */
 #define SAMPLE 8				/* number of nodes to search in a component without a known edge */
-#define REACH 0.25				/* by this part, searches go beyond the limit */
 #define FETCH_AHEAD 4			/* number of nodes */
 #define NOBODY UINT32_MAX
 
@@ -94,7 +92,7 @@ struct SpanningTree
 	Component  *components;
 	uint32_t   *component;
 	_Atomic uint32_t *parent;	/* by component: the component that it was connected to, or itself */
-	uint32_t   *searched;		/* rows to search, and up to which weight */
+	uint32_t   *searched;		/* rows to search, and their limits */
 	double	   *limits;
 	uint32_t	count;			/* number of rows to search */
 	uint32_t	before;			/* number of edges before this round */
@@ -539,19 +537,16 @@ choose_rows(SpanningTree *tree)
 		Node	   *node = &tree->nodes[x];
 		Component  *component = &tree->components[tree->component[x]];
 
-		/* The maximum excludes NaN, if the limit is minus infinity. */
-		double		reach = fmax(component->limit, component->limit + REACH * fabs(component->limit));
-
 		if (component == largest)
 			continue;
 		if (component->limit == INFINITY && !component->exhausted && component->need > SAMPLE &&
 			component->seen++ % (component->need / SAMPLE) > 0)
 			continue;
 		tree->searched[tree->count] = x;
-		tree->limits[tree->count++] = reach;
+		tree->limits[tree->count++] = component->limit;
 
 		/* This remains the bound and the offer unless tree_found is called. */
-		node->bound = node->weight = reach;
+		node->bound = node->weight = component->limit;
 		node->bound_node = node->other = NOBODY;
 		node->found = false;
 	}
