@@ -316,7 +316,8 @@ weigh_lists(SpanningTree *tree, uint32_t first, uint32_t end)
 			.bound_node = full ? tree->neighbor[base + length - 1] : NOBODY
 		};
 		node->end = weigh_list(tree, x, length);
-		tree->component[x] = tree->parent[x] = x;
+		tree->component[x] = x;
+		tree->parent[x] = x;
 		tree->components[x] = no_offer;
 	}
 }
