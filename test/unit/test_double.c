@@ -488,13 +488,17 @@ main(void)
 		check_memory_limit();
 	for (int kind = 0; kind < KINDS; kind++)
 	{
+		int			of_two = (int) random_below(2);
+
 		for (int metric = 0; metric < 2; metric++)
 		{
 			FastedMetric which = metric == 0 ? FASTED_METRIC_L2 : FASTED_METRIC_COSINE;
 
 			check_shape((Kind) kind, 1 + random_below(3), 0, dims[kind % 8], which, 0);
-			check_shape((Kind) kind, 210, 0, dims[(kind + 3) % 8], which, 0);
-			check_shape((Kind) kind, 40, 151, dims[(kind + 5) % 8], which, 0);
+			if (metric == of_two)
+				check_shape((Kind) kind, 40, 151, dims[(kind + 5) % 8], which, 0);
+			else
+				check_shape((Kind) kind, 210, 0, dims[(kind + 3) % 8], which, 0);
 		}
 		check_shape((Kind) kind, quick() ? 120 : 210, 0, 64, FASTED_METRIC_L2, 1 << 17);
 		check_shape((Kind) kind, 90, kind % 2 * 71, dims[(kind + 1) % 7], FASTED_METRIC_INNER_PRODUCT, 0);

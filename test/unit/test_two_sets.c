@@ -177,7 +177,7 @@ check_shapes(void)
 	static const uint32_t dims[] = {1, 3, 33, 100, 260};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		for (size_t j = 0; j < sizeof(dims) / sizeof(dims[0]); j++)
+		for (size_t j = quick() ? random_below(5) : 0; j < sizeof(dims) / sizeof(dims[0]); j += quick() ? 5 : 1)
 			check_shape(sizes[i][0], sizes[i][1], dims[j], (Kind) ((i + j) % KINDS));
 	for (int kind = 0; kind < KINDS; kind++)
 		check_shape(300, 150, 40, (Kind) kind);
@@ -265,7 +265,7 @@ check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t lim
 	uint32_t	nways = limit == 0 && !alike ? (uint32_t) all_ways(ways) : 0;
 
 	(void) run_join_once(&problem, sides, &plain, &whole, NULL, NULL);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+	for (size_t i = quick() ? random_below(4) : 0; i < sizeof(numbers) / sizeof(numbers[0]); i += quick() ? 4 : 1)
 	{
 		PairList	all = {0};
 		bool		good = true;
