@@ -160,7 +160,7 @@ extern void RunTree(TreeRun *run, int32 min_samples, const ClusteringMethods *me
 extern void BuildTree(Clustering *run);
 
 /*
- * Raises an error unless this number of bytes, for so many rows, is within fasted.memory_limit.
+ * Raises an error unless this number of bytes for the rows of the run is within fasted.memory_limit.
  * purpose: the name of the memory's content.
  */
 extern void RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose);

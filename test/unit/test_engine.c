@@ -131,7 +131,7 @@ check_shape(uint32_t n, uint32_t d, int kind)
 	{
 		const CpuKernel *kernel = fasted_cpu_kernel(k);
 
-		if (!kernel->available() || (kernel != best_kernel() && random_below(2) == 0))
+		if (!kernel->available() || !kernel_is_tried(kernel->name, 2))
 			continue;
 		check_filters(kernel, FASTED_PRUNE_AUTO, rows, n, d, kind, &all);
 		if (strcmp(kernel->name, pruning_kernel()) == 0 && n > 1 && d <= 300)
@@ -270,7 +270,7 @@ check_panels(void)
 		const CpuKernel *kernel = fasted_cpu_kernel(k);
 		uint32_t	most;
 
-		if (!kernel->available() || (kernel != best_kernel() && random_below(2) == 0))
+		if (!kernel->available() || !kernel_is_tried(kernel->name, 2))
 			continue;
 		most = check_limits(kernel, FASTED_FILTER_AUTO, FASTED_PRUNE_AUTO, rows, n, d, eps, &expected);
 		ok(most > 5, "up to %u panels were tried", most);
@@ -340,9 +340,10 @@ check_unseen_rows(void)
 	free(rows);
 }
 
-/* Makes clusters of rows.  If mixed, every second row is scaled by MIXED. */
+/* The factor of every second mixed row. */
 #define MIXED 300.0f
 
+/* Makes clusters of rows.  If mixed, every second row is scaled. */
 static float *
 make_clusters(uint32_t n, uint32_t d, bool mixed)
 {

@@ -373,7 +373,7 @@ check_stripes(void)
 		FastedStripe stripes[101];
 		uint32_t	nspans = random_below(MOST_SPANS + 1);
 		uint32_t	width = 1 + random_below(30);
-		uint64_t	count = 0;
+		uint64_t	count;
 
 		make_spans(spans, nspans);
 		count = fasted_find_stripes(spans, nspans, width, stripes, 100);

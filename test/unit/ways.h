@@ -103,6 +103,13 @@ all_ways(Way *ways)
 	return count;
 }
 
+/* Returns true for the best kernel, and at random for one in `part` of the others. */
+static inline bool
+kernel_is_tried(const char *kernel, uint32_t part)
+{
+	return strcmp(kernel, best_kernel()->name) == 0 || random_below(part) == 0;
+}
+
 /*
  * Omits some ways at random, but not those of the best kernel; returns the number of ways left.  For
  * tests that try many inputs.
@@ -114,7 +121,7 @@ some_ways(Way *ways, int count)
 
 	for (int w = 0; w < count; w++)
 	{
-		if (strcmp(ways[w].kernel, best_kernel()->name) == 0 || random_below(quick() ? 3 : 2) == 0)
+		if (kernel_is_tried(ways[w].kernel, quick() ? 3 : 2))
 			ways[left++] = ways[w];
 	}
 	return left;
