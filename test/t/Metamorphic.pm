@@ -69,12 +69,14 @@ my %magnitudes = (
 sub fits
 {
 	my %case = @_;
-	my ($metric, $type, $magnitude) = @case{qw(metric type magnitude)};
+	my ($metric, $type, $magnitude, $dims) = @case{qw(metric type magnitude dims)};
 	my $of_bits = defined $metric && $metric =~ /hamming|jaccard/;
 	return $of_bits == ($type =~ /^bit/ ? 1 : 0) if defined $metric && defined $type;
 	return !$of_bits || $magnitude eq '1' if defined $metric && defined $magnitude;
 	return $type !~ /^bit/ && $magnitude =~ /^[re]/ || scalar grep { $_ eq $magnitude } @{ $magnitudes{$type} }
 	  if defined $type && defined $magnitude;
+	# a nested loop would convert each vector for each pair, which takes a minute
+	return $type ne 'numeric[]' || $dims < 700 if defined $type && defined $dims;
 	return 1;
 }
 
