@@ -174,8 +174,9 @@ my ($commits, $moves) = (0, 0);
 my $budget = 0;
 
 # Counts an error.  A join may fail because of concurrent writes, and a write because of a deadlock
-# with a move.  Once a worker has crashed, connections to it may be lost or refused.  Moves may fail for
-# reasons of Citus, for example because a former shard is still being read.
+# with a move.  Once a worker has crashed, connections to it may be lost or refused; Citus reports some of
+# those that are lost as internal errors.  Moves may fail for reasons of Citus, for example because a
+# former shard is still being read.
 #
 # Citus remembers by the number of a placement which connection has read it in this transaction, and a
 # moved shard keeps this number.  So Citus may use the connection to the former node for both
@@ -184,7 +185,8 @@ sub take_error
 {
 	my ($what, $state, $messages) = @_;
 	$errors{"$what $state"}++;
-	return if $what eq 'move' || ($crashed && $state =~ /^(?:08|57P0)/)
+	return if $what eq 'move'
+	  || ($crashed && ($state =~ /^(?:08|57P0)/ || $messages =~ /XX000: (?:server closed the connection|failure on connection marked)/))
 	  || $state eq ($what eq 'write' ? '40P01' : '40001')
 	  || ($what eq 'twice' && $messages =~ /08006: connection to the remote node .* connection not open/);
 	push @unexpected, "$what, $state: $messages";
