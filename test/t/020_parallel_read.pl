@@ -132,9 +132,9 @@ reads_alike('out of line', 'external');
 reads_alike('compressed', 'compressed');
 reads_alike('the longest vectors', 'long_rows');
 reads_alike('the longest vectors of doubles', 'long_doubles');
-reads_alike('bits', 'bits', call => "fasted_self_join('bits', 'v', 1, id_column => 'id', metric => 'hamming')");
+reads_alike('bits', 'bits', call => "fasted_self_join('bits', 'v', 0, id_column => 'id', metric => 'hamming')");
 reads_alike('bits by partition', 'bits',
-	call => "fasted_self_join('bits', 'v', 0.1, id_column => 'id', metric => 'jaccard', partition_by => 'tenant')");
+	call => "fasted_self_join('bits', 'v', 0.01, id_column => 'id', metric => 'jaccard', partition_by => 'tenant')");
 reads_alike('the longest bits', 'long_bits', call => "fasted_self_join('long_bits', 'v', 1500, id_column => 'id', metric => 'hamming')");
 reads_alike('spilled to disk', 'external', set => "SET fasted.memory_limit = '1MB'");
 reads_alike('serializable', 'plain',
