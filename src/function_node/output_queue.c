@@ -30,10 +30,11 @@
 /* Blocks per process: one that it reads, and full ones that are waiting. */
 #define BLOCKS_PER_PROCESS 8
 
-static int
+/* Returns the number of columns of the blocks.  The scan tuple's last column may be the whole row. */
+static inline int
 CountColumns(const FunctionNode *scan)
 {
-	return scan->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
+	return scan->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - (scan->row != NULL);
 }
 
 static int
@@ -210,7 +211,7 @@ NextScanTuple(FunctionNode *scan)
 	if (unlikely(TTS_SHOULDFREE(slot)))
 		ExecClearTuple(slot);
 	row = scan->next_row++;
-	switch (slot->tts_tupleDescriptor->natts)
+	switch (CountColumns(scan))
 	{
 		case 4:
 			slot->tts_values[3] = scan->block->values[3][row];
@@ -245,7 +246,7 @@ CompleteRow(const FunctionNode *scan, TupleTableSlot *slot)
 {
 	uint32		row = scan->next_row - 1;
 
-	for (int i = 0; i < slot->tts_tupleDescriptor->natts; i++)
+	for (int i = 0; i < CountColumns(scan); i++)
 		slot->tts_isnull[i] = scan->block->nulls[i][row];
 	if (scan->row != NULL)
 		AddWholeRow((FunctionNode *) scan, slot);

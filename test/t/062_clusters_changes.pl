@@ -22,6 +22,9 @@ my %statements = (
 	'UPDATE' => "UPDATE items SET n = k.kept FROM $kept AS k WHERE items.id = k.id RETURNING items.id, n, k.kept",
 	'UPDATE by neighbors' => "UPDATE items SET n = c.neighbors FROM fasted_neighbors('items', 'v', 1.5) AS c WHERE items.id = c.id AND c.neighbors > 20 RETURNING items.id, n",
 	'UPDATE by clusters' => "UPDATE items SET n = c.cluster FROM fasted_cluster('items', 'v', 0.5) AS c WHERE items.id = c.id RETURNING items.id, n",
+	'UPDATE by HDBSCAN' => "UPDATE items SET n = h.cluster, word = h.probability || ' ' || h.outlier_score FROM fasted_hdbscan('items', 'v', 5) AS h WHERE items.id = h.id RETURNING items.id, word, n",
+	'UPDATE by the row of HDBSCAN' => "UPDATE items SET word = to_jsonb(h)::text FROM fasted_hdbscan('items', 'v', 5) AS h WHERE items.id = h.id RETURNING items.id, word",
+	'DELETE by a spanning tree' => "DELETE FROM items USING fasted_spanning_tree('items', 'v') AS s WHERE items.id = s.id_b AND s.dist = 0 RETURNING items.id, s",
 	'two calls' => "DELETE FROM items USING $kept AS k, fasted_neighbors('items', 'v', 1.5) AS c WHERE items.id = k.id AND c.id = k.id AND k.kept <> k.id RETURNING items.id, neighbors",
 	'UPDATE by the row' => "UPDATE items SET word = to_jsonb(k)::text FROM fasted_cluster('items', 'v', 0.5) AS k WHERE items.id = k.id RETURNING items.id, word",
 	'UPDATE by the row, other names' => "UPDATE items SET word = row_to_json(k)::text FROM $kept AS k (number, \"The one\") WHERE items.id = k.number RETURNING items.id, word",
@@ -45,7 +48,7 @@ for my $name (sort keys %statements)
 	my $expected = outcome('off', $statement);
 	cmp_ok(length $expected, '>', 500, "$name: many rows");
 	is(outcome('on', $statement), $expected, "$name: the same as by the function");
-	like($node->safe_psql('postgres', "EXPLAIN $statement"), qr/Custom Scan \(FastedClustering\)/, "$name: by the node");
+	like($node->safe_psql('postgres', "EXPLAIN $statement"), qr/Custom Scan \(Fasted(Clustering|SpanningTree)\)/, "$name: by the node");
 }
 
 # A statement that waited for another transaction evaluates the row again, with those of the call.
