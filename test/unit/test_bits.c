@@ -408,6 +408,8 @@ main(void)
 			uint64_t	rows = sizes[i] > 10000 ? 130 : 400;
 			Case		c;
 
+			if (quick() && random_below(2) == 0)
+				continue;
 			make_case(&c, sizes[i], metric, 1, rows, rows);
 			check_case(&c, "rows");
 			make_partitions(&c);

@@ -541,7 +541,7 @@ check_nearest_failures(int sides, Merge merge, uint64_t memory, bool order)
 
 	made.problem.options.memory_limit = memory;
 	made.problem.problem = (FastedProblem) {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 9};
-	for (; reached; call += memory > 0 ? 1 + call / 2 : 1)
+	for (; reached; call += memory > 0 ? 1 + call / 2 : quick() && call > 12 ? 1 + (int) random_below(5) : 1)
 	{
 		FastedStats stats = {0};
 		bool		found;
