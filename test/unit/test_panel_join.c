@@ -400,10 +400,81 @@ check_failures(int sides, uint64_t limit, FastedOutput output, bool put)
 	free(seen);
 }
 
+/* Calls a function in the wrong order or with wrong numbers, on a join with 5 staged rows. */
+static FastedStatus
+misuse(PanelJoin *join, int number, const char **expected)
+{
+	FastedProblem problem = {.output = FASTED_OUTPUT_PAIRS};
+	uint64_t	rows[] = {5, 4, (uint64_t) FASTED_MAX_ROWS + 1};
+	float		row[2] = {0};
+	float	   *room;
+	size_t		n;
+	FastedBatch batch;
+
+	switch (number)
+	{
+		case 0:
+		case 1:
+			*expected = "invalid number of rows";
+			return panel_join_start(join, &rows[1 + number]);
+		case 2:
+			*expected = "invalid number of rows";
+			return panel_join_start(join, rows) == FASTED_OK ? panel_join_start(join, rows) : FASTED_OK;
+		case 3:
+			*expected = "panel_join_next was called before start";
+			return panel_join_next(join, 0, &batch);
+		case 4:
+			*expected = "panel_join_again was called before start";
+			return panel_join_again(join, &problem);
+		case 5:
+		case 6:
+			*expected = "row numbers out of range in read_back";
+			return panel_join_read_back(join, 0, number == 5 ? 4 : 6, number == 5 ? 2 : 0, row);
+		case 7:
+			*expected = "panel_join_put was called after start";
+			return panel_join_start(join, rows) == FASTED_OK ? panel_join_put(join, 0, row, 1, &n) : FASTED_OK;
+		case 8:
+			*expected = "rows were staged that were not requested";
+			return panel_join_start(join, rows) == FASTED_OK ? panel_join_stage(join, 0, &room, &n) : FASTED_OK;
+		case 9:
+			*expected = "rows were committed that were not requested";
+			return panel_join_start(join, rows) == FASTED_OK ? panel_join_commit(join, 0, 1) : FASTED_OK;
+		default:
+			*expected = NULL;
+			return FASTED_OK;
+	}
+}
+
+static void
+check_misuse(void)
+{
+	PanelProblem problem = {.options = {.dimensions = 1},.sides = 1};
+	const char *expected = "";
+
+	for (int number = 0; expected != NULL; number++)
+	{
+		PanelJoin  *join;
+		uint64_t	staged;
+		FastedStatus status;
+
+		fake = (Fake) {.limit = 100};
+		status = panel_join_open(&fake_engine, &problem, &join);
+		if (status == FASTED_OK)
+			status = stage_some(join, 0, 0, 5, true, &staged);
+		if (status == FASTED_OK)
+			status = misuse(join, number, &expected);
+		if (expected != NULL)
+			ok(status == FASTED_INTERNAL && strcmp(panel_join_last_error(&fake_engine, join), expected) == 0,
+			   "wrong call: %s", expected);
+		panel_join_close(join);
+	}
+}
+
 int
 main(void)
 {
 	random_seed();
+	check_misuse();
 	check_cases();
 	check_overlap(1);
 	check_overlap(2);
