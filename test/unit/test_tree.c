@@ -307,6 +307,35 @@ check_trees(void)
 	free(data.lists);
 }
 
+/* Complete lists need no search.  Of two distant groups of rows, only the smaller one is searched. */
+static void
+check_searches(void)
+{
+	const uint32_t small = 20;
+	Data		data = {
+		.rows = must_alloc(MOST_ROWS * MOST_DIMENSIONS * sizeof(double)),
+		.lists = must_alloc(MOST_ROWS * MOST_NEIGHBORS * sizeof(FastedNeighbor))
+	};
+	Result		result;
+
+	fill(&data, UNIFORM, 10, 3, 1);
+	result = boruvka(&data, 9, 1, 1);
+	ok(result.stats.searches == 0 && result.stats.searched == 0, "complete lists: no search");
+	free(result.edges);
+	fill(&data, LINE, 300, 1, 1);
+	for (uint32_t x = 0; x < data.n; x++)
+		data.rows[x] = x + (x < small ? 0.0 : 1000.0);
+	for (uint32_t x = 0; x < data.n; x++)
+		data.lengths[x] = nearest(&data, x, data.lists + (size_t) x * MOST_NEIGHBORS);
+	result = boruvka(&data, 5, 1, 1);
+	ok(result.stats.searches > 0 && result.stats.components[0] == 2 && result.stats.searched <= small,
+	   "two groups: %u searches of %llu rows", result.stats.searches,
+	   (unsigned long long) result.stats.searched);
+	free(result.edges);
+	free(data.rows);
+	free(data.lists);
+}
+
 /* Checks a path, whose nodes have no distance from other ones, for different numbers of edges to sort. */
 static void
 check_path(uint32_t count)
@@ -459,6 +488,7 @@ main(void)
 {
 	random_seed();
 	check_trees();
+	check_searches();
 	check_path(32768);
 	check_path(32769);
 	check_path(65538);
