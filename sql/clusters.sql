@@ -227,8 +227,19 @@ SELECT * FROM fasted_keep_one('t', 'v', 1, id_column => 'score');
 SELECT * FROM fasted_keep_one('ranked', 'v', 1, id_column => 'j');
 \echo :SQLSTATE
 
+-- more pairs than fit into memory: 900 rows that become core rows late, 10 border rows, 500 rows of noise
+CREATE TABLE dense AS SELECT i AS id, i * 7919 % 1410 AS priority,
+	ARRAY[CASE WHEN i <= 900 THEN i % 30 WHEN i <= 910 THEN 45 ELSE 1000 + i % 10 END, 0]::real[] AS v FROM generate_series(1, 1410) AS i;
+ALTER TABLE dense ADD PRIMARY KEY (id);
+CREATE TABLE dense_kept AS SELECT * FROM fasted_keep_one('dense', 'v', 5, 'priority');
+SET fasted.memory_limit = '1MB';
 SET client_min_messages = warning;
-DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived CASCADE;
+SELECT n AS min_points, cluster, core, count(*) FROM (VALUES (2), (100), (500), (800)) AS m (n), LATERAL fasted_cluster('dense', 'v', 30, n)
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
+SELECT count(*), count(DISTINCT kept) FROM fasted_keep_one('dense', 'v', 5, 'priority') AS k JOIN dense_kept USING (id, kept, dist);
+RESET fasted.memory_limit;
+
+DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived, dense, dense_kept CASCADE;
 DROP TYPE mood;
 DROP DOMAIN grade;
 DROP ROLE fasted_groups_reader;
