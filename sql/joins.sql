@@ -47,6 +47,11 @@ SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b O
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 0.15, ''cosine'') AND a.id > b.id');
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM left_side b WHERE a.id > b.id AND fasted_within(a.v, b.v, 1e-7, ''cosine''))');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON a.id < b.id AND 1 - fasted_cosine_distance(a.v, b.v) > 0.8');
+-- no similarity, and a metric that is no constant
+SELECT count(*), (SELECT count(*) FILTER (WHERE 2 - d > 1.8) FROM left_side a JOIN left_side b ON a.id < b.id, fasted_cosine_distance(a.v, b.v) AS d) AS expected
+FROM left_side a JOIN left_side b ON a.id < b.id AND 2 - fasted_cosine_distance(a.v, b.v) > 1.8;
+SELECT count(*), count(*) FILTER (WHERE fasted_cosine_distance(a.v, b.v) <= 0.2) AS expected
+FROM left_side a JOIN left_side b ON a.id < b.id AND fasted_within(a.v, b.v, 0.2, CASE WHEN a.id > 0 THEN 'cosine' ELSE 'l2' END);
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 12) WHERE current_user IS NOT NULL AND (SELECT count(*) FROM right_side) > 5');
 -- invalid vectors, which a condition on their row excludes; and null vectors
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a LEFT JOIN right_side b ON a.k <> 2 AND a.id <> b.id AND fasted_within((CASE WHEN a.k <> 2 THEN a.v::text ELSE a.name END)::real[], b.v, 12)');
