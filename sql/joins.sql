@@ -50,6 +50,10 @@ SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b O
 -- no similarity, and a metric that is no constant
 SELECT count(*), (SELECT count(*) FILTER (WHERE 2 - d > 1.8) FROM left_side a JOIN left_side b ON a.id < b.id, fasted_cosine_distance(a.v, b.v) AS d) AS expected
 FROM left_side a JOIN left_side b ON a.id < b.id AND 2 - fasted_cosine_distance(a.v, b.v) > 1.8;
+SELECT count(*), (SELECT count(*) FILTER (WHERE 1 - d > -9) FROM left_side a JOIN left_side b ON a.id < b.id, fasted_distance(a.v, b.v) AS d) AS expected
+FROM left_side a JOIN left_side b ON a.id < b.id AND 1 - fasted_distance(a.v, b.v) > -9;
+SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'nothing');
+SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'hamming');
 SELECT count(*), count(*) FILTER (WHERE fasted_cosine_distance(a.v, b.v) <= 0.2) AS expected
 FROM left_side a JOIN left_side b ON a.id < b.id AND fasted_within(a.v, b.v, 0.2, CASE WHEN a.id > 0 THEN 'cosine' ELSE 'l2' END);
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 12) WHERE current_user IS NOT NULL AND (SELECT count(*) FROM right_side) > 5');
