@@ -70,12 +70,19 @@ sub plan_of
 	return $node->safe_psql('postgres', "$set;\nEXPLAIN $query");
 }
 
+# Returns the result by a nested loop, that by the node, and the node's plan.
+sub both_ways
+{
+	my ($set, $query) = @_;
+	return results_of([ "$plain; $set", $query ], [ "$forced; $set", $query ], [ "$forced; $set", "EXPLAIN $query" ]);
+}
+
 sub same
 {
 	my ($query, $name, %options) = @_;
 	my $set = $options{set} // 'SELECT';
 	my $sum = "SELECT count(*), sum(hashtextextended(q::text, 0)::numeric) FROM ($query) q";
-	my ($expected, $result, $plan) = results_of([ "$plain; $set", $sum ], [ "$forced; $set", $sum ], [ "$forced; $set", "EXPLAIN $sum" ]);
+	my ($expected, $result, $plan) = both_ways($set, $sum);
 	is($result, $expected, $name) or diag("$query\n$plan");
 	like($plan, qr/Custom Scan \(FastedJoin\)/, "$name: by the node") unless $options{any_plan};
 	return;
@@ -86,7 +93,7 @@ sub same_count
 {
 	my ($query, $name, %options) = @_;
 	my $set = $options{set} // 'SELECT';
-	my ($expected, $result, $plan) = results_of([ "$plain; $set", $query ], [ "$forced; $set", $query ], [ "$forced; $set", "EXPLAIN $query" ]);
+	my ($expected, $result, $plan) = both_ways($set, $query);
 	is($result, $expected, "counted, $name") or diag($query);
 	like($plan, qr/Counted By: $options{by}/, "$name: by the $options{by}") if defined $options{by};
 	return;

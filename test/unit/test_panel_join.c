@@ -400,6 +400,9 @@ check_failures(int sides, uint64_t limit, FastedOutput output, bool put)
 	free(seen);
 }
 
+/* Number of the first wrong call after the start. */
+#define STARTED 6
+
 /* Calls a function in the wrong order or with wrong numbers, on a join with 5 staged rows. */
 static FastedStatus
 misuse(PanelJoin *join, int number, const char **expected)
@@ -411,6 +414,8 @@ misuse(PanelJoin *join, int number, const char **expected)
 	size_t		n;
 	FastedBatch batch;
 
+	if (number >= STARTED && panel_join_start(join, rows) != FASTED_OK)
+		return FASTED_OK;
 	switch (number)
 	{
 		case 0:
@@ -418,27 +423,29 @@ misuse(PanelJoin *join, int number, const char **expected)
 			*expected = "invalid number of rows";
 			return panel_join_start(join, &rows[1 + number]);
 		case 2:
-			*expected = "invalid number of rows";
-			return panel_join_start(join, rows) == FASTED_OK ? panel_join_start(join, rows) : FASTED_OK;
-		case 3:
 			*expected = "panel_join_next was called before start";
 			return panel_join_next(join, 0, &batch);
-		case 4:
+		case 3:
 			*expected = "panel_join_again was called before start";
 			return panel_join_again(join, &problem);
-		case 5:
-		case 6:
+		case 4:
 			*expected = "row numbers out of range in read_back";
-			return panel_join_read_back(join, 0, number == 5 ? 4 : 6, number == 5 ? 2 : 0, row);
-		case 7:
+			return panel_join_read_back(join, 0, 4, 2, row);
+		case 5:
+			*expected = "row numbers out of range in read_back";
+			return panel_join_read_back(join, 0, 6, 0, row);
+		case STARTED:
+			*expected = "invalid number of rows";
+			return panel_join_start(join, rows);
+		case STARTED + 1:
 			*expected = "panel_join_put was called after start";
-			return panel_join_start(join, rows) == FASTED_OK ? panel_join_put(join, 0, row, 1, &n) : FASTED_OK;
-		case 8:
+			return panel_join_put(join, 0, row, 1, &n);
+		case STARTED + 2:
 			*expected = "rows were staged that were not requested";
-			return panel_join_start(join, rows) == FASTED_OK ? panel_join_stage(join, 0, &room, &n) : FASTED_OK;
-		case 9:
+			return panel_join_stage(join, 0, &room, &n);
+		case STARTED + 3:
 			*expected = "rows were committed that were not requested";
-			return panel_join_start(join, rows) == FASTED_OK ? panel_join_commit(join, 0, 1) : FASTED_OK;
+			return panel_join_commit(join, 0, 1);
 		default:
 			*expected = NULL;
 			return FASTED_OK;

@@ -227,6 +227,14 @@ static const char *const kind_names[] = {
 	"uniform", "clustered", "separate", "integers", "duplicates", "equal", "line"
 };
 
+/* Finds the nearest neighbours of all rows. */
+static void
+find_lists(Data *data)
+{
+	for (uint32_t x = 0; x < data->n; x++)
+		data->lengths[x] = nearest(data, x, data->lists + (size_t) x * MOST_NEIGHBORS);
+}
+
 /* Makes rows, and finds their nearest neighbours. */
 static void
 fill(Data *data, Kind kind, uint32_t n, uint32_t dimensions, uint32_t partitions)
@@ -269,8 +277,7 @@ fill(Data *data, Kind kind, uint32_t n, uint32_t dimensions, uint32_t partitions
 			}
 		}
 	}
-	for (uint32_t x = 0; x < n; x++)
-		data->lengths[x] = nearest(data, x, data->lists + (size_t) x * MOST_NEIGHBORS);
+	find_lists(data);
 }
 
 static void
@@ -322,11 +329,11 @@ check_searches(void)
 	result = boruvka(&data, 9, 1, 1);
 	ok(result.stats.searches == 0 && result.stats.searched == 0, "complete lists: no search");
 	free(result.edges);
-	fill(&data, LINE, 300, 1, 1);
+	data.n = 300;
+	data.dimensions = 1;
 	for (uint32_t x = 0; x < data.n; x++)
 		data.rows[x] = x + (x < small ? 0.0 : 1000.0);
-	for (uint32_t x = 0; x < data.n; x++)
-		data.lengths[x] = nearest(&data, x, data.lists + (size_t) x * MOST_NEIGHBORS);
+	find_lists(&data);
 	result = boruvka(&data, 5, 1, 1);
 	ok(result.stats.searches > 0 && result.stats.components[0] == 2 && result.stats.searched <= small,
 	   "two groups: %u searches of %llu rows", result.stats.searches,
