@@ -29,6 +29,7 @@ max_connections = 150
 max_prepared_transactions = 50
 shared_buffers = 32MB
 fsync = off
+jit = off
 restart_after_crash = on
 fasted.distribute = force
 fasted.threads = 1
