@@ -8,7 +8,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $node = new_node('cancel', "jit = off\nfasted.threads = 2\nfasted.memory_limit = '400MB'\n");
+my $node = new_node('cancel', "fasted.threads = 2\nfasted.memory_limit = '400MB'\n");
 create_wide_views($node);
 # four groups that are far from each other, so that a spanning tree has to search for rows
 $node->safe_psql('postgres', <<'END');

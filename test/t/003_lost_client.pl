@@ -6,7 +6,7 @@ use lib $FindBin::RealBin;
 use FastedTest;
 use Test::More;
 
-my $node = new_node('client', "jit = off\nfasted.threads = 2\n");
+my $node = new_node('client', "fasted.threads = 2\n");
 create_wide_views($node);
 
 my $limit_ms = sanitized() ? 9_000 : 1_000;

@@ -7,7 +7,7 @@ use lib $FindBin::RealBin;
 use FastedTest;
 use Test::More;
 
-my $node = new_node('result_memory', "log_temp_files = 0\nfasted.threads = 2\njit = off\n");
+my $node = new_node('result_memory', "log_temp_files = 0\nfasted.threads = 2\n");
 $node->safe_psql('postgres', <<'END');
 CREATE VIEW t AS SELECT g AS id, ARRAY[g, -g]::real[] AS v FROM generate_series(1, 4500) g;
 END

@@ -6,7 +6,7 @@ use lib $FindBin::RealBin;
 use FastedTest;
 use Test::More;
 
-my $node = new_node('subtransactions', "jit = off\nfasted.threads = 2\n");
+my $node = new_node('subtransactions', "fasted.threads = 2\n");
 create_wide_views($node);
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE bad (id int PRIMARY KEY, v real[]);

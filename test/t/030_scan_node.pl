@@ -7,7 +7,7 @@ use FastedTest;
 use JSON::PP qw(decode_json);
 use Test::More;
 
-my $node = new_node('scan_node', "log_temp_files = 0\nwork_mem = '64kB'\nfasted.threads = 2\njit = off\n");
+my $node = new_node('scan_node', "log_temp_files = 0\nwork_mem = '64kB'\nfasted.threads = 2\n");
 create_small_table($node);
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE many (id int PRIMARY KEY, v real[]);

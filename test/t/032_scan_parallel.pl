@@ -16,7 +16,6 @@ parallel_tuple_cost = 0
 min_parallel_table_scan_size = 0
 log_temp_files = 0
 fasted.threads = 2
-jit = off
 END
 create_small_table($node);
 $node->safe_psql('postgres', <<'END');

@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $node = new_node('pause', "jit = off\nfasted.threads = 2\nfasted.cpu_kernel = portable\n");
+my $node = new_node('pause', "fasted.threads = 2\nfasted.cpu_kernel = portable\n");
 $node->safe_psql('postgres', <<'END_SQL');
 -- takes a while: 2 * 10^11 multiplications; ten rows in a place
 CREATE VIEW steady AS

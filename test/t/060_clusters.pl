@@ -14,7 +14,6 @@ max_worker_processes = 16
 max_parallel_workers = 16
 max_parallel_workers_per_gather = 2
 log_temp_files = 0
-jit = off
 fasted.threads = 2
 END
 create_wide_views($node);

@@ -12,7 +12,6 @@ my $node = new_node('nearest', <<'END');
 max_worker_processes = 16
 max_parallel_workers = 16
 log_temp_files = 0
-jit = off
 fasted.threads = 2
 fasted.memory_limit = '400MB'
 END

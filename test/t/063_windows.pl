@@ -23,7 +23,6 @@ fasted.memory_limit = '400MB'
 max_worker_processes = 16
 max_parallel_workers = 16
 log_temp_files = 0
-jit = off
 END
 create_small_table($node);
 

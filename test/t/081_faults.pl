@@ -50,7 +50,6 @@ local $ENV{SERVER_PRELOAD} = $library;
 my $node = new_node('faults', <<"END");
 fasted.cuda_library = '$directory/several_engine'
 autovacuum = off
-jit = off
 fasted.threads = 2
 max_worker_processes = 16
 max_parallel_workers = 16

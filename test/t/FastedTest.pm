@@ -74,7 +74,8 @@ sub simulated_engine
 }
 
 # Returns a running server with the extension in database postgres.  The engine is the
-# CPU engine, which every machine has, unless the test sets another one.
+# CPU engine, which every machine has, unless the test sets another one.  Expressions are not compiled,
+# because that takes longer than most queries.
 sub new_node
 {
 	my ($name, $conf, %options) = @_;
