@@ -8,15 +8,8 @@ use FastedTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $cc = $ENV{CC} || 'cc';
-my $directory = PostgreSQL::Test::Utils::tempdir_short();
-my $src = "$FindBin::RealBin/../../src";
-system($cc, qw(-std=gnu11 -O2 -Wall -shared -fPIC -fvisibility=hidden), "-I$src",
-	"$FindBin::RealBin/engine/nearest_engine.c", glob("$src/cpu/*.c"), "$src/engine/thread.c",
-	'-lpthread', '-lm', '-o', "$directory/nearest_engine.so") == 0
-  or die 'could not compile nearest_engine.c';
-
-my $node = new_node('group_engine', "fasted.cuda_library = '$directory/nearest_engine'\nfasted.threads = 1\n");
+my $library = simulated_engine('nearest', 'engine/thread.c');
+my $node = new_node('group_engine', "fasted.cuda_library = '$library'\nfasted.threads = 1\n");
 
 # Partitions of 400, 900, 100 and 20 rows.  By the planner's estimates the tables are worth a GPU.
 # Before an engine is chosen, the rows of the partitions are counted, and are too few for a GPU.

@@ -28,11 +28,11 @@ sql(reference_functions());
 # Tables of whole numbers, which avoid rounding; many distances are equal.
 # Ids are in no order, some rows have no vector, some priorities are null or equal.
 my %tables = (
-	plane => [ 300, "ARRAY[(random() * 25)::int, (random() * 25)::int]" ],
-	line => [ 250, "ARRAY[(random() * 400)::int]" ],
+	plane => [ 160, "ARRAY[(random() * 18)::int, (random() * 18)::int]" ],
+	line => [ 150, "ARRAY[(random() * 240)::int]" ],
 	# 12 clusters of different sizes
-	clusters => [ 320, "ARRAY(SELECT (hashint4((sqrt(i))::int % 12 * 8 + k) & 63) + (random() * 4)::int FROM generate_series(1, 8) k)" ],
-	twins => [ 200, "ARRAY[i % 7, 0, i % 2 * 30]" ]);
+	clusters => [ 280, "ARRAY(SELECT (hashint4((sqrt(i))::int % 12 * 8 + k) & 63) + (random() * 4)::int FROM generate_series(1, 8) k)" ],
+	twins => [ 150, "ARRAY[i % 7, 0, i % 2 * 30]" ]);
 
 for my $table (sort keys %tables)
 {
@@ -79,7 +79,7 @@ for my $table (sort keys %tables)
 	for my $eps (0, 1, 2.5, 4, 9, 1000)
 	{
 		is_reference("fasted_neighbors('$table', 'v', $eps)", "reference_neighbors($of, $eps)", "$table, $eps: neighbours");
-		for my $min_points (1, 2, 3, 5, 10, 30, 1000)
+		for my $min_points ($eps < 1000 ? (1, 2, 3, 5, 10, 30, 1000) : (1, 30, 1000))
 		{
 			is_reference("fasted_cluster('$table', 'v', $eps, $min_points)",
 				"reference_cluster($of, $eps, $min_points)", "$table, $eps: clusters, min_points $min_points");
@@ -113,10 +113,10 @@ for my $table (sort keys %tables)
 	my $of = "'$table', '${table}_angles'";
 	my $by = "metric => 'cosine'";
 	cmp_ok(sql("SELECT count(*) FROM $table WHERE 0 = ALL (v)"), '>', 1, "$table: zero vectors");
-	for my $eps (0, 1e-4, 0.01, 0.1, 1, 2, "float8 'Infinity'")
+	for my $eps (0, 1e-4, 0.01, 0.1, 1, 2, "'Infinity'")
 	{
 		is_reference("fasted_neighbors('$table', 'v', $eps, $by)", "reference_neighbors($of, $eps)", "$table, cosine, $eps: neighbours");
-		for my $min_points (1, 2, 5, 30)
+		for my $min_points ($eps =~ /^0|e/ ? (1, 2, 5, 30) : (1, 30))
 		{
 			is_reference("fasted_cluster('$table', 'v', $eps, $min_points, $by)",
 				"reference_cluster($of, $eps, $min_points)", "$table, cosine, $eps: clusters, min_points $min_points");
@@ -172,26 +172,26 @@ END
 
 # --- the same with all settings, and correct at a size for which sorting and files matter
 
-# 20000 x 16, in 200 clusters and between them, in no order of id; a million pairs
+# 10000 x 16, in 100 clusters and between them, in no order of id; half a million pairs
 sql(<<'END');
 SELECT setseed(0.5);
 CREATE TABLE many AS
 	SELECT (i * 7919::bigint) % 100003 AS id,
-		ARRAY(SELECT (hashint4(i % 200 * 16 + k) & 31) + random() * CASE WHEN i % 10 < 7 THEN 2 ELSE 9 END FROM generate_series(1, 16) k)::real[] AS v,
-		CASE WHEN i % 11 <> 0 THEN md5((i % 5000)::text) END AS priority
-	FROM generate_series(1, 20000) i;
+		ARRAY(SELECT (hashint4(i % 100 * 16 + k) & 31) + random() * CASE WHEN i % 10 < 7 THEN 2 ELSE 9 END FROM generate_series(1, 16) k)::real[] AS v,
+		CASE WHEN i % 11 <> 0 THEN md5((i % 2500)::text) END AS priority
+	FROM generate_series(1, 10000) i;
 ALTER TABLE many ADD PRIMARY KEY (id);
 CREATE TABLE near AS SELECT * FROM fasted_self_join('many', 'v', 5, ordered => true);
 ANALYZE many, near;
 END
-cmp_ok(sql('SELECT count(*) / 2 FROM near'), '>', 400_000, 'many pairs');
+cmp_ok(sql('SELECT count(*) / 2 FROM near'), '>', 200_000, 'many pairs');
 
 for my $call ("fasted_neighbors('many', 'v', 5)", "fasted_cluster('many', 'v', 5)", "fasted_keep_one('many', 'v', 5)")
 {
-	like(sql("EXPLAIN SELECT * FROM $call"), qr/rows=20000 /, "the planner knows the rows of $call");
+	like(sql("EXPLAIN SELECT * FROM $call"), qr/rows=10000 /, "the planner knows the rows of $call");
 }
 is(sql("SELECT count(*), count(*) FILTER (WHERE c.neighbors = coalesce(n.n, 0)) FROM fasted_neighbors('many', 'v', 5) c
-	LEFT JOIN (SELECT id_a AS id, count(*) AS n FROM near GROUP BY 1) n USING (id)"), '20000|20000', 'many: neighbours');
+	LEFT JOIN (SELECT id_a AS id, count(*) AS n FROM near GROUP BY 1) n USING (id)"), '10000|10000', 'many: neighbours');
 
 # These conditions determine the result: a row is a representative if and only if no representative
 # of higher rank is within eps.  Other rows name the nearest one, and by rank if distances tie.
@@ -213,9 +213,9 @@ END
 for my $limit ('1GB', '1MB')
 {
 	my $set = "SET fasted.memory_limit = '$limit'";
-	is(keeps_rightly('', 'id', $set), '20000|t|t|0', "many, $limit: representatives, by id");
-	is(keeps_rightly(", 'priority'", 'priority NULLS LAST, id', $set), '20000|t|t|0', "many, $limit: representatives, by priority");
-	is(keeps_rightly(", 'priority', true", 'priority DESC NULLS LAST, id', $set), '20000|t|t|0',
+	is(keeps_rightly('', 'id', $set), '10000|t|t|0', "many, $limit: representatives, by id");
+	is(keeps_rightly(", 'priority'", 'priority NULLS LAST, id', $set), '10000|t|t|0', "many, $limit: representatives, by priority");
+	is(keeps_rightly(", 'priority', true", 'priority DESC NULLS LAST, id', $set), '10000|t|t|0',
 		"many, $limit: representatives, by priority, descending");
 }
 
@@ -229,29 +229,28 @@ my %calls = (
 	'kept, by priority' => "fasted_keep_one('many', 'v', 5, 'priority', true)");
 my $digest = 'SELECT count(*), md5(string_agg(r::text, \',\')) FROM %s r';
 my %expected = map { $_ => sql(sprintf $digest, $calls{$_}) } keys %calls;
-is(scalar(grep { !/^20000\|/ } values %expected), 0, 'one result row for each row');
-cmp_ok(sql("SELECT sum(neighbors) FROM $calls{'neighbors, cosine'}"), '>', 400_000, 'many pairs by cosine distance');
+is(scalar(grep { !/^10000\|/ } values %expected), 0, 'one result row for each row');
+cmp_ok(sql("SELECT sum(neighbors) FROM $calls{'neighbors, cosine'}"), '>', 200_000, 'many pairs by cosine distance');
 
 # --- EXPLAIN ANALYZE shows the engine's numbers, and they are right
 
+my $pairs = sql('SELECT count(*) / 2 FROM near');
+my $cosine_pairs = sql("SELECT count(*) FROM fasted_self_join('many', 'v', 0.005, metric => 'cosine')");
 for my $name (sort keys %calls)
 {
-	my $metric = $name =~ /cosine/ ? ", metric => 'cosine'" : '';
-	my $eps = $metric ? 0.005 : 5;
-	my $found = sql("SELECT count(*) FROM fasted_self_join('many', 'v', $eps $metric)");
+	my $found = $name =~ /cosine/ ? $cosine_pairs : $pairs;
 	my $plan = sql("EXPLAIN (ANALYZE) SELECT * FROM $calls{$name}");
 	my %shown = $plan =~ /^ *([A-Z][\w ]*): (.*)$/mg;
-	like($plan, qr/^Custom Scan \(FastedClustering\).*rows=20000 /, "$name: by the node");
-	is("@shown{'Engine', 'Rows Read', 'Dimensions', 'Pairs', 'Threads'}", "cpu 20000 16 $found 2", "$name: EXPLAIN shows the numbers of the join");
-	like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM $calls{$name} LIMIT 1"), qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Rows Read: 20000\n/, "$name: EXPLAIN shows the engine and the rows with LIMIT");
+	like($plan, qr/^Custom Scan \(FastedClustering\).*rows=10000 /, "$name: by the node");
+	is("@shown{'Engine', 'Rows Read', 'Dimensions', 'Pairs', 'Threads'}", "cpu 10000 16 $found 2", "$name: EXPLAIN shows the numbers of the join");
+	like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM $calls{$name} LIMIT 1"), qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Rows Read: 10000\n/, "$name: EXPLAIN shows the engine and the rows with LIMIT");
 	cmp_ok($shown{Candidates}, '>=', $found, "$name: candidates");
 	like($shown{$_}, qr/^[1-9]\d* kB$/, "$name: $_") for 'Host Memory', 'Memory Usage';
 	like($shown{$_}, qr/^\d+\.\d+ ms$/, "$name: $_") for 'Read Time', 'Wait Time', 'Clustering Time', 'Filter Time';
 }
 {
 	my $plan = sql("SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE) SELECT * FROM $calls{kept}");
-	my $found = sql('SELECT count(*) / 2 FROM near');
-	like($plan, qr/Spilled Pairs: $found$/m, 'EXPLAIN shows the pairs in a file');
+	like($plan, qr/Spilled Pairs: $pairs$/m, 'EXPLAIN shows the pairs in a file');
 	my ($memory) = $plan =~ /Memory Usage: (\d+) kB/;
 	cmp_ok($memory, '<', 4096, 'writing pairs to a file needs little memory');
 }
@@ -266,10 +265,9 @@ my %ways = (
 	'no worker reads' => 'max_parallel_workers_per_gather = 0');
 for my $way (sort keys %ways)
 {
-	for my $name (sort keys %calls)
-	{
-		is(sql("SET $ways{$way}; " . sprintf($digest, $calls{$name})), $expected{$name}, "$way: $name");
-	}
+	my @names = sort keys %calls;
+	my @found = split /\n/, sql("SET $ways{$way}; " . join '; ', map { sprintf $digest, $calls{$_} } @names);
+	is(shift @found, $expected{$_}, "$way: $_") for @names;
 }
 is(scalar temp_files($node), 0, 'no temporary file remains');
 
@@ -289,7 +287,7 @@ sub workers_rows
 {
 	my ($call) = @_;
 	$node->psql('postgres', "$by_workers SELECT count(*) FROM $call", stderr => \my $err);
-	return $err =~ /read 20000 rows in [\d.]+ s, (\d+) of them by/ ? $1 : -1;
+	return $err =~ /read 10000 rows in [\d.]+ s, (\d+) of them by/ ? $1 : -1;
 }
 cmp_ok(workers_rows("fasted_keep_one('many', 'v', 5, 'priority')"), '>', 0, 'workers read a table with a priority');
 cmp_ok(workers_rows("fasted_keep_one('spread', 'v', 5, 'priority', true, 'id')"), '>', 0, 'workers read a partitioned table');
@@ -303,7 +301,7 @@ for my $down ('false', 'true')
 	is(sql("SELECT count(*), count(*) FILTER (WHERE b.kept = 'row ' || a.kept)
 		FROM fasted_keep_one('spread', 'v', 5, 'id', $down, 'id') a
 		JOIN (SELECT id, fasted_keep(id, v, 5) OVER (ORDER BY $order) AS kept FROM named) b ON b.id = 'row ' || a.id"),
-		'20000|20000', "descending $down: the window function, with text for keys");
+		'10000|10000', "descending $down: the window function, with text for keys");
 }
 
 # --- pairs beyond fasted.memory_limit are written to a file, but no more than documented
@@ -318,10 +316,9 @@ sub bytes_filed
 	$bytes += $_ for log_since($node, $offset) =~ /temporary file: path .*, size (\d+)/g;
 	return $bytes;
 }
-my $vectors = 20000 * 16 * 4;
-my $pairs = 16 * sql('SELECT count(*) / 2 FROM near');
+my $vectors = 10000 * 16 * 4;
 is(bytes_filed("fasted.memory_limit = '1GB'", $calls{kept}), 0, 'representatives: no file');
-is(bytes_filed("fasted.memory_limit = '1MB'", $calls{kept}), $vectors + $pairs, 'representatives: a file of all pairs');
+is(bytes_filed("fasted.memory_limit = '1MB'", $calls{kept}), $vectors + 16 * $pairs, 'representatives: a file of all pairs');
 is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 2'}), $vectors, 'clusters, min_points 2: no pair is stored');
 is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 10'}), $vectors, 'clusters, min_points 10: the stored pairs fit into memory');
 my $most = 16 * sql('SELECT sum(least(neighbors, 1998) * 0.5) FROM fasted_neighbors(\'many\', \'v\', 5)');
@@ -365,7 +362,7 @@ wait_until(sub { sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_typ
 $writer->query('COMMIT');
 $waiter->wait_for(qr/^updated$/m);
 is(sql("SELECT count(*), sum(note), count(*) FILTER (WHERE n = coalesce(neighbors, 0)) FROM noted LEFT JOIN fasted_neighbors('plane', 'v', 2.5) USING (id)"),
-	'300|1|300', 'an UPDATE that had to wait');
+	'160|1|160', 'an UPDATE that had to wait');
 $_->quit for $writer, $waiter;
 
 # --- cancelled at each stage

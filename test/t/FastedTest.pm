@@ -17,6 +17,7 @@ END
 use strict;
 use warnings;
 use Exporter qw(import);
+use File::Basename ();
 use File::Path ();
 use IPC::Run ();
 use List::Util qw(max min);
@@ -25,7 +26,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(clock_gettime time usleep);
 
-our @EXPORT = qw(new_node start_node sanitized wait_until watch lateness cancel_soon thread_count memory_of
+our @EXPORT = qw(new_node start_node sanitized simulated_engine wait_until watch lateness cancel_soon thread_count memory_of
   is_alive temp_files orphan_segments log_size log_since create_wide_views create_small_table
   create_brute_force reference_functions is_same_pairs);
 
@@ -53,8 +54,28 @@ alarm $most_seconds;
 # Under a sanitizer, memory and times are not comparable.
 sub sanitized { return defined $ENV{ASAN_OPTIONS}; }
 
+# Compiles test/t/engine/NAME_engine.c with the CPU engine, of which the simulated GPUs consist, and
+# returns its name for fasted.cuda_library.  The first test compiles the CPU engine for all.
+sub simulated_engine
+{
+	my ($name, @sources) = @_;
+	my $here = File::Basename::dirname(__FILE__);
+	my @cc = ($ENV{CC} || 'cc', qw(-std=gnu11 -O2 -Wall -fPIC -fvisibility=hidden), "-I$here/../../src");
+	my $cpu = "$PostgreSQL::Test::Utils::tmp_check/cpu_engine.o";
+	if (!-e $cpu)
+	{
+		system(@cc, qw(-r -nostdlib), glob("$here/../../src/cpu/*.c"), '-o', "$cpu.$$") == 0 && rename("$cpu.$$", $cpu)
+		  or die 'could not compile the CPU engine';
+	}
+	my $library = PostgreSQL::Test::Utils::tempdir_short() . "/$name";
+	system(@cc, '-shared', "$here/engine/${name}_engine.c", (map { "$here/../../src/$_" } @sources), $cpu, '-lpthread', '-lm', '-o', "$library.so") == 0
+	  or die "could not compile ${name}_engine.c";
+	return $library;
+}
+
 # Returns a running server with the extension in database postgres.  The engine is the
-# CPU engine, which every machine has, unless the test sets another one.
+# CPU engine, which every machine has, unless the test sets another one.  Expressions are not compiled,
+# because that takes longer than most queries.
 sub new_node
 {
 	my ($name, $conf, %options) = @_;
