@@ -119,7 +119,8 @@ distance_of(const Truth *truth, const float *x, const float *y)
 		return fasted_exact_distance(x, y, truth->d);
 	xx = fasted_exact_dot(x, x, truth->d);
 	yy = fasted_exact_dot(y, y, truth->d);
-	return isfinite(xx) && isfinite(yy) ? fasted_exact_cosine(x, y, truth->d) : NAN;
+	return isfinite(xx) && isfinite(yy)
+		? fasted_exact_cosine_of(fasted_exact_dot(x, y, truth->d), xx, yy) : NAN;
 }
 
 static void
