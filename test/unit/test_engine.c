@@ -224,7 +224,7 @@ check_limits(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune,
 {
 	uint32_t	most = 0;
 
-	for (uint64_t limit = 1; limit < 1000000; limit = limit * 3 / 2 + 20000)
+	for (uint64_t limit = 1; limit < 1000000; limit = limit * 2 + 20000)
 	{
 		PanelProblem problem = {
 			.options = {.dimensions = d,.memory_limit = limit,.kernel = kernel->name,
@@ -525,7 +525,8 @@ check_memory_limit(void)
 		};
 		FastedStats stats;
 		PairList	got;
-		FastedStatus status = run_join(&problem, rows, n, &plain, &got, &stats);
+		FastedStatus status = run_join_once(&problem, &(Rows) {.rows = rows,.n = n}, &plain, &got, &stats,
+											NULL);
 
 		ok(status == FASTED_DONE && stats.host_bytes <= limit,
 		   "%llu bytes, limit %llu, %u panels",

@@ -345,7 +345,7 @@ main(void)
 	if (strcmp(ways[0].kernel, "amx") == 0)
 		check_default_pruning("amx");
 	/* sets large enough for the engine to choose a filter */
-	check_any_order(&ways[0], FASTED_FILTER_AUTO, 32, 5000, quick() ? 8 : 15);
+	check_any_order(&ways[0], FASTED_FILTER_AUTO, 32, 5000, quick() ? 5 : 15);
 	free((float *) many[0].rows);
 	free((float *) many[1].rows);
 	return tap_done();
