@@ -133,29 +133,52 @@ sum_of(const double *x, const double *y, uint32_t d, bool products)
 	return sums[0];
 }
 
+/* Returns the distance of two rows, whose squared lengths are xx and yy. */
 static double
-distance_of(const Rows *a, uint64_t i, const Rows *b, uint64_t j, uint32_t d, FastedMetric metric)
+distance_of(const double *x, double xx, const double *y, double yy, uint32_t d, FastedMetric metric)
 {
-	const double *x = (const double *) a->rows + i * d;
-	const double *y = (const double *) b->rows + j * d;
-	double		xx;
-	double		yy;
 	double		cosine;
 
 	if (metric == FASTED_METRIC_L2)
 		return sqrt(sum_of(x, y, d, false));
 	if (metric == FASTED_METRIC_INNER_PRODUCT)
 		return 0.0 - sum_of(x, y, d, true);
-	xx = sum_of(x, x, d, true);
-	yy = sum_of(y, y, d, true);
 	if (!(xx > 0.0 && isfinite(xx) && yy > 0.0 && isfinite(yy)))
 		return NAN;
 	cosine = sum_of(x, y, d, true) / sqrt(xx * yy);
 	return 1.0 - (cosine > 1.0 ? 1.0 : cosine < -1.0 ? -1.0 : cosine);
 }
 
+/* Returns the distance of rows i and j of the sides at i * (rows of the last side) + j. */
+static double *
+distances_of(const Rows *sides, int nsides, uint32_t d, FastedMetric metric)
+{
+	const Rows *b = &sides[nsides - 1];
+	double	   *dist = must_alloc(sides[0].n * b->n * sizeof(double));
+	double	   *squares = must_alloc(b->n * sizeof(double));
+
+	for (uint64_t j = 0; j < b->n; j++)
+	{
+		const double *y = (const double *) b->rows + j * d;
+
+		squares[j] = sum_of(y, y, d, true);
+	}
+	for (uint64_t i = 0; i < sides[0].n; i++)
+	{
+		const double *x = (const double *) sides[0].rows + i * d;
+		double		xx = sum_of(x, x, d, true);
+
+		for (uint64_t j = 0; j < b->n; j++)
+			dist[i * b->n + j] = nsides == 1 && j < i ? dist[j * b->n + i]
+				: distance_of(x, xx, (const double *) b->rows + j * d, squares[j], d, metric);
+	}
+	free(squares);
+	return dist;
+}
+
+/* Finds the pairs within eps, except those whose distance is NaN. */
 static void
-double_pairs(const Rows *sides, int nsides, uint32_t d, FastedMetric metric, PairList *list)
+double_pairs(const Rows *sides, int nsides, const double *dist, double eps, PairList *list)
 {
 	const Rows *b = &sides[nsides - 1];
 
@@ -164,9 +187,9 @@ double_pairs(const Rows *sides, int nsides, uint32_t d, FastedMetric metric, Pai
 	{
 		for (uint32_t j = nsides == 1 ? i + 1 : 0; j < b->n; j++)
 		{
-			FastedPair	pair = {.a = i,.b = j,.dist = distance_of(&sides[0], i, b, j, d, metric)};
+			FastedPair	pair = {.a = i,.b = j,.dist = dist[i * b->n + j]};
 
-			if (!isnan(pair.dist))
+			if (pair.dist <= eps)
 				pair_add(list, &pair, 1);
 		}
 	}
@@ -253,52 +276,44 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetri
 
 /* --- nearest neighbors */
 
-static int
-compare_neighbors(const void *left, const void *right)
-{
-	const FastedNeighbor *x = left;
-	const FastedNeighbor *y = right;
-
-	if (x->dist != y->dist)
-		return x->dist < y->dist ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
-}
+#define MOST_NEIGHBORS 7
 
 /* Compares the row's neighbor list with brute force. */
 static bool
-check_row(const PanelJoin *join, const PanelProblem *problem, const Rows *sides, uint64_t row)
+check_row(const PanelJoin *join, const PanelProblem *problem, const Rows *sides, const double *dist,
+		  uint64_t row)
 {
-	const Rows *others = &sides[problem->sides - 1];
-	FastedNeighbor *all = must_alloc((others->n + 1) * sizeof(FastedNeighbor));
+	uint64_t	others = sides[problem->sides - 1].n;
+	FastedNeighbor nearest[MOST_NEIGHBORS + 1];
 	uint32_t	count = 0;
 	uint32_t	length;
 	const FastedNeighbor *list = panel_join_nearest(join, row, &length);
 	bool		same;
 
-	for (uint64_t other = 0; other < others->n; other++)
+	for (uint64_t other = 0; other < others; other++)
 	{
-		FastedNeighbor neighbor = {.row = (uint32_t) other};
+		double		far = dist[row * others + other];
+		uint32_t	at = count;
 
-		neighbor.dist = distance_of(&sides[0], row, others, other, problem->options.dimensions,
-									problem->options.metric);
-		if ((problem->sides == 2 || other != row) && neighbor.dist <= problem->problem.eps)
-			all[count++] = neighbor;
+		if ((problem->sides == 1 && other == row) || !(far <= problem->problem.eps))
+			continue;
+		for (; at > 0 && nearest[at - 1].dist > far; at--)
+			nearest[at] = nearest[at - 1];
+		nearest[at] = (FastedNeighbor) {.row = (uint32_t) other,.dist = far};
+		if (count < problem->problem.k)
+			count++;
 	}
-	qsort(all, count, sizeof(FastedNeighbor), compare_neighbors);
-	if (count > problem->problem.k)
-		count = problem->problem.k;
 	same = length == count;
 	for (uint32_t i = 0; i < count && same; i++)
-		same = list[i].row == all[i].row && list[i].dist == all[i].dist;
+		same = list[i].row == nearest[i].row && list[i].dist == nearest[i].dist;
 	if (!same)
 		printf("# row %llu: %u neighbors, expected %u\n", (unsigned long long) row, length, count);
-	free(all);
 	return same;
 }
 
 static bool
 check_nearest(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetric metric,
-			  uint64_t limit)
+			  const double *dist, uint64_t limit)
 {
 	PanelProblem problem = problem_of(way, nsides, d, metric);
 	PanelJoin  *join = NULL;
@@ -307,7 +322,7 @@ check_nearest(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedM
 	bool		same = true;
 
 	problem.problem = (FastedProblem) {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,
-	.k = 1 + random_below(7)};
+	.k = 1 + random_below(MOST_NEIGHBORS)};
 	if (limit > 0)
 		limit_memory(&problem.options, limit);
 	status = panel_join_open(join_engine, &problem, &join);
@@ -325,7 +340,7 @@ check_nearest(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedM
 		else if (status == FASTED_OK)
 		{
 			for (uint64_t row = batch.first_row; row < batch.first_row + batch.row_count; row++)
-				same = same && check_row(join, &problem, sides, row);
+				same = same && check_row(join, &problem, sides, dist, row);
 			seen += batch.row_count;
 		}
 	}
@@ -361,6 +376,7 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric
 	Way			ways[MOST_WAYS];
 	int			count = double_ways(ways);
 	uint32_t	panels = 0;
+	double	   *dist;
 	PairList	all;
 	bool		same = true;
 
@@ -368,16 +384,18 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric
 		memcpy((double *) sides[1].rows + i * d,
 			   (const double *) sides[0].rows + random_below((uint32_t) na) * (uint64_t) d,
 			   d * sizeof(double));
-	double_pairs(sides, nsides, d, metric, &all);
+	dist = distances_of(sides, nsides, d, metric);
+	double_pairs(sides, nsides, dist, INFINITY, &all);
 	for (int w = 0; w < count; w++)
 	{
 		same = check_way(&ways[w], sides, nsides, d, metric, &all, limit, &panels) && same;
-		same = check_nearest(&ways[w], sides, nsides, d, metric, limit) && same;
+		same = check_nearest(&ways[w], sides, nsides, d, metric, dist, limit) && same;
 	}
 	/* a GPU's minimum memory holds so few rows */
 	ok(same && (limit == 0 || panels > 1 || tested_library() != NULL), "%s%s: %llu x %llu, d = %u, %zu pairs, up to %u panels",
 	   names[kind], metric_names[metric], (unsigned long long) na,
 	   (unsigned long long) nb, d, all.count, panels);
+	free(dist);
 	free(all.pairs);
 	free((float *) sides[0].rows);
 	free((float *) sides[1].rows);
@@ -400,29 +418,23 @@ check_many(Kind kind, uint32_t n, uint32_t d, FastedMetric metric)
 	Rows		rows = make_rows(kind, n, d, metric);
 	Rows		some = {.rows = rows.rows,.n = 100};
 	PanelProblem problem = problem_of(&chosen, 1, d, metric);
+	double	   *dist = distances_of(&some, 1, d, metric);
 	PairList	pairs;
 	PairList	got;
 
 	/* eps for about one pair in a hundred */
-	double_pairs(&some, 1, d, metric, &pairs);
+	double_pairs(&some, 1, dist, INFINITY, &pairs);
 	qsort(pairs.pairs, pairs.count, sizeof(FastedPair), compare_pairs);
 	problem.problem.eps = pairs.count > 0 ? pairs.pairs[pairs.count / 100].dist : 1.0;
 	free(pairs.pairs);
-	memset(&pairs, 0, sizeof(pairs));
-	for (uint32_t i = 0; i < n; i++)
-	{
-		for (uint32_t j = i + 1; j < n; j++)
-		{
-			FastedPair	pair = {.a = i,.b = j,.dist = distance_of(&rows, i, &rows, j, d, metric)};
-
-			if (pair.dist <= problem.problem.eps)
-				pair_add(&pairs, &pair, 1);
-		}
-	}
+	free(dist);
+	dist = distances_of(&rows, 1, d, metric);
+	double_pairs(&rows, 1, dist, problem.problem.eps, &pairs);
 	ok(run_join(&problem, rows.rows, n, &plain, &got, NULL) == FASTED_DONE &&
-	   pair_equal(&pairs, &got) && check_nearest(&chosen, &rows, 1, d, metric, 0),
+	   pair_equal(&pairs, &got) && check_nearest(&chosen, &rows, 1, d, metric, dist, 0),
 	   "%s: %u rows, default filter, eps %g, %zu pairs", names[kind], n,
 	   problem.problem.eps, pairs.count);
+	free(dist);
 	free(pairs.pairs);
 	free(got.pairs);
 	free((float *) rows.rows);

@@ -79,11 +79,12 @@ static const CallerHabits putting = {.timeout_ms = 100,.put = true,.stage_at_mos
 static void
 check_numbers_of_devices(void)
 {
-	for (int devices = quick() ? DEVICES - 1 : 1; devices <= DEVICES; devices++)
+	for (int sides = 1; sides <= 2; sides++)
 	{
-		for (int sides = 1; sides <= 2; sides++)
+		Case		made = make_case(sides, 2000, 20, 0.3);
+
+		for (int devices = quick() ? DEVICES - 1 : 1; devices <= DEVICES; devices++)
 		{
-			Case		made = make_case(sides, 3000, 20, 0.3);
 			FastedStats stats;
 			bool		right;
 
@@ -98,8 +99,8 @@ check_numbers_of_devices(void)
 			right = counts_right(&made, &plain) && right;
 			ok(right && made.expected.count > 1000,
 			   "%d devices, %d sides: all pairs once (%zu)", devices, sides, made.expected.count);
-			drop_case(&made);
 		}
+		drop_case(&made);
 	}
 }
 
@@ -129,11 +130,11 @@ check_panels(void)
 {
 	for (int sides = 1; sides <= 2; sides++)
 	{
-		Case		made = make_case(sides, 4000, 64, 0.5);
+		Case		made = make_case(sides, 2500, 64, 0.5);
 		FastedStats stats;
 		bool		right;
 
-		made.problem.options.memory_limit = 900 * 1024;
+		made.problem.options.memory_limit = 600 * 1024;
 		reset_play(3);
 		right = joins_right(&made, &plain, &stats) && stats.panels > 1;
 		right = right && (sides == 2 || play.copies > 0);
@@ -318,7 +319,7 @@ check_failures(int sides, FastedOutput output, const CallerHabits *habits, uint6
 	int			call = 2;
 
 	made.problem.options.memory_limit = memory;
-	for (; reached && right; call += call < 16 ? 1 : call / 4 + (int) random_below(20))
+	for (; reached && right; call += call < 16 ? 1 : (int) random_below((uint32_t) call))
 	{
 		reset_play(3);
 		play.fail_calls[call % 3] = call;
@@ -410,10 +411,16 @@ check_keepers(void)
 
 /* --- nearest neighbors */
 
+/* The neighbor lists of all rows. */
+typedef struct Lists
+{
+	FastedNeighbor *lists;		/* k entries for each row */
+	uint32_t   *lengths;
+} Lists;
+
 /* Runs one join and copies its neighbor lists; returns false if it failed. */
 static bool
-find_lists(const FastedEngine *engine, const Case *made, FastedNeighbor *lists, uint32_t *lengths,
-		   FastedStats *stats)
+find_lists(const FastedEngine *engine, const Case *made, Lists *found, FastedStats *stats)
 {
 	static const CallerHabits habits = {0};
 	PanelProblem problem = made->problem;
@@ -421,6 +428,8 @@ find_lists(const FastedEngine *engine, const Case *made, FastedNeighbor *lists, 
 	FastedBatch batch;
 	FastedStatus status = panel_join_open(engine, &problem, &join);
 
+	found->lists = must_alloc(made->sides[0].n * problem.problem.k * sizeof(FastedNeighbor));
+	found->lengths = must_alloc(made->sides[0].n * sizeof(uint32_t));
 	if (status == FASTED_OK)
 		status = load_and_start(join, &problem, made->sides, &habits);
 	while (!FASTED_FAILED(status) && status != FASTED_DONE)
@@ -429,10 +438,10 @@ find_lists(const FastedEngine *engine, const Case *made, FastedNeighbor *lists, 
 		for (uint64_t row = batch.first_row;
 			 status == FASTED_OK && row < batch.first_row + batch.row_count; row++)
 		{
-			const FastedNeighbor *list = panel_join_nearest(join, row, &lengths[row]);
+			const FastedNeighbor *list = panel_join_nearest(join, row, &found->lengths[row]);
 
-			if (lengths[row] > 0)
-				memcpy(lists + row * made->problem.problem.k, list, lengths[row] * sizeof(*list));
+			if (found->lengths[row] > 0)
+				memcpy(found->lists + row * problem.problem.k, list, found->lengths[row] * sizeof(*list));
 		}
 		if (status == FASTED_WANT_ROWS)
 		{
@@ -447,30 +456,42 @@ find_lists(const FastedEngine *engine, const Case *made, FastedNeighbor *lists, 
 	return status == FASTED_DONE;
 }
 
-/* Compares the neighbor lists of several devices with those of one engine. */
-static bool
-lists_right(const Case *made, FastedStats *stats)
+static void
+free_lists(Lists *found)
 {
-	uint64_t	n = made->sides[0].n;
+	free(found->lists);
+	free(found->lengths);
+}
+
+/* Finds the neighbor lists of a case with one engine. */
+static Lists
+expect_lists(const Case *made)
+{
+	FastedStats stats;
+	Lists		expected;
+
+	if (!find_lists(fasted_cpu_engine(), made, &expected, &stats))
+		exit(EXIT_FAILURE);
+	return expected;
+}
+
+/* Compares the neighbor lists of several devices with the expected ones. */
+static bool
+lists_right(const Case *made, const Lists *expected, FastedStats *stats)
+{
 	uint32_t	k = made->problem.problem.k;
-	FastedNeighbor *lists[2] = {must_alloc(n * k * sizeof(**lists)), must_alloc(n * k * sizeof(**lists))};
-	uint32_t   *lengths[2] = {must_alloc(n * sizeof(uint32_t)), must_alloc(n * sizeof(uint32_t))};
-	bool		right = find_lists(fasted_cpu_engine(), made, lists[0], lengths[0], stats) &&
-		find_lists(join_engine, made, lists[1], lengths[1], stats) && play.after_failure == 0 &&
+	Lists		found;
+	bool		right = find_lists(join_engine, made, &found, stats) && play.after_failure == 0 &&
 		play.closed == play.opened;
 
-	for (uint64_t row = 0; row < n && right; row++)
+	for (uint64_t row = 0; row < made->sides[0].n && right; row++)
 	{
-		right = lengths[0][row] == lengths[1][row];
-		for (uint32_t i = 0; i < lengths[0][row] && right; i++)
-			right = lists[0][row * k + i].row == lists[1][row * k + i].row &&
-				lists[0][row * k + i].dist == lists[1][row * k + i].dist;
+		right = found.lengths[row] == expected->lengths[row];
+		for (uint32_t i = 0; i < expected->lengths[row] && right; i++)
+			right = found.lists[row * k + i].row == expected->lists[row * k + i].row &&
+				found.lists[row * k + i].dist == expected->lists[row * k + i].dist;
 	}
-	for (int i = 0; i < 2; i++)
-	{
-		free(lists[i]);
-		free(lengths[i]);
-	}
+	free_lists(&found);
 	return right;
 }
 
@@ -490,7 +511,10 @@ play_merge(Merge merge)
 		play.most_added = 0;
 }
 
-/* Tests devices of equal speed, and each device as a slow one; with panels, for one number of neighbors. */
+/*
+ * Tests devices of equal speed, and each device as a slow one; with panels, some devices and one number
+ * of neighbors.
+ */
 static void
 check_nearest(int sides, Merge merge, uint64_t memory)
 {
@@ -499,6 +523,7 @@ check_nearest(int sides, Merge merge, uint64_t memory)
 	for (int i = memory > 0 ? (int) random_below(3) : 0; i < 3; i += memory > 0 ? 3 : 1)
 	{
 		Case		made = make_case(sides, MOST_NEAR, memory > 0 ? 100 : 5, 0.1);
+		Lists		expected;
 		FastedStats stats = {0};
 		bool		right = true;
 		int			adds = 0;
@@ -507,20 +532,22 @@ check_nearest(int sides, Merge merge, uint64_t memory)
 		made.problem.problem = (FastedProblem) {
 			.eps = i == 1 ? 0.3 : INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = ks[i]
 		};
+		expected = expect_lists(&made);
 		for (int devices = 1; devices <= DEVICES; devices++)
 		{
-			for (int slow = -1; slow < devices; slow++)
+			for (int slow = -1; slow < devices; slow += memory > 0 ? 1 + (int) random_below((uint32_t) devices) : 1)
 			{
 				reset_play(devices);
 				play_merge(merge);
 				play.slow = slow;
-				right = lists_right(&made, &stats) && right;
+				right = lists_right(&made, &expected, &stats) && right;
 				adds += play.adds;
 			}
 		}
 		ok(right && (adds > 0) == (merge == BY_DEVICES) &&
 		   (stats.panels > 1) == (memory > 0),
 		   "nearest, %d sides, k %u, merge %d, %u panels", sides, ks[i], merge, stats.panels);
+		free_lists(&expected);
 		drop_case(&made);
 	}
 }
@@ -534,6 +561,7 @@ static void
 check_nearest_failures(int sides, Merge merge, uint64_t memory, bool order)
 {
 	Case		made = make_case(sides, MOST_NEAR, memory > 0 ? 100 : 5, 0.1);
+	Lists		expected;
 	bool		reached = true;
 	int			call = 1;
 	int			failed = 0;
@@ -541,7 +569,8 @@ check_nearest_failures(int sides, Merge merge, uint64_t memory, bool order)
 
 	made.problem.options.memory_limit = memory;
 	made.problem.problem = (FastedProblem) {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 9};
-	for (; reached; call += memory > 0 ? 1 + call / 2 : quick() && call > 12 ? 1 + (int) random_below(5) : 1)
+	expected = expect_lists(&made);
+	for (; reached; call += memory > 0 ? 1 + (int) random_below(2 * (uint32_t) call) : quick() && call > 12 ? 1 + (int) random_below(5) : 1)
 	{
 		FastedStats stats = {0};
 		bool		found;
@@ -550,7 +579,7 @@ check_nearest_failures(int sides, Merge merge, uint64_t memory, bool order)
 		play_merge(merge);
 		*(order ? &play.other_order : &play.fail_device) = 1;
 		*(order ? &play.order_from : &play.fail_call) = call;
-		found = lists_right(&made, &stats);
+		found = lists_right(&made, &expected, &stats);
 		reached = play.calls[1] >= call;
 		failed += !found;
 		wrong += (order ? !found && !reached : found != (call == 1 || !reached)) || play.after_failure > 0;
@@ -558,6 +587,7 @@ check_nearest_failures(int sides, Merge merge, uint64_t memory, bool order)
 	ok(wrong == 0 && call > 10 && failed > 0,
 	   "nearest neighbors, %d sides, merge %d%s: a device %s at calls 1 to %d", sides, merge,
 	   memory > 0 ? ", panels" : "", order ? "has another order" : "fails", call);
+	free_lists(&expected);
 	drop_case(&made);
 }
 

@@ -207,17 +207,15 @@ check_any_order(const Way *way, FastedFilter filter, uint32_t d, uint32_t most, 
  * rows.
  */
 static void
-check_unfinished(const Way *way)
+check_unfinished(const Way *way, const Rows *rows, uint32_t d)
 {
-	const uint32_t d = 256;
 	FastedOptions options = {
 		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter,
 		.prune = way->prune
 	};
 	FastedContext *context = open_context(&options);
-	Mirror		few = {.set = open_set(context),.rows = make_rows(10, d, 1.0, 0.0)};
+	Mirror		few = {.set = open_set(context),.rows = make_rows(4, d, 1.0, 0.0)};
 	Mirror		many = {.set = open_set(context)};
-	Rows		rows[2] = {make_rows(20000, d, 1.0, 0.0), make_rows(20000, d, 1.0, 0.5)};
 	bool		good = true;
 
 	(void) fill_set(few.set, &few.rows, d);
@@ -237,8 +235,6 @@ check_unfinished(const Way *way)
 	ok(good, "%s, %s%s: closed while rows are packed", way->kernel, way->name, way->pruned);
 	engine->close(context);
 	free((float *) few.rows.rows);
-	for (int i = 0; i < 2; i++)
-		free((float *) rows[i].rows);
 }
 
 /* Slices of a join do not depend on whether the set was pruned before. */
@@ -322,22 +318,26 @@ check_default_pruning(const char *kernel)
 int
 main(void)
 {
+	const uint32_t d = 256;
 	Way			ways[MOST_WAYS];
 	int			count;
+	Rows		many[2];
 
 	engine = fasted_cpu_engine();
 	random_seed();
+	many[0] = make_rows(20000, d, 1.0, 0.0);
+	many[1] = make_rows(20000, d, 1.0, 0.5);
 	count = quick() ? some_ways(ways, all_ways(ways)) : all_ways(ways);
 	for (int w = 0; w < count; w++)
 	{
 		check_packed_once(&ways[w], true);
 		check_packed_once(&ways[w], false);
 		check_partners(&ways[w]);
-		check_any_order(&ways[w], ways[w].filter, 33, 400, 60);
-		check_any_order(&ways[w], ways[w].filter, 3, 300, 30);
-		check_any_order(&ways[w], ways[w].filter, 300, 200, 30);
+		check_any_order(&ways[w], ways[w].filter, 33, 400, quick() ? 30 : 60);
+		check_any_order(&ways[w], ways[w].filter, 3, 300, quick() ? 15 : 30);
+		check_any_order(&ways[w], ways[w].filter, 300, 200, quick() ? 15 : 30);
 		if (w == 0 || ways[w].prune == FASTED_PRUNE_FORCE || !quick())
-			check_unfinished(&ways[w]);
+			check_unfinished(&ways[w], many, d);
 		if (ways[w].prune == FASTED_PRUNE_FORCE)
 			check_slices_after(&ways[w]);
 	}
@@ -345,6 +345,8 @@ main(void)
 	if (strcmp(ways[0].kernel, "amx") == 0)
 		check_default_pruning("amx");
 	/* sets large enough for the engine to choose a filter */
-	check_any_order(&ways[0], FASTED_FILTER_AUTO, 32, 5000, 15);
+	check_any_order(&ways[0], FASTED_FILTER_AUTO, 32, 5000, quick() ? 5 : 15);
+	free((float *) many[0].rows);
+	free((float *) many[1].rows);
 	return tap_done();
 }

@@ -111,7 +111,7 @@ pick_eps(const PairList *all, double *eps)
 	return count;
 }
 
-/* Compares one kernel and filter with brute force, for several eps and all outputs. */
+/* Compares one kernel and filter with brute force, for some eps and all outputs. */
 static void
 check_way(const Way *way, const Rows *sides, uint32_t d, Kind kind, const PairList *all)
 {
@@ -124,9 +124,10 @@ check_way(const Way *way, const Rows *sides, uint32_t d, Kind kind, const PairLi
 	bool		empty = sides[0].n == 0 || sides[1].n == 0;
 	double		eps[8];
 	int			count = pick_eps(all, eps);
+	int			step = quick() ? 3 : 2;
 	bool		same = true;
 
-	for (int e = 0; e < count && same; e++)
+	for (int e = (int) random_below((uint32_t) step); e < count && same; e += step)
 	{
 		PairList	expected;
 		PairList	got;
@@ -139,8 +140,8 @@ check_way(const Way *way, const Rows *sides, uint32_t d, Kind kind, const PairLi
 			pair_equal(&expected, &got) && stats.pairs == got.count &&
 			stats.candidates >= got.count && stats.units_done == stats.units_total &&
 			(empty || strcmp(stats.filter, way->name) == 0) &&
-			check_count(&problem, sides, &plain, FASTED_OUTPUT_COUNT, &expected) &&
-			check_count(&problem, sides, &plain, FASTED_OUTPUT_COUNTS, &expected);
+			check_count(&problem, sides, &plain,
+						random_below(2) == 0 ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_COUNTS, &expected);
 		if (!same)
 			printf("# eps %.17g threads %d: %zu pairs, expected %zu, by %s\n", eps[e],
 				   problem.options.threads, got.count, expected.count, stats.filter);
@@ -221,7 +222,7 @@ static void
 check_panels(uint32_t na, uint32_t nb, uint32_t d, double eps, uint32_t least)
 {
 	Way			ways[MOST_WAYS];
-	int			count = all_ways(ways);
+	int			count = some_ways(ways, all_ways(ways));
 	Rows		sides[2];
 	PairList	expected;
 
@@ -372,14 +373,15 @@ int
 main(void)
 {
 	random_seed();
+	if (!kernels_hidden())
+	{
+		check_shapes();
+		check_panels(613, 401, 37, 6.5, 5);
+		check_panels(30, 900, 37, 6.5, 1);
+		check_panels(900, 30, 5, 2.0, 1);
+		check_all_slices();
+	}
 	check_choice(4500, 2500, true);
 	check_choice(2500, 4500, false);
-	if (kernels_hidden())
-		return tap_done();
-	check_shapes();
-	check_panels(613, 401, 37, 6.5, 5);
-	check_panels(30, 900, 37, 6.5, 1);
-	check_panels(900, 30, 5, 2.0, 1);
-	check_all_slices();
 	return tap_done();
 }
