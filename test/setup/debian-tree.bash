@@ -15,7 +15,7 @@ need_root() {
 }
 
 # inside TREE COMMAND...: runs the command in the tree, with its own /proc and /dev/shm.
-# If $overlay is set, changes are written to that directory and the tree is unchanged.
+# If $overlay is set, changes are written to that directory without fsync and the tree is unchanged.
 # If $mounted is set, this directory of the system is mounted read-only at the same path.
 inside() {
 	local tree=$1
@@ -23,8 +23,9 @@ inside() {
 	unshare --mount --pid --fork --kill-child --propagation private bash -c '
 		set -e
 		if [[ -n $1 ]]; then
+			rm -rf "$1/work"
 			mkdir -p "$1/changes" "$1/work" "$1/root"
-			mount -t overlay overlay -o "lowerdir=$0,upperdir=$1/changes,workdir=$1/work" "$1/root"
+			mount -t overlay overlay -o "volatile,lowerdir=$0,upperdir=$1/changes,workdir=$1/work" "$1/root"
 			set -- "$1/root" "${@:2}"
 		else
 			set -- "$0" "${@:2}"
@@ -83,7 +84,7 @@ make_tree() {
 	{
 		keys=$(keyring "$suite" "$tree") &&
 			sources "$suite" | mmdebstrap --mode=root --verbose --keyring="$keys" \
-				--aptopt='Acquire::Check-Valid-Until "false"' --dpkgopt=force-unsafe-io "$@" "$suite" "$tree" -
+				--aptopt='Acquire::Check-Valid-Until "false"' "$@" "$suite" "$tree" -
 	} >"$tree.log" 2>&1 || {
 		tail -n 30 "$tree.log" >&2
 		die "could not make $tree"
