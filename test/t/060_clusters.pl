@@ -113,10 +113,10 @@ for my $table (sort keys %tables)
 	my $of = "'$table', '${table}_angles'";
 	my $by = "metric => 'cosine'";
 	cmp_ok(sql("SELECT count(*) FROM $table WHERE 0 = ALL (v)"), '>', 1, "$table: zero vectors");
-	for my $eps (0, 1e-4, 0.01, 0.1, 1, 2, "'Infinity'")
+	for my $eps (0, 1e-4, 0.01, 0.1, 1, 2, "float8 'Infinity'")
 	{
 		is_reference("fasted_neighbors('$table', 'v', $eps, $by)", "reference_neighbors($of, $eps)", "$table, cosine, $eps: neighbours");
-		for my $min_points ($eps =~ /^0|e/ ? (1, 2, 5, 30) : (1, 30))
+		for my $min_points ($eps =~ /^0/ ? (1, 2, 5, 30) : (1, 30))
 		{
 			is_reference("fasted_cluster('$table', 'v', $eps, $min_points, $by)",
 				"reference_cluster($of, $eps, $min_points)", "$table, cosine, $eps: clusters, min_points $min_points");
@@ -172,7 +172,7 @@ END
 
 # --- the same with all settings, and correct at a size for which sorting and files matter
 
-# 10000 x 16, in 100 clusters and between them, in no order of id; half a million pairs
+# 10000 x 16, in 100 clusters and between them, in no order of id; 350,000 pairs
 sql(<<'END');
 SELECT setseed(0.5);
 CREATE TABLE many AS
