@@ -535,7 +535,8 @@ check_nearest(int sides, Merge merge, uint64_t memory)
 		expected = expect_lists(&made);
 		for (int devices = 1; devices <= DEVICES; devices++)
 		{
-			for (int slow = -1; slow < devices; slow += memory > 0 ? 1 + (int) random_below((uint32_t) devices) : 1)
+			for (int slow = -1; slow < devices;
+				 slow += memory > 0 ? 1 + (int) random_below((uint32_t) devices) : 1)
 			{
 				reset_play(devices);
 				play_merge(merge);

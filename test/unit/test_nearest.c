@@ -700,15 +700,17 @@ main(int argc, char **argv)
 
 		check_many((Kind) kind, quick() ? 500 : 4300, 0, 48, metric, FASTED_FILTER_AUTO,
 				   FASTED_PRUNE_AUTO, 10);
-		check_many((Kind) kind, quick() ? 300 : 1100, quick() ? 1100 : 1700, 48, metric, FASTED_FILTER_AUTO,
-				   kind % 2 == 0 ? FASTED_PRUNE_FORCE : FASTED_PRUNE_OFF, 5 + kind);
+		check_many((Kind) kind, quick() ? 300 : 1100, quick() ? 1100 : 1700, 48, metric,
+				   FASTED_FILTER_AUTO, kind % 2 == 0 ? FASTED_PRUNE_FORCE : FASTED_PRUNE_OFF, 5 + kind);
 	}
 	check_first_radii();
-	check_many(KIND_GRID, 1300, 0, 12, FASTED_METRIC_L2, FASTED_FILTER_AUTO,
-			   FASTED_PRUNE_AUTO, 1200);
+	check_many(KIND_GRID, 1300, 0, 12, FASTED_METRIC_L2, FASTED_FILTER_AUTO, FASTED_PRUNE_AUTO, 1200);
 	check_many(KIND_WILD, 2500, 0, 130, FASTED_METRIC_COSINE, FASTED_FILTER_AUTO, FASTED_PRUNE_FORCE, 8);
-	check_many(KIND_DUPLICATES, quick() ? 3000 : 9000, 0, 20, FASTED_METRIC_L2, FASTED_FILTER_INT8, FASTED_PRUNE_OFF, 10);
-	check_many(KIND_DENSITIES, quick() ? 2500 : 8500, 0, 24, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 6);
-	check_many(KIND_NORMAL, quick() ? 3000 : 9000, 0, 20, FASTED_METRIC_L2, FASTED_FILTER_AUTO, FASTED_PRUNE_FORCE, 11);
+	check_many(KIND_DUPLICATES, quick() ? 3000 : 9000, 0, 20, FASTED_METRIC_L2,
+			   FASTED_FILTER_INT8, FASTED_PRUNE_OFF, 10);
+	check_many(KIND_DENSITIES, quick() ? 2500 : 8500, 0, 24, FASTED_METRIC_COSINE,
+			   FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 6);
+	check_many(KIND_NORMAL, quick() ? 3000 : 9000, 0, 20, FASTED_METRIC_L2,
+			   FASTED_FILTER_AUTO, FASTED_PRUNE_FORCE, 11);
 	return tap_done();
 }

@@ -190,7 +190,8 @@ check_kind(Kind kind, uint32_t n, uint32_t d)
  * rows.  It never prunes if told so.
  */
 static void
-check_choice(const char *kernel, Kind kind, FastedMetric metric, uint32_t n, uint32_t d, double eps, bool pruned)
+check_choice(const char *kernel, Kind kind, FastedMetric metric, uint32_t n, uint32_t d, double eps,
+			 bool pruned)
 {
 	float	   *rows = make_rows(kind, n, d);
 	PairList	got[2];
@@ -488,7 +489,7 @@ main(void)
 	check_terms();
 	for (int kind = 0; kind < KINDS; kind++)
 	{
-		check_kind((Kind) kind, 400, 130);
+		check_kind((Kind) kind, quick() ? 250 : 400, 130);
 		check_kind((Kind) kind, 301, 20);
 	}
 	check_kind(CLUSTERS, 400, 300);
