@@ -83,7 +83,7 @@ make_tree() {
 	mkdir -p "$top_dir/build"
 	{
 		keys=$(keyring "$suite" "$tree") &&
-			sources "$suite" | mmdebstrap --mode=root --verbose --keyring="$keys" \
+			sources "$suite" | sed "s|^deb |&[signed-by=$keys] |" | mmdebstrap --mode=root --verbose \
 				--aptopt='Acquire::Check-Valid-Until "false"' "$@" "$suite" "$tree" -
 	} >"$tree.log" 2>&1 || {
 		tail -n 30 "$tree.log" >&2
