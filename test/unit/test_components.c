@@ -477,8 +477,17 @@ drain_search(PanelJoin *join, const Case *c, const Rows *sides, bool searching)
 		FastedStatus status = panel_join_next(join, 50, &batch);
 
 		if (status == FASTED_WANT_ROWS)
+		{
+			uint64_t	outer;
+			uint64_t	inner;
+
+			panel_join_sizes(join, &outer, &inner);
+			/* resident rows need not be staged again */
+			if (inner == 0)
+				return false;
 			status = stage_rows(join, batch.side, &sides[batch.side], batch.first_row, batch.row_count,
 								fasted_row_floats(&c->options), random_below(50), &staged);
+		}
 		else if (status == FASTED_OK)
 		{
 			/* panels without pairs in a partition are omitted */

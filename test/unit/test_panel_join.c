@@ -18,6 +18,7 @@ typedef struct Seen
 	uint32_t	counts[2][MOST_ROWS];
 	bool		strange;		/* an invalid pair, request or number was returned */
 	FastedStats stats;
+	uint64_t	panel_rows[2];	/* of an outer and an inner panel */
 	char		error[64];
 } Seen;
 
@@ -206,7 +207,10 @@ run_case(const Case *c, int fail_at, Seen *seen)
 	if (seen->status == FASTED_OK)
 		seen->status = begin(join, c, seen);
 	if (seen->status == FASTED_OK)
+	{
+		panel_join_sizes(join, &seen->panel_rows[0], &seen->panel_rows[1]);
 		seen->status = drain(join, c, seen);
+	}
 	if (seen->status == FASTED_DONE && c->again > 0)
 	{
 		seen->status = begin_again(join, c);
@@ -285,7 +289,9 @@ check_case(const Case *c)
 	run_case(c, 0, seen);
 	good = seen->status == FASTED_DONE && !seen->strange && all_met(c, seen) &&
 		(double) seen->stats.pairs == area && seen->stats.rows == total &&
-		seen->stats.units_done == seen->stats.units_total;
+		seen->stats.units_done == seen->stats.units_total &&
+		(resident ? seen->panel_rows[0] == c->rows[0] && seen->panel_rows[1] == 0
+		 : (double) seen->stats.units_total == area);
 	ok(good && fake.wrong == 0 && fake.contexts == 0 && fake.resident <= c->limit &&
 	   (fake.joins < 2 || !resident),
 	   "%llu%s%llu rows, %llu fit: %u panels, %d joins%s%s", (unsigned long long) c->rows[0],
@@ -401,7 +407,7 @@ check_failures(int sides, uint64_t limit, FastedOutput output, bool put)
 }
 
 /* Number of the first wrong call after the start. */
-#define STARTED 6
+#define STARTED 7
 
 /* Calls a function in the wrong order or with wrong numbers, on a join with 5 staged rows. */
 static FastedStatus
@@ -434,12 +440,16 @@ misuse(PanelJoin *join, int number, const char **expected)
 		case 5:
 			*expected = "row numbers out of range in read_back";
 			return panel_join_read_back(join, 0, 6, 0, row);
+		case 6:
+			*expected = "rows were staged that were not requested";
+			return panel_join_stage(join, 1, &room, &n);
 		case STARTED:
 			*expected = "invalid number of rows";
 			return panel_join_start(join, rows);
 		case STARTED + 1:
 			*expected = "panel_join_put was called after start";
-			return panel_join_put(join, 0, row, 1, &n);
+			n = 1;
+			return panel_join_put(join, 0, row, 1, &n) == FASTED_INTERNAL && n == 0 ? FASTED_INTERNAL : FASTED_OK;
 		case STARTED + 2:
 			*expected = "rows were staged that were not requested";
 			return panel_join_stage(join, 0, &room, &n);
