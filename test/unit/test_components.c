@@ -790,12 +790,14 @@ main(void)
 	check_panels_refused();
 	for (int round = 0; round < rounds; round++)
 	{
+		uint32_t	most = quick() ? 200 : round == 0 ? 20 : 600;
+
 		for (int kind = 0; kind < KINDS; kind++)
 		{
 			for (int metric = 0; metric <= FASTED_METRIC_JACCARD; metric++)
 			{
 				Case		c = make_case((Kind) kind, options_of(metric, dimensions[random_below(6)]),
-										  1 + random_below(round == 0 ? 20 : 600));
+										  1 + random_below(most));
 
 				if (random_below(4) == 0 && !isnan(c.dist[c.n - 1]) && c.dist[c.n - 1] >= 0.0)
 					c.eps = c.dist[c.n - 1];
