@@ -81,6 +81,18 @@ distance_of(const Case *c, uint64_t a, uint64_t b)
 }
 
 static void
+set_distances(Case *c)
+{
+	uint64_t	rows_b = c->sides[c->nsides - 1].n;
+
+	for (uint64_t a = 0; a < c->sides[0].n; a++)
+	{
+		for (uint64_t b = 0; b < rows_b; b++)
+			c->dist[a * rows_b + b] = distance_of(c, a, b);
+	}
+}
+
+static void
 make_case(Case *c, uint32_t n, FastedMetric metric, int nsides, uint64_t rows_a, uint64_t rows_b)
 {
 	*c = (Case) {.n = n,.metric = metric,.nsides = nsides,.windows = n == 128};
@@ -92,11 +104,7 @@ make_case(Case *c, uint32_t n, FastedMetric metric, int nsides, uint64_t rows_a,
 			fill_row(c, side, i);
 	}
 	c->dist = must_alloc(rows_a * rows_b * sizeof(double));
-	for (uint64_t a = 0; a < rows_a; a++)
-	{
-		for (uint64_t b = 0; b < rows_b; b++)
-			c->dist[a * rows_b + b] = distance_of(c, a, b);
-	}
+	set_distances(c);
 }
 
 static void
@@ -394,12 +402,43 @@ check_panels(FastedMetric metric)
 	}
 }
 
+/*
+ * The nearest row of many has far fewer bits than all others, beside rows that are near none: the
+ * thresholds depend on the smallest number of bits.
+ */
+static void
+check_few_bits(void)
+{
+	const char *kernels[MOST_WAYS];
+	int			nkernels = list_kernels(kernels);
+	Case		c;
+
+	make_case(&c, 256, FASTED_METRIC_JACCARD, 2, 40, 100);
+	for (uint64_t i = 0; i < c.sides[0].n; i++)
+	{
+		memset(row_of(&c, 0, i), 0, 256 / 8);
+		for (uint32_t k = 0; k < 20; k++)
+			flip(row_of(&c, 0, i), i % 2 == 0 ? k : 20 + k);
+	}
+	for (uint64_t i = 0; i < c.sides[1].n; i++)
+	{
+		memset(row_of(&c, 1, i), 0, 256 / 8);
+		for (uint32_t k = 0; k < (i == 50 ? 10 : 60); k++)
+			flip(row_of(&c, 1, i), i == 50 ? k : 64 + (uint32_t) i + k);
+	}
+	set_distances(&c);
+	for (int k = 0; k < nkernels; k++)
+		ok(check_nearest(&c, kernels[k], INFINITY, 1, 0), "kernel %s: a row with few bits", kernels[k]);
+	free_case(&c);
+}
+
 int
 main(void)
 {
 	static const uint32_t sizes[] = {1, 7, 8, 63, 64, 65, 128, 2048, 16000, 65536};
 
 	random_seed();
+	check_few_bits();
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 	{
 		for (int m = 0; m < 2; m++)
