@@ -319,7 +319,7 @@ check_failures(int sides, FastedOutput output, const CallerHabits *habits, uint6
 	int			call = 2;
 
 	made.problem.options.memory_limit = memory;
-	for (; reached && right; call += call < 16 ? 1 : (int) random_below((uint32_t) call))
+	for (; reached && right; call += call < 16 ? 1 : 1 + (int) random_below((uint32_t) call))
 	{
 		reset_play(3);
 		play.fail_calls[call % 3] = call;
