@@ -83,7 +83,6 @@ sub new_node
 	push @nodes, $node;
 	push @socket_dirs, $node->host if $node->host =~ m{^/} && !defined $ENV{PG_TEST_NOCLEAN};
 	$node->init;
-	# compiling expressions takes most of the time of small queries whose plan is forced
 	$node->append_conf('postgresql.conf', "fasted.engine = cpu\njit = off\n" . ($conf // ''));
 	start_node($node);
 	$node->safe_psql('postgres', 'SET client_min_messages = warning; CREATE EXTENSION fasted');
