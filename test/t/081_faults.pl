@@ -40,15 +40,12 @@ system($cc, qw(-std=gnu11 -O1 -U_FORTIFY_SOURCE -D_GNU_SOURCE -Wall -shared -fPI
 	"$FindBin::RealBin/preload/failing_calls.c", '-o', $library, '-ldl') == 0
   or die 'could not compile failing_calls.c';
 
-# Simulates three GPUs.
-my $src = "$FindBin::RealBin/../../src";
-system($cc, qw(-std=gnu11 -O0 -shared -fPIC -fvisibility=hidden), "-I$src", "$FindBin::RealBin/engine/several_engine.c",
-	glob("$src/cpu/*.c"), '-lpthread', '-lm', '-o', "$directory/several_engine.so") == 0
-  or die 'could not compile several_engine.c';
+# Three GPUs.
+my $engine = simulated_engine('several');
 
 local $ENV{SERVER_PRELOAD} = $library;
 my $node = new_node('faults', <<"END");
-fasted.cuda_library = '$directory/several_engine'
+fasted.cuda_library = '$engine'
 autovacuum = off
 fasted.threads = 2
 max_worker_processes = 16

@@ -47,7 +47,7 @@ typedef struct ConnectingJoin
 	bool		keeps;
 } ConnectingJoin;
 
-/* Returns the state of a context.  Devices open their joins in parallel threads. */
+/* Returns the state of a context; NULL if there is no memory.  Devices open their joins in parallel threads. */
 static Connected *
 connected_of(FastedContext *context)
 {
@@ -61,7 +61,8 @@ connected_of(FastedContext *context)
 		abort();
 	if (connected[i] == NULL)
 		connected[i] = calloc(1, sizeof(Connected));
-	connected[i]->context = context;
+	if (connected[i] != NULL)
+		connected[i]->context = context;
 	pthread_mutex_unlock(&lock);
 	return connected[i];
 }
@@ -72,9 +73,11 @@ connecting_join_open(FastedContext *context, const FastedProblem *problem, Faste
 {
 	ConnectingJoin *join = calloc(1, sizeof(*join));
 	FastedProblem own = *problem;
-	FastedStatus status;
+	FastedStatus status = FASTED_OK;
 
 	*result = NULL;
+	if (join == NULL)
+		return FASTED_OUT_OF_MEMORY;
 	join->context = context;
 	join->problem = *problem;
 	join->sets[0] = a;
@@ -83,7 +86,9 @@ connecting_join_open(FastedContext *context, const FastedProblem *problem, Faste
 	{
 		own.output = FASTED_OUTPUT_PAIRS;
 		join->state = connected_of(context);
-		for (uint32_t row = 0; row < CONNECTED_ROWS && !problem->continues; row++)
+		if (join->state == NULL)
+			status = FASTED_OUT_OF_MEMORY;
+		for (uint32_t row = 0; row < CONNECTED_ROWS && status == FASTED_OK && !problem->continues; row++)
 		{
 			join->state->counts[row] = 0;
 			join->state->parent[row] = row;
@@ -94,7 +99,8 @@ connecting_join_open(FastedContext *context, const FastedProblem *problem, Faste
 		own.output = FASTED_OUTPUT_PAIRS;
 		join->keeps = true;
 	}
-	status = fasted_cpu_engine()->join_open(context, &own, a, b, &join->join);
+	if (status == FASTED_OK)
+		status = fasted_cpu_engine()->join_open(context, &own, a, b, &join->join);
 	if (status == FASTED_OK)
 		*result = (FastedJoin *) join;
 	else
@@ -126,12 +132,11 @@ rank_of(const ConnectingJoin *join, uint32_t row)
 
 /*
  * Finds each row's nearest representative, given the representatives of the previous round.
- * Returns true if any of them changed.
+ * Returns true if any of them changed.  found has room for as many pairs.
  */
 static bool
-find_representatives(const ConnectingJoin *join, FastedPair *nearest, uint64_t rows)
+find_representatives(const ConnectingJoin *join, FastedPair *nearest, FastedPair *found, uint64_t rows)
 {
-	FastedPair *found = malloc((rows + 1) * sizeof(FastedPair));
 	bool		changed = false;
 
 	for (uint64_t row = 0; row < rows; row++)
@@ -151,20 +156,21 @@ find_representatives(const ConnectingJoin *join, FastedPair *nearest, uint64_t r
 	for (uint64_t row = 0; row < rows; row++)
 		changed = changed || found[row].a != nearest[row].a;
 	memcpy(nearest, found, rows * sizeof(FastedPair));
-	free(found);
 	return changed;
 }
 
-/* Replaces all pairs by one pair for each row that is not a representative. */
-static void
+/* Replaces all pairs by one pair for each row that is not a representative.  Returns false if there is no memory. */
+static bool
 leave_representatives(ConnectingJoin *join)
 {
 	uint64_t	rows = join->sets[0]->rows.rows;
-	FastedPair *nearest = malloc((rows + 1) * sizeof(FastedPair));
+	FastedPair *nearest = malloc((2 * rows + 1) * sizeof(FastedPair));
 
+	if (nearest == NULL)
+		return false;
 	for (uint64_t row = 0; row < rows; row++)
 		nearest[row] = (FastedPair) {.a = row,.b = row};
-	while (find_representatives(join, nearest, rows))
+	while (find_representatives(join, nearest, nearest + rows, rows))
 		;
 	free(join->pairs);
 	join->pairs = nearest;
@@ -178,6 +184,18 @@ leave_representatives(ConnectingJoin *join)
 		if (pair.a != pair.b)
 			nearest[join->npairs++] = pair;
 	}
+	return true;
+}
+
+/* Makes room for this many more pairs. */
+static bool
+extend_pairs(ConnectingJoin *join, size_t count)
+{
+	FastedPair *pairs = realloc(join->pairs, (join->npairs + count + 1) * sizeof(FastedPair));
+
+	if (pairs != NULL)
+		join->pairs = pairs;
+	return pairs != NULL;
 }
 
 static FastedStatus
@@ -187,7 +205,8 @@ keeping_next(ConnectingJoin *join, int timeout_ms, FastedBatch *batch)
 
 	if (status == FASTED_OK)
 	{
-		join->pairs = realloc(join->pairs, (join->npairs + batch->npairs) * sizeof(FastedPair));
+		if (!extend_pairs(join, batch->npairs))
+			return FASTED_OUT_OF_MEMORY;
 		memcpy(join->pairs + join->npairs, batch->pairs, batch->npairs * sizeof(FastedPair));
 		join->npairs += batch->npairs;
 		batch->npairs = 0;
@@ -196,7 +215,8 @@ keeping_next(ConnectingJoin *join, int timeout_ms, FastedBatch *batch)
 	if (status != FASTED_DONE)
 		return status;
 	join->keeps = false;
-	leave_representatives(join);
+	if (!leave_representatives(join))
+		return FASTED_OUT_OF_MEMORY;
 	batch->pairs = join->pairs;
 	batch->npairs = join->npairs;
 	return join->npairs > 0 ? FASTED_OK : FASTED_DONE;
@@ -215,7 +235,8 @@ connecting_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 
 	if (status != FASTED_OK || join->state == NULL)
 		return status;
-	join->pairs = realloc(join->pairs, batch->npairs * sizeof(FastedPair));
+	if (!extend_pairs(join, batch->npairs))
+		return FASTED_OUT_OF_MEMORY;
 	for (size_t i = 0; i < batch->npairs; i++)
 	{
 		if (connecting_counts(join, &batch->pairs[i]))
