@@ -432,6 +432,36 @@ check_few_bits(void)
 	free_case(&c);
 }
 
+/*
+ * All rows are equal when they are folded to fewer than `fold` bits, and far apart when they are
+ * folded to `fold` bits, so that must be the fold: their first half has random bits, the second half
+ * the complements, and zeros follow.  The rows of one side are equal.
+ */
+static void
+check_fold(uint32_t fold, int equal_side)
+{
+	FastedStats stats;
+	bool		good;
+	Case		c;
+
+	make_case(&c, 2048, FASTED_METRIC_HAMMING, 2, 600, 500);
+	for (int side = 0; side < 2; side++)
+	{
+		for (uint64_t i = 0; i < c.sides[side].n; i++)
+		{
+			memset(row_of(&c, side, i), 0, 2048 / 8);
+			for (uint32_t k = 0; k < fold / 2; k++)
+				flip(row_of(&c, side, i), side == equal_side || random_below(2) == 0 ? k : fold / 2 + k);
+		}
+	}
+	set_distances(&c);
+	good = check_pairs(&c, NULL, fold / 16, 0, &stats);
+	ok(good && stats.filter_dimensions == (fold < c.n ? fold : 0),
+	   "rows that differ in %u bits, those of side %d are equal: folded to %u", fold, equal_side,
+	   stats.filter_dimensions);
+	free_case(&c);
+}
+
 int
 main(void)
 {
@@ -439,6 +469,11 @@ main(void)
 
 	random_seed();
 	check_few_bits();
+	for (uint32_t fold = 32; fold <= 2048; fold *= 2)
+	{
+		check_fold(fold, 0);
+		check_fold(fold, 1);
+	}
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 	{
 		for (int m = 0; m < 2; m++)

@@ -555,6 +555,7 @@ check_panels(Case *c, const Way *way, uint64_t limit)
 	};
 	CallerHabits habits = {.put = random_below(2) == 0};
 	Rows		sides[2] = {c->rows, c->rows};
+	FastedStats joined;
 	FastedStats stats;
 	PanelJoin  *join;
 	FastedStatus status;
@@ -570,6 +571,7 @@ check_panels(Case *c, const Way *way, uint64_t limit)
 	if (status == FASTED_OK)
 		status = load_and_start(join, &problem, sides, &habits);
 	right = status == FASTED_OK && drain_search(join, c, sides, false);
+	panel_join_stats(join, &joined);
 	choose_components(c);
 	for (int round = 0; round < 3 && right; round++)
 	{
@@ -583,7 +585,7 @@ check_panels(Case *c, const Way *way, uint64_t limit)
 				drain_search(join, c, sides, false);
 	}
 	panel_join_stats(join, &stats);
-	ok(right && stats.rows == c->n, "panels: %s, %s of %s, %u x %u, %s bounds, %s %s%s, limit %llu, %u panels%s",
+	ok(right && stats.rows == c->n && stats.panels == joined.panels, "panels: %s, %s of %s, %u x %u, %s bounds, %s %s%s, limit %llu, %u panels%s",
 	   kind_names[c->kind], metric_names[c->options.metric], element_names[c->options.element], c->n,
 	   c->options.dimensions, c->bounds, way->kernel, way->name, way->pruned, (unsigned long long) limit,
 	   stats.panels, c->partitions != NULL ? ", partitions" : "");

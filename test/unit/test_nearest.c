@@ -325,6 +325,31 @@ lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth
 	}
 }
 
+/* Returns whether the progress of a join in panels is the number of pairs of rows that are compared. */
+static bool
+is_whole_progress(PanelJoin *join, const Truth *truth, const FastedStats *stats)
+{
+	uint64_t	n = truth->sides[0].n;
+	uint64_t	expected = truth->nsides == 2 ? n * truth->sides[1].n : 0;
+	uint64_t	outer;
+	uint64_t	inner;
+
+	panel_join_sizes(join, &outer, &inner);
+	if (inner == 0)
+		return true;
+	/* rows of a panel are compared once, and with each other row again for that row's list */
+	for (uint64_t first = 0; first < n && truth->nsides == 1; first += outer)
+	{
+		uint64_t	rows = n - first < outer ? n - first : outer;
+
+		expected += rows * (rows - 1) / 2 + rows * (n - rows);
+	}
+	if (stats->units_done != expected || stats->units_total != expected)
+		printf("# progress %llu of %llu, expected %llu\n", (unsigned long long) stats->units_done,
+			   (unsigned long long) stats->units_total, (unsigned long long) expected);
+	return stats->units_done == expected && stats->units_total == expected;
+}
+
 /* Runs a join, and sometimes a second one with fewer neighbors. */
 static bool
 nearest_are_right(PanelProblem *problem, const Truth *truth, FastedStats *stats)
@@ -338,6 +363,7 @@ nearest_are_right(PanelProblem *problem, const Truth *truth, FastedStats *stats)
 		printf("# %s\n", panel_join_last_error(engine, join));
 	right = !FASTED_FAILED(status) && lists_are_right(join, problem, truth);
 	panel_join_stats(join, stats);
+	right = right && is_whole_progress(join, truth, stats);
 	if (right && random_below(3) == 0)
 	{
 		problem->problem.k = 1 + random_below(problem->problem.k);
@@ -631,18 +657,52 @@ check_memory(void)
 		CallerHabits habits = {0};
 		PairList	none = {0};
 		FastedStats stats;
-		PanelJoin  *join;
-		FastedStatus status = panel_join_open(engine, &problem, &join);
+		FastedStatus status = run_join_once(&problem, &rows, &habits, &none, &stats, NULL);
 
-		if (status == FASTED_OK)
-			status = load_and_start(join, &problem, &rows, &habits);
-		if (status == FASTED_OK)
-			status = drain_join(join, &problem, &rows, &habits, &none);
-		panel_join_stats(join, &stats);
 		ok(status == FASTED_DONE && stats.host_bytes <= limit, "%llu bytes, limit %llu, %u panels, %d threads",
 		   (unsigned long long) stats.host_bytes, (unsigned long long) limit, stats.panels, (int) stats.threads);
-		panel_join_close(join);
 	}
+	free((float *) rows.rows);
+}
+
+/* Number of sets that were opened for lists of 5 neighbors. */
+static int	sets_for_lists;
+
+static FastedStatus
+open_seen_set(FastedContext *context, const FastedSetOptions *options, FastedSet **set)
+{
+	sets_for_lists += options->neighbors == 5;
+	return fasted_cpu_engine()->set_open(context, options, set);
+}
+
+/* The first set is opened for lists of neighbors, and that of the outer panels again. */
+static void
+check_sets_for_lists(void)
+{
+	Rows		rows = rows_of(KIND_NORMAL, 2000, 64);
+	FastedEngine seen = *fasted_cpu_engine();
+	PanelProblem problem = {
+		.options = {.dimensions = 64},
+		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 5},
+		.sides = 1,
+	};
+
+	seen.set_open = open_seen_set;
+	join_engine = &seen;
+	for (int panels = 0; panels < 2; panels++)
+	{
+		CallerHabits habits = {0};
+		PairList	none = {0};
+		FastedStats stats;
+		FastedStatus status;
+
+		sets_for_lists = 0;
+		limit_memory(&problem.options, panels == 0 ? UINT64_C(1) << 30 : 1);
+		status = run_join_once(&problem, &rows, &habits, &none, &stats, NULL);
+		ok(status == FASTED_DONE && sets_for_lists == 1 + panels && (stats.panels > 1) == (panels > 0),
+		   "%d sets for lists, %u panels", sets_for_lists, stats.panels);
+	}
+	join_engine = NULL;
 	free((float *) rows.rows);
 }
 
@@ -656,6 +716,37 @@ check_first_radii(void)
 	check_many(KIND_NORMAL, 60, 1500, 24, FASTED_METRIC_L2, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 6);
 	check_many(KIND_OUTLIERS, 2500, 0, 64, FASTED_METRIC_INNER_PRODUCT, FASTED_FILTER_INT8, FASTED_PRUNE_OFF, 9);
 	check_many(KIND_DENSITIES, 900, 2500, 33, FASTED_METRIC_INNER_PRODUCT, FASTED_FILTER_FP64, FASTED_PRUNE_OFF, 3);
+}
+
+/*
+ * Initial radii exclude most pairs: without them, about 250 rows are candidates for the 10 nearest of
+ * a row.  Tests every way.
+ */
+static void
+check_candidates(uint64_t n, FastedMetric metric)
+{
+	Rows		rows = rows_of(KIND_NORMAL, n, 12);
+	Way			ways[MOST_WAYS];
+	int			count = tested_ways(ways);
+
+	for (int w = 0; w < count; w++)
+	{
+		PanelProblem problem = {
+			.options = {.dimensions = 12,.metric = metric,.threads = 1,.kernel = ways[w].kernel,
+			.filter = ways[w].filter,.prune = ways[w].prune},
+			.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 10},
+			.sides = 1,
+		};
+		CallerHabits habits = {0};
+		PairList	none = {0};
+		FastedStats stats;
+		FastedStatus status = run_join_once(&problem, &rows, &habits, &none, &stats, NULL);
+
+		ok(status == FASTED_DONE && stats.candidates >= 5 * n && stats.candidates < 100 * n,
+		   "%llu rows%s, %s %s%s: %.1f candidates for 10 neighbors", (unsigned long long) n, metric_names[metric],
+		   ways[w].kernel, ways[w].name, ways[w].pruned, (double) stats.candidates / (double) n);
+	}
+	free((float *) rows.rows);
 }
 
 int
@@ -691,7 +782,13 @@ main(int argc, char **argv)
 	}
 	check_closed(quick() ? 200 : 1500, 20);
 	if (tested_library() == NULL)
+	{
 		check_memory();
+		check_sets_for_lists();
+		check_candidates(quick() ? 2000 : 4000, FASTED_METRIC_L2);
+		check_candidates(2000, FASTED_METRIC_COSINE);
+		check_candidates(2000, FASTED_METRIC_INNER_PRODUCT);
+	}
 	check_groups(quick() ? 600 : 1100);
 	check_ways(quick() ? 150 : 600);
 	for (int kind = 0; kind < KINDS; kind++)

@@ -135,11 +135,29 @@ take_pair(const Case *c, const FastedPair *pair, Seen *seen)
 		seen->met[pair->a][pair->b]++;
 }
 
+/*
+ * Returns whether the progress of a join in panels agrees with the number of pairs returned so far.
+ * The engine's progress is the number of rows of one side; in a panel joined with itself, the first
+ * rows have more pairs than the last ones.
+ */
+static bool
+is_right_progress(const Case *c, const Seen *seen, const FastedStats *stats, uint64_t pairs)
+{
+	uint64_t	panel = seen->panel_rows[0];
+	uint64_t	behind = pairs - stats->units_done;
+
+	if (c->output != FASTED_OUTPUT_PAIRS || seen->panel_rows[1] == 0)
+		return stats->units_done <= stats->units_total;
+	/* products of fractions are rounded down */
+	return behind + 1 <= 2 + (c->sides == 1 ? panel * panel / 8 : 0);
+}
+
 static FastedStatus
 drain(PanelJoin *join, const Case *c, Seen *seen)
 {
 	FastedStatus status = FASTED_AGAIN;
 	uint64_t	shown = 0;
+	uint64_t	pairs = 0;
 
 	while (status != FASTED_DONE && !FASTED_FAILED(status))
 	{
@@ -152,6 +170,7 @@ drain(PanelJoin *join, const Case *c, Seen *seen)
 		status = panel_join_next(join, 77, &batch);
 		for (size_t i = 0; i < batch.npairs; i++)
 			take_pair(c, &batch.pairs[i], seen);
+		pairs += batch.npairs;
 		if (status == FASTED_WANT_ROWS)
 		{
 			seen->strange = seen->strange || batch.side < 0 || batch.side >= c->sides ||
@@ -166,7 +185,7 @@ drain(PanelJoin *join, const Case *c, Seen *seen)
 		if (seen->strange)
 			return FASTED_INTERNAL;
 		panel_join_stats(join, &stats);
-		seen->strange = stats.units_done < shown || stats.units_done > stats.units_total;
+		seen->strange = stats.units_done < shown || !is_right_progress(c, seen, &stats, pairs);
 		shown = stats.units_done;
 	}
 	return status;
