@@ -140,8 +140,8 @@ extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
 
 /*
  * Returns the neighbours of a row in the range that the last call of next returned, in
- * ascending order, and sets *length to their number.  The array is valid until the following
- * call of next, again or close.
+ * ascending order, and sets *length to their number; NULL if there are none.  The array is valid until
+ * the following call of next, again or close.
  */
 extern const FastedNeighbor *panel_join_nearest(const PanelJoin *join, uint64_t row,
 												uint32_t *length);

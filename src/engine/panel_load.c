@@ -293,17 +293,15 @@ open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows, uint32_t neig
 FastedStatus
 panels_open(PanelJoin *join)
 {
-	uint32_t	neighbors = 0;
 	FastedStatus status;
 
-	if (join->list_length > 0)
-		neighbors = panels_clip_neighbors(join, join->list_length);
 	for (int side = 0; side < join->problem.sides; side++)
 	{
 		join->engine->set_close(join->sides[side].set);
 		join->sides[side].set = NULL;
 	}
-	status = open_panel(join, &join->outer, join->outer_side, join->outer_rows, neighbors);
+	status = open_panel(join, &join->outer, join->outer_side, join->outer_rows,
+						panels_clip_neighbors(join, join->list_length));
 	for (int i = 0; i < 2 && status == FASTED_OK; i++)
 		status = open_panel(join, &join->inner[i], inner_side(join), join->inner_rows, 0);
 	return status;

@@ -311,7 +311,8 @@ lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth
 				uint32_t	length;
 				const FastedNeighbor *list = panel_join_nearest(join, row, &length);
 
-				right = list_is_right(truth, &problem->problem, row, list, length);
+				right = list_is_right(truth, &problem->problem, row, list, length) &&
+					(length > 0) == (list != NULL);
 			}
 			next_row += batch.row_count;
 		}

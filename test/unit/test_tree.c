@@ -205,7 +205,7 @@ check_tree(const Data *data, const char *name, uint32_t k, uint32_t min_samples)
 		stats = found.stats;
 		free(found.edges);
 	}
-	ok(equal, "%s: %u rows, %u partitions, k %u, min_samples %u: %u edges, %u searches of %llu rows", name,
+	ok(equal && (stats.searches > 0) == (stats.searched > 0), "%s: %u rows, %u partitions, k %u, min_samples %u: %u edges, %u searches of %llu rows", name,
 	   data->n, data->partitions, k, min_samples, expected.count, stats.searches,
 	   (unsigned long long) stats.searched);
 	free(expected.edges);
@@ -314,11 +314,15 @@ check_trees(void)
 	free(data.lists);
 }
 
-/* Complete lists need no search.  Of two distant groups of rows, only the smaller one is searched. */
+/*
+ * Complete lists need no search.  Of two distant groups of rows, only the smaller one is searched.  A
+ * known edge to another component excludes the rows whose lists reach further than this edge.
+ */
 static void
 check_searches(void)
 {
 	const uint32_t small = 20;
+	uint64_t	searched = 0;
 	Data		data = {
 		.rows = must_alloc(MOST_ROWS * MOST_DIMENSIONS * sizeof(double)),
 		.lists = must_alloc(MOST_ROWS * MOST_NEIGHBORS * sizeof(FastedNeighbor))
@@ -339,6 +343,14 @@ check_searches(void)
 	   "two groups: %u searches of %llu rows", result.stats.searches,
 	   (unsigned long long) result.stats.searched);
 	free(result.edges);
+	for (int i = 0; i < 20; i++)
+	{
+		fill(&data, UNIFORM, 300, 2, 1);
+		result = boruvka(&data, 10, 10, 1);
+		searched += result.stats.searched;
+		free(result.edges);
+	}
+	ok(searched < 3500, "uniform: %llu of %d rows are searched", (unsigned long long) searched, 20 * 300);
 	free(data.rows);
 	free(data.lists);
 }
