@@ -25,8 +25,8 @@ typedef struct Data
 	uint32_t	n;
 	uint32_t	dimensions;
 	uint32_t	partitions;		/* row x belongs to partition x % partitions */
-	double	   *rows;
-	FastedNeighbor *lists;		/* the nearest neighbours of each row */
+	double		rows[MOST_ROWS * MOST_DIMENSIONS];
+	FastedNeighbor lists[MOST_ROWS * MOST_NEIGHBORS];	/* the nearest neighbours of each row */
 	uint32_t	lengths[MOST_ROWS];
 } Data;
 
@@ -285,10 +285,7 @@ check_trees(void)
 {
 	static const uint32_t sizes[] = {1, 2, 3, 5, 17, 100, 300};
 	static const uint32_t samples[] = {1, 2, 5, 10, 30};
-	Data		data = {
-		.rows = must_alloc(MOST_ROWS * MOST_DIMENSIONS * sizeof(double)),
-		.lists = must_alloc(MOST_ROWS * MOST_NEIGHBORS * sizeof(FastedNeighbor))
-	};
+	static Data data;
 
 	for (Kind kind = 0; kind < KINDS; kind++)
 	{
@@ -310,8 +307,6 @@ check_trees(void)
 			check_tree(&data, kind_names[kind], 16, 10);
 		}
 	}
-	free(data.rows);
-	free(data.lists);
 }
 
 /*
@@ -323,10 +318,7 @@ check_searches(void)
 {
 	const uint32_t small = 20;
 	uint64_t	searched = 0;
-	Data		data = {
-		.rows = must_alloc(MOST_ROWS * MOST_DIMENSIONS * sizeof(double)),
-		.lists = must_alloc(MOST_ROWS * MOST_NEIGHBORS * sizeof(FastedNeighbor))
-	};
+	static Data data;
 	Result		result;
 
 	fill(&data, UNIFORM, 10, 3, 1);
@@ -351,8 +343,6 @@ check_searches(void)
 		free(result.edges);
 	}
 	ok(searched < 3500, "uniform: %llu of %d rows are searched", (unsigned long long) searched, 20 * 300);
-	free(data.rows);
-	free(data.lists);
 }
 
 /* Checks a path, whose nodes have no distance from other ones, for different numbers of edges to sort. */
