@@ -179,7 +179,7 @@ class Generators(unittest.TestCase):
         for name, d in (("gist-like", 960), ("tiny-like", 384)):
             x = generators.make(name, self.N).all()
             self.assertEqual((x.shape[1], bool((x > 0).all())), (d, True))
-            spectrum = numpy.linalg.eigvalsh(numpy.cov(x.T))[::-1]
+            spectrum = numpy.linalg.eigvalsh(numpy.cov(x[:1000].T))[::-1]
             self.assertGreater(spectrum[:100].sum(), 0.8 * spectrum.sum())
 
     def test_embedding(self):
