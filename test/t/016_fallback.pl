@@ -6,16 +6,10 @@ use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use FastedTest;
-use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $cc = $ENV{CC} || 'cc';
-my $directory = PostgreSQL::Test::Utils::tempdir_short();
-system($cc, qw(-std=gnu11 -O1 -Wall -shared -fPIC), "-I$FindBin::RealBin/../../src",
-	"$FindBin::RealBin/engine/failing_engine.c", '-o', "$directory/failing_engine.so") == 0
-  or die 'could not compile failing_engine.c';
-
-my $node = new_node('fallback', "fasted.cuda_library = '$directory/failing_engine'\n");
+my $engine = simulated_engine('failing');
+my $node = new_node('fallback', "fasted.cuda_library = '$engine'\n");
 
 # "auto" uses the planner's estimate, which is many rows here; in fact there are few.
 $node->safe_psql('postgres', <<'END');

@@ -6,18 +6,12 @@ use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use FastedTest;
-use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $cc = $ENV{CC} || 'cc';
-my $directory = PostgreSQL::Test::Utils::tempdir_short();
-system($cc, qw(-std=gnu11 -O1 -Wall -shared -fPIC), "-I$FindBin::RealBin/../../src",
-	"$FindBin::RealBin/engine/failing_engine.c", '-o', "$directory/failing_engine.so") == 0
-  or die 'could not compile failing_engine.c';
-
+my $engine = simulated_engine('failing');
 my $node = new_node('windows', <<"END");
-fasted.cuda_library = '$directory/failing_engine'
+fasted.cuda_library = '$engine'
 fasted.threads = 2
 fasted.memory_limit = '400MB'
 max_worker_processes = 16

@@ -316,7 +316,7 @@ engine_join_close(FastedJoin *join)
 	(void) join;
 }
 
-extern const FastedEngine *fasted_engine(void);
+extern __attribute__((visibility("default"))) const FastedEngine *fasted_engine(void);
 
 const FastedEngine *
 fasted_engine(void)
