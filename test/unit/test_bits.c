@@ -433,12 +433,12 @@ check_few_bits(void)
 }
 
 /*
- * All rows are equal when they are folded to fewer than `fold` bits, and far apart when they are
- * folded to `fold` bits, so that must be the fold: their first half has random bits, the second half
- * the complements, and zeros follow.  The rows of one side are equal.
+ * All rows are near each other when they are folded to fewer than `fold` bits, and far apart when they
+ * are folded to `fold` bits, so that must be the fold: their first half has random bits, the second half
+ * the complements, and zeros follow.  One bit is changed.  The rows of one side are near each other.
  */
 static void
-check_fold(uint32_t fold, int equal_side)
+check_fold(uint32_t fold, int near_side)
 {
 	FastedStats stats;
 	bool		good;
@@ -451,13 +451,14 @@ check_fold(uint32_t fold, int equal_side)
 		{
 			memset(row_of(&c, side, i), 0, 2048 / 8);
 			for (uint32_t k = 0; k < fold / 2; k++)
-				flip(row_of(&c, side, i), side == equal_side || random_below(2) == 0 ? k : fold / 2 + k);
+				flip(row_of(&c, side, i), side == near_side || random_below(2) == 0 ? k : fold / 2 + k);
+			flip(row_of(&c, side, i), random_below(fold));
 		}
 	}
 	set_distances(&c);
 	good = check_pairs(&c, NULL, fold / 16, 0, &stats);
 	ok(good && stats.filter_dimensions == (fold < c.n ? fold : 0),
-	   "rows that differ in %u bits, those of side %d are equal: folded to %u", fold, equal_side,
+	   "rows that differ in %u bits, those of side %d in few: folded to %u", fold, near_side,
 	   stats.filter_dimensions);
 	free_case(&c);
 }
