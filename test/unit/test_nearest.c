@@ -457,6 +457,34 @@ check_groups(uint64_t n)
 	}
 }
 
+/*
+ * The second partition has rows that are far from all others, and the columns of the first one have
+ * the numbers of its rows: a radius computed with columns of the first partition would be too small.
+ */
+static void
+check_far_partition(uint64_t n)
+{
+	Way			ways[MOST_WAYS];
+	int			count = tested_ways(ways);
+	Truth		truth = {.nsides = 2,.d = 20,.npartitions = 2};
+	uint32_t	some = (uint32_t) n / 10;
+	uint32_t	most = (uint32_t) n * 6 / 10;
+
+	for (int side = 0; side < 2; side++)
+		truth.sides[side] = rows_of(KIND_NORMAL, n, truth.d);
+	for (uint64_t i = (uint64_t) most * truth.d; i < n * truth.d; i++)
+		((float *) truth.sides[1].rows)[i] += 100.0f;
+	truth.partitions = must_alloc(2 * sizeof(FastedPartition));
+	truth.partitions[0] = (FastedPartition) {.rows_a = some,.rows_b = most};
+	truth.partitions[1] = (FastedPartition) {
+		.first_a = some,.rows_a = (uint32_t) n - some,.first_b = most,.rows_b = (uint32_t) n - most
+	};
+	find_truth(&truth);
+	for (int w = 0; w < count; w++)
+		check(&truth, &ways[w], 0, "far partition");
+	free_truth(&truth);
+}
+
 /* Tests every way with ordinary rows. */
 static void
 check_ways(uint64_t n)
@@ -791,6 +819,7 @@ main(int argc, char **argv)
 		check_candidates(2000, FASTED_METRIC_INNER_PRODUCT);
 	}
 	check_groups(quick() ? 600 : 1100);
+	check_far_partition(1000);
 	check_ways(quick() ? 150 : 600);
 	for (int kind = 0; kind < KINDS; kind++)
 	{
