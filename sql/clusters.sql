@@ -237,9 +237,13 @@ SET client_min_messages = warning;
 SELECT n AS min_points, cluster, core, count(*) FROM (VALUES (2), (100), (500), (800)) AS m (n), LATERAL fasted_cluster('dense', 'v', 30, n)
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
 SELECT count(*), count(DISTINCT kept) FROM fasted_keep_one('dense', 'v', 5, 'priority') AS k JOIN dense_kept USING (id, kept, dist);
+-- each border row has one core row, the center of its cluster, so every pair with a center matters
+CREATE TABLE stars AS SELECT 121 * g + i AS id, ARRAY[10 * g + CASE WHEN i = 0 THEN 0 WHEN i % 2 = 0 THEN 1 ELSE -1 END]::real[] AS v
+	FROM generate_series(0, 19) AS g, generate_series(0, 120) AS i ORDER BY 1;
+SELECT core, count(*), count(DISTINCT cluster) FROM fasted_cluster('stars', 'v', 1, 100, 'id') GROUP BY 1 ORDER BY 1;
 RESET fasted.memory_limit;
 
-DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived, dense, dense_kept CASCADE;
+DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived, dense, dense_kept, stars CASCADE;
 DROP TYPE mood;
 DROP DOMAIN grade;
 DROP ROLE fasted_groups_reader;

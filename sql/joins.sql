@@ -40,26 +40,66 @@ END $$;
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 0)');
 SELECT * FROM same('SELECT a.id, b.id AS idb, fasted_distance(a.v, b.v) FROM left_side a JOIN right_side b ON fasted_distance(a.v, b.v) < 12 AND a.k <> b.k');
 SELECT * FROM same('SELECT a.id, a.name, b.name AS nameb FROM left_side a LEFT JOIN right_side b ON fasted_within(b.v, a.v, 11) AND a.k = b.k');
-SELECT * FROM same('SELECT a.id FROM left_side a WHERE EXISTS (SELECT FROM right_side b WHERE 13 >= fasted_distance(a.v, b.v))');
+SELECT * FROM same('SELECT a.id FROM left_side a WHERE EXISTS (SELECT FROM right_side b WHERE 13::real >= fasted_distance(a.v, b.v))');
 SELECT * FROM same('SELECT a.* FROM left_side a WHERE NOT EXISTS (SELECT FROM right_side b WHERE fasted_within(a.v, b.v, 12) AND b.k > 0)');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON a.id < b.id AND fasted_within(a.v, b.v, 14)');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) <= 0.2');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 0.15, ''cosine'') AND a.id > b.id');
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM left_side b WHERE a.id > b.id AND fasted_within(a.v, b.v, 1e-7, ''cosine''))');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON a.id < b.id AND 1 - fasted_cosine_distance(a.v, b.v) > 0.8');
--- no similarity, and a metric that is no constant
-SELECT count(*), (SELECT count(*) FILTER (WHERE 2 - d > 1.8) FROM left_side a JOIN left_side b ON a.id < b.id, fasted_cosine_distance(a.v, b.v) AS d) AS expected
-FROM left_side a JOIN left_side b ON a.id < b.id AND 2 - fasted_cosine_distance(a.v, b.v) > 1.8;
-SELECT count(*), (SELECT count(*) FILTER (WHERE 1 - d > -9) FROM left_side a JOIN left_side b ON a.id < b.id, fasted_distance(a.v, b.v) AS d) AS expected
-FROM left_side a JOIN left_side b ON a.id < b.id AND 1 - fasted_distance(a.v, b.v) > -9;
+-- an invalid metric, and a metric that is no constant
 SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'nothing');
 SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'hamming');
 SELECT count(*), count(*) FILTER (WHERE fasted_cosine_distance(a.v, b.v) <= 0.2) AS expected
 FROM left_side a JOIN left_side b ON a.id < b.id AND fasted_within(a.v, b.v, 0.2, CASE WHEN a.id > 0 THEN 'cosine' ELSE 'l2' END);
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 12) WHERE current_user IS NOT NULL AND (SELECT count(*) FROM right_side) > 5');
+-- which conditions the node supports: an upper bound that is constant, of a distance between both sides
+CREATE FUNCTION l2_distance(a real[], b real[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN fasted_distance(a, b); END';
+CREATE FUNCTION hamming_distance(a bit, b bit) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN 0; END';
+CREATE FUNCTION uses_node(query text) RETURNS boolean LANGUAGE plpgsql SET enable_nestloop = off AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	RETURN plan::text ~ 'FastedJoin';
+END $$;
+SELECT uses_node('SELECT FROM left_side a JOIN right_side b ON ' || condition), condition FROM unnest(ARRAY[
+	'fasted_distance(a.v, b.v) < 9', '9 >= fasted_distance(b.v, a.v)', 'fasted_distance(a.v, b.v) < 9::real', 'fasted_distance(a.v, b.v) < 8 + (SELECT 1)',
+	'1 - fasted_cosine_distance(a.v, b.v) > 0.8', '0.8 <= 1 - fasted_cosine_distance(a.v, b.v)',
+	'fasted_distance(a.v, b.v) > 9', 'fasted_distance(a.v, b.v) = 9', 'fasted_distance(a.v, b.v) <> 9', 'fasted_distance(a.v, b.v) < a.k',
+	'2 - fasted_cosine_distance(a.v, b.v) > 0.8', 'a.k - fasted_cosine_distance(a.v, b.v) > 0.8', '1 + fasted_cosine_distance(a.v, b.v) > 0.8',
+	'1 - fasted_cosine_distance(a.v, b.v) < 0.8', '1 - fasted_distance(a.v, b.v) > 0.8', '1 - abs(a.k - b.k) > 0.8', 'abs(a.k - b.k) < 9',
+	'fasted_distance(a.v, CASE WHEN b.k > 0 THEN a.v ELSE b.v END) < 9', 'fasted_distance(CASE WHEN a.k > b.k THEN a.v ELSE b.v END, ''{1}'') < 9',
+	'l2_distance(a.v, b.v) < 9', 'hamming_distance(a.k::bit(3), b.k::bit(3)) < 9']) AS condition;
 -- invalid vectors, which a condition on their row excludes; and null vectors
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a LEFT JOIN right_side b ON a.k <> 2 AND a.id <> b.id AND fasted_within((CASE WHEN a.k <> 2 THEN a.v::text ELSE a.name END)::real[], b.v, 12)');
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM (SELECT id, nullif(v, v) AS v FROM right_side) b WHERE fasted_within(a.v, b.v, 12))');
+CREATE FUNCTION filled(value int) RETURNS real[] LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN array_fill((12 / value)::real, ARRAY[40]); END';
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM (SELECT * FROM left_side WHERE id < 20) a LEFT JOIN right_side b ON a.k > b.id - b.id AND fasted_within(filled(a.k), b.v, 20)');
+-- estimates: the fraction of pairs that another condition leaves
+CREATE FUNCTION planned(query text) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	RETURN plan -> 0 -> 'Plan' ->> 'Plan Rows';
+END $$;
+SELECT sides, condition, round(planned(format('SELECT FROM %s ON fasted_cosine_distance(a.v, b.v) < 0.25 AND %s', sides, condition)) /
+	planned(format('SELECT FROM %s ON fasted_cosine_distance(a.v, b.v) < 0.25', sides)), 2) AS share
+FROM unnest(ARRAY['left_side a JOIN left_side b', 'left_side a JOIN right_side b', '(SELECT * FROM left_side OFFSET 0) a JOIN (SELECT * FROM left_side OFFSET 0) b']) AS sides,
+	unnest(ARRAY['a.id < b.id', 'b.name > a.name COLLATE "C"', 'a.id < b.k', 'a.id + 1 < b.id', 'a.id < b.id + 1', 'a < b', 'a.id <> b.id', 'fasted_within(a.v, b.v, 14)']) AS condition
+WHERE sides ~ '^left_side a JOIN left' OR condition = 'a.id < b.id';
+SELECT round(planned('SELECT FROM left_side a JOIN left_side b ON 1 - fasted_cosine_distance(a.v, b.v) > 0.75') / pairs, 2) AS as_similarity,
+	round(planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25 JOIN left_side c ON a.id < c.id') / pairs) AS of_three
+FROM planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25') AS pairs;
+-- rows with a match: as if each row had a random number of matches
+SELECT pairs < 702 AS few, abs(matched - 702 * (1 - exp(-pairs / 702))) < 2 AS matched, abs(702 - matched - others) < 2 AS others
+FROM planned('SELECT FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 12)') AS pairs,
+	planned('SELECT FROM left_side a WHERE EXISTS (SELECT FROM right_side b WHERE fasted_within(a.v, b.v, 12))') AS matched,
+	planned('SELECT FROM left_side a WHERE NOT EXISTS (SELECT FROM right_side b WHERE fasted_within(a.v, b.v, 12))') AS others;
+SELECT round(planned('SELECT FROM left_side a LEFT JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25 WHERE EXISTS (SELECT FROM right_side c WHERE c.k = a.k)') /
+	planned('SELECT FROM left_side a WHERE EXISTS (SELECT FROM right_side c WHERE c.k = a.k)') * 702 /
+	planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25'), 2) AS outer_join;
 -- in panels
 SELECT set_config('fasted.memory_limit', '1MB', false);
 CREATE TABLE long_side AS SELECT g AS id, (SELECT array_agg(((i * g) % 5)::real) FROM generate_series(1, 800) i) AS v FROM generate_series(1, 600) g;
@@ -102,5 +142,5 @@ SELECT fasted_distance('{{1,2}}'::real[], '{4,6}');
 SELECT fasted_cosine_distance('{1,Infinity}'::real[], '{4,6}');
 SELECT fasted_distance(NULL::real[], '{4,6}') IS NULL AS strict;
 DROP TABLE left_side, right_side, long_side, numbers;
-DROP FUNCTION same, self_join;
+DROP FUNCTION same, self_join, l2_distance, hamming_distance, uses_node, filled, planned;
 DROP DOMAIN whole;

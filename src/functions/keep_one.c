@@ -27,6 +27,7 @@
 #include "common/hashfn.h"
 #include "functions/clustering.h"
 #include "functions/pair_store.h"
+#include "miscadmin.h"
 #include "rows/reader.h"
 #include "utils/memutils.h"
 
@@ -281,7 +282,6 @@ UseFile(KeepOneRun *keep_one)
 	const FastedPair *pairs;
 	PairMerge  *merge;
 	size_t		npairs;
-	size_t		unchecked = 0;
 
 	if (store->count > 0)
 		WriteRun(keep_one);
@@ -291,13 +291,9 @@ UseFile(KeepOneRun *keep_one)
 	merge = PairMergeBegin(store, run_pairs);
 	while ((npairs = PairMergeNext(merge, &pairs)) > 0)
 	{
+		/* calls of CheckJoinInterrupts while the file is read suffice for the connection */
+		CHECK_FOR_INTERRUPTS();
 		UsePairs(keep_one, pairs, npairs);
-		unchecked += npairs;
-		if (unchecked >= CLUSTERING_STRIDE)
-		{
-			CheckJoinInterrupts();
-			unchecked = 0;
-		}
 	}
 	PairMergeEnd(merge);
 }
