@@ -41,8 +41,10 @@ SELECT c, bool_and(shown('SELECT * FROM ' || c, label))
 FROM unnest(ARRAY['fasted_neighbors(''t'', ''v'', 1)', 'fasted_cluster(''t'', ''v'', 1, 4)', 'fasted_keep_one(''t'', ''v'', 1, ''p'')']) AS c,
 	unnest(ARRAY['Rows Read', 'Dimensions', 'Candidates', 'Pairs', 'Panels', 'Threads', 'Host Memory', 'Memory Usage',
 		'Read Time', 'Wait Time', 'Filter Time', 'Actual Total Time']) AS label GROUP BY c ORDER BY c;
--- more pairs than the memory limit allows: fasted_keep_one writes all of them, fasted_cluster full buffers of 1 MB
-CREATE TABLE equal_rows AS SELECT i AS id, '{0}'::real[] AS v FROM generate_series(1, 400) AS i;
+-- pairs in a temporary file: fasted_keep_one writes all of them if they exceed the memory limit, here one more
+-- than three full buffers; fasted_cluster writes full buffers, unless half of its pairs can be used and dropped
+CREATE TABLE copies AS SELECT i AS id, ARRAY[CASE WHEN i <= 443 THEN 0 ELSE i / 2 END]::real[] AS v FROM generate_series(1, 1247) AS i;
+CREATE TABLE hundreds AS SELECT i AS id, ARRAY[i / 100]::real[] AS v FROM generate_series(0, 1999) AS i;
 CREATE FUNCTION spilled(query text, OUT pairs text, OUT spilled text, OUT memory boolean) LANGUAGE plpgsql AS $$
 DECLARE plan json;
 BEGIN
@@ -52,12 +54,11 @@ BEGIN
 	spilled := plan->>'Spilled Pairs';
 	memory := (plan->>'Memory Usage')::float8 BETWEEN 1024 AND 1536;
 END $$;
-SET client_min_messages = warning;	-- joins of most pairs raise a NOTICE
+SELECT keep_one.pairs, keep_one.spilled FROM spilled($$SELECT * FROM fasted_keep_one('copies', 'v', 0, id_column => 'id')$$) AS keep_one;
 SET fasted.memory_limit = '1MB';
-SELECT c, s.* FROM unnest(ARRAY['fasted_keep_one(''equal_rows'', ''v'', 0, id_column => ''id'')', 'fasted_cluster(''equal_rows'', ''v'', 0, 500, ''id'')']) AS c,
-	spilled('SELECT * FROM ' || c) AS s;
+SELECT * FROM unnest(ARRAY['fasted_keep_one(''copies'', ''v'', 0, id_column => ''id'')', 'fasted_cluster(''copies'', ''v'', 0, 500, ''id'')',
+	'fasted_cluster(''hundreds'', ''v'', 0, 100, ''id'')']) AS c, spilled('SELECT * FROM ' || c) AS s;
 RESET fasted.memory_limit;
-RESET client_min_messages;
 
 -- the same rows as by the function, whichever columns are selected
 CREATE TEMP TABLE calls (call text);
@@ -183,7 +184,7 @@ SELECT plan_of('SELECT * FROM fasted_cluster(''t'', ''v'', 1)');
 RESET fasted.scan_node;
 
 SET client_min_messages = warning;
-DROP TABLE t, calls, equal_rows CASCADE;
+DROP TABLE t, calls, copies, hundreds CASCADE;
 DROP VIEW IF EXISTS groups;
 DROP FUNCTION shown, spilled, answer, by_function, plan_of;
 DROP ROLE fasted_node_reader;

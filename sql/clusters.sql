@@ -79,6 +79,9 @@ SELECT * FROM fasted_neighbors('few', 'v', 1);
 SELECT * FROM fasted_cluster('few', 'v', 1);
 SELECT * FROM fasted_cluster('few', 'v', 1, 2);
 SELECT * FROM fasted_keep_one('few', 'v', 1);
+INSERT INTO few VALUES (3, '{1,2,3.5}');
+SELECT * FROM fasted_keep_one('few', 'v', 1);
+DELETE FROM few WHERE id = 3;
 
 -- other keys: the window functions, which number clusters in the order of the window
 CREATE TABLE keyed (n numeric, u uuid, w text COLLATE "C", m name, v real[]);
@@ -117,6 +120,12 @@ SELECT neighbors, count(*) FROM fasted_neighbors('directions', 'v', 0.01, 'id', 
 -- views, partitioned tables, casts of vectors
 CREATE VIEW mixed AS SELECT id, v::numeric[] AS v, -id AS p FROM t WHERE id < 9;
 SELECT * FROM fasted_keep_one('mixed', 'v', 1, 'p', id_column => 'id');
+CREATE TYPE polar AS (radius real, angle real);
+CREATE FUNCTION place(polar) RETURNS real[] LANGUAGE sql IMMUTABLE STRICT AS 'SELECT CASE WHEN $1.radius > 0 THEN ARRAY[$1.radius * cos($1.angle), $1.radius * sin($1.angle)] END';
+CREATE CAST (polar AS real[]) WITH FUNCTION place;
+CREATE TABLE places (id int PRIMARY KEY, v polar, p int);
+INSERT INTO places VALUES (1, '(1,0)', 9), (2, '(1,0.5)', 8), (3, '(0,0)', 7), (4, '(2,0)', 6);	-- the vector of row 3 is null
+SELECT id, kept FROM fasted_keep_one('places', 'v', 0.6, 'p');
 CREATE VIEW numbered AS SELECT row_number() OVER (ORDER BY id DESC) AS n, v, random() AS p FROM t WHERE v IS NOT NULL;
 SELECT * FROM fasted_neighbors('numbered', 'v', 1, 'n');
 SELECT count(*), count(*) FILTER (WHERE dist <= 1) FROM fasted_keep_one('numbered', 'v', 1, 'p', id_column => 'n');
@@ -241,9 +250,11 @@ SELECT count(*), count(DISTINCT kept) FROM fasted_keep_one('dense', 'v', 5, 'pri
 CREATE TABLE stars AS SELECT 121 * g + i AS id, ARRAY[10 * g + CASE WHEN i = 0 THEN 0 WHEN i % 2 = 0 THEN 1 ELSE -1 END]::real[] AS v
 	FROM generate_series(0, 19) AS g, generate_series(0, 120) AS i ORDER BY 1;
 SELECT core, count(*), count(DISTINCT cluster) FROM fasted_cluster('stars', 'v', 1, 100, 'id') GROUP BY 1 ORDER BY 1;
+SELECT count(*), count(DISTINCT kept), max(dist) FROM fasted_keep_one('stars', 'v', 1, 'v', id_column => 'id');
 RESET fasted.memory_limit;
 
-DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived, dense, dense_kept, stars CASCADE;
+DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived, dense, dense_kept, stars, places CASCADE;
 DROP TYPE mood;
+DROP TYPE polar CASCADE;
 DROP DOMAIN grade;
 DROP ROLE fasted_groups_reader;

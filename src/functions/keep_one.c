@@ -48,7 +48,7 @@ typedef struct KeepOneRun
 /* --- ranks from a separate query for the keys in the source's order; a hash table maps to rows */
 
 /* Bytes of the hash table that are cleared between two checks for interrupts. */
-#define BYTES_PER_CHECK ((Size) 1024 * 1024)
+#define BYTES_PER_CHECK ((Size) 64 * 1024)
 
 typedef struct RowEntry
 {
@@ -118,7 +118,10 @@ HashRows(const Clustering *run)
 	return table;
 }
 
-/* Callback of ReadOrder: assigns the next rank to the row with this key. */
+/*
+ * Callback of ReadOrder: assigns the next rank to the row with this key.  A row whose vector a cast
+ * has converted to null is not among the joined rows.
+ */
 static void
 TakeKey(void *arg, Datum key)
 {
@@ -127,7 +130,9 @@ TakeKey(void *arg, Datum key)
 
 	if (taker->count % CLUSTERING_STRIDE == 0)
 		CheckJoinInterrupts();
-	if (entry == NULL || taker->count == taker->most)
+	if (entry == NULL)
+		return;
+	if (taker->count == taker->most)
 		elog(ERROR, "unexpected key while reading the order of joined rows");
 	taker->rank[entry->row] = taker->count;
 	taker->row_of_rank[taker->count++] = entry->row;
