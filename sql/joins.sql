@@ -56,14 +56,14 @@ SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b 
 -- which conditions the node supports: an upper bound that is constant, of a distance between both sides
 CREATE FUNCTION l2_distance(a real[], b real[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN fasted_distance(a, b); END';
 CREATE FUNCTION hamming_distance(a bit, b bit) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN 0; END';
-CREATE FUNCTION uses_node(query text) RETURNS boolean LANGUAGE plpgsql SET enable_nestloop = off AS $$
+CREATE FUNCTION uses(pattern text, sides text, condition text) RETURNS boolean LANGUAGE plpgsql SET enable_nestloop = off AS $$
 DECLARE
 	plan json;
 BEGIN
-	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
-	RETURN plan::text ~ 'FastedJoin';
+	EXECUTE format('EXPLAIN (VERBOSE, FORMAT json) SELECT FROM %s ON %s', sides, condition) INTO plan;
+	RETURN plan::text ~ pattern;
 END $$;
-SELECT uses_node('SELECT FROM left_side a JOIN right_side b ON ' || condition), condition FROM unnest(ARRAY[
+SELECT uses('FastedJoin', 'left_side a JOIN right_side b', condition) AS node, condition FROM unnest(ARRAY[
 	'fasted_distance(a.v, b.v) < 9', '9 >= fasted_distance(b.v, a.v)', 'fasted_distance(a.v, b.v) < 9::real', 'fasted_distance(a.v, b.v) < 8 + (SELECT 1)',
 	'1 - fasted_cosine_distance(a.v, b.v) > 0.8', '0.8 <= 1 - fasted_cosine_distance(a.v, b.v)',
 	'fasted_distance(a.v, b.v) > 9', 'fasted_distance(a.v, b.v) = 9', 'fasted_distance(a.v, b.v) <> 9', 'fasted_distance(a.v, b.v) < a.k',
@@ -71,6 +71,9 @@ SELECT uses_node('SELECT FROM left_side a JOIN right_side b ON ' || condition), 
 	'1 - fasted_cosine_distance(a.v, b.v) < 0.8', '1 - fasted_distance(a.v, b.v) > 0.8', '1 - abs(a.k - b.k) > 0.8', 'abs(a.k - b.k) < 9',
 	'fasted_distance(a.v, CASE WHEN b.k > 0 THEN a.v ELSE b.v END) < 9', 'fasted_distance(CASE WHEN a.k > b.k THEN a.v ELSE b.v END, ''{1}'') < 9',
 	'l2_distance(a.v, b.v) < 9', 'hamming_distance(a.k::bit(3), b.k::bit(3)) < 9']) AS condition;
+-- only if no expression can raise an error, rows are retained without their vectors, which are then found by ctid
+SELECT uses('ctid', 'left_side a JOIN right_side b', 'a.id <> b.id AND fasted_distance(a.v, b.v) < ' || bound) AS late, bound FROM unnest(ARRAY[
+	'9', '(SELECT 9)', '(SELECT 9::float8) + 1', '(SELECT 9::float8) - 1', '(SELECT 9::float8) * 2', 'sqrt((SELECT 9))']) AS bound;
 -- invalid vectors, which a condition on their row excludes; and null vectors
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM (SELECT * FROM left_side WHERE id < 100) a LEFT JOIN right_side b ON a.k <> 2 AND a.id <> b.id AND fasted_within((CASE WHEN a.k <> 2 THEN a.v::text ELSE a.name END)::real[], b.v, 12)');
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM (SELECT id, nullif(v, v) AS v FROM right_side) b WHERE fasted_within(a.v, b.v, 12))');
@@ -131,6 +134,38 @@ SELECT c, (j).* FROM unnest('{i2,i4,i8,n,w,f4}'::text[]) c,
 SELECT (SELECT array_agg((id_a, id_b) ORDER BY id_a, id_b) FROM fasted_self_join('numbers', 'n', 2)) =
 	(SELECT array_agg((a.id::bigint, b.id::bigint) ORDER BY a.id, b.id) FROM numbers a JOIN numbers b ON a.id < b.id AND fasted_within(a.n, b.n, 2)) AS as_the_function;
 RESET enable_nestloop;
+-- distances of pgvector, which is known by the name of its extension: here a stand-in with two dimensions
+BEGIN;
+SET LOCAL client_min_messages = warning;
+DROP EXTENSION IF EXISTS vector CASCADE;
+SET LOCAL allow_system_table_mods = on;
+INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)
+	SELECT 1000000001, 'vector', oid, 'public'::regnamespace, true, '0' FROM pg_roles WHERE rolname = current_user;
+CREATE TYPE vector AS (x real, y real);
+CREATE TYPE other AS (x real, y real);
+CREATE FUNCTION reals(vector) RETURNS real[] LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN ARRAY[$1.x, $1.y]; END';
+CREATE FUNCTION reals(other) RETURNS real[] LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN ARRAY[$1.x, $1.y]; END';
+CREATE CAST (vector AS real[]) WITH FUNCTION reals(vector);
+CREATE CAST (other AS real[]) WITH FUNCTION reals(other);
+CREATE FUNCTION l2_distance(a vector, b vector) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN fasted_distance(reals(a), reals(b)); END';
+CREATE FUNCTION l2_distance(a other, b other) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN fasted_distance(reals(a), reals(b)); END';
+CREATE FUNCTION l2_distance(a vector, b other) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN fasted_distance(reals(a), reals(b)); END';
+CREATE FUNCTION cosine_distance(a vector, b vector) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN 0; END';
+CREATE TABLE points AS SELECT i AS id, row(i % 9, i % 11)::vector AS v, row(i % 9, i % 11)::other AS o, i::bit(8) AS b FROM generate_series(1, 60) AS i;
+ALTER EXTENSION vector ADD TYPE vector;
+ALTER EXTENSION vector ADD FUNCTION reals(vector);
+ALTER EXTENSION vector ADD FUNCTION l2_distance(vector, vector);
+ALTER EXTENSION vector ADD FUNCTION l2_distance(other, other);
+ALTER EXTENSION vector ADD FUNCTION l2_distance(vector, other);
+ALTER EXTENSION vector ADD FUNCTION hamming_distance(bit, bit);
+SELECT uses('FastedJoin', 'points a JOIN points b', condition) AS node, uses('ctid', 'points a JOIN points b', 'a.id <> b.id AND ' || condition) AS late, condition
+FROM unnest(ARRAY['l2_distance(a.v, b.v) < 2', 'l2_distance(a.o, b.o) < 2', 'l2_distance(a.v, b.o) < 2', 'cosine_distance(a.v, b.v) < 2',
+	'hamming_distance(a.b, b.b) < 2', 'fasted_distance(reals(a.v), reals(b.v)) < 2']) AS condition;
+ALTER FUNCTION reals(vector) STABLE;
+SELECT uses('FastedJoin', 'points a JOIN points b', 'l2_distance(a.v, b.v) < 2') AS node;
+ALTER FUNCTION reals(vector) IMMUTABLE;
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM points a JOIN points b ON a.id <> b.id AND l2_distance(a.v, b.v) < 2');
+ROLLBACK;
 -- functions
 SELECT fasted_within('{1,2}'::real[], '{4,6}', 5), fasted_within('{1,2}'::real[], '{4,6}', 5, 'l2'), fasted_within('{1,2}'::real[], '{2,4}', 0, 'cosine');
 SELECT fasted_within('{1,2}'::real[], '{4,6}', 5, 'manhattan');
@@ -142,5 +177,5 @@ SELECT fasted_distance('{{1,2}}'::real[], '{4,6}');
 SELECT fasted_cosine_distance('{1,Infinity}'::real[], '{4,6}');
 SELECT fasted_distance(NULL::real[], '{4,6}') IS NULL AS strict;
 DROP TABLE left_side, right_side, long_side, numbers;
-DROP FUNCTION same, self_join, l2_distance, hamming_distance, uses_node, filled, planned;
+DROP FUNCTION same, self_join, l2_distance, hamming_distance, uses, filled, planned;
 DROP DOMAIN whole;
