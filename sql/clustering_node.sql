@@ -56,9 +56,11 @@ BEGIN
 END $$;
 SELECT keep_one.pairs, keep_one.spilled FROM spilled($$SELECT * FROM fasted_keep_one('copies', 'v', 0, id_column => 'id')$$) AS keep_one;
 SET fasted.memory_limit = '1MB';
+SET fasted.max_threads = 1;	-- the order of pairs decides which can be dropped
 SELECT * FROM unnest(ARRAY['fasted_keep_one(''copies'', ''v'', 0, id_column => ''id'')', 'fasted_cluster(''copies'', ''v'', 0, 500, ''id'')',
 	'fasted_cluster(''hundreds'', ''v'', 0, 100, ''id'')']) AS c, spilled('SELECT * FROM ' || c) AS s;
 RESET fasted.memory_limit;
+RESET fasted.max_threads;
 
 -- the same rows as by the function, whichever columns are selected
 CREATE TEMP TABLE calls (call text);
