@@ -41,6 +41,8 @@ SELECT * FROM fasted_cluster('border', 'v', 1.125, 5) WHERE id IN (5, 10, 21);
 UPDATE border SET v = '{0}', id = 100 + id WHERE id <= 10;
 UPDATE border SET v = CASE id WHEN 105 THEN '{-1}' WHEN 110 THEN '{0}' ELSE '{-1.5}' END::real[], id = CASE id WHEN 110 THEN 10 ELSE id END WHERE id > 100;
 SELECT * FROM fasted_cluster('border', 'v', 1, 5);
+CREATE TABLE border_reversed AS SELECT * FROM border ORDER BY id DESC;
+SELECT * FROM fasted_cluster('border_reversed', 'v', 1, 5, 'id') WHERE id IN (10, 21, 105);
 
 -- representatives: without a priority the first row by id; only a representative excludes other rows
 SELECT * FROM fasted_keep_one('t', 'v', 1);
@@ -253,7 +255,7 @@ SELECT core, count(cluster), count(DISTINCT cluster) FROM fasted_cluster('stars'
 SELECT count(*), count(DISTINCT kept), max(dist) FROM fasted_keep_one('stars', 'v', 1, 'v', id_column => 'id');
 RESET fasted.memory_limit;
 
-DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived, dense, dense_kept, stars, places CASCADE;
+DROP TABLE t, points, border, border_reversed, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived, dense, dense_kept, stars, places CASCADE;
 DROP TYPE mood;
 DROP TYPE polar CASCADE;
 DROP DOMAIN grade;
