@@ -243,6 +243,8 @@ CREATE TABLE dense AS SELECT i AS id, i * 7919 % 1410 AS priority,
 	ARRAY[CASE WHEN i <= 900 THEN i % 30 WHEN i <= 910 THEN 45 ELSE 1000 + i % 10 END, 0]::real[] AS v FROM generate_series(1, 1410) AS i;
 ALTER TABLE dense ADD PRIMARY KEY (id);
 CREATE TABLE dense_kept AS SELECT * FROM fasted_keep_one('dense', 'v', 5, 'priority');
+-- with a NOTICE, since most pairs of rows are within eps
+SELECT count(DISTINCT cluster) FROM fasted_cluster('dense', 'v', 30);
 SET fasted.memory_limit = '1MB';
 SET client_min_messages = warning;
 SELECT n AS min_points, cluster, core, count(*) FROM (VALUES (2), (100), (500), (800)) AS m (n), LATERAL fasted_cluster('dense', 'v', 30, n)
