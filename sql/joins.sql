@@ -150,6 +150,7 @@ CREATE CAST (other AS real[]) WITH FUNCTION reals(other);
 CREATE FUNCTION l2_distance(a vector, b vector) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN fasted_distance(reals(a), reals(b)); END';
 CREATE FUNCTION l2_distance(a other, b other) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN fasted_distance(reals(a), reals(b)); END';
 CREATE FUNCTION l2_distance(a vector, b other) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN fasted_distance(reals(a), reals(b)); END';
+CREATE FUNCTION l2_distance(a vector, b vector, factor float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN factor * l2_distance(a, b); END';
 CREATE FUNCTION cosine_distance(a vector, b vector) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN 0; END';
 CREATE TABLE points AS SELECT i AS id, row(i % 9, i % 11)::vector AS v, row(i % 9, i % 11)::other AS o, i::bit(8) AS b FROM generate_series(1, 60) AS i;
 ALTER EXTENSION vector ADD TYPE vector;
@@ -157,9 +158,10 @@ ALTER EXTENSION vector ADD FUNCTION reals(vector);
 ALTER EXTENSION vector ADD FUNCTION l2_distance(vector, vector);
 ALTER EXTENSION vector ADD FUNCTION l2_distance(other, other);
 ALTER EXTENSION vector ADD FUNCTION l2_distance(vector, other);
+ALTER EXTENSION vector ADD FUNCTION l2_distance(vector, vector, float8);
 ALTER EXTENSION vector ADD FUNCTION hamming_distance(bit, bit);
 SELECT uses('FastedJoin', 'points a JOIN points b', condition) AS node, uses('ctid', 'points a JOIN points b', 'a.id <> b.id AND ' || condition) AS late, condition
-FROM unnest(ARRAY['l2_distance(a.v, b.v) < 2', 'l2_distance(a.o, b.o) < 2', 'l2_distance(a.v, b.o) < 2', 'cosine_distance(a.v, b.v) < 2',
+FROM unnest(ARRAY['l2_distance(a.v, b.v) < 2', 'l2_distance(a.o, b.o) < 2', 'l2_distance(a.v, b.o) < 2', 'l2_distance(a.v, b.v, 3) < 2', 'cosine_distance(a.v, b.v) < 2',
 	'hamming_distance(a.b, b.b) < 2', 'fasted_distance(reals(a.v), reals(b.v)) < 2']) AS condition;
 ALTER FUNCTION reals(vector) STABLE;
 SELECT uses('FastedJoin', 'points a JOIN points b', 'l2_distance(a.v, b.v) < 2') AS node;
