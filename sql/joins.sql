@@ -66,7 +66,7 @@ END $$;
 SELECT uses('FastedJoin', 'left_side a JOIN right_side b', condition) AS node, condition FROM unnest(ARRAY[
 	'fasted_distance(a.v, b.v) < 9', '9 >= fasted_distance(b.v, a.v)', 'fasted_distance(a.v, b.v) < 9::real', 'fasted_distance(a.v, b.v) < 8 + (SELECT 1)',
 	'1 - fasted_cosine_distance(a.v, b.v) > 0.8', '0.8 <= 1 - fasted_cosine_distance(a.v, b.v)',
-	'fasted_distance(a.v, b.v) > 9', 'fasted_distance(a.v, b.v) = 9', 'fasted_distance(a.v, b.v) <> 9', 'fasted_distance(a.v, b.v) < a.k',
+	'fasted_distance(a.v, b.v) > 9', 'fasted_distance(a.v, b.v) = 9', 'fasted_distance(a.v, b.v) <> 9', 'fasted_distance(a.v, b.v) < a.k', 'fasted_distance(a.v, b.v) < ANY (ARRAY[8, 9])',
 	'2 - fasted_cosine_distance(a.v, b.v) > 0.8', 'a.k - fasted_cosine_distance(a.v, b.v) > 0.8', '1 + fasted_cosine_distance(a.v, b.v) > 0.8',
 	'1 - fasted_cosine_distance(a.v, b.v) < 0.8', '1 - fasted_distance(a.v, b.v) > 0.8', '1 - abs(a.k - b.k) > 0.8', 'abs(a.k - b.k) < 9',
 	'fasted_distance(a.v, CASE WHEN b.k > 0 THEN a.v ELSE b.v END) < 9', 'fasted_distance(CASE WHEN a.k > b.k THEN a.v ELSE b.v END, ''{1}'') < 9',
@@ -93,6 +93,7 @@ FROM unnest(ARRAY['left_side a JOIN left_side b', 'left_side a JOIN right_side b
 	unnest(ARRAY['a.id < b.id', 'b.name > a.name COLLATE "C"', 'a.id < b.k', 'a.id + 1 < b.id', 'a.id < b.id + 1', 'a < b', 'a.id <> b.id', 'fasted_within(a.v, b.v, 14)']) AS condition
 WHERE sides ~ '^left_side a JOIN left' OR condition = 'a.id < b.id';
 SELECT round(planned('SELECT FROM left_side a JOIN left_side b ON 1 - fasted_cosine_distance(a.v, b.v) > 0.75') / pairs, 2) AS as_similarity,
+	round(planned('SELECT FROM left_side a JOIN left_side b ON fasted_within((SELECT ''{1}''::real[]), ''{2}'', 3) AND fasted_cosine_distance(a.v, b.v) < 0.25') / pairs, 2) AS with_constant,
 	round(planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25 JOIN left_side c ON a.id < c.id') / pairs) AS of_three
 FROM planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25') AS pairs;
 -- rows with a match: as if each row had a random number of matches
