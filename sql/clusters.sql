@@ -254,7 +254,7 @@ SELECT count(*), count(DISTINCT kept) FROM fasted_keep_one('dense', 'v', 5, 'pri
 CREATE TABLE stars AS SELECT 121 * g + i AS id, ARRAY[10 * g + CASE WHEN i = 0 THEN 0 WHEN i % 2 = 0 THEN 1 ELSE -1 END]::real[] AS v
 	FROM generate_series(0, 19) AS g, generate_series(0, 120) AS i ORDER BY 1;
 SELECT core, count(cluster), count(DISTINCT cluster) FROM fasted_cluster('stars', 'v', 1, 100, 'id') GROUP BY 1 ORDER BY 1;
-SELECT count(*), count(DISTINCT kept), max(dist) FROM fasted_keep_one('stars', 'v', 1, 'v', id_column => 'id');
+SELECT eps, count(*), count(DISTINCT kept), max(dist) FROM generate_series(1, 2) AS eps, LATERAL fasted_keep_one('stars', 'v', eps, 'v', id_column => 'id') GROUP BY 1 ORDER BY 1;
 RESET fasted.memory_limit;
 
 DROP TABLE t, points, border, border_reversed, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived, dense, dense_kept, stars, places CASCADE;
