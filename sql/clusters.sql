@@ -41,6 +41,8 @@ SELECT * FROM fasted_cluster('border', 'v', 1.125, 5) WHERE id IN (5, 10, 21);
 UPDATE border SET v = '{0}', id = 100 + id WHERE id <= 10;
 UPDATE border SET v = CASE id WHEN 105 THEN '{-1}' WHEN 110 THEN '{0}' ELSE '{-1.5}' END::real[], id = CASE id WHEN 110 THEN 10 ELSE id END WHERE id > 100;
 SELECT * FROM fasted_cluster('border', 'v', 1, 5);
+CREATE TABLE border_reversed AS SELECT * FROM border ORDER BY id DESC;
+SELECT * FROM fasted_cluster('border_reversed', 'v', 1, 5, 'id') WHERE id IN (10, 21, 105);
 
 -- representatives: without a priority the first row by id; only a representative excludes other rows
 SELECT * FROM fasted_keep_one('t', 'v', 1);
@@ -79,6 +81,9 @@ SELECT * FROM fasted_neighbors('few', 'v', 1);
 SELECT * FROM fasted_cluster('few', 'v', 1);
 SELECT * FROM fasted_cluster('few', 'v', 1, 2);
 SELECT * FROM fasted_keep_one('few', 'v', 1);
+INSERT INTO few VALUES (3, '{1,2,3.5}');
+SELECT * FROM fasted_keep_one('few', 'v', 1);
+DELETE FROM few WHERE id = 3;
 
 -- other keys: the window functions, which number clusters in the order of the window
 CREATE TABLE keyed (n numeric, u uuid, w text COLLATE "C", m name, v real[]);
@@ -117,6 +122,12 @@ SELECT neighbors, count(*) FROM fasted_neighbors('directions', 'v', 0.01, 'id', 
 -- views, partitioned tables, casts of vectors
 CREATE VIEW mixed AS SELECT id, v::numeric[] AS v, -id AS p FROM t WHERE id < 9;
 SELECT * FROM fasted_keep_one('mixed', 'v', 1, 'p', id_column => 'id');
+CREATE TYPE polar AS (radius real, angle real);
+CREATE FUNCTION place(polar) RETURNS real[] LANGUAGE sql IMMUTABLE STRICT AS 'SELECT CASE WHEN $1.radius > 0 THEN ARRAY[$1.radius * cos($1.angle), $1.radius * sin($1.angle)] END';
+CREATE CAST (polar AS real[]) WITH FUNCTION place;
+CREATE TABLE places (id int PRIMARY KEY, v polar, p int);
+INSERT INTO places VALUES (1, '(1,0)', 9), (2, '(1,0.5)', 8), (3, '(0,0)', 7), (4, '(2,0)', 6);	-- the vector of row 3 is null
+SELECT id, kept FROM fasted_keep_one('places', 'v', 0.6, 'p');
 CREATE VIEW numbered AS SELECT row_number() OVER (ORDER BY id DESC) AS n, v, random() AS p FROM t WHERE v IS NOT NULL;
 SELECT * FROM fasted_neighbors('numbered', 'v', 1, 'n');
 SELECT count(*), count(*) FILTER (WHERE dist <= 1) FROM fasted_keep_one('numbered', 'v', 1, 'p', id_column => 'n');
@@ -232,14 +243,22 @@ CREATE TABLE dense AS SELECT i AS id, i * 7919 % 1410 AS priority,
 	ARRAY[CASE WHEN i <= 900 THEN i % 30 WHEN i <= 910 THEN 45 ELSE 1000 + i % 10 END, 0]::real[] AS v FROM generate_series(1, 1410) AS i;
 ALTER TABLE dense ADD PRIMARY KEY (id);
 CREATE TABLE dense_kept AS SELECT * FROM fasted_keep_one('dense', 'v', 5, 'priority');
+-- with a NOTICE, since most pairs of rows are within eps
+SELECT count(DISTINCT cluster) FROM fasted_cluster('dense', 'v', 30);
 SET fasted.memory_limit = '1MB';
 SET client_min_messages = warning;
 SELECT n AS min_points, cluster, core, count(*) FROM (VALUES (2), (100), (500), (800)) AS m (n), LATERAL fasted_cluster('dense', 'v', 30, n)
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
 SELECT count(*), count(DISTINCT kept) FROM fasted_keep_one('dense', 'v', 5, 'priority') AS k JOIN dense_kept USING (id, kept, dist);
+-- each border row has one core row, the center of its cluster, so every pair with a center matters
+CREATE TABLE stars AS SELECT 121 * g + i AS id, ARRAY[10 * g + CASE WHEN i = 0 THEN 0 WHEN i % 2 = 0 THEN 1 ELSE -1 END]::real[] AS v
+	FROM generate_series(0, 19) AS g, generate_series(0, 120) AS i ORDER BY 1;
+SELECT core, count(cluster), count(DISTINCT cluster) FROM fasted_cluster('stars', 'v', 1, 100, 'id') GROUP BY 1 ORDER BY 1;
+SELECT eps, count(*), count(DISTINCT kept), max(dist) FROM generate_series(1, 2) AS eps, LATERAL fasted_keep_one('stars', 'v', eps, 'v', id_column => 'id') GROUP BY 1 ORDER BY 1;
 RESET fasted.memory_limit;
 
-DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived, dense, dense_kept CASCADE;
+DROP TABLE t, points, border, border_reversed, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived, dense, dense_kept, stars, places CASCADE;
 DROP TYPE mood;
+DROP TYPE polar CASCADE;
 DROP DOMAIN grade;
 DROP ROLE fasted_groups_reader;

@@ -27,6 +27,7 @@
 #include "common/hashfn.h"
 #include "functions/clustering.h"
 #include "functions/pair_store.h"
+#include "miscadmin.h"
 #include "rows/reader.h"
 #include "utils/memutils.h"
 
@@ -47,7 +48,7 @@ typedef struct KeepOneRun
 /* --- ranks from a separate query for the keys in the source's order; a hash table maps to rows */
 
 /* Bytes of the hash table that are cleared between two checks for interrupts. */
-#define BYTES_PER_CHECK ((Size) 1024 * 1024)
+#define BYTES_PER_CHECK ((Size) 64 * 1024)
 
 typedef struct RowEntry
 {
@@ -117,7 +118,10 @@ HashRows(const Clustering *run)
 	return table;
 }
 
-/* Callback of ReadOrder: assigns the next rank to the row with this key. */
+/*
+ * Callback of ReadOrder: assigns the next rank to the row with this key.  A row whose vector a cast
+ * has converted to null is not among the joined rows.
+ */
 static void
 TakeKey(void *arg, Datum key)
 {
@@ -126,7 +130,9 @@ TakeKey(void *arg, Datum key)
 
 	if (taker->count % CLUSTERING_STRIDE == 0)
 		CheckJoinInterrupts();
-	if (entry == NULL || taker->count == taker->most)
+	if (entry == NULL)
+		return;
+	if (taker->count == taker->most)
 		elog(ERROR, "unexpected key while reading the order of joined rows");
 	taker->rank[entry->row] = taker->count;
 	taker->row_of_rank[taker->count++] = entry->row;
@@ -281,7 +287,6 @@ UseFile(KeepOneRun *keep_one)
 	const FastedPair *pairs;
 	PairMerge  *merge;
 	size_t		npairs;
-	size_t		unchecked = 0;
 
 	if (store->count > 0)
 		WriteRun(keep_one);
@@ -291,13 +296,9 @@ UseFile(KeepOneRun *keep_one)
 	merge = PairMergeBegin(store, run_pairs);
 	while ((npairs = PairMergeNext(merge, &pairs)) > 0)
 	{
+		/* calls of CheckJoinInterrupts while the file is read suffice for the connection */
+		CHECK_FOR_INTERRUPTS();
 		UsePairs(keep_one, pairs, npairs);
-		unchecked += npairs;
-		if (unchecked >= CLUSTERING_STRIDE)
-		{
-			CheckJoinInterrupts();
-			unchecked = 0;
-		}
 	}
 	PairMergeEnd(merge);
 }
