@@ -159,12 +159,13 @@ make_groups(Truth *truth, uint32_t most)
 
 	truth->partitions = must_alloc((truth->sides[0].n + truth->sides[truth->nsides - 1].n + 1) *
 							   sizeof(FastedPartition));
+	/* each partition has at least one row */
 	while (a < truth->sides[0].n || b < truth->sides[truth->nsides - 1].n)
 	{
 		uint64_t	left_a = truth->sides[0].n - a;
 		uint64_t	left_b = truth->sides[truth->nsides - 1].n - b;
 		uint32_t	rows_a = random_below(most) + 1;
-		uint32_t	rows_b = random_below(8) == 0 ? 0 : random_below(most) + 1;
+		uint32_t	rows_b = a < truth->sides[0].n && random_below(8) == 0 ? 0 : random_below(most) + 1;
 
 		rows_a = rows_a < left_a ? rows_a : (uint32_t) left_a;
 		rows_b = rows_b < left_b ? rows_b : (uint32_t) left_b;
