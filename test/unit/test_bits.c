@@ -433,9 +433,10 @@ check_few_bits(void)
 }
 
 /*
- * All rows are near each other when they are folded to fewer than `fold` bits, and far apart when they
- * are folded to `fold` bits, so that must be the fold: their first half has random bits, the second half
- * the complements, and zeros follow.  One bit is changed.  The rows of one side are near each other.
+ * Rows begin with fold / 2 random bits, followed by their complements and by zeros.  One bit is changed.
+ * All rows are near each other when they are folded to fewer than `fold` bits, and those of different
+ * sides are far apart when they are folded to `fold` bits.  So `fold` must be chosen.  The rows of one
+ * side are near each other with each fold.
  */
 static void
 check_fold(uint32_t fold, int near_side)

@@ -459,8 +459,8 @@ check_groups(uint64_t n)
 }
 
 /*
- * The second partition has rows that are far from all others, and the columns of the first one have
- * the numbers of its rows: a radius computed with columns of the first partition would be too small.
+ * The second partition has columns that are far from all rows.  The columns of the first one have the
+ * numbers of its rows, so that a confusion of both sides makes the radii of its rows too small.
  */
 static void
 check_far_partition(uint64_t n)

@@ -136,20 +136,19 @@ take_pair(const Case *c, const FastedPair *pair, Seen *seen)
 }
 
 /*
- * Returns whether the progress of a join in panels agrees with the number of pairs returned so far.
- * The engine's progress is the number of rows of one side; in a panel joined with itself, the first
- * rows have more pairs than the last ones.
+ * Returns whether the progress of a join in panels agrees with the number of pairs returned so far,
+ * but for a rounding error of one.  The engine's progress is the number of rows of one side; in a
+ * panel joined with itself, the first rows have more pairs than the last ones.
  */
 static bool
 is_right_progress(const Case *c, const Seen *seen, const FastedStats *stats, uint64_t pairs)
 {
 	uint64_t	panel = seen->panel_rows[0];
-	uint64_t	behind = pairs - stats->units_done;
+	uint64_t	most_behind = 1 + (c->sides == 1 ? panel * panel / 8 : 0);
 
 	if (c->output != FASTED_OUTPUT_PAIRS || seen->panel_rows[1] == 0)
-		return stats->units_done <= stats->units_total;
-	/* products of fractions are rounded down */
-	return behind + 1 <= 2 + (c->sides == 1 ? panel * panel / 8 : 0);
+		return true;
+	return stats->units_done <= pairs + 1 && pairs <= stats->units_done + most_behind;
 }
 
 static FastedStatus
@@ -185,7 +184,8 @@ drain(PanelJoin *join, const Case *c, Seen *seen)
 		if (seen->strange)
 			return FASTED_INTERNAL;
 		panel_join_stats(join, &stats);
-		seen->strange = stats.units_done < shown || !is_right_progress(c, seen, &stats, pairs);
+		seen->strange = stats.units_done < shown || stats.units_done > stats.units_total ||
+			!is_right_progress(c, seen, &stats, pairs);
 		shown = stats.units_done;
 	}
 	return status;

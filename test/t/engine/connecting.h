@@ -47,7 +47,10 @@ typedef struct ConnectingJoin
 	bool		keeps;
 } ConnectingJoin;
 
-/* Returns the state of a context; NULL if there is no memory.  Devices open their joins in parallel threads. */
+/*
+ * Returns the state of a context; NULL if there is no memory.  Devices open their joins in parallel
+ * threads.
+ */
 static Connected *
 connected_of(FastedContext *context)
 {
@@ -159,7 +162,10 @@ find_representatives(const ConnectingJoin *join, FastedPair *nearest, FastedPair
 	return changed;
 }
 
-/* Replaces all pairs by one pair for each row that is not a representative.  Returns false if there is no memory. */
+/*
+ * Replaces all pairs by one pair for each row that is not a representative.  Returns false if there
+ * is no memory.
+ */
 static bool
 leave_representatives(ConnectingJoin *join)
 {
