@@ -31,6 +31,67 @@ panels_fail(PanelJoin *join, FastedStatus status, const char *text)
 	return status;
 }
 
+/* --- copies of the caller's arrays */
+
+/*
+ * Copies an array of the caller, instead of an earlier copy.  Sets *array to the copy.  NULL is
+ * copied as NULL.  Returns false if out of memory.
+ */
+static bool
+copy_array(PanelJoin *join, PanelCopy which, size_t bytes, const void **array)
+{
+	void	   *copy = NULL;
+
+	if (*array != NULL)
+	{
+		copy = malloc(bytes + 1);
+		if (copy == NULL)
+			return false;
+		memcpy(copy, *array, bytes);
+	}
+	free(join->copies[which]);
+	*array = join->copies[which] = copy;
+	return true;
+}
+
+/* Copies the arrays of the problem.  The number of rows must be known. */
+static bool
+copy_problem(PanelJoin *join)
+{
+	FastedProblem *problem = &join->problem.problem;
+	const void *partitions = problem->partitions;
+	const void *ranks = problem->ranks;
+	bool		copied = copy_array(join, COPY_PARTITIONS,
+									problem->npartitions * sizeof(FastedPartition), &partitions) &&
+		copy_array(join, COPY_RANKS, join->rows[join->problem.sides - 1] * sizeof(uint32_t), &ranks);
+
+	problem->partitions = partitions;
+	problem->ranks = ranks;
+	return copied;
+}
+
+/* Copies the arrays of the search. */
+static bool
+copy_search(PanelJoin *join)
+{
+	PanelSearch *search = &join->search;
+	size_t		all = join->rows[0];
+	const void *rows = search->rows;
+	const void *bound = search->bound;
+	const void *component = search->component;
+	const void *core = search->core;
+	bool		copied = copy_array(join, COPY_SEARCH_ROWS, search->nrows * sizeof(uint32_t), &rows) &&
+		copy_array(join, COPY_SEARCH_BOUND, search->nrows * sizeof(double), &bound) &&
+		copy_array(join, COPY_SEARCH_COMPONENT, all * sizeof(uint32_t), &component) &&
+		copy_array(join, COPY_SEARCH_CORE, all * sizeof(double), &core);
+
+	search->rows = rows;
+	search->bound = bound;
+	search->component = component;
+	search->core = core;
+	return copied;
+}
+
 /* --- statistics and progress over all panels */
 
 /* Returns the number of row pairs that a join of two panels compares. */
@@ -268,6 +329,8 @@ panel_join_start(PanelJoin *join, const uint64_t *rows)
 	}
 	if (!partitions_are_valid(join))
 		return panels_fail(join, FASTED_INTERNAL, "partitions are not in ascending order");
+	if (!copy_problem(join))
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions and ranks.");
 	join->started = true;
 	join->resident = join->resident || no_pair(join);
 	if (join->resident)
@@ -322,6 +385,8 @@ panel_join_again(PanelJoin *join, const FastedProblem *problem)
 	join->loading = NULL;
 	end_search(join);
 	join->problem.problem = *problem;
+	if (!copy_problem(join))
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions and ranks.");
 	return begin(join);
 }
 
@@ -378,7 +443,7 @@ panel_join_search(PanelJoin *join, const PanelSearch *search)
 	end_search(join);
 	join->search = *search;
 	join->searched = join->problem.problem;
-	if (!gather_searched(join))
+	if (!copy_search(join) || !gather_searched(join))
 		return panels_fail(join, FASTED_OUT_OF_MEMORY,
 						   "Could not allocate memory for the rows to search.");
 	join->searching = true;
@@ -393,10 +458,15 @@ panel_join_search(PanelJoin *join, const PanelSearch *search)
 	return status == FASTED_OK ? begin(join) : status;
 }
 
-void
+FastedStatus
 panel_join_rank(PanelJoin *join, const uint32_t *ranks)
 {
+	if (!join->started || join->join != NULL)
+		return panels_fail(join, FASTED_INTERNAL, "panel_join_rank was called before start or after next");
 	join->problem.problem.ranks = ranks;
+	if (!copy_problem(join))
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the ranks of rows.");
+	return FASTED_OK;
 }
 
 /*
@@ -608,5 +678,7 @@ panel_join_close(PanelJoin *join)
 	free(join->counts[1]);
 	free(join->batch_lists);
 	free(join->batch_lengths);
+	for (int i = 0; i < COPIES; i++)
+		free(join->copies[i]);
 	free(join);
 }

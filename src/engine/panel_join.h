@@ -32,6 +32,12 @@
  * As with an engine (engine.h), only stats, last_error, unregister_memory and close may be called
  * after a failure.
  *
+ * Memory that threads of an engine read or write belongs to the panel join, whose close ends the
+ * threads.  Every array that a caller passes (partitions, ranks, the arrays of a search) is
+ * therefore copied before the function returns.  PostgreSQL frees the memory of an aborted
+ * statement in an order that no caller controls.  The only exception is memory that was
+ * registered: it must be unregistered before it is freed.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef FASTED_PANEL_JOIN_H
@@ -69,7 +75,7 @@ typedef struct PanelSearch
 /*
  * Opens a join.  Sets *join even if it fails, unless host memory is exhausted; the caller must
  * close it in both cases.  The partitions in problem->problem refer to row numbers of whole
- * sides.  They are first read by start.
+ * sides.  Arrays in problem->problem are first read by start.
  */
 extern FastedStatus panel_join_open(const FastedEngine *engine, const PanelProblem *problem,
 									PanelJoin **join);
@@ -108,7 +114,6 @@ extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *probl
  * the self-join.  next then returns the rows in ranges of positions in search->rows, and
  * panel_join_nearest expects such a position.  If next returns FASTED_WANT_ROWS for side 0, it names
  * positions in search->rows, too; side 1 has the rows of the self-join.  It can be called repeatedly.
- * The arrays must remain valid until FASTED_DONE.
  *
  * If the rows are resident, memory is used for as many of the searched rows at a time as fit.  stage
  * and put return FASTED_FULL early, so that this is at least an eighth of all rows.
@@ -117,10 +122,10 @@ extern FastedStatus panel_join_search(PanelJoin *join, const PanelSearch *search
 
 /*
  * Sets the ranks for FASTED_OUTPUT_REPRESENTATIVES or _NEAREST, instead of problem.ranks.  It must
- * be called before next.  The array has the ranks of all rows of the only side or of side 1.  If
- * the join is done in panels, _REPRESENTATIVES returns all pairs, regardless of ranks.
+ * be called after start and before next.  The array has the ranks of all rows of the only side or of
+ * side 1.  If the join is done in panels, _REPRESENTATIVES returns all pairs, regardless of ranks.
  */
-extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);
+extern FastedStatus panel_join_rank(PanelJoin *join, const uint32_t *ranks);
 
 /*
  * Like next in engine.h, but may also return FASTED_WANT_ROWS.  With FASTED_OUTPUT_NEAREST,
@@ -169,11 +174,24 @@ typedef struct Panel
 	bool		sealed;			/* all rows are loaded */
 } Panel;
 
+/* The callers' arrays that a panel join has copied. */
+typedef enum PanelCopy
+{
+	COPY_PARTITIONS,
+	COPY_RANKS,
+	COPY_SEARCH_ROWS,
+	COPY_SEARCH_BOUND,
+	COPY_SEARCH_COMPONENT,
+	COPY_SEARCH_CORE,
+	COPIES
+} PanelCopy;
+
 struct PanelJoin
 {
 	const FastedEngine *engine;
 	FastedContext *context;
-	PanelProblem problem;
+	PanelProblem problem;		/* after start, its arrays are copies */
+	void	   *copies[COPIES];
 	FastedStatus failed;		/* status of a failure in the panel join itself, or FASTED_OK */
 	char		error[128];
 

@@ -36,8 +36,8 @@ static const char tree_memory[] = "the spanning tree";
 
 /* --- memory */
 
-/* Bytes per row of the arrays of a search, and of the rows in the order of ids. */
-#define SEARCH_ROW_BYTES (4 * sizeof(uint32) + 2 * sizeof(double))
+/* Bytes per row of the arrays of a search, of the engine's copies, and of the rows in the order of ids. */
+#define SEARCH_ROW_BYTES (7 * sizeof(uint32) + 5 * sizeof(double))
 
 void
 RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose)
@@ -170,10 +170,7 @@ AddFewLists(TreeRun *run, const FastedPair *pairs, size_t npairs)
 
 /* --- searches */
 
-/*
- * Returns a search by row number.  Its arrays are allocated in the current memory context, which
- * must be a parent of the join's: it must not be reset before the engine is closed.
- */
+/* Returns a search by row number.  Its arrays are allocated in the current memory context. */
 static PanelSearch
 SearchByRow(TreeRun *run, const TreeSearch *search)
 {
@@ -223,9 +220,6 @@ EndSearch(TreeRun *run)
 		return;
 	pfree(run->searched);
 	pfree(run->positions);
-	pfree(run->bounds);
-	pfree(run->component);
-	pfree(run->core);
 }
 
 /* Searches for the nearest rows of other components that the tree asks for. */
@@ -239,6 +233,12 @@ Search(TreeRun *run)
 	uint64		count;
 
 	JoinSearch(join, &search);
+	if (run->base.by_id != NULL)
+	{
+		pfree(run->bounds);
+		pfree(run->component);
+		pfree(run->core);
+	}
 	while (JoinNextRows(join, &first, &count))
 	{
 		for (uint64 i = first; i < first + count; i++)
@@ -324,7 +324,6 @@ RunTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods)
 							  FASTED_MAX_NEIGHBORS);
 	run->base.row_bytes = tree_bytes(1024 * 1024, run->base.neighbors) / (1024 * 1024) +
 		SEARCH_ROW_BYTES;
-	/* before the join: cleanups run in reverse order, and the engine reads memory of the tree */
 	CleanupRegister(&run->cleanup, FreeTree, run);
 	RunClustering(&run->base, methods);
 }

@@ -125,9 +125,9 @@ Start(VectorJoin *join)
 								 rows->sink.worker_rows, rows->sink.nworkers, rows->direct_rows)));
 	JoinShowProgress(join, PROGRESS_PREPARING);
 	OrderKeys(join);
-	if (join->request.problem.output == FASTED_OUTPUT_NEAREST)
-		JoinRank(join, join->keys[1]->rank);
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
+	if (join->request.problem.output == FASTED_OUTPUT_NEAREST && !join->run.failed)
+		EngineRunCheck(&join->run, panel_join_rank(join->run.join, join->keys[1]->rank));
 }
 
 static void *
@@ -615,8 +615,11 @@ JoinCount(VectorJoin *join)
 void
 JoinRank(VectorJoin *join, const uint32 *ranks)
 {
-	if (join->run.join != NULL)
-		panel_join_rank(join->run.join, ranks);
+	if (join->run.join == NULL)
+		return;
+	EngineRunCheck(&join->run, panel_join_rank(join->run.join, ranks));
+	if (join->run.failed)
+		ReadAndStart(join);
 }
 
 void

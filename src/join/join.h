@@ -158,8 +158,9 @@ extern const FastedNeighbor *JoinNearest(const VectorJoin *join, uint64 row, uin
 
 /*
  * After JoinNextRows has returned false: searches for neighbours of some rows in other components
- * (panel_join_search).  JoinNextRows and JoinNearest return them, by position in search->rows.  The
- * request must have been one with `searches`.
+ * (panel_join_search).  JoinNextRows and JoinNearest return them, by position in search->rows, which
+ * must remain valid until JoinNextRows returns false.  The request must have been one with
+ * `searches`.
  */
 extern void JoinSearch(VectorJoin *join, const PanelSearch *search);
 
@@ -169,10 +170,7 @@ extern uint64 JoinCount(VectorJoin *join);
 /* Returns the number of pairs found so far. */
 extern uint64 JoinPairs(const VectorJoin *join);
 
-/*
- * With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h) before the first JoinNext.
- * The array must remain valid until JoinNext returns false.
- */
+/* With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h) before the first JoinNext. */
 extern void JoinRank(VectorJoin *join, const uint32 *ranks);
 
 /*

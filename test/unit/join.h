@@ -221,6 +221,24 @@ check_read_back(PanelJoin *join, int side, const Rows *from, uint64_t staged, ui
 	return status;
 }
 
+/*
+ * Arrays that a caller lends to a panel join.  They are overwritten and freed when the function that
+ * receives them has returned, because the engine's threads may not read memory of the caller.
+ */
+static inline void *
+lend(const void *from, size_t bytes)
+{
+	return from == NULL ? NULL : memcpy(must_alloc(bytes), from, bytes);
+}
+
+static inline void
+take_back(const void *lent, size_t bytes)
+{
+	if (lent != NULL)
+		memset((void *) (uintptr_t) lent, 0xff, bytes);
+	free((void *) (uintptr_t) lent);
+}
+
 /* Loads the rows of all sides, or as many as fit, and starts the join. */
 static inline FastedStatus
 load_and_start(PanelJoin *join, const PanelProblem *problem, const Rows *sides,

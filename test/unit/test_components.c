@@ -528,9 +528,12 @@ drain_search(PanelJoin *join, const Case *c, const Rows *sides, bool searching)
 static bool
 search_once(PanelJoin *join, const Case *c)
 {
+	size_t		some = c->searched;
 	PanelSearch search = {
-		.rows = c->positions,.nrows = c->searched,.bound = c->bound,.component = c->component,
-		.core = c->core
+		.rows = lend(c->positions, some * sizeof(uint32_t)),.nrows = c->searched,
+		.bound = lend(c->bound, some * sizeof(double)),
+		.component = lend(c->component, c->n * sizeof(uint32_t)),
+		.core = lend(c->core, c->n * sizeof(double))
 	};
 	size_t		floats = fasted_row_floats(&c->options);
 	float	   *searched = must_alloc(c->searched * floats * sizeof(float));
@@ -539,7 +542,12 @@ search_once(PanelJoin *join, const Case *c)
 
 	for (uint32_t i = 0; i < c->searched; i++)
 		memcpy(searched + i * floats, row_at(c, c->positions[i]), floats * sizeof(float));
-	right = panel_join_search(join, &search) == FASTED_OK && drain_search(join, c, sides, true);
+	right = panel_join_search(join, &search) == FASTED_OK;
+	take_back(search.rows, some * sizeof(uint32_t));
+	take_back(search.bound, some * sizeof(double));
+	take_back(search.component, c->n * sizeof(uint32_t));
+	take_back(search.core, c->n * sizeof(double));
+	right = right && drain_search(join, c, sides, true);
 	free(searched);
 	return right;
 }
@@ -548,11 +556,12 @@ search_once(PanelJoin *join, const Case *c)
 static void
 check_panels(Case *c, const Way *way, uint64_t limit)
 {
-	PanelProblem problem = {
-		.problem = {.eps = c->eps,.output = FASTED_OUTPUT_NEAREST,.k = 1 + random_below(20),
-			.ranks = c->ranks,.partitions = c->partitions,.npartitions = c->npartitions},
-		.sides = 1,.searches = true
+	FastedProblem asked = {
+		.eps = c->eps,.output = FASTED_OUTPUT_NEAREST,.k = 1 + random_below(20),
+		.ranks = c->ranks,.partitions = c->partitions,.npartitions = c->npartitions
 	};
+	FastedProblem lent = asked;
+	PanelProblem problem = {.sides = 1,.searches = true};
 	CallerHabits habits = {.put = random_below(2) == 0};
 	Rows		sides[2] = {c->rows, c->rows};
 	FastedStats joined;
@@ -567,9 +576,15 @@ check_panels(Case *c, const Way *way, uint64_t limit)
 	c->options.threads = 2;
 	c->options.memory_limit = limit;
 	problem.options = c->options;
+	lent.ranks = lend(c->ranks, c->n * sizeof(uint32_t));
+	lent.partitions = lend(c->partitions, c->npartitions * sizeof(FastedPartition));
+	problem.problem = lent;
 	status = panel_join_open(engine, &problem, &join);
 	if (status == FASTED_OK)
 		status = load_and_start(join, &problem, sides, &habits);
+	take_back(lent.ranks, c->n * sizeof(uint32_t));
+	take_back(lent.partitions, c->npartitions * sizeof(FastedPartition));
+	problem.problem = asked;
 	right = status == FASTED_OK && drain_search(join, c, sides, false);
 	panel_join_stats(join, &joined);
 	choose_components(c);
