@@ -264,12 +264,20 @@ is_near(const RefineParams &p, uint2 pair, double dist)
 }
 
 /*
+ * The number of blocks per multiprocessor for which the compiler must leave enough registers; with
+ * zero, it chooses a number.  For inner products it would choose the same number, but schedule
+ * instructions so that registers are spilled.
+ */
+template <FastedMetric kMetric, Recheck kRecheck>
+constexpr int kBlocksAtOnce = kMetric == FASTED_METRIC_INNER_PRODUCT && kRecheck == Recheck::kByEights ? 4 : 0;
+
+/*
  * Rechecks all candidates of a round in FP64 and emits the pairs.  A warp takes kTake candidates at
  * a time.
  */
 template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake, bool kConnect>
 static __global__ void
-__launch_bounds__(kBlock)
+__launch_bounds__(kBlock, kBlocksAtOnce<kMetric, kRecheck>)
 refine_kernel(const __grid_constant__ RefineParams p)
 {
 	WorkState  *state = p.candidates.state;

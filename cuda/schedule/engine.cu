@@ -123,9 +123,14 @@ guarded(Failure *failure, const Body &body) noexcept
 	}
 	catch (const std::exception &thrown)
 	{
-		/* CUB reports errors of the device by its own exceptions */
-		*failure = {FASTED_DEVICE_FAILED, false, ""};
-		snprintf(failure->text, sizeof(failure->text), "CUDA reported an error: %s.", thrown.what());
+		/* CUB's own exceptions do not say whether the CUDA context is lost; then any call fails */
+		cudaError_t error = cudaStreamQuery(nullptr);
+		const char *hint = is_sticky(error) ? hint_for(error) : "";
+
+		(void) cudaGetLastError();
+		*failure = {FASTED_DEVICE_FAILED, is_sticky(error), ""};
+		snprintf(failure->text, sizeof(failure->text), "CUDA reported an error: %s.%s%s", thrown.what(),
+				 hint[0] ? "\n" : "", hint);
 	}
 	catch (...)
 	{

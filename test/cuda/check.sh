@@ -5,7 +5,8 @@
 #	check.sh BUILD TOOL...		small cases with tools of compute-sanitizer
 #
 # Tests that can run in parallel come first, several on each GPU.  Tests that measure times or
-# free memory follow one at a time.  Each TAP output is printed in one piece.
+# free memory follow one at a time.  Each TAP output is printed in one piece.  All tests run even if
+# some fail.  A test that crashes or was not built counts as a failed test.
 set -uo pipefail
 build=$(realpath "$1")
 shift
@@ -18,6 +19,7 @@ names=()
 # finish NAME STATUS SECONDS: prints the output and status of a test.
 finish() {
 	cat "$build/$1.tap"
+	[[ $2 == 0 ]] || grep -q '^not ok' "$build/$1.tap" || echo "not ok $(($(grep -c '^ok' "$build/$1.tap") + 1)) - $1 runs to its end"
 	echo "# $1: $([[ $2 == 0 ]] && echo passed || echo "status $2"), $3 s"
 	[[ $2 == 0 ]] || failed=1
 }
