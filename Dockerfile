@@ -1,7 +1,9 @@
-# The official PostgreSQL image with the extension.  Build and run it:
+# The official PostgreSQL image with the extension, which sessions preload, and pgvector.  Build,
+# run and use it:
 #
 #	docker build --tag fasted [--build-arg PG_MAJOR=17] .
-#	docker run --env POSTGRES_PASSWORD=secret fasted
+#	docker run --detach --name fasted --env POSTGRES_PASSWORD=secret fasted
+#	docker exec --interactive --tty fasted psql --username postgres
 #
 # Dockerfile.cuda adds the CUDA engine.
 ARG PG_MAJOR=18
@@ -15,4 +17,6 @@ COPY src /fasted/src
 RUN make -C /fasted NVCC= clean && make -C /fasted NVCC= -j2 && make -C /fasted NVCC= install DESTDIR=/installed
 
 FROM postgres:${PG_MAJOR}-trixie
+RUN apt-get update && apt-get install -y --no-install-recommends postgresql-${PG_MAJOR}-pgvector && rm -rf /var/lib/apt/lists/*
+RUN echo "session_preload_libraries = 'fasted'" >>/usr/share/postgresql/${PG_MAJOR}/postgresql.conf.sample
 COPY --from=build /installed/ /

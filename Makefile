@@ -109,6 +109,11 @@ endif
 
 include $(PGXS)
 
+# A library is installed under another name and then renamed, so that no session loads a file
+# that is not complete.
+install_shlib := $(INSTALL_SHLIB)
+INSTALL_SHLIB = replace() { $(install_shlib) "$$1" "$$2.new" && mv -f "$$2.new" "$$2"; }; replace
+
 # The bitcode for the just-in-time compiler has separate flags.
 BITCODE_CFLAGS += $(FP_FLAGS)
 

@@ -50,7 +50,7 @@ $(CUDA_LIBRARY): $(CUDA_OBJS)
 install: install-cuda
 install-cuda: $(CUDA_BUILT) installdirs
 ifneq ($(CUDA_BUILT),)
-	$(INSTALL_SHLIB) $(CUDA_LIBRARY) '$(DESTDIR)$(pkglibdir)/'
+	$(INSTALL_SHLIB) $(CUDA_LIBRARY) '$(DESTDIR)$(pkglibdir)/$(CUDA_LIBRARY)'
 endif
 
 uninstall: uninstall-cuda

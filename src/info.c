@@ -16,7 +16,9 @@
 #include "access/xact.h"
 #include "base/guc.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_db_role_setting.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "cpu/cpu_kernel.h"
@@ -26,6 +28,7 @@
 #include "join/join.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -35,9 +38,7 @@
 PG_FUNCTION_INFO_V1(fasted_info);
 PG_FUNCTION_INFO_V1(fasted_internal_advise_preload);
 
-/*
- * True if this transaction created the extension, in a session that does not preload the library.
- */
+/* True if this transaction created the extension. */
 static bool advise_at_commit = false;
 
 /*
@@ -76,6 +77,90 @@ PreloadSetting(void)
 	return NULL;
 }
 
+/* Returns the value of a setting in an array of "name=value"; NULL if the setting is not there. */
+static char *
+ValueInArray(ArrayType *settings, const char *name)
+{
+	Datum	   *elements;
+	int			count;
+	char	   *value = NULL;
+
+	deconstruct_array(settings, TEXTOID, -1, false, TYPALIGN_INT, &elements, NULL, &count);
+	for (int i = 0; i < count && value == NULL; i++)
+	{
+		char	   *element = TextDatumGetCString(elements[i]);
+		size_t		length = strlen(name);
+
+		if (strncmp(element, name, length) == 0 && element[length] == '=')
+			value = element + length + 1;
+	}
+	return value;
+}
+
+/*
+ * Returns the value of a setting that ALTER DATABASE and ALTER ROLE have set for this database
+ * and role, each of which may be InvalidOid for all; NULL if they have not set it.
+ */
+static char *
+StoredSetting(Oid database, Oid role, const char *name)
+{
+	Relation	settings = table_open(DbRoleSettingRelationId, AccessShareLock);
+	char	   *value = NULL;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], Anum_pg_db_role_setting_setdatabase, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(database));
+	ScanKeyInit(&keys[1], Anum_pg_db_role_setting_setrole, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(role));
+	scan = systable_beginscan(settings, DbRoleSettingDatidRolidIndexId, true, NULL, 2, keys);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool		is_null;
+		Datum		array = heap_getattr(tuple, Anum_pg_db_role_setting_setconfig,
+										 RelationGetDescr(settings), &is_null);
+
+		if (!is_null)
+			value = ValueInArray(DatumGetArrayTypeP(array), name);
+	}
+	systable_endscan(scan);
+	table_close(settings, AccessShareLock);
+	return value;
+}
+
+/*
+ * Returns the value of a setting in new sessions of this user in this database, if ALTER DATABASE
+ * or ALTER ROLE has set it; else NULL.
+ */
+static char *
+NewSessionSetting(const char *name)
+{
+	Oid			user = GetSessionUserId();
+	char	   *value = StoredSetting(MyDatabaseId, user, name);
+
+	if (value == NULL)
+		value = StoredSetting(InvalidOid, user, name);
+	if (value == NULL)
+		value = StoredSetting(MyDatabaseId, InvalidOid, name);
+	if (value == NULL)
+		value = StoredSetting(InvalidOid, InvalidOid, name);
+	return value;
+}
+
+/* Returns the setting that makes new sessions, but not this session, preload the library; or NULL. */
+static const char *
+NewSessionPreloadSetting(void)
+{
+	static const char *const settings[] = {"session_preload_libraries", "local_preload_libraries"};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		if (ListsLibrary(NewSessionSetting(settings[i])))
+			return settings[i];
+	return NULL;
+}
+
 /*
  * Returns a sentence that says how to preload the library in this database.  The statement keeps
  * other libraries in the list.  They are shown only to users who may read the setting.
@@ -83,7 +168,8 @@ PreloadSetting(void)
 static char *
 PreloadAdvice(void)
 {
-	char	   *others = pstrdup(session_preload_libraries_string);
+	char	   *stored = NewSessionSetting("session_preload_libraries");
+	char	   *others = pstrdup(stored != NULL ? stored : session_preload_libraries_string);
 	List	   *libraries = NIL;
 	ListCell   *cell;
 	StringInfoData advice;
@@ -106,14 +192,18 @@ PreloadAdvice(void)
 	return advice.data;
 }
 
-/* Raises the NOTICE when the transaction commits, if the extension then exists. */
+/*
+ * Raises the NOTICE when the transaction commits, if the extension then exists and new sessions
+ * will not preload the library.
+ */
 static void
 AdviseAtCommit(XactEvent event, void *arg)
 {
 	bool		advise = advise_at_commit && event == XACT_EVENT_PRE_COMMIT;
 
 	advise_at_commit = false;
-	if (advise && OidIsValid(get_extension_oid("fasted", true)))
+	if (advise && OidIsValid(get_extension_oid("fasted", true)) &&
+		PreloadSetting() == NULL && NewSessionPreloadSetting() == NULL)
 		ereport(NOTICE,
 				(errmsg("sessions do not preload the library of extension \"fasted\""),
 				 errdetail("Until a session has called a function of the extension, its joins by pgvector's operators are nested loops."),
@@ -132,7 +222,7 @@ fasted_internal_advise_preload(PG_FUNCTION_ARGS)
 	if (!registered)
 		RegisterXactCallback(AdviseAtCommit, NULL);
 	registered = true;
-	advise_at_commit = PreloadSetting() == NULL;
+	advise_at_commit = true;
 	PG_RETURN_VOID();
 }
 
@@ -226,6 +316,29 @@ PutEngines(ReturnSetInfo *rsinfo)
 					 "Check fasted.gpu_devices." : NULL);
 }
 
+/* Whether sessions preload the library, and what that means for joins by pgvector's operators. */
+static void
+PutPreloading(ReturnSetInfo *rsinfo)
+{
+	const char *setting = PreloadSetting();
+	const char *future = setting == NULL ? NewSessionPreloadSetting() : NULL;
+	const char *vector = ExtensionVersion("vector");
+	const char *advice = NULL;
+
+	if (setting != NULL)
+		PutComponent(rsinfo, "preloading", psprintf("by %s", setting), NULL);
+	else if (future != NULL)
+		PutComponent(rsinfo, "preloading", psprintf("by %s, in new sessions", future),
+					 "Reconnect: sessions that began before the setting was changed do not preload the library.");
+	else
+	{
+		PutComponent(rsinfo, "preloading", "none: sessions load the library at the first use of a function",
+					 PreloadAdvice());
+		advice = "Preload the library: without it, joins by pgvector's operators are nested loops.";
+	}
+	PutComponent(rsinfo, "pgvector", vector != NULL ? vector : "not installed", vector != NULL ? advice : NULL);
+}
+
 /*
  * fasted_info() returns a row for each component that matters for a support question: its name,
  * its state, and advice, which is NULL if there is nothing to do.  A component that does not
@@ -235,21 +348,12 @@ Datum
 fasted_info(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	const char *preloaded = PreloadSetting();
-	const char *vector = ExtensionVersion("vector");
 	const char *citus = ExtensionVersion("citus");
 
 	InitMaterializedSRF(fcinfo, 0);
 	PutVersions(rsinfo);
-	if (preloaded != NULL)
-		PutComponent(rsinfo, "preloading", psprintf("by %s", preloaded), NULL);
-	else
-		PutComponent(rsinfo, "preloading", "none: sessions load the library at the first use of a function",
-					 PreloadAdvice());
+	PutPreloading(rsinfo);
 	PutEngines(rsinfo);
-	PutComponent(rsinfo, "pgvector", vector != NULL ? vector : "not installed",
-				 vector == NULL || preloaded != NULL ? NULL :
-				 "Preload the library: without it, joins by pgvector's operators are nested loops.");
 	PutComponent(rsinfo, "Citus", citus != NULL ? citus : "not installed", NULL);
 	return (Datum) 0;
 }

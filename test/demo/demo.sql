@@ -6,6 +6,8 @@
 SET client_min_messages = warning;
 
 CREATE EXTENSION fasted;
+-- for joins by pgvector's operators, in new sessions
+ALTER DATABASE :"DBNAME" SET session_preload_libraries = 'fasted';
 
 -- The table of doc/getting-started.md.
 CREATE TABLE documents (
@@ -56,12 +58,20 @@ CREATE TABLE plain AS
 	SELECT a.id AS id_a, b.id AS id_b, :distance AS dist
 	FROM variants a JOIN variants b ON a.id < b.id AND :distance <= :eps;
 SELECT clock_timestamp() AS t1 \gset
-RESET ALL;
-SET client_min_messages = warning;
-
 SELECT extract(epoch FROM :'t1'::timestamptz - :'t0') AS seconds \gset plain_
 SELECT count(*) AS pairs, round(:plain_seconds, 3) AS shown FROM plain \gset plain_
 
+-- A new session, with the settings that a user has.
+\c
+SET client_min_messages = warning;
+CREATE FUNCTION pg_temp.top_node(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	EXECUTE 'EXPLAIN (COSTS OFF) ' || query INTO line;
+	RETURN line;
+END $$;
+SELECT pg_temp.top_node(:'query') AS top_node \gset
 SELECT clock_timestamp() AS t0 \gset
 CREATE TABLE near AS
 	SELECT a.id AS id_a, b.id AS id_b, :distance AS dist
@@ -73,6 +83,7 @@ SELECT count(*) AS pairs, round(:fasted_seconds, 3) AS shown, round(:plain_secon
 FROM near \gset fasted_
 \echo 'Nested loop over' :operator', in parallel:' :plain_pairs 'pairs in' :plain_shown 's'
 \echo 'The same statement with fasted:' :fasted_pairs 'pairs in' :fasted_shown 's,' :fasted_times 'times as fast'
+\echo 'The first line of EXPLAIN:' :top_node
 \echo
 SELECT (SELECT count(*) FROM (TABLE near EXCEPT TABLE plain) x) AS near,
 	(SELECT count(*) FROM (TABLE plain EXCEPT TABLE near) x) AS plain \gset only_

@@ -1,5 +1,5 @@
-# Symbols that the library exports: only those that PostgreSQL looks up, and its
-# version.
+# The library: it exports only symbols that PostgreSQL looks up, it is replaced as a whole, and it
+# has a version.
 use strict;
 use warnings;
 use FindBin;
@@ -15,6 +15,22 @@ my $library = $node->config_data('--pkglibdir') . '/fasted.so';
 my @names = map { (split)[2] =~ s/@.*//r } split /\n/, `nm -D --defined-only '$library'`;
 ok(scalar(@names), 'the library exports symbols');
 is(join(' ', grep { !/^(Pg_magic_func|_PG_init|(pg_finfo_)?fasted_\w+)$/ } @names), '', 'no symbol that another library may have');
+
+# An installation that fails leaves the libraries of the previous one.  In a built source tree.
+SKIP:
+{
+	skip 'no built source tree', 3 unless -e 'Makefile' && -e 'fasted.so';
+	my $root = PostgreSQL::Test::Utils::tempdir();
+	my $sums = "md5sum '$root" . $node->config_data('--pkglibdir') . "'/*.so";
+	my @install = (qw(make -s -k install-lib install-libpq install-cuda), "DESTDIR=$root",
+		map { -e "$_.so" ? ('-o', "$_.so") : () } qw(fasted fasted_libpq fasted_cuda));
+
+	PostgreSQL::Test::Utils::append_to_file("$root/broken", 'for target; do :; done; echo incomplete >"$target"; exit 1');
+	is(system(@install), 0, 'the libraries are installed');
+	my $before = `$sums`;
+	isnt(system(@install, "INSTALL=sh $root/broken"), 0, 'an installation fails');
+	is(`$sums`, $before, 'the installed libraries are unchanged');
+}
 
 if ($node->pg_version < 18)
 {

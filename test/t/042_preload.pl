@@ -33,11 +33,20 @@ my $notice = said($odd, $create);
 like($notice, qr/NOTICE:  sessions do not preload .*^DETAIL: .*^HINT:  Run this statement/ms, 'CREATE EXTENSION raises a NOTICE');
 is(statement($notice), q{ALTER DATABASE "An ""odd"" name" SET session_preload_libraries = 'fasted'}, 'the hint gives the statement');
 like($node->safe_psql($odd, $preloading), qr/^none.*\|Run.* = 'fasted'$/, 'fasted_info gives the same statement');
-$node->safe_psql($odd, statement($notice));
+like($node->safe_psql($odd, statement($notice) . "; $preloading"), qr/^by session_preload_libraries, in new sessions\|Reconnect: /,
+	'the session that has run the statement is told to reconnect');
 is($node->safe_psql($odd, $preloading), 'by session_preload_libraries|', 'the recommended statement is effective in new sessions');
 is(said($odd, "DROP EXTENSION fasted; $create"), '', 'no NOTICE if the library is preloaded already');
 
 # Cases without a NOTICE.
+is(said('postgres', "BEGIN; DROP EXTENSION fasted; $create; ALTER DATABASE postgres SET session_preload_libraries = 'plpgsql', 'fasted'; COMMIT;
+	DROP EXTENSION fasted; $create; ALTER DATABASE postgres RESET ALL"), '', 'no NOTICE if new sessions preload the library');
+is(said('postgres', "ALTER ROLE CURRENT_USER SET session_preload_libraries = 'fasted'; DROP EXTENSION fasted; $create;
+	ALTER ROLE CURRENT_USER RESET ALL"), '', 'nor if the role has the setting');
+like(said('postgres', "ALTER ROLE CURRENT_USER SET session_preload_libraries = 'plpgsql';
+	ALTER DATABASE postgres SET session_preload_libraries = 'fasted'; DROP EXTENSION fasted; $create;
+	ALTER ROLE CURRENT_USER RESET ALL; ALTER DATABASE postgres RESET ALL"), qr/NOTICE:  sessions do not preload/,
+	'a NOTICE if the setting of the role overrides that of the database');
 is(said('postgres', "SET client_min_messages = warning; DROP EXTENSION fasted; $create"), '', 'no NOTICE if client_min_messages excludes it');
 is(said('postgres', "BEGIN; DROP EXTENSION fasted; $create; ROLLBACK; SELECT 1"), '', 'no NOTICE after ROLLBACK');
 is(said('postgres', "BEGIN; DROP EXTENSION fasted; SAVEPOINT s; $create; ROLLBACK TO s; COMMIT"), '', 'no NOTICE after ROLLBACK TO');

@@ -15,7 +15,7 @@ $(LIBPQ_LIBRARY): $(LIBPQ_OBJS)
 
 install: install-libpq
 install-libpq: $(LIBPQ_LIBRARY) installdirs
-	$(INSTALL_SHLIB) $(LIBPQ_LIBRARY) '$(DESTDIR)$(pkglibdir)/'
+	$(INSTALL_SHLIB) $(LIBPQ_LIBRARY) '$(DESTDIR)$(pkglibdir)/$(LIBPQ_LIBRARY)'
 
 uninstall: uninstall-libpq
 uninstall-libpq:
