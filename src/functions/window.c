@@ -13,7 +13,8 @@
  * partition, when it is called for the partition's first row.  The ids of that run are the rows'
  * numbers in the window's order, from 1 on.  Vectors are read one by one from the executor's
  * tuplestore.  The results are stored until they are returned for the following rows.  Rows
- * without a vector are skipped; their result is null, or for fasted_keep their own id.  The other arguments are evaluated for the first row only.
+ * without a vector are skipped; their result is null, or for fasted_keep their own id.  The other
+ * arguments are evaluated for the first row only.
  *
  *-------------------------------------------------------------------------
  */
