@@ -90,10 +90,11 @@ SELECT * FROM fasted_knn_join('reals', 'v', 'sizes', 'v', 1);
 \echo :SQLSTATE
 SELECT fasted_distance('{1,NaN}'::float8[], '{1,2}');
 SELECT fasted_distance('{1,2}'::float8[], '{1}'::real[]);
--- numeric is rounded to real
+-- numeric is rounded to real, but not beside double precision
 UPDATE sizes SET v = '{1,2}';
 CREATE VIEW numbers AS SELECT id, ARRAY[1e39, id] AS v FROM sizes WHERE id = 1;
-SELECT * FROM fasted_knn_join('sizes', 'v', 'numbers', 'v', 1, b_id => 'id');
+SELECT id_a, id_b, dist FROM fasted_knn_join('sizes', 'v', 'numbers', 'v', 1, b_id => 'id') WHERE id_a = 1;
+SELECT * FROM fasted_neighbors('numbers', 'v', 1, 'id');
 \echo :SQLSTATE
 DROP VIEW numbers, line_real;
 DROP TABLE line, many, found, plain, reals, doubles, sizes;

@@ -43,9 +43,7 @@ SELECT s, e.* FROM unnest('{1, 2500}'::float8[]) AS s, fasted_epsilon('twins', '
 SELECT s, eps FROM unnest('{1, 1499, 1500}'::float8[]) AS s, fasted_epsilon('twins', 'v', s, ignore_copies => true);
 SELECT s, e.* FROM unnest('{1, 1000}'::float8[]) AS s, fasted_epsilon('twins', 'v', s, 2500, seed => 1, ignore_copies => true) AS e;
 SELECT * FROM fasted_epsilon('twins', 'v', 1501, ignore_copies => true);
-\echo :SQLSTATE
 SELECT * FROM fasted_epsilon('twins', 'v', 2500, 2500, seed => 1, ignore_copies => true);
-\echo :SQLSTATE
 CREATE VIEW some_twins AS SELECT * FROM twins WHERE id <= 20;
 SELECT s, eps FROM unnest('{9, 10, 11}'::float8[]) AS s, fasted_epsilon('some_twins', 'v', s, ignore_copies => s > 9);
 SELECT * FROM fasted_epsilon('some_twins', 'v', 1, ignore_copies => NULL);
@@ -186,15 +184,15 @@ UPDATE keyless SET v = '{1,NaN}' WHERE v = '{1}';
 SELECT eps FROM fasted_epsilon('keyless', 'v', 1);
 \echo :SQLSTATE
 
--- errors
+-- NULL if no eps gives rows so many neighbors, and then no pairs
 SELECT * FROM fasted_epsilon('t', 'v', 3.1);
-\echo :SQLSTATE
 CREATE TABLE lone (id int PRIMARY KEY, v real[]);
 SELECT * FROM fasted_epsilon('lone', 'v', 0.1);
-\echo :SQLSTATE
 INSERT INTO lone VALUES (1, '{1}'), (2, NULL);
 SELECT * FROM fasted_epsilon('lone', 'v', 0.1);
-\echo :SQLSTATE
+SELECT * FROM fasted_self_join('lone', 'v', (SELECT eps FROM fasted_epsilon('lone', 'v', 0.1)), self_pairs => true);
+
+-- errors
 SELECT * FROM fasted_epsilon('t', 'v', 0);
 \echo :SQLSTATE
 SELECT * FROM fasted_epsilon('t', 'v', 'NaN');

@@ -14,7 +14,8 @@ COMMENT ON FUNCTION fasted_self_join_support(internal) IS
 -- All pairs of rows within distance eps of each other.
 --
 -- STABLE, because it reads the table in the snapshot of the calling query.
--- Not STRICT, because id_column may be NULL; a NULL in another argument raises an error.
+-- Not STRICT, because id_column may be NULL.  If eps is NULL, the result is empty, as that of a join
+-- within NULL; a NULL in another argument raises an error.
 CREATE FUNCTION fasted_self_join(
 	relation regclass,
 	vector_column name,
@@ -283,6 +284,8 @@ COMMENT ON FUNCTION fasted_doubles(text) IS
 	'reads a vector from text';
 
 -- The eps that gives rows a wanted mean number of neighbors.
+--
+-- The result has NULLs if no eps does.
 --
 -- VOLATILE, because it uses a different sample of the rows each time.
 -- Not STRICT, because sample_rows and seed may be NULL; a NULL in another argument raises an error.
@@ -586,7 +589,8 @@ COMMENT ON FUNCTION fasted_internal.advise_preload() IS
 SELECT fasted_internal.advise_preload();
 
 -- Functions that a join distributed over a Citus cluster calls on other nodes, by name, as the
--- user who runs the join.  So all users have USAGE.  Reading a table still needs privileges.
+-- user who runs the join.  So all users have USAGE and EXECUTE, and may call them with any arguments:
+-- the functions check all of them.  Reading a table still needs privileges.
 CREATE SCHEMA fasted_citus;
 
 COMMENT ON SCHEMA fasted_citus IS

@@ -76,8 +76,10 @@ FROM (SELECT *, fasted_keep(id, embedding, 0.02, 'cosine') OVER (PARTITION BY te
       FROM incoming n
       WHERE source = 'vacuumdb' AND NOT EXISTS (
           SELECT FROM documents d
-          WHERE d.tenant = n.tenant AND d.collection = n.collection AND fasted_within(d.embedding, n.embedding, 0.02, 'cosine'))) n
-WHERE kept = id;
+          WHERE (d.tenant, d.collection) IS NOT DISTINCT FROM (n.tenant, n.collection)
+              AND fasted_within(d.embedding, n.embedding, 0.02, 'cosine'))) n
+WHERE kept = id
+ON CONFLICT DO NOTHING;
 
 SELECT count(*) FROM documents WHERE source = 'vacuumdb';
 

@@ -122,6 +122,8 @@ SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 3, 1, clu
 SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 5, 1);
 SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 5, 1, allow_single_cluster => true);
 SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 3, 1, cluster_selection_epsilon => 8, allow_single_cluster => true);
+SELECT method, epsilon, array_agg(cluster ORDER BY id) FROM unnest('{eom,leaf}'::text[]) AS method, unnest('{0,90}'::float8[]) AS epsilon,
+	fasted_hdbscan('line', 'v', 5, 1, 'l2', method, epsilon, true) GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 2, 1, max_cluster_size => 3);
 SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 3, 10);
 SELECT * FROM fasted_hdbscan('few', 'v', 2);

@@ -266,6 +266,18 @@ CREATE MATERIALIZED VIEW mat AS SELECT * FROM parts WHERE v IS NOT NULL;
 SELECT nearest_answer('fasted_knn_join(''parts'', ''v'', ''mat'', ''v'', 3, ''id'', ''id'')') = nearest_reference('parts', 'mat', 3, 'l2', NULL, false, false),
 	nearest_answer('fasted_knn_join(''mat'', ''v'', ''parts'', ''v'', 3, ''id'', ''id'', partition_by => ''g'')') = nearest_reference('mat', 'parts', 3, 'l2', NULL, true, false);
 
+-- beside double precision[], numbers of other types are not rounded to real, as in a join
+CREATE TABLE numbers (id int PRIMARY KEY, d double precision[], n numeric[], s smallint[], i integer[], b bigint[], r real[]);
+INSERT INTO numbers SELECT g, ARRAY[g / 10.0, 16777216], ARRAY[g / 10.0, 16777217], ARRAY[g, 32767], ARRAY[g, 16777217], ARRAY[g, 16777217], ARRAY[g / 10.0, 16777216]
+FROM generate_series(1, 3) g;
+SELECT c, count(*), count(*) FILTER (WHERE k.dist <> CASE c WHEN 'n' THEN fasted_distance(x.d, y.n) WHEN 's' THEN fasted_distance(x.d, y.s)
+	WHEN 'i' THEN fasted_distance(x.d, y.i) WHEN 'b' THEN fasted_distance(x.d, y.b) ELSE fasted_distance(x.d, y.r) END) AS wrong, min(k.dist) < 1 AS rounded
+FROM unnest('{n,s,i,b,r}'::name[]) c, fasted_knn_join('numbers', 'd', 'numbers', c, 3) k
+	JOIN numbers x ON x.id = id_a JOIN numbers y ON y.id = id_b GROUP BY c ORDER BY c;
+SELECT count(*) FROM (SELECT id_a, id_b, dist FROM fasted_knn_join('numbers', 'n', 'numbers', 'd', 3) EXCEPT
+	SELECT a.id, b.id, fasted_distance(a.n, b.d) FROM numbers a, numbers b) x;
+DROP TABLE numbers;
+
 -- errors name the argument
 SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 0);
 \echo :SQLSTATE

@@ -28,6 +28,7 @@ ROLLBACK;                    -- or COMMIT
 
 SELECT cluster, array_agg(title ORDER BY id)
 FROM (SELECT id, title, fasted_components(embedding, 0.3) OVER (ORDER BY id) AS cluster FROM items) AS c
+WHERE cluster IS NOT NULL    -- NULL: no embedding
 GROUP BY cluster HAVING count(*) > 1 ORDER BY cluster;
 
 -- rows that are like no other

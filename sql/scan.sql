@@ -339,6 +339,7 @@ DROP TABLE most;
 -- the errors are those of the function
 SELECT * FROM fasted_self_join(NULL, 'v', 1);
 SELECT * FROM fasted_self_join('points', 'v', NULL);
+SELECT fasted_self_join('points', 'v', NULL);
 SELECT count(*) FROM fasted_self_join('points', 'v', -1);
 SELECT count(*) FROM fasted_self_join('points', 'nothing', 1);
 SELECT sum(dist) FROM radius, fasted_self_join('points', 'v', eps - 1);

@@ -170,10 +170,17 @@ SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'n
 SELECT fasted_citus.join_slice('sliced', 'v', -3, 'id', 'bigint', 'l2', false, 'pairs', 0, 1);
 SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'dot', false, 'pairs', 0, 1);
 SELECT fasted_citus.join_slice('sliced', 'v', 3, 'v', 'bigint', 'l2', false, 'pairs', 0, 1);
+CREATE TEMP VIEW nokey AS SELECT '{1,2}'::real[] AS v;
+SELECT fasted_citus.join_slice('nokey', 'v', 1, 'id', 0, 'l2', true, 'pairs', 0, 1);
+SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 4294967295, 'l2', false, 'pairs', 0, 1);
+SELECT fasted_citus.join_slice(0, 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', 0, 1);
+CREATE TEMP VIEW two_bits AS SELECT 1 AS id, B'10' AS v;
+SELECT fasted_citus.join_slice('two_bits', 'v', 3, 'id', 'bigint', 'hamming', true, 'pairs', 0, 1);
 
 SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 1, 2, 'l2', 2, 2);
 SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 0, 2, 'l2', 0, 1);
 SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 1, -2, 'l2', 0, 1);
+SELECT fasted_citus.nearest_slice('nokey', 'v', 'id', 'others', 'v', 'id', 0, 1, 2, 'l2', 0, 1);
 
 DROP TABLE others, shares, near, right_near, pruned_pairs, sliced, messages, keys, pairs, right_pairs, counts, connections;
 DROP FUNCTION uint32, print;

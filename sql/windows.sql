@@ -77,7 +77,7 @@ BEGIN
 			stay := '{}';
 		END IF;
 		IF r.none THEN
-			RETURN QUERY SELECT r.id, NULL::int;
+			RETURN QUERY SELECT r.id, r.id;
 			CONTINUE;
 		END IF;
 		EXECUTE find INTO nearest USING r.id, stay, eps;
@@ -231,10 +231,10 @@ SELECT c.* FROM compare('SELECT id, cluster FROM clustered WHERE g = 6', 'SELECT
 WITH sizes AS (SELECT g, cluster, count(*) AS n FROM clustered WHERE cluster IS NOT NULL GROUP BY g, cluster) SELECT g, max(cluster) + 1 = count(*) AS from_zero, max(n) >= 2 AS large FROM sizes WHERE g < 8 GROUP BY g ORDER BY g;
 CREATE TABLE result (g int, id int, kept int);
 INSERT INTO result SELECT g, id, fasted_keep(id, v, 2) OVER (PARTITION BY g ORDER BY p DESC NULLS LAST, id) FROM items;
-SELECT c.* FROM compare('SELECT id, kept FROM result WHERE kept IS NOT NULL', 'SELECT id, kept FROM fasted_keep_one(''items'', ''v'', 2, ''p'', true, partition_by => ''g'')') AS c;
+SELECT c.* FROM compare('SELECT id, kept FROM result JOIN items USING (id) WHERE v IS NOT NULL', 'SELECT id, kept FROM fasted_keep_one(''items'', ''v'', 2, ''p'', true, partition_by => ''g'')') AS c;
 BEGIN;
 DELETE FROM items USING (SELECT id, fasted_keep(id, v, 2) OVER (PARTITION BY g ORDER BY p DESC NULLS LAST, id) AS kept FROM items) AS k WHERE k.id = items.id AND k.kept <> k.id;
-SELECT count(*) > 0 AS rows, count(*) FILTER (WHERE id NOT IN (SELECT kept FROM result WHERE kept IS NOT NULL)) AS others, (SELECT count(*) FROM fasted_self_join('items', 'v', 2, partition_by => 'g')) AS pairs FROM items WHERE v IS NOT NULL;
+SELECT count(*) > 0 AS rows, count(*) FILTER (WHERE id NOT IN (SELECT kept FROM result)) AS others, (SELECT count(*) FROM fasted_self_join('items', 'v', 2, partition_by => 'g')) AS pairs FROM items WHERE v IS NOT NULL;
 ROLLBACK;
 BEGIN;
 UPDATE result SET kept = NULL FROM clustered c WHERE c.id = result.id AND c.cluster IS NULL;

@@ -267,6 +267,8 @@ WhyNotDivided(const VectorSource *source)
 		return "this transaction may have written to the table";
 	if (ReadsSecondaries())
 		return "Citus reads from secondary nodes";
+	if (source->element != ElementOfForm(source->form))
+		return "the vectors are converted to double precision";
 	if (!OidIsValid(VectorHashFunction(source->form)))
 		return "the extension must be updated in this database";
 	return NULL;

@@ -27,6 +27,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(fasted_citus_join_slice);
 PG_FUNCTION_INFO_V1(fasted_citus_nearest_slice);
@@ -286,6 +287,19 @@ OutputFromName(const char *name)
 			 errmsg("unrecognized slice output \"%s\"", name)));
 }
 
+/* Returns the type of the keys, which is argument n.  Error: there is no such type. */
+static Oid
+KeyTypeArgument(FunctionCallInfo fcinfo, int n)
+{
+	Oid			type = PG_GETARG_OID(n);
+
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("type with OID %u does not exist", type)));
+	return type;
+}
+
 /* Resolves a source to read in the order of keys; arguments are given by their positions. */
 static VectorSource *
 ResolveArguments(FunctionCallInfo fcinfo, int relation, int column, int id_column, int key_type,
@@ -293,7 +307,7 @@ ResolveArguments(FunctionCallInfo fcinfo, int relation, int column, int id_colum
 {
 	VectorSource *source = ResolveSource(PG_GETARG_OID(relation), NameStr(*PG_GETARG_NAME(column)),
 										 NameStr(*PG_GETARG_NAME(id_column)), id_argument,
-										 PG_GETARG_OID(key_type),
+										 KeyTypeArgument(fcinfo, key_type),
 										 MetricFromText(PG_GETARG_TEXT_PP(metric)), function, NULL);
 
 	source->key_order = true;
@@ -328,6 +342,10 @@ BeginPairs(FunctionCallInfo fcinfo)
 
 	RequireDistance("eps", PG_GETARG_FLOAT8(SLICE_EPS), source->metric);
 	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
+	if (source->skip_zeros && source->metric != FASTED_METRIC_COSINE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("skip_zeros requires metric \"cosine\"")));
 	slice->join = JoinBegin(&request);
 	if (slice->output == SLICE_CONNECTIONS)
 		slice->parent = OwnRowNumbers(slice->join->keys[0]->count);

@@ -55,7 +55,8 @@ enum
 
 typedef struct Estimate
 {
-	double		eps;
+	bool		found;			/* false: no eps gives rows this number of neighbours */
+	double		eps;			/* undefined unless found, like low and high */
 	double		low;
 	double		high;
 	uint64		rows;			/* rows of the relation that take part in a join */
@@ -308,14 +309,17 @@ CheckArguments(FunctionCallInfo fcinfo)
 				 errhint("Omit sample_rows to have the sample size chosen automatically.")));
 }
 
-static void
-CheckNeighbors(double neighbors, uint64 total, const VectorSource *source)
+/*
+ * Returns true if rows can have this number of neighbours.  Otherwise tells the user why not.  This
+ * is no error, because a statement that is written for many tables should not fail for a small one.
+ */
+static bool
+MayHaveNeighbors(double neighbors, uint64 total, const VectorSource *source)
 {
 	if (total >= 2 && neighbors <= total - 1)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("no eps gives rows %.15g neighbors on average", neighbors),
+		return true;
+	ereport(NOTICE,
+			(errmsg("eps is null, because no eps gives rows %.15g neighbors on average", neighbors),
 			 source->skip_zeros ?
 			 errdetail("The number of rows of \"%s\" that have a vector other than zero is " UINT64_FORMAT ".",
 					   source->relation, total) :
@@ -323,15 +327,16 @@ CheckNeighbors(double neighbors, uint64 total, const VectorSource *source)
 					   source->relation, total),
 			 total < 2 ? errhint("At least two such rows are needed.") :
 			 errhint("A row can have at most " UINT64_FORMAT " neighbors.", total - 1)));
+	return false;
 }
 
-/* Reports that even the greatest eps gives too few neighbours, because copies are ignored. */
-pg_noreturn static void
-ReportManyCopies(double neighbors, uint32 rows)
+/* Tells the user that even the greatest eps gives too few neighbours, because copies are ignored. */
+static void
+NoticeManyCopies(double neighbors, uint32 rows)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("no eps gives rows %.15g neighbors at a distance above 0 on average", neighbors),
+	ereport(NOTICE,
+			(errmsg("eps is null, because no eps gives rows %.15g neighbors at a distance above 0 on average",
+					neighbors),
 			 errdetail("Too few of the pairs of %u rows are at a distance above 0.", rows),
 			 errhint("Ask for fewer neighbors, or use ignore_copies => false.")));
 }
@@ -478,7 +483,6 @@ EstimateEps(const VectorSource *source, RowArray *array, uint64 total,
 	Estimate	estimate = {.rows = total};
 	bool		all = array->count == total;
 	double		share = request->neighbors / (total - 1);
-	bool		found;
 	DistanceGuess *guess;
 
 	if (!all)
@@ -492,18 +496,18 @@ EstimateEps(const VectorSource *source, RowArray *array, uint64 total,
 	{
 		estimate.eps = DistanceOfRank(guess, PairsWanted(request->neighbors, total));
 		estimate.low = estimate.high = estimate.eps;
-		found = !isnan(estimate.eps);
+		estimate.found = !isnan(estimate.eps);
 	}
 	else
 	{
 		ShareTest	test;
 
 		ShareTestInit(&test, share, array->count, total, request->confidence);
-		found = FindInterval(guess, &test, &estimate);
+		estimate.found = FindInterval(guess, &test, &estimate);
 	}
-	if (!found)
-		ReportManyCopies(request->neighbors, array->count);
-	if (estimate.eps == 0.0 && source->metric != FASTED_METRIC_INNER_PRODUCT)
+	if (!estimate.found)
+		NoticeManyCopies(request->neighbors, array->count);
+	else if (estimate.eps == 0.0 && source->metric != FASTED_METRIC_INNER_PRODUCT)
 		NoticeCopies(guess, request->neighbors, total);
 	GuessEnd(guess);
 	return estimate;
@@ -517,7 +521,8 @@ FormResult(FunctionCallInfo fcinfo, const Estimate *estimate)
 		Float8GetDatum(estimate->high), Int64GetDatum((int64) estimate->rows),
 		Int64GetDatum((int64) estimate->sampled)
 	};
-	bool		nulls[lengthof(values)] = {false};
+	bool		none = !estimate->found;
+	bool		nulls[lengthof(values)] = {none, none, none, false, false};
 	TupleDesc	desc;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
@@ -565,8 +570,10 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	source = ResolveSource(PG_GETARG_OID(ARG_RELATION), NameStr(*PG_GETARG_NAME(ARG_COLUMN)),
 						   NULL, "id_column", InvalidOid, metric, NULL, NULL);
 	total = ReadSample(source, &request, &array);
-	CheckNeighbors(request.neighbors, total, source);
-	estimate = EstimateEps(source, &array, total, &request);
+	if (MayHaveNeighbors(request.neighbors, total, source))
+		estimate = EstimateEps(source, &array, total, &request);
+	else
+		estimate = (Estimate) {.rows = total,.sampled = array.count};
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return FormResult(fcinfo, &estimate);

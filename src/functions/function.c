@@ -70,7 +70,9 @@ MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args, 
 	}
 	call.metric = MetricFromText(DatumGetTextPP(args[function->metric].value));
 	call.partition_by = NameArgument(&call, function->nargs - 1);
-	if (function->eps >= 0)
+	if (function->eps >= 0 && args[function->eps].isnull)
+		call.eps = NAN;
+	else if (function->eps >= 0)
 	{
 		call.eps = DatumGetFloat8(args[function->eps].value);
 		RequireDistance("eps", call.eps, call.metric);

@@ -91,7 +91,7 @@ typedef struct FunctionCall
 	const NullableDatum *args;	/* the arguments after id_type */
 	Oid			key_type;
 	CallSource	sources[2];
-	double		eps;			/* set if the function has this argument */
+	double		eps;			/* set if the function has this argument; NaN: it is null */
 	FastedMetric metric;
 	char	   *partition_by;	/* partition column (PartitionSource); NULL: not partitioned */
 	VectorSource *rows;			/* window functions: the partition's rows, in place of sources */

@@ -225,7 +225,8 @@ FillBlock(SelfJoinRun *run, OutputBlock *block)
 
 /*
  * Reduces eps to the filter's upper bound, since the filter excludes larger distances.  If the
- * filter has no lower bound, the engine counts the pairs of count(*) itself.
+ * filter has no lower bound, the engine counts the pairs of count(*) itself.  If eps is null, there
+ * is no join, and the result is empty.
  */
 static void
 BeginSelfJoin(FunctionRun *base)
@@ -250,6 +251,8 @@ BeginSelfJoin(FunctionRun *base)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("self_pairs is not supported for metric \"inner_product\""),
 				 errdetail("The inner product of a row with itself is not zero, and may be below the limit.")));
+	if (isnan(call->eps))
+		return;
 	PrepareRows(run);
 	request.sources[0] = source;
 	request.problem.output = run->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
@@ -262,6 +265,8 @@ FillSelfJoin(FunctionRun *base, OutputBlock *block)
 {
 	SelfJoinRun *run = (SelfJoinRun *) base;
 
+	if (base->join == NULL)
+		return false;
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -299,6 +304,8 @@ CountSelfJoin(FunctionRun *base)
 	SelfJoinRun *run = (SelfJoinRun *) base;
 	int			rows_of_pair = run->filter.below + (run->ordered && run->filter.above);
 
+	if (base->join == NULL)
+		return 0;
 	return rows_of_pair * CountPairs(run) + CountSelfPairs(run);
 }
 
@@ -309,7 +316,7 @@ const FunctionDescriptor self_join_function = {
 	.arguments = {
 		[SELF_JOIN_RELATION] = {"relation", true, NULL},
 		[SELF_JOIN_COLUMN] = {"vector_column", true, NULL},
-		[SELF_JOIN_EPS] = {"eps", true, "Eps"},
+		[SELF_JOIN_EPS] = {"eps", false, "Eps"},
 		[SELF_JOIN_ID_COLUMN] = {"id_column", false, NULL},
 		[SELF_JOIN_ORDERED] = {"ordered", true, NULL},
 		[SELF_JOIN_SELF_PAIRS] = {"self_pairs", true, NULL},

@@ -13,7 +13,8 @@
  * partition, when it is called for the partition's first row.  The ids of that run are the rows'
  * numbers in the window's order, from 1 on.  Vectors are read one by one from the executor's
  * tuplestore.  The results are stored until they are returned for the following rows.  Rows
- * without a vector are skipped.  The other arguments are evaluated for the first row only.
+ * without a vector are skipped; their result is null, or for fasted_keep their own id.  The other
+ * arguments are evaluated for the first row only.
  *
  *-------------------------------------------------------------------------
  */
@@ -373,7 +374,10 @@ CopyId(const Partition *partition, WindowObject window)
 
 PG_FUNCTION_INFO_V1(fasted_keep);
 
-/* A representative precedes the rows that it represents, so its id has been stored before. */
+/*
+ * A representative precedes the rows that it represents, so its id has been stored before.  A row
+ * without a vector is like no other row, so it represents itself.
+ */
 Datum
 fasted_keep(PG_FUNCTION_ARGS)
 {
@@ -389,7 +393,7 @@ fasted_keep(PG_FUNCTION_ARGS)
 	NullableDatum *id;
 
 	if (!FindResult(partition, number))
-		PG_RETURN_NULL();
+		return WinGetFuncArgCurrent(object, 0, &fcinfo->isnull);
 	kept = DatumGetInt64(ResultColumn(partition, 1).value);
 	id = &IdsOfPartition(partition, fcinfo)[kept];
 	if (kept == number)

@@ -233,8 +233,28 @@ SetForm(VectorSource *source, Oid type, VectorForm form)
 				 source->relation == NULL ? 0 :
 				 errdetail("The vectors are in column \"%s\" of relation \"%s\".",
 						   source->vector_column, source->relation)));
+	source->vector_type = getBaseType(type);
 	source->form = form;
 	source->element = ElementOfForm(form);
+}
+
+/* Makes the rows of a source rows of doubles.  The source must not have vectors of bits. */
+static void
+ReadAsDoubles(VectorSource *source)
+{
+	Oid			type = source->vector_type;
+
+	source->element = FASTED_ELEMENT_DOUBLE;
+	if (type == INT2ARRAYOID || type == INT4ARRAYOID || type == INT8ARRAYOID ||
+		type == NUMERICARRAYOID)
+		source->form = VECTOR_FLOAT8;
+}
+
+void
+ShareElement(VectorSource *a, VectorSource *b)
+{
+	if (a->element != b->element)
+		ReadAsDoubles(a->element == FASTED_ELEMENT_DOUBLE ? b : a);
 }
 
 /* --- conversions of keys */

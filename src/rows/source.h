@@ -44,6 +44,7 @@ typedef struct VectorSource
 	char	   *relation;		/* name for messages, without schema; or NULL */
 	char	   *key_column;		/* NULL: rows have no key; 0 is read instead */
 	char	   *vector_column;
+	Oid			vector_type;	/* base type of the column or value */
 	VectorForm	form;
 	FastedElement element;		/* element type of the converted rows */
 	Oid			key_type;		/* of the ids in the result */
@@ -110,13 +111,12 @@ extern void OrderSource(VectorSource *source, const char *column, bool descendin
  */
 extern void PartitionSource(VectorSource *source, const char *column);
 
-/* If either of two joined sources has rows of doubles, makes both have them. */
-static inline void
-ShareElement(VectorSource *a, VectorSource *b)
-{
-	if (a->element != b->element)
-		a->element = b->element = FASTED_ELEMENT_DOUBLE;
-}
+/*
+ * If either of two joined sources has rows of doubles, makes both have them.  As in a join of the
+ * planner, integer[] and the like and numeric[] are then converted to double precision[] without
+ * rounding to real.
+ */
+extern void ShareElement(VectorSource *a, VectorSource *b);
 
 static inline bool
 RowsComeInOrder(const VectorSource *source)

@@ -281,18 +281,28 @@ apply_epsilon(ClusterTree *tree)
 		clusters[c].selected = clusters[c].target;
 }
 
+/* Selects each cluster without children.  A root counts only if it may be a cluster. */
+static void
+select_leaves(ClusterTree *tree)
+{
+	for (uint32_t c = 0; c < tree->nclusters; c++)
+	{
+		Cluster    *cluster = &tree->clusters[c];
+
+		cluster->selected = cluster->children == NONE &&
+			(cluster->parent != NONE || tree->parameters.allow_single_cluster);
+	}
+}
+
 static void
 select_clusters(ClusterTree *tree)
 {
 	Cluster    *clusters = tree->clusters;
 
-	if (!tree->parameters.leaf)
-		select_by_mass(tree);
+	if (tree->parameters.leaf)
+		select_leaves(tree);
 	else
-	{
-		for (uint32_t c = 0; c < tree->nclusters; c++)
-			clusters[c].selected = clusters[c].children == NONE && clusters[c].parent != NONE;
-	}
+		select_by_mass(tree);
 	if (tree->parameters.epsilon > 0.0)
 		apply_epsilon(tree);
 	for (uint32_t c = 0; c < tree->nclusters; c++)

@@ -184,7 +184,7 @@ BEGIN
 			SELECT id, g, fasted_dbscan(%1$I, %2$L, %3$s, %4$L) OVER w AS cluster, fasted_keep(id, %1$I, %2$L, %4$L) OVER (PARTITION BY g ORDER BY p, id) AS kept,
 				fasted_neighbor_count(%1$I, %2$L, %4$L) OVER w AS neighbors FROM chance WINDOW w AS (PARTITION BY g ORDER BY id)),
 		functions AS (
-			SELECT id, g, cluster, kept, neighbors FROM chance
+			SELECT id, g, cluster, coalesce(kept, id) AS kept, neighbors FROM chance
 			LEFT JOIN fasted_cluster(''chance'', %1$L, %2$L, %3$s, metric => %4$L, partition_by => ''g'') USING (id)
 			LEFT JOIN fasted_keep_one(''chance'', %1$L, %2$L, ''p'', metric => %4$L, partition_by => ''g'') USING (id)
 			LEFT JOIN fasted_neighbors(''chance'', %1$L, %2$L, metric => %4$L, partition_by => ''g'') USING (id)),

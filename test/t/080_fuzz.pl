@@ -107,6 +107,8 @@ sub random_call
 		my $depends = exists $unsure{$bad} && rand() < 0.4;
 		$call{right} = $depends ? undef : 0;
 		$call{$bad} = pick(@{ $depends ? $unsure{$bad} : $wrong{$bad} });
+		# a self-join within NULL is empty
+		$call{right} = undef if $call{function} eq 'self_join' && !defined $call{eps};
 	}
 	my @options = defined $call{id_column} || rand() < 0.3 ? ('id_column => ' . literal($call{id_column})) : ();
 	if ($call{function} eq 'self_join')
@@ -182,13 +184,13 @@ sub random_nearest
 	return \%call;
 }
 
-# The eps for a mean number of neighbours; exact for so few rows.
-my %wrong_epsilon = (relation => [ @{ $wrong{relation} }, 'empty' ], column => $wrong{column}, neighbors => [ 0, -1, "'NaN'", 1e9, undef ],
+# The eps for a mean number of neighbours; exact for so few rows, and NULL for too few.
+my %wrong_epsilon = (relation => $wrong{relation}, column => $wrong{column}, neighbors => [ 0, -1, "'NaN'", undef ],
 	sample_rows => [ 99, -1 ], confidence => [ 0, 1, "'NaN'", undef ], metric => [ 'l3', undef ], ignore_copies => [undef]);
 
 sub random_epsilon
 {
-	my %call = (relation => pick(@relations[ 0, 1, 3 .. 5 ], 'twice'), column => 'v', neighbors => pick(0.5, 1, 2, 7, 20), sample_rows => undef,
+	my %call = (relation => pick(@relations, 'twice'), column => 'v', neighbors => pick(0.5, 1, 2, 7, 20, 1e9), sample_rows => undef,
 		confidence => 0.9, metric => 'l2', ignore_copies => pick('false', 'true'), right => 1);
 	if (rand() < 0.5)
 	{

@@ -482,6 +482,23 @@ check_forest(void)
 	ok(labels[0].cluster == -1 && labels[2].outlier_score == 0.0, "no edges");
 	free(labels);
 
+	/* If the root has no children, it is the only leaf: its last nodes, or those within epsilon. */
+	for (uint32_t i = 0; i < 6; i++)
+		edges[i] = (TreeEdge) {.a = i, .b = i + 1, .weight = 1 + i};
+	parameters = (ClusterParameters) {.min_cluster_size = 4, .leaf = true, .allow_single_cluster = true};
+	labels = find_clusters(edges, 6, 7, &parameters);
+	ok(labels[0].cluster == 0 && labels[3].cluster == 0 && labels[4].cluster == -1, "a root without children is a leaf");
+	free(labels);
+	parameters.epsilon = 5.0;
+	labels = find_clusters(edges, 6, 7, &parameters);
+	ok(labels[5].cluster == 0 && labels[6].cluster == -1, "a root without children, and epsilon");
+	free(labels);
+	parameters.allow_single_cluster = false;
+	labels = find_clusters(edges, 6, 7, &parameters);
+	ok(labels[0].cluster == -1, "a root without children, if it may not be a cluster");
+	free(labels);
+	parameters = (ClusterParameters) {.min_cluster_size = 3};
+
 	/* Equal rows have infinite lambda. */
 	for (uint32_t i = 0; i < 6; i++)
 		edges[i] = (TreeEdge) {.a = i, .b = i + 1, .weight = i < 3 ? 0.0 : i == 5 ? 2.0 : 1.0};
