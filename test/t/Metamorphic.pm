@@ -414,7 +414,7 @@ sub load
 	my ($case) = @_;
 	my @statements = setup_of($case);
 	my @results = results_of(join '', map { $_ . $mark } @statements) or return 'the session ended';
-	return map { $results[$_] =~ /^error/ ? "$results[$_] in " . substr($statements[$_], 0, 1000) : () } 0 .. $#results;
+	return map { $results[$_] =~ /^error/ ? "$results[$_] in " . substr($statements[$_], 0, 200) : () } 0 .. $#results;
 }
 
 # Chooses eps and a larger one by the distances in the loaded table.
