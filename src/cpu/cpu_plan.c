@@ -149,7 +149,8 @@ plan_memory(FastedContext *context, uint64_t limit)
 {
 	uint64_t	fixed;
 
-	context->slice = cpu_slice_length(context->kernel, cpu_filter_words(context), 8);
+	context->longest_slice = cpu_longest_slice(context->kernel);
+	context->slice = cpu_slice_length(context, cpu_filter_words(context), 8);
 	context->thread_limit = limit_threads(context, limit);
 	context->block_pairs = BLOCK_PAIRS;
 	while (context->block_pairs > BLOCK_PAIRS_MIN &&

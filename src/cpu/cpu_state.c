@@ -129,15 +129,15 @@ cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
 }
 
 /*
- * Returns the words per slice, a multiple of step; step must be a multiple of 8.  A column of
- * tiles fills three quarters of the L1 cache.  All slices have about the same length.
+ * Returns the most words per slice: a column of tiles fills three quarters of the L1 cache.  It is
+ * called once per context, because all sides of a join need the same slices, and the size of the
+ * cache may depend on the core, or be unknown for a moment.
  */
 uint32_t
-cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
+cpu_longest_slice(const CpuKernel *kernel)
 {
 	long		cache = 0;
 	uint32_t	most;
-	uint32_t	slices;
 
 #ifdef _SC_LEVEL1_DCACHE_SIZE
 	cache = sysconf(_SC_LEVEL1_DCACHE_SIZE);
@@ -145,9 +145,18 @@ cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
 	if (cache < 16 * 1024 || cache > 256 * 1024)
 		cache = 32 * 1024;
 	most = (uint32_t) cache / 4 * 3 / (kernel->tile_cols * sizeof(float));
-	if (most > 256)
-		most = 256;
-	slices = (words + most - 1) / most;
+	return most > 256 ? 256 : most;
+}
+
+/*
+ * Returns the words per slice, a multiple of step; step must be a multiple of 8.  All slices have
+ * about the same length.
+ */
+uint32_t
+cpu_slice_length(const FastedContext *context, uint32_t words, uint32_t step)
+{
+	uint32_t	slices = (words + context->longest_slice - 1) / context->longest_slice;
+
 	return ((words + slices - 1) / slices + step - 1) / step * step;
 }
 
@@ -220,7 +229,7 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 	packed->rows = rows;
 	layout->int8 = int8;
 	layout->words = int8 ? cpu_int8_words(context->kernel, dimensions) : dimensions;
-	layout->slice = cpu_slice_length(context->kernel, layout->words,
+	layout->slice = cpu_slice_length(context, layout->words,
 									 int8 ? context->kernel->int8->word_step : 8);
 	layout->padded_rows = cpu_whole_tiles(context, rows);
 	packed->as_a.packed = packed->as_b.packed = packed->packed;

@@ -310,6 +310,7 @@ struct FastedContext
 
 	/* Memory plan: see cpu_plan.c. */
 	MemoryCount memory;
+	uint32_t	longest_slice;	/* limit of the words per slice */
 	uint32_t	slice;			/* words per slice, for FP32 rows */
 	bool		may_use_int8;
 	bool		may_use_int16;	/* INT16 rows may be used */
@@ -475,7 +476,8 @@ extern bool cpu_may_continue(FastedContext *context);
 extern void cpu_sort_doubles(double *values, size_t count);
 extern void cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
 						   void (*work) (Worker *worker, int set, size_t sliver));
-extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step);
+extern uint32_t cpu_longest_slice(const CpuKernel *kernel);
+extern uint32_t cpu_slice_length(const FastedContext *context, uint32_t words, uint32_t step);
 extern size_t cpu_packed_row_bytes(const FastedContext *context, uint32_t level);
 
 /*

@@ -2,8 +2,8 @@
 # crashes.  Each join shows the rows of a consistent snapshot of each shard (History.pm), or it
 # fails with an expected error.
 #
-#	FASTED_SEED=N				repeats the random choices of a run
-#	FASTED_HISTORY_SECONDS=N	duration (default 15, or 200 joins)
+#	FASTED_SEED=N				makes other random choices than those of this revision
+#	FASTED_HISTORY_SECONDS=N	duration, instead of 200 joins
 use strict;
 use warnings;
 use FindBin;
@@ -12,16 +12,13 @@ use CitusCluster;
 use FastedTest;
 use History;
 use IPC::Run ();
-use List::Util qw(any max shuffle);
+use List::Util qw(any shuffle);
 use Test::More;
 use Time::HiRes qw(CLOCK_MONOTONIC clock_gettime usleep);
 
-my $seed = $ENV{FASTED_SEED} // int(rand(1e9));
-my $seconds = $ENV{FASTED_HISTORY_SECONDS} // 15;
-my $enough_joins = $ENV{FASTED_HISTORY_SECONDS} ? 1e9 : 200;
-srand($seed);
-note("FASTED_SEED=$seed repeats the choices of this run, FASTED_HISTORY_SECONDS lengthens it");
-alarm 900 + $seconds;
+my $seed = random_seed();
+my $seconds = $ENV{FASTED_HISTORY_SECONDS};
+alarm 900 + ($seconds // 0);
 
 # --- wrong results are detected, and right ones are not
 
@@ -303,7 +300,7 @@ my $part = 0;        # of the run
 my $next_crash = 1 / 3;
 my ($victim, $errors_before, $down_since);
 
-# Stops a worker after a third of the run, and later once in 20 seconds.  Starts it after five errors.
+# Stops a worker after a third of the run, and in a long run once in 20 seconds.  Starts it after five errors.
 sub crash
 {
 	my $errors = sum(values %errors);
@@ -311,7 +308,7 @@ sub crash
 	{
 		start_node($victim);
 		$victim = undef;
-		$next_crash = $part + 20 / $seconds;
+		$next_crash = $part + ($seconds ? 20 / $seconds : 1);
 	}
 	elsif (!$victim && $part >= $next_crash)
 	{
@@ -335,7 +332,7 @@ sub recover_prepared
 while ($part < 1 || $victim || ($moves == 0 && $part < 4) || any { $_->{take} } @clients, $recovery)
 {
 	my $going = $part < 1 || ($moves == 0 && $part < 4);
-	$part = max((now() - $begin) / $seconds, ended() / $enough_joins);
+	$part = $seconds ? (now() - $begin) / $seconds : ended() / 200;
 	crash() if $going || $victim;
 	recover_prepared();
 	for my $client (@clients) { $client->{work}->($client) if $client->is_idle && $going; }

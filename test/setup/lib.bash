@@ -14,6 +14,10 @@ setup_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 # shellcheck disable=SC2034
 top_dir=$(cd "$setup_dir/../.." && pwd -P)
 
+# Copies of the sources are no git repositories.
+FASTED_SEED=$("$setup_dir/seed")
+export FASTED_SEED
+
 say() { printf '== %s\n' "$*"; }
 warn() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() {

@@ -13,6 +13,7 @@ my @jobs = map { { table => "t$_", eps => 1 + $_ / 2, rows => 200 + 30 * $_, d =
 for my $job (@jobs)
 {
 	$node->safe_psql('postgres', <<END);
+SELECT setseed(0.5);
 CREATE TABLE $job->{table} (id int PRIMARY KEY, v real[]);
 INSERT INTO $job->{table}
 	SELECT g, ARRAY(SELECT floor(random() * 5)::real FROM generate_series(1, $job->{d}) WHERE g > 0)

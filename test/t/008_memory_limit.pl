@@ -9,6 +9,7 @@ use Test::More;
 my $node = new_node('memory_limit', "log_temp_files = 0\n");
 # 20000 x 64 in 200 clusters: 5 MB
 $node->safe_psql('postgres', <<'END');
+SELECT setseed(0.5);
 CREATE TABLE t (id int PRIMARY KEY, v real[]);
 INSERT INTO t
 	SELECT g, ARRAY(

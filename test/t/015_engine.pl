@@ -69,6 +69,7 @@ else
 # The filter that each kernel of this machine uses: by default an integer filter, if the kernel
 # has one, or FP32; and FP32 if a GPU's filter is requested.
 $node->safe_psql('postgres', <<'END');
+SELECT setseed(0.5);
 CREATE TABLE middling AS
 	SELECT g AS id, array(SELECT (random() + 10 * (g % 50))::real FROM generate_series(1, 40)) AS v
 	FROM generate_series(1, 5000) g;

@@ -234,6 +234,7 @@ BEGIN
 	RETURN CASE WHEN total < 50 * cases THEN 'few rows' ELSE problems END;
 END $$;
 END
+random_seed();
 my $seed = rand;
 is(sql("SELECT setseed($seed); SELECT try_chance(200)") =~ s/^\n//r, '', "random rows, with seed $seed");
 

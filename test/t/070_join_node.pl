@@ -134,9 +134,7 @@ sub same_count
 
 # --- generated queries
 
-my $seed = $ENV{FASTED_SEED} // int(rand(1e9));
-note("FASTED_SEED=$seed repeats this run");
-srand($seed);
+random_seed();
 sub pick { return $_[ int(rand(@_)) ]; }
 
 my @sides = qw(s t s t odd_ids barrier joined parts wide one nothing no_vectors);

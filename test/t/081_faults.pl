@@ -4,7 +4,7 @@
 #
 # The library test/t/preload/failing_calls.c makes the nth call fail, and then the nth and all
 # following ones.  Its comment says which calls are counted.  The numbers n are chosen at random, with
-# more of the first calls.  FASTED_ALL_FAULTS=1 takes all of them, FASTED_SEED repeats the choice, and
+# more of the first calls.  FASTED_ALL_FAULTS=1 takes all of them, FASTED_SEED chooses others, and
 # FASTED_FAULTS=REGEX selects cases by their names.  FASTED_TRACE=1 prints the stack of each failing
 # call to the server's log.
 use strict;
@@ -14,7 +14,6 @@ use lib $FindBin::RealBin;
 use FastedTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time);
 
 plan skip_all => 'sanitizers replace the functions that allocate memory' if sanitized();
 
@@ -27,10 +26,8 @@ my $cc = $ENV{CC} || 'cc';
 my $directory = PostgreSQL::Test::Utils::tempdir_short();
 my $library = "$directory/failing_calls.so";
 my $trace = $ENV{FASTED_TRACE} ? 'true' : 'false';
-my $seed = $ENV{FASTED_SEED} // time % 1_000_000;
-srand($seed);
+random_seed();
 alarm 0 if $ENV{FASTED_ALL_FAULTS};
-diag("FASTED_SEED=$seed");
 
 # About this many calls of a case fail, one after the other, in each of the two ways.
 my $most_faults = $ENV{FASTED_ALL_FAULTS} ? 1_000_000 : 9;

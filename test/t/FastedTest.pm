@@ -26,7 +26,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(clock_gettime time usleep);
 
-our @EXPORT = qw(new_node start_node sanitized simulated_engine wait_until watch lateness cancel_soon thread_count memory_of
+our @EXPORT = qw(random_seed new_node start_node sanitized simulated_engine wait_until watch lateness cancel_soon thread_count memory_of
   is_alive temp_files orphan_segments log_size log_since create_wide_views create_small_table
   create_brute_force reference_functions is_same_pairs);
 
@@ -50,6 +50,16 @@ $SIG{ALRM} = sub {
 	die "the test takes too long\n";
 };
 alarm $most_seconds;
+
+# Seeds Perl's random numbers, so that the cases of a test depend on the revision only; returns the seed.
+sub random_seed
+{
+	my $here = File::Basename::dirname(__FILE__);
+	chomp(my $seed = `$here/../setup/seed`);
+	note("FASTED_SEED=$seed");
+	srand($seed);
+	return $seed;
+}
 
 # Under a sanitizer, memory and times are not comparable.
 sub sanitized { return defined $ENV{ASAN_OPTIONS}; }

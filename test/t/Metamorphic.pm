@@ -14,10 +14,10 @@ use strict;
 use warnings;
 use Exporter qw(import);
 use FastedTest;
-use List::Util qw(min shuffle);
+use List::Util qw(max min shuffle);
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(pick create_metamorphic test_case);
+our @EXPORT = qw(pick create_metamorphic impossible_elements test_case);
 
 # Numbers of cases, of queries, and of complete lists of cases.
 our %count = (cases => 0, queries => 0, arrays => 0);
@@ -122,6 +122,21 @@ sub pairwise
 	return @cases;
 }
 
+# The largest number of a type; by default, nearly that of real.
+my %largest = ('integer[]' => 2**31 - 1, 'double precision[]' => 1.7976931348623157e308, halfvec => 65504);
+
+# Returns a number as an element of a type: the nearest number that the type can hold.
+sub element_of
+{
+	my ($type, $x) = @_;
+	return ($x > 0 xor rand() < 0.02) ? 1 : 0 if $type =~ /^bit/;
+	my $most = $largest{$type} // 3.4e38;
+	$x = max(-$most, min($most, $x));
+	return $type eq 'integer[]' ? sprintf('%.0f', $x)
+	  : $type eq 'double precision[]' ? sprintf('%.17g', $x)
+	  : sprintf('%.9g', unpack('f', pack('f', $x)));
+}
+
 sub normal { return sqrt(-2 * log(1 - rand())) * cos(6.283185307179586 * rand()); }
 
 # Adds the rows, each of an id, a partition, a priority and a vector, and the arguments of the
@@ -152,12 +167,7 @@ sub complete_case
 			push @originals, [@vector];
 		}
 		@vector = (0) x $dims if $case->{zero_vectors} eq 'some' && rand() < 0.1;
-		@vector = map {
-			  $type =~ /^bit/ ? ($_ > 0 xor rand() < 0.02) ? 1 : 0
-			: $type eq 'integer[]' ? sprintf('%.0f', $_)
-			: $type eq 'double precision[]' ? sprintf('%.17g', $_)
-			: sprintf('%.9g', unpack('f', pack('f', $_)))
-		} @vector;
+		@vector = map { element_of($type, $_) } @vector;
 		my $partition = $case->{partitions} eq 'none' || rand() < 0.1 ? 'NULL' : int(rand($case->{partitions} eq 'few' ? 3 : 1 + $case->{rows} / 3));
 		push @rows, [ $i * 7919 % 10007, $partition, rand() < 0.1 ? 'NULL' : int(rand(20)), $case->{nulls} eq 'some' && rand() < 0.1 ? undef : \@vector ];
 	}
@@ -172,6 +182,28 @@ sub complete_case
 		'SELECT b.w, count(*) FROM t a JOIN t b ON %s GROUP BY b.w', 'SELECT a.id, b.id AS c, x.id AS d FROM t a JOIN t b ON %s JOIN low x ON x.id = b.id');
 	$case->{comparison} = pick(0 .. 2);
 	return;
+}
+
+# Makes some cases without a server, and returns the elements that their type cannot hold.
+sub impossible_elements
+{
+	my ($cases) = @_;
+	my @found;
+	for (1 .. $cases)
+	{
+		my $type = pick(sort keys %magnitudes);
+		my %case = (type => $type, rows => pick((2, 9) x 10, 260), dims => 2, magnitude => pick(qw(rows elements), @{ $magnitudes{$type} }),
+			map { $_ => pick(@{ $dimensions{$_} }) } qw(elements copies zero_vectors nulls partitions));
+		complete_case(\%case);
+		for my $x (map { @{ $_->[3] // [] } } @{ $case{rows} })
+		{
+			my $held = $type eq 'double precision[]' ? $x : unpack('f', pack('f', $x));
+			push @found, "$type $x" unless $type =~ /^bit/ ? $x =~ /^[01]$/
+			  : $type eq 'integer[]' ? $x =~ /^-?\d+$/ && abs($x) < 2**31
+			  : abs($held) < ($type eq 'halfvec' ? 65520 : 9**9**9) && ($held != 0 || $x == 0);
+		}
+	}
+	return @found;
 }
 
 # --- SQL
@@ -196,6 +228,8 @@ sub value_of
 	  : "'{" . join(',', @$vector) . "}'";
 }
 
+my $reference_settings = "RESET ALL; SET fasted.join_node = off; SET max_parallel_workers_per_gather = 0; SET statement_timeout = '20s';";
+
 # Returns statements that create table t, views of it, and table d of all distances.
 sub setup_of
 {
@@ -204,17 +238,15 @@ sub setup_of
 	my $rows = join ",\n", map { "($_->[0], $_->[1], $_->[2], " . value_of($case, $_->[3]) . ')' } @{ $case->{rows} };
 	my $partitioned = $case->{partitions} ne 'none';
 	my $distance = distance($case, 'a', 'b');
-	return "DROP TABLE IF EXISTS t, d CASCADE;\nCREATE TABLE t (id int PRIMARY KEY, p int, w int, v $type);\n"
-	  . ($rows ne '' ? "INSERT INTO t VALUES\n$rows;\n" : '')
-	  . "CREATE VIEW low AS SELECT * FROM t WHERE id < 5000;\nCREATE VIEW high AS SELECT * FROM t WHERE id >= 5000;\n"
-	  . "CREATE VIEW texts AS SELECT id::text AS id, p, v FROM t;\n"
-	  . "CREATE VIEW rest AS SELECT * FROM t WHERE id <> $case->{without};\n"
-	  . 'CREATE VIEW points AS SELECT * FROM t WHERE v IS NOT NULL' . ($partitioned ? ' AND p IS NOT NULL' : '') . ";\n"
-	  . "SET fasted.join_node = off;\nCREATE TABLE d AS SELECT a.id AS a, b.id AS b, $distance AS dist FROM t a JOIN t b ON a.id <> b.id"
-	  . ($partitioned ? ' AND a.p = b.p' : '') . " WHERE $distance <= 'Infinity';\nCREATE INDEX ON d (a, dist);\nANALYZE t, d;\n";
+	return map { "$_;\n" } "$reference_settings DROP TABLE IF EXISTS t, d CASCADE", "CREATE TABLE t (id int PRIMARY KEY, p int, w int, v $type)",
+	  ($rows ne '' ? "INSERT INTO t VALUES\n$rows" : ()),
+	  'CREATE VIEW low AS SELECT * FROM t WHERE id < 5000', 'CREATE VIEW high AS SELECT * FROM t WHERE id >= 5000',
+	  'CREATE VIEW texts AS SELECT id::text AS id, p, v FROM t',
+	  "CREATE VIEW rest AS SELECT * FROM t WHERE id <> $case->{without}",
+	  'CREATE VIEW points AS SELECT * FROM t WHERE v IS NOT NULL' . ($partitioned ? ' AND p IS NOT NULL' : ''),
+	  "CREATE TABLE d AS SELECT a.id AS a, b.id AS b, $distance AS dist FROM t a JOIN t b ON a.id <> b.id"
+	  . ($partitioned ? ' AND a.p = b.p' : '') . " WHERE $distance <= 'Infinity'", 'CREATE INDEX ON d (a, dist)', 'ANALYZE t, d';
 }
-
-my $reference_settings = 'RESET ALL; SET fasted.join_node = off; SET max_parallel_workers_per_gather = 0;';
 
 sub settings_of
 {
@@ -293,8 +325,9 @@ sub checks_of
 		[ $function, 'SELECT id, ' . sprintf($label, 'p, ') . " FROM (SELECT id, p, $function(v, " . sprintf($arguments, $more) . ") OVER ($window id) AS cluster FROM points) q",
 			'SELECT id, ' . sprintf($label, '') . " FROM fasted_cluster('t', 'v', $eps, $points, $by)", 1 ]
 	  } [ 'fasted_components', '', 1 ], [ 'fasted_dbscan', "$min_points, ", $min_points ];
-	# no quantile of partitions; zero vectors have no distance by cosine
-	for my $ignore_copies ($partitioned ? () : $is_product ? ('false') : qw(false true))
+	# no quantile of partitions, or of a sample of the rows; zero vectors have no distance by cosine
+	my $sampled = ($case->{settings}{'fasted.memory_limit'} // '') eq '1MB' && 8 * $case->{dims} * @{ $case->{rows} } > 1e6;
+	for my $ignore_copies ($partitioned || $sampled ? () : $is_product ? ('false') : qw(false true))
 	{
 		my $counted = 'd WHERE a < b' . ($ignore_copies eq 'true' ? ' AND dist > 0' : '');
 		my $rows = $case->{metric} eq 'cosine' ? 'SELECT count(DISTINCT a) FROM d' : 'SELECT count(v) FROM t';
@@ -336,8 +369,8 @@ SQL
 }
 
 # Sends a script.  Returns the results of its queries, each of which is followed by $mark: the rows or
-# the SQLSTATE of the error.  Returns nothing if the session has ended.
-my $mark = "\\echo = :SQLSTATE\n";
+# the error.  Returns nothing if the session has ended.
+my $mark = "\\echo = :SQLSTATE :LAST_ERROR_MESSAGE\n";
 
 sub results_of
 {
@@ -347,11 +380,18 @@ sub results_of
 	for my $line (split /\n/, $output)
 	{
 		$rows .= $line if $line !~ /^= /;
-		next if $line !~ /^= (\w+)/;
-		push @results, $1 eq '00000' ? $rows : "error $1";
+		next if $line !~ /^= (\w+) ?(.*)/;
+		push @results, $1 eq '00000' ? $rows : "error $1: $2";
 		$rows = '';
 	}
 	return @results;
+}
+
+# Returns whether two results are the same, or could not be compared because the second query took too long.
+sub agree
+{
+	my ($found, $expected) = map { s/^(error \w+).*/$1/r } @_;
+	return $found eq $expected || $expected eq 'error 57014';
 }
 
 # Runs checks on the loaded table.  Returns those that fail, each with both results.
@@ -365,15 +405,16 @@ sub failures_of
 		  . $reference_settings . $script_of->(map { $_->[2] } @without)) or return [ 'the session ended', '', '' ];
 	$count{queries} += @results;
 	my @found = splice @results, 0, @checks;
-	return map { $found[$_] eq $results[$_] ? () : [ ($with_settings[$_] // $without[ $_ - @with_settings ])->[0], $found[$_], $results[$_] ] } 0 .. $#checks;
+	return map { agree($found[$_], $results[$_]) ? () : [ ($with_settings[$_] // $without[ $_ - @with_settings ])->[0], $found[$_], $results[$_] ] } 0 .. $#checks;
 }
 
-# Loads the table of a case.  Returns an error, if there is one.
+# Loads the table of a case.  Returns the first error with its statement, if there is one.
 sub load
 {
 	my ($case) = @_;
-	my ($loaded, $rows) = results_of("$reference_settings\n" . setup_of($case) . "${mark}SELECT count(*) FROM t;\n$mark");
-	return !defined $loaded ? 'the session ended' : $loaded ne '' || $rows != @{ $case->{rows} } ? "the setup failed: $loaded" : undef;
+	my @statements = setup_of($case);
+	my @results = results_of(join '', map { $_ . $mark } @statements) or return 'the session ended';
+	return map { $results[$_] =~ /^error/ ? "$results[$_] in " . substr($statements[$_], 0, 200) : () } 0 .. $#results;
 }
 
 # Chooses eps and a larger one by the distances in the loaded table.
@@ -418,16 +459,16 @@ sub reduced
 	return @items;
 }
 
-# Returns a case with the same failure and few rows, dimensions and settings.  It stops after two minutes.
+# Returns a case with the same failure and few rows, dimensions and settings.  It stops after a minute.
 sub reduced_case
 {
 	my ($case, $name) = @_;
-	my $end = time + 120;
+	my $end = time + 60;
 	my $try = sub {
+		return 0 if time > $end;
 		my $changed = { %$case, @_ };
-		my $error = time < $end ? load($changed) : '';
 		my @checks = grep { $name =~ /^the / || $_->[0] eq $name } checks_of($changed);
-		my @names = defined $error ? $error : map { $_->[0] } failures_of($changed, @checks);
+		my @names = load($changed) ? 'the setup' : map { $_->[0] } failures_of($changed, @checks);
 		$case = $changed if grep { $_ eq $name } @names;
 		return $case == $changed;
 	};
@@ -453,11 +494,11 @@ sub script_of
 	my ($case, $name) = @_;
 	my ($check) = grep { $_->[0] eq $name } checks_of($case);
 	my $script = $alike . reference_functions();
-	return "$script$reference_settings\n" . setup_of($case) . settings_of($case) unless $check;
+	return join '', $script, setup_of($case), settings_of($case) unless $check;
 	$script = ($case->{type} eq 'alike' ? $alike : '') . ($check->[2] =~ /reference_/ ? reference_functions() : '');
 	my ($found, $expected) = map { "SELECT * FROM ($_) q ORDER BY q::text;\n" } @{$check}[ 1, 2 ];
-	return "CREATE EXTENSION IF NOT EXISTS fasted;\n$script$reference_settings\n" . setup_of($case) . settings_of($case)
-	  . "\n-- $name: these rows\n$found-- are not these:\n" . ($check->[3] ? '' : "$reference_settings\n") . $expected;
+	return join '', "CREATE EXTENSION IF NOT EXISTS fasted;\n$script", setup_of($case), settings_of($case),
+	  "\n-- $name: these rows\n$found-- are not these:\n" . ($check->[3] ? '' : "$reference_settings\n") . $expected;
 }
 
 # Runs the next case.  Returns a report of a failure, if there is one.
@@ -466,18 +507,18 @@ sub test_case
 	if (!@cases)
 	{
 		@cases = pairwise();
-		$count{arrays}++ if $count{cases};
 		$run->('VACUUM');
 	}
 	my $case = pop @cases;
+	$count{arrays}++ if !@cases;
 	my $description = join ', ', map { "$_ $case->{$_}" } sort keys %$case;
 	$count{cases}++;
 	$case->{settings} = { map { $_ => $case->{$_} } grep { /^(fasted\.|max_|enable_)/ } keys %$case };
 	complete_case($case);
-	# reduced also if the setup fails, with any limit
-	@{$case}{qw(eps larger_eps)} = ($case->{eps} eq 'below' ? 1 : $case->{eps}, 'Infinity') if my $error = load($case);
-	choose_eps($case) if !defined $error;
-	my @failures = defined $error ? [ $error, '', '' ] : failures_of($case, checks_of($case));
+	my ($error) = load($case);
+	return if defined $error && $error =~ /^error 57014/;
+	choose_eps($case);
+	my @failures = defined $error ? [ 'the setup', $error, 'success' ] : failures_of($case, checks_of($case));
 	return if !@failures;
 	my $name = $failures[0][0];
 	$case = reduced_case($case, $name);

@@ -931,6 +931,7 @@ main(int argc, char **argv)
 		CASE("pairs, partitions", run_panels, 300, 20,.partitioned = true),
 		CASE("pairs, panels", run_panels, 300, 64, LIMIT(360)),
 		CASE("pairs, two sides", run_panels, 200, 20,.n_b = 300),
+		CASE("pairs, two sides, long rows", run_panels, 100, 600,.n_b = 100),
 		CASE("pairs, two sides, panels", run_panels, 300, 64, LIMIT(360),.n_b = 200,.partitioned = true),
 		CASE("pairs, many rows", run_panels, 700, 600,.put = true),
 		CASE("count, inner product", run_panels, 300, 20, METRIC(INNER_PRODUCT), COUNT),
