@@ -265,6 +265,18 @@ RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
 		!contain_subplans((Node *) clause->bound);
 }
 
+/* Returns true if the engine can read the types of the vectors that the metric compares. */
+static bool
+AreReadable(const DistanceClause *clause)
+{
+	Oid			a = exprType((Node *) clause->vectors[0]);
+	Oid			b = exprType((Node *) clause->vectors[1]);
+
+	if (fasted_metric_of_bits(clause->kind.metric))
+		return IsOfBits(a) && IsOfBits(b);
+	return a == b && (a == FLOAT4ARRAYOID || a == FLOAT8ARRAYOID);
+}
+
 bool
 MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClause *clause)
 {
@@ -286,7 +298,7 @@ MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClau
 		clause->vectors[i] = clause->kind.form != FORM_FOREIGN ? clause->written[i] :
 			(Expr *) CastVector((Node *) clause->written[i], FLOAT4ARRAYOID);
 	}
-	return true;
+	return AreReadable(clause);
 }
 
 /* --- ordering clauses */
