@@ -65,6 +65,25 @@ SELECT (jsonb_path_query_first(plan, '$.**."Dimensions"'))::int AS dimensions FR
 RESET enable_nestloop;
 EXPLAIN (COSTS OFF) SELECT FROM items a JOIN items b ON a.embedding <+> b.embedding < 2;
 
+-- ORDER BY: an index that omits rows looks cheapest for reading the table, and is not used
+CREATE TABLE places AS SELECT i AS id, i % 50 AS k, ARRAY[sqrt(i)::numeric % 1, i * 0.37 % 1, i * i * 0.013 % 1]::real[]::vector(3) AS v, repeat('x', 500) AS note FROM generate_series(1, 8000) AS i;
+ANALYZE places;
+CREATE FUNCTION ordered_pairs(index text, by text) RETURNS TABLE (pairs bigint, by_index boolean, node boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	query text := format('SELECT %s AS rank FROM places a JOIN places b ON a.id < b.id AND fasted_within(a.v, b.v, 0.4) WHERE a.k = 1 AND b.k = 1', by);
+	plan json;
+BEGIN
+	EXECUTE 'CREATE INDEX places_v ON places USING ' || index || ' WHERE k = 1';
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	RETURN QUERY EXECUTE format('SELECT count(rank), %L::boolean, %L::boolean FROM (%s) s', plan::text ~ 'places_v', plan::text ~ 'FastedJoin', query);
+	DROP INDEX places_v;
+END $$;
+SELECT count(*) FROM places a JOIN places b ON a.id < b.id AND fasted_within(a.v, b.v, 0.4) WHERE a.k = 1 AND b.k = 1;
+SELECT index, by, p.* FROM unnest('{hnsw (v vector_l2_ops),ivfflat (v vector_l2_ops) WITH (lists = 20)}'::text[]) AS index,
+	unnest(ARRAY['rank() OVER (ORDER BY a.v <-> ''[0,0,0]'')', 'rank() OVER (ORDER BY b.v <-> ''[1,1,1]'')']) AS by, ordered_pairs(index, by) AS p;
+DROP TABLE places;
+DROP FUNCTION ordered_pairs;
+
 -- sparsevec has no cast to real[]
 ALTER TABLE items ADD sparse sparsevec(3);
 SELECT * FROM fasted_self_join('items', 'sparse', 1.5);
