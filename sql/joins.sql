@@ -72,8 +72,10 @@ SELECT uses('FastedJoin', 'left_side a JOIN right_side b', condition) AS node, c
 	'fasted_distance(a.v, CASE WHEN b.k > 0 THEN a.v ELSE b.v END) < 9', 'fasted_distance(CASE WHEN a.k > b.k THEN a.v ELSE b.v END, ''{1}'') < 9',
 	'l2_distance(a.v, b.v) < 9', 'hamming_distance(a.k::bit(3), b.k::bit(3)) < 9']) AS condition;
 -- only if no expression can raise an error, rows are retained without their vectors, which are then found by ctid
-SELECT uses('ctid', 'left_side a JOIN right_side b', 'a.id <> b.id AND fasted_distance(a.v, b.v) < ' || bound) AS late, bound FROM unnest(ARRAY[
-	'9', '(SELECT 9)', '(SELECT 9::float8) + 1', '(SELECT 9::float8) - 1', '(SELECT 9::float8) * 2', 'sqrt((SELECT 9))']) AS bound;
+SELECT uses('ctid', 'right_side c WHERE 0 < (SELECT count(*) FROM left_side a JOIN right_side b', 'a.id <> b.id AND fasted_distance(a.v, b.v) < ' || bound || ')') AS late, bound FROM unnest(ARRAY[
+	'9', 'c.id', 'c.id::float8 + 1', 'c.id::float8 - 1', 'c.id::float8 * 2', 'sqrt(c.id)', '(SELECT 9)']) AS bound;
+-- a subquery that raises an error, and is evaluated for no pair
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON a.id > b.id + 100000 AND fasted_within(a.v, b.v, (SELECT 1 / (count(*) - 500) FROM right_side))');
 -- a side is not read in the order of an index, for which an index of pgvector omits rows (pgvector.sql), but as a whole
 CREATE TABLE located AS SELECT i AS id, i % 200 AS k, point(i, i % 7) AS place, ARRAY[i % 3, i % 5, i % 7]::real[] AS v, repeat('x', 500) AS note FROM generate_series(1, 8000) AS i;
 CREATE INDEX ON located USING gist (place) WHERE k = 1;
@@ -103,6 +105,9 @@ FROM unnest(ARRAY['left_side a JOIN left_side b', 'left_side a JOIN right_side b
 WHERE sides ~ '^left_side a JOIN left' OR condition = 'a.id < b.id';
 SELECT round(planned('SELECT FROM left_side a JOIN left_side b ON 1 - fasted_cosine_distance(a.v, b.v) > 0.75') / pairs, 2) AS as_similarity,
 	round(planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25 JOIN left_side c ON a.id < c.id') / pairs) AS of_three
+FROM planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25') AS pairs;
+-- a condition of one side alone does not replace that of both
+SELECT round(planned('SELECT FROM left_side l LEFT JOIN left_side b ON fasted_within((SELECT ''{1}''::real[]), ''{2}'', 3) AND fasted_cosine_distance(l.v, b.v) < 0.25') / pairs, 2) AS of_outer
 FROM planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25') AS pairs;
 -- rows with a match: as if each row had a random number of matches
 SELECT pairs < 702 AS few, abs(matched - 702 * (1 - exp(-pairs / 702))) < 2 AS matched, abs(702 - matched - others) < 2 AS others

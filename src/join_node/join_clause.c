@@ -215,16 +215,30 @@ MayFail(Oid function, void *context)
 		getExtensionOfObject(ProcedureRelationId, function) != extension;
 }
 
+/* Returns true if the parameter is the result of an uncorrelated subquery, which runs when it is used. */
+static bool
+IsOfSubquery(const PlannerInfo *root, const Param *param)
+{
+	ListCell   *cell;
+
+	for (; root != NULL && param->paramkind == PARAM_EXEC; root = root->parent_root)
+		foreach(cell, root->init_plans)
+			if (list_member_int(lfirst_node(SubPlan, cell)->setParam, param->paramid))
+				return true;
+	return false;
+}
+
 bool
-MayRaise(Node *expr, void *context)
+MayRaise(Node *expr, void *root)
 {
 	if (expr == NULL)
 		return false;
 	switch (nodeTag(expr))
 	{
+		case T_Param:
+			return IsOfSubquery(root, (const Param *) expr);
 		case T_Var:
 		case T_Const:
-		case T_Param:
 		case T_CaseTestExpr:
 		case T_RelabelType:
 		case T_ArrayCoerceExpr:
@@ -232,13 +246,13 @@ MayRaise(Node *expr, void *context)
 			break;
 		case T_FuncExpr:
 		case T_OpExpr:
-			if (check_functions_in_node(expr, MayFail, context))
+			if (check_functions_in_node(expr, MayFail, NULL))
 				return true;
 			break;
 		default:
 			return true;
 	}
-	return expression_tree_walker(expr, MayRaise, context);
+	return expression_tree_walker(expr, MayRaise, root);
 }
 
 static bool
@@ -250,18 +264,22 @@ IsOfSide(Expr *expr, Relids side)
 		!contain_subplans((Node *) expr);
 }
 
-/* Recognizes a distance clause without checking which side each vector belongs to. */
+/* Recognizes a distance clause between any relations. */
 static bool
 RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
 {
 	List	   *args;
+	Relids		used[2];
 
 	clause->rinfo = rinfo;
 	if (!IsWithin(rinfo->clause, clause, &args) && !IsComparison(rinfo->clause, clause, &args))
 		return false;
 	clause->written[0] = linitial(args);
 	clause->written[1] = lsecond(args);
-	return bms_is_empty(pull_varnos(NULL, (Node *) clause->bound)) &&
+	for (int i = 0; i < 2; i++)
+		used[i] = pull_varnos(NULL, (Node *) clause->written[i]);
+	return !bms_is_empty(used[0]) && !bms_is_empty(used[1]) && !bms_overlap(used[0], used[1]) &&
+		bms_is_empty(pull_varnos(NULL, (Node *) clause->bound)) &&
 		!contain_subplans((Node *) clause->bound);
 }
 

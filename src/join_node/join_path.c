@@ -257,7 +257,7 @@ ParallelPathOfSide(PlannerInfo *root, const JoinPathData *data, int number, Path
 		return NULL;
 	if ((vector == NULL && data->plan.keys[number] == NIL) || path->pathtype != T_SeqScan ||
 		!root->glob->parallelModeOK || !side->consider_parallel ||
-		!is_parallel_safe(root, (Node *) vector) || MayRaise((Node *) evaluated, NULL))
+		!is_parallel_safe(root, (Node *) vector) || MayRaise((Node *) evaluated, root))
 		return NULL;
 	foreach(cell, data->plan.shared ? NIL : data->restrictlist)
 	{
@@ -468,8 +468,8 @@ DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 static void
 FindLateVectors(PlannerInfo *root, JoinPathData *data)
 {
-	if (data->plan.keys[OUTER_SIDE] != NIL || data->plan.may_raise || data->param_info != NULL ||
-		MayBeRechecked(root))
+	if (data->plan.keys[OUTER_SIDE] != NIL || data->plan.may_raise || data->plan.bound_may_raise ||
+		data->param_info != NULL || MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
 		data->late[i] = LateVectorOf(root, data, i);
@@ -839,9 +839,12 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (contain_volatile_functions((Node *) clauses) || contain_subplans((Node *) clauses))
 		return;
 	/* without another clause a nested loop evaluates every vector */
-	data->plan.may_raise = list_length(clauses) > 1 &&
-		MayRaise((Node *) list_make3(data->clause.vectors[0], data->clause.vectors[1],
-									 data->clause.bound), NULL);
+	if (list_length(clauses) > 1)
+	{
+		data->plan.may_raise = MayRaise((Node *) list_make2(data->clause.vectors[0],
+															data->clause.vectors[1]), root);
+		data->plan.bound_may_raise = MayRaise((Node *) data->clause.bound, root);
+	}
 	FindLateVectors(root, data);
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
