@@ -47,6 +47,10 @@ SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b O
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 0.15, ''cosine'') AND a.id > b.id');
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM left_side b WHERE a.id > b.id AND fasted_within(a.v, b.v, 1e-7, ''cosine''))');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON a.id < b.id AND 1 - fasted_cosine_distance(a.v, b.v) > 0.8');
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON (a.k = b.k AND fasted_within(a.v, b.v, 13)) IS TRUE AND fasted_within(a.v, b.v, 13) IS TRUE');
+-- inner products, which are integers here, and limits that equal them
+SELECT op, bound, (j).* FROM unnest('{>,>=}'::text[]) op, unnest('{500,499.9999999999999,Infinity,NaN}'::float8[]) bound, unnest('{-%s,"%s * -1"}'::text[]) negated,
+	same(format('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON %s %s %L', format(negated, 'fasted_negative_inner_product(a.v, b.v)'), op, bound)) j ORDER BY 1, 2, 3;
 -- an invalid metric, and a metric that is no constant
 SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'nothing');
 SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'hamming');
@@ -66,6 +70,10 @@ END $$;
 SELECT uses('FastedJoin', 'left_side a JOIN right_side b', condition) AS node, condition FROM unnest(ARRAY[
 	'fasted_distance(a.v, b.v) < 9', '9 >= fasted_distance(b.v, a.v)', 'fasted_distance(a.v, b.v) < 9::real', 'fasted_distance(a.v, b.v) < 8 + (SELECT 1)',
 	'1 - fasted_cosine_distance(a.v, b.v) > 0.8', '0.8 <= 1 - fasted_cosine_distance(a.v, b.v)',
+	'fasted_within(a.v, b.v, 9) IS TRUE', '(fasted_distance(a.v, b.v) < 9) IS TRUE', '-fasted_negative_inner_product(a.v, b.v) > 0.8', 'fasted_negative_inner_product(a.v, b.v) * -1 > 0.8::real',
+	'0.8 <= -1 * fasted_negative_inner_product(a.v, b.v)', 'fasted_hamming_distance(a.k::bit(3), b.k::bit(3)) / 3 < 0.4',
+	'fasted_within(a.v, b.v, 9) IS NOT FALSE', '-fasted_negative_inner_product(a.v::float8[], b.v) > 0.8', '-fasted_cosine_distance(a.v, b.v) > -0.8', '-fasted_negative_inner_product(a.v, b.v) < 0.8',
+	'fasted_negative_inner_product(a.v, b.v) * -2 > 0.8', 'fasted_hamming_distance(a.k::bit(3), b.k::bit(3)) / 0.5 < 0.4', 'fasted_hamming_distance(a.k::bit(3), b.k::bit(3)) / (a.k + 1) < 0.4', 'fasted_distance(a.v, b.v) / 3 < 0.4',
 	'fasted_distance(a.v, b.v) > 9', 'fasted_distance(a.v, b.v) = 9', 'fasted_distance(a.v, b.v) <> 9', 'fasted_distance(a.v, b.v) < a.k', 'fasted_distance(a.v, b.v) < ANY (ARRAY[8, 9])',
 	'2 - fasted_cosine_distance(a.v, b.v) > 0.8', 'a.k - fasted_cosine_distance(a.v, b.v) > 0.8', '1 + fasted_cosine_distance(a.v, b.v) > 0.8',
 	'1 - fasted_cosine_distance(a.v, b.v) < 0.8', '1 - fasted_distance(a.v, b.v) > 0.8', '1 - abs(a.k - b.k) > 0.8', 'abs(a.k - b.k) < 9',

@@ -65,6 +65,26 @@ SELECT (jsonb_path_query_first(plan, '$.**."Dimensions"'))::int AS dimensions FR
 RESET enable_nestloop;
 EXPLAIN (COSTS OFF) SELECT FROM items a JOIN items b ON a.embedding <+> b.embedding < 2;
 
+-- the inner product itself: integers here, and limits that equal them
+CREATE FUNCTION product_pairs(condition text, OUT nodes int, OUT pairs bigint, OUT same boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	query text := 'SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND ' || condition;
+	looped bigint;
+BEGIN
+	PERFORM set_config('enable_nestloop', 'off', true);
+	nodes := jsonb_array_length(jsonb_path_query_array(explained(query), '$.**."Custom Plan Provider"'));
+	EXECUTE query INTO pairs;
+	PERFORM set_config('enable_nestloop', 'on', true), set_config('fasted.join_node', 'off', true);
+	EXECUTE query INTO looped;
+	PERFORM set_config('fasted.join_node', 'on', true);
+	same := pairs = looped;
+END $$;
+SELECT format(product, 'a.' || v, 'b.' || v, op), p.* FROM unnest('{embedding,half}'::text[]) AS v, unnest('{>,>=}'::text[]) AS op,
+	unnest('{"-(%s <#> %s) %s 12","(%s <#> %s) * -1 %s 12","inner_product(%s, %s) %s 12"}'::text[]) AS product, product_pairs(format(product, 'a.' || v, 'b.' || v, op)) AS p ORDER BY 1;
+SELECT * FROM product_pairs('inner_product(a.embedding, b.embedding) < 12');
+SELECT * FROM product_pairs('(a.embedding <-> b.embedding < 1.5) IS TRUE');
+DROP FUNCTION product_pairs;
+
 -- ORDER BY: an index that omits rows looks cheapest for reading the table, and is not used
 CREATE TABLE places AS SELECT i AS id, i % 50 AS k, ARRAY[sqrt(i)::numeric % 1, i * 0.37 % 1, i * i * 0.013 % 1]::real[]::vector(3) AS v, repeat('x', 500) AS note FROM generate_series(1, 8000) AS i;
 ANALYZE places;

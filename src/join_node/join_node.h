@@ -54,6 +54,10 @@ typedef struct DistanceKind
  *							for pgvector's vector and halfvec; also as functions
  *	  a <~> b < x, a <%> b < x ...	for bits; also as pgvector's functions
  *	  1 - (a <=> b) > y		for pgvector, and 1 - fasted_cosine_distance(a, b) > y
+ *	  -(a <#> b) > z, (a <#> b) * -1 > z, inner_product(a, b) > z
+ *							as a <#> b < x, where x = -z
+ *	  (a <~> b) / n < q		as a <~> b <= x, for constants n and q
+ *	  (one of these) IS TRUE
  *
  * The vectors a and b belong to different sides of the join.  The bound x or y is constant during
  * the join.
