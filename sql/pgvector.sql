@@ -104,6 +104,20 @@ SELECT index, by, p.* FROM unnest('{hnsw (v vector_l2_ops),ivfflat (v vector_l2_
 DROP TABLE places;
 DROP FUNCTION ordered_pairs;
 
+-- every pair of types in every function: the count or the SQLSTATE by the node is that by a nested loop (overloads.sql has the other types)
+CREATE FUNCTION outcome(node text, condition text, OUT result text) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('fasted.join_node', node, true), set_config('enable_nestloop', CASE node WHEN 'on' THEN 'off' ELSE 'on' END, true);
+	EXECUTE 'WITH i AS (SELECT *, id::int::bit(8) AS bits, embedding::sparsevec AS sparse, half::real[] AS f4, half::real[]::float8[] AS f8, embedding::text AS word FROM items WHERE id < 20) SELECT count(*) FROM i a JOIN i b ON ' || condition INTO result;
+EXCEPTION WHEN OTHERS THEN
+	result := 'error ' || SQLSTATE;
+END $$;
+SELECT call, count(*) AS pairs_of_types, count(*) FILTER (WHERE by_node !~ 'error') AS answers, string_agg(DISTINCT substring(by_node FROM 'error (.*)'), ' ') AS errors, count(*) FILTER (WHERE by_node <> by_loop) AS differences
+FROM unnest('{"fasted_distance(a.%s, b.%s) < 3","fasted_within(a.%s, b.%s, 0.5, ''cosine'')","-fasted_negative_inner_product(a.%s, b.%s) > 3","fasted_jaccard_distance(a.%s, b.%s) < 0.5","a.%s <-> b.%s < 3","a.%s <~> b.%s < 3","inner_product(a.%s, b.%s) > 3"}'::text[]) WITH ORDINALITY AS f (call, n),
+	unnest('{embedding,half,sparse,bits,id,f4,f8,word}'::text[]) AS x, unnest('{embedding,half,sparse,bits,id,f4,f8,word}'::text[]) AS y,
+	LATERAL outcome('on', format(call, x, y)) AS by_node, LATERAL outcome('off', format(call, x, y)) AS by_loop GROUP BY n, call ORDER BY n;
+DROP FUNCTION outcome;
+
 -- sparsevec has no cast to real[]
 ALTER TABLE items ADD sparse sparsevec(3);
 SELECT * FROM fasted_self_join('items', 'sparse', 1.5);
