@@ -183,7 +183,13 @@ FROM unnest('{"fasted_distance(%s, %s) < 3","fasted_cosine_distance(%s, %s) < 0.
 	LATERAL outcome('off', 'SELECT count(*) FROM kinds a JOIN kinds b ON %s', format(call, x, replace(y, 'a.', 'b.'))) AS by_loop,
 	LATERAL outcome('off', 'SELECT count(%s) FROM kinds a', format(call, x, y)) AS direct GROUP BY n, call ORDER BY n;
 \set VERBOSITY default
-SELECT count(*) FROM kinds a JOIN kinds b ON a.i4 = b.i4 AND fasted_within(a.bits, b.id, 3);
+SET enable_nestloop = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SELECT count(*) FROM kinds a JOIN kinds b ON a.id % 4 = b.id % 4 AND fasted_within(a.bits, b.id, 3);
+RESET enable_nestloop;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
 SELECT fasted_within(B'101', '101'::text, 1, 'hamming');
 SELECT fasted_distance(i4, bits) FROM kinds LIMIT 0;
 \set VERBOSITY terse
