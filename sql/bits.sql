@@ -227,6 +227,23 @@ SET fasted.engine = cpu;
 EXPLAIN (COSTS off) SELECT * FROM fasted_self_join('bits_64', 'v', 8, metric => 'hamming');
 RESET fasted.engine;
 
+-- a Hamming distance divided by a number, in joins, with limits that are quotients and their neighbors
+SET fasted.join_node = on;
+SET enable_nestloop = off;
+SET fasted.engine = cpu;
+EXPLAIN (COSTS off) SELECT count(*) FROM bits_64 a JOIN bits_64 b ON fasted_hamming_distance(a.v, b.v) / 64.0 <= 0.04;
+RESET fasted.engine;
+CREATE FUNCTION by_quotient(divisor float8, op text, bound float8, OUT pairs bigint, OUT wanted bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('SELECT count(*) FROM bits_64 a JOIN bits_64 b ON fasted_hamming_distance(a.v, b.v) / %s %s %s', divisor, op, bound) INTO pairs;
+	EXECUTE format('SELECT count(*) FROM due WHERE n = 64 AND metric = ''hamming'' AND dist / %s %s %s', divisor, op, bound) INTO wanted;
+END $$;
+SELECT divisor, op, count(*) AS limits, count(DISTINCT pairs) > 20 AS several, count(*) FILTER (WHERE pairs <> wanted) AS wrong
+FROM unnest('{64,63,48.3}'::float8[]) AS divisor, unnest('{<,<=}'::text[]) AS op, generate_series(0, 47) AS h, unnest('{-1.2e-16,0,2.3e-16}'::float8[]) AS e,
+	LATERAL by_quotient(divisor, op, h / divisor + h / divisor * e) GROUP BY 1, 2 ORDER BY 1, 2;
+RESET enable_nestloop;
+SET fasted.join_node = off;
+
 -- errors: the metric does not fit the type, other lengths, no bits, too many bits
 \set VERBOSITY default
 CREATE TABLE wrong (id int PRIMARY KEY, v bit varying, r real[], d fingerprint);

@@ -47,6 +47,10 @@ SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b O
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 0.15, ''cosine'') AND a.id > b.id');
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM left_side b WHERE a.id > b.id AND fasted_within(a.v, b.v, 1e-7, ''cosine''))');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON a.id < b.id AND 1 - fasted_cosine_distance(a.v, b.v) > 0.8');
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON (a.k = b.k AND fasted_within(a.v, b.v, 13)) IS TRUE AND fasted_within(a.v, b.v, 13) IS TRUE');
+-- inner products, which are integers here, and limits that equal them
+SELECT op, bound, (j).* FROM unnest('{>,>=}'::text[]) op, unnest('{500,499.9999999999999,Infinity,NaN}'::float8[]) bound, unnest('{-%s,"%s * -1"}'::text[]) negated,
+	same(format('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON %s %s %L', format(negated, 'fasted_negative_inner_product(a.v, b.v)'), op, bound)) j ORDER BY 1, 2, 3;
 -- an invalid metric, and a metric that is no constant
 SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'nothing');
 SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'hamming');
@@ -66,14 +70,29 @@ END $$;
 SELECT uses('FastedJoin', 'left_side a JOIN right_side b', condition) AS node, condition FROM unnest(ARRAY[
 	'fasted_distance(a.v, b.v) < 9', '9 >= fasted_distance(b.v, a.v)', 'fasted_distance(a.v, b.v) < 9::real', 'fasted_distance(a.v, b.v) < 8 + (SELECT 1)',
 	'1 - fasted_cosine_distance(a.v, b.v) > 0.8', '0.8 <= 1 - fasted_cosine_distance(a.v, b.v)',
+	'fasted_within(a.v, b.v, 9) IS TRUE', '(fasted_distance(a.v, b.v) < 9) IS TRUE', '-fasted_negative_inner_product(a.v, b.v) > 0.8', 'fasted_negative_inner_product(a.v, b.v) * -1 > 0.8::real',
+	'0.8 <= -1 * fasted_negative_inner_product(a.v, b.v)', 'fasted_hamming_distance(a.k::bit(3), b.k::bit(3)) / 3 < 0.4',
+	'fasted_within(a.v, b.v, 9) IS NOT FALSE', '-fasted_negative_inner_product(a.v::float8[], b.v) > 0.8', '-fasted_cosine_distance(a.v, b.v) > -0.8', '-fasted_negative_inner_product(a.v, b.v) < 0.8',
+	'fasted_negative_inner_product(a.v, b.v) * -2 > 0.8', 'fasted_hamming_distance(a.k::bit(3), b.k::bit(3)) / 0.5 < 0.4', 'fasted_hamming_distance(a.k::bit(3), b.k::bit(3)) / (a.k + 1) < 0.4', 'fasted_distance(a.v, b.v) / 3 < 0.4',
 	'fasted_distance(a.v, b.v) > 9', 'fasted_distance(a.v, b.v) = 9', 'fasted_distance(a.v, b.v) <> 9', 'fasted_distance(a.v, b.v) < a.k', 'fasted_distance(a.v, b.v) < ANY (ARRAY[8, 9])',
 	'2 - fasted_cosine_distance(a.v, b.v) > 0.8', 'a.k - fasted_cosine_distance(a.v, b.v) > 0.8', '1 + fasted_cosine_distance(a.v, b.v) > 0.8',
 	'1 - fasted_cosine_distance(a.v, b.v) < 0.8', '1 - fasted_distance(a.v, b.v) > 0.8', '1 - abs(a.k - b.k) > 0.8', 'abs(a.k - b.k) < 9',
 	'fasted_distance(a.v, CASE WHEN b.k > 0 THEN a.v ELSE b.v END) < 9', 'fasted_distance(CASE WHEN a.k > b.k THEN a.v ELSE b.v END, ''{1}'') < 9',
 	'l2_distance(a.v, b.v) < 9', 'hamming_distance(a.k::bit(3), b.k::bit(3)) < 9']) AS condition;
 -- only if no expression can raise an error, rows are retained without their vectors, which are then found by ctid
-SELECT uses('ctid', 'left_side a JOIN right_side b', 'a.id <> b.id AND fasted_distance(a.v, b.v) < ' || bound) AS late, bound FROM unnest(ARRAY[
-	'9', '(SELECT 9)', '(SELECT 9::float8) + 1', '(SELECT 9::float8) - 1', '(SELECT 9::float8) * 2', 'sqrt((SELECT 9))']) AS bound;
+SELECT uses('ctid', 'right_side c WHERE 0 < (SELECT count(*) FROM left_side a JOIN right_side b', 'a.id <> b.id AND fasted_distance(a.v, b.v) < ' || bound || ')') AS late, bound FROM unnest(ARRAY[
+	'9', 'c.id', 'c.id::float8 + 1', 'c.id::float8 - 1', 'c.id::float8 * 2', 'sqrt(c.id)', '(SELECT 9)']) AS bound;
+-- a subquery that raises an error, and is evaluated for no pair
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON a.id > b.id + 100000 AND fasted_within(a.v, b.v, (SELECT 1 / (count(*) - 500) FROM right_side))');
+-- a side is not read in the order of an index, for which an index of pgvector omits rows (pgvector.sql), but as a whole
+CREATE TABLE located AS SELECT i AS id, i % 200 AS k, point(i, i % 7) AS place, ARRAY[i % 3, i % 5, i % 7]::real[] AS v, repeat('x', 500) AS note FROM generate_series(1, 8000) AS i;
+CREATE INDEX ON located USING gist (place) WHERE k = 1;
+ANALYZE located;
+SET enable_bitmapscan = off;
+SELECT uses('FastedJoin', sides, condition) AS node, uses('"Order By"', sides, condition) AS ordered, sides FROM unnest(ARRAY['located a JOIN located b', 'located a JOIN right_side b',
+	'right_side b JOIN located a', '(located a CROSS JOIN (VALUES (1), (2)) c) JOIN right_side b', '(SELECT * FROM located WHERE k = 1 ORDER BY place <-> point(9, 9) LIMIT 100) a JOIN right_side b']) AS sides,
+	concat('fasted_within(a.v, b.v, 3) WHERE a.k = 1 ORDER BY a.place <-> point(1, 1)') AS condition;
+RESET enable_bitmapscan;
 -- invalid vectors, which a condition on their row excludes; and null vectors
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM (SELECT * FROM left_side WHERE id < 100) a LEFT JOIN right_side b ON a.k <> 2 AND a.id <> b.id AND fasted_within((CASE WHEN a.k <> 2 THEN a.v::text ELSE a.name END)::real[], b.v, 12)');
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM (SELECT id, nullif(v, v) AS v FROM right_side) b WHERE fasted_within(a.v, b.v, 12))');
@@ -94,6 +113,9 @@ FROM unnest(ARRAY['left_side a JOIN left_side b', 'left_side a JOIN right_side b
 WHERE sides ~ '^left_side a JOIN left' OR condition = 'a.id < b.id';
 SELECT round(planned('SELECT FROM left_side a JOIN left_side b ON 1 - fasted_cosine_distance(a.v, b.v) > 0.75') / pairs, 2) AS as_similarity,
 	round(planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25 JOIN left_side c ON a.id < c.id') / pairs) AS of_three
+FROM planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25') AS pairs;
+-- a condition of one side alone does not replace that of both
+SELECT round(planned('SELECT FROM left_side l LEFT JOIN left_side b ON fasted_within((SELECT ''{1}''::real[]), ''{2}'', 3) AND fasted_cosine_distance(l.v, b.v) < 0.25') / pairs, 2) AS of_outer
 FROM planned('SELECT FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) < 0.25') AS pairs;
 -- rows with a match: as if each row had a random number of matches
 SELECT pairs < 702 AS few, abs(matched - 702 * (1 - exp(-pairs / 702))) < 2 AS matched, abs(702 - matched - others) < 2 AS others
@@ -178,6 +200,6 @@ SELECT fasted_distance('{}'::real[], '{4,6}');
 SELECT fasted_distance('{{1,2}}'::real[], '{4,6}');
 SELECT fasted_cosine_distance('{1,Infinity}'::real[], '{4,6}');
 SELECT fasted_distance(NULL::real[], '{4,6}') IS NULL AS strict;
-DROP TABLE left_side, right_side, long_side, numbers;
+DROP TABLE left_side, right_side, long_side, numbers, located;
 DROP FUNCTION same, self_join, l2_distance, hamming_distance, uses, filled, planned;
 DROP DOMAIN whole;

@@ -160,6 +160,44 @@ SELECT fasted_distance(h, h) FROM halves;
 SELECT fasted_distance(h::real[], h::real[]) FROM halves LIMIT 1;
 ALTER FUNCTION reals_of(halfvec_like) OWNER TO CURRENT_USER;
 
+-- every pair of types in every function: a join by the node and by a nested loop have the same count or SQLSTATE, and so has a call without a join
+CREATE DOMAIN byte AS bit(8);
+CREATE TYPE pair AS (x int, y int);
+CREATE TABLE kinds AS SELECT i AS id, i::bit(8) AS bits, i::bit(8)::bit varying AS varbits, i::bit(8)::byte AS domain_bits, i::bigint AS big, format('{%s,%s}', i, i % 3) AS word,
+	ARRAY[i, i % 3] AS i4, ARRAY[i, i % 3]::bigint[] AS i8, ARRAY[i, i % 3]::numeric[] AS n, ARRAY[i, i % 3]::real[] AS f4, ARRAY[i, i % 3]::float8[] AS f8,
+	ARRAY[i, i % 3]::embedding AS domain_f4, '2000-01-01'::date + i AS day, '\x01'::bytea AS bytes, ROW(i, i)::pair AS pair FROM generate_series(1, 12) i;
+CREATE FUNCTION outcome(node text, query text, condition text, OUT result text) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('fasted.join_node', node, true), set_config('enable_nestloop', CASE node WHEN 'on' THEN 'off' ELSE 'on' END, true);
+	EXECUTE format(query, condition) INTO result;
+EXCEPTION WHEN OTHERS THEN
+	result := 'error ' || SQLSTATE;
+END $$;
+SELECT call, count(*) AS pairs_of_types, count(*) FILTER (WHERE by_node !~ 'error') AS answers, string_agg(DISTINCT substring(by_node FROM 'error (.*)'), ' ') AS errors,
+	count(*) FILTER (WHERE by_node <> by_loop) AS differences, count(*) FILTER (WHERE (direct ~ 'error') <> (by_loop ~ 'error')) AS other_calls
+FROM unnest('{"fasted_distance(%s, %s) < 3","fasted_cosine_distance(%s, %s) < 0.5","fasted_negative_inner_product(%s, %s) < -3","fasted_hamming_distance(%s, %s) < 3","fasted_jaccard_distance(%s, %s) < 0.5",
+		"fasted_within(%s, %s, 3)","fasted_within(%s, %s, 0.5, ''cosine'')","fasted_within(%s, %s, 3, ''hamming'')"}'::text[]) WITH ORDINALITY AS f (call, n),
+	unnest('{a.bits,a.varbits,a.domain_bits,a.id,a.big,a.word,a.i4,a.i8,a.n,a.f4,a.f8,a.domain_f4,a.day,a.bytes,a.pair,"''{1,2}''","''10101010''"}'::text[]) AS x,
+	unnest('{a.bits,a.varbits,a.domain_bits,a.id,a.big,a.word,a.i4,a.i8,a.n,a.f4,a.f8,a.domain_f4,a.day,a.bytes,a.pair,"''{1,2}''","''10101010''"}'::text[]) AS y,
+	LATERAL outcome('on', 'SELECT count(*) FROM kinds a JOIN kinds b ON %s', format(call, x, replace(y, 'a.', 'b.'))) AS by_node,
+	LATERAL outcome('off', 'SELECT count(*) FROM kinds a JOIN kinds b ON %s', format(call, x, replace(y, 'a.', 'b.'))) AS by_loop,
+	LATERAL outcome('off', 'SELECT count(%s) FROM kinds a', format(call, x, y)) AS direct GROUP BY n, call ORDER BY n;
+\set VERBOSITY default
+SET enable_nestloop = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SELECT count(*) FROM kinds a JOIN kinds b ON a.id % 4 = b.id % 4 AND fasted_within(a.bits, b.id, 3);
+RESET enable_nestloop;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+SELECT fasted_within(B'101', '101'::text, 1, 'hamming');
+SELECT fasted_distance(i4, bits) FROM kinds LIMIT 0;
+\set VERBOSITY terse
+DROP TABLE kinds;
+DROP FUNCTION outcome;
+DROP DOMAIN byte;
+DROP TYPE pair;
+
 DROP FUNCTION answers, in_type, pairs, plain_pairs;
 DROP TABLE likes, halves;
 DROP ROLE regress_fasted_plain, regress_fasted_author;

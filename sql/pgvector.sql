@@ -65,6 +65,59 @@ SELECT (jsonb_path_query_first(plan, '$.**."Dimensions"'))::int AS dimensions FR
 RESET enable_nestloop;
 EXPLAIN (COSTS OFF) SELECT FROM items a JOIN items b ON a.embedding <+> b.embedding < 2;
 
+-- the inner product itself: integers here, and limits that equal them
+CREATE FUNCTION product_pairs(condition text, OUT nodes int, OUT pairs bigint, OUT same boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	query text := 'SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND ' || condition;
+	looped bigint;
+BEGIN
+	PERFORM set_config('enable_nestloop', 'off', true);
+	nodes := jsonb_array_length(jsonb_path_query_array(explained(query), '$.**."Custom Plan Provider"'));
+	EXECUTE query INTO pairs;
+	PERFORM set_config('enable_nestloop', 'on', true), set_config('fasted.join_node', 'off', true);
+	EXECUTE query INTO looped;
+	PERFORM set_config('fasted.join_node', 'on', true);
+	same := pairs = looped;
+END $$;
+SELECT format(product, 'a.' || v, 'b.' || v, op), p.* FROM unnest('{embedding,half}'::text[]) AS v, unnest('{>,>=}'::text[]) AS op,
+	unnest('{"-(%s <#> %s) %s 12","(%s <#> %s) * -1 %s 12","inner_product(%s, %s) %s 12"}'::text[]) AS product, product_pairs(format(product, 'a.' || v, 'b.' || v, op)) AS p ORDER BY 1;
+SELECT * FROM product_pairs('inner_product(a.embedding, b.embedding) < 12');
+SELECT * FROM product_pairs('(a.embedding <-> b.embedding < 1.5) IS TRUE');
+DROP FUNCTION product_pairs;
+
+-- ORDER BY: an index that omits rows looks cheapest for reading the table, and is not used
+CREATE TABLE places AS SELECT i AS id, i % 50 AS k, ARRAY[sqrt(i)::numeric % 1, i * 0.37 % 1, i * i * 0.013 % 1]::real[]::vector(3) AS v, repeat('x', 500) AS note FROM generate_series(1, 8000) AS i;
+ANALYZE places;
+CREATE FUNCTION ordered_pairs(index text, by text) RETURNS TABLE (pairs bigint, by_index boolean, node boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	query text := format('SELECT %s AS rank FROM places a JOIN places b ON a.id < b.id AND fasted_within(a.v, b.v, 0.4) WHERE a.k = 1 AND b.k = 1', by);
+	plan json;
+BEGIN
+	EXECUTE 'CREATE INDEX places_v ON places USING ' || index || ' WHERE k = 1';
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	RETURN QUERY EXECUTE format('SELECT count(rank), %L::boolean, %L::boolean FROM (%s) s', plan::text ~ 'places_v', plan::text ~ 'FastedJoin', query);
+	DROP INDEX places_v;
+END $$;
+SELECT count(*) FROM places a JOIN places b ON a.id < b.id AND fasted_within(a.v, b.v, 0.4) WHERE a.k = 1 AND b.k = 1;
+SELECT index, by, p.* FROM unnest('{hnsw (v vector_l2_ops),ivfflat (v vector_l2_ops) WITH (lists = 20)}'::text[]) AS index,
+	unnest(ARRAY['rank() OVER (ORDER BY a.v <-> ''[0,0,0]'')', 'rank() OVER (ORDER BY b.v <-> ''[1,1,1]'')']) AS by, ordered_pairs(index, by) AS p;
+DROP TABLE places;
+DROP FUNCTION ordered_pairs;
+
+-- every pair of types in every function: the count or the SQLSTATE by the node is that by a nested loop (overloads.sql has the other types)
+CREATE FUNCTION outcome(node text, condition text, OUT result text) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('fasted.join_node', node, true), set_config('enable_nestloop', CASE node WHEN 'on' THEN 'off' ELSE 'on' END, true);
+	EXECUTE 'WITH i AS (SELECT *, id::int::bit(8) AS bits, embedding::sparsevec AS sparse, half::real[] AS f4, half::real[]::float8[] AS f8, embedding::text AS word FROM items WHERE id < 20) SELECT count(*) FROM i a JOIN i b ON ' || condition INTO result;
+EXCEPTION WHEN OTHERS THEN
+	result := 'error ' || SQLSTATE;
+END $$;
+SELECT call, count(*) AS pairs_of_types, count(*) FILTER (WHERE by_node !~ 'error') AS answers, string_agg(DISTINCT substring(by_node FROM 'error (.*)'), ' ') AS errors, count(*) FILTER (WHERE by_node <> by_loop) AS differences
+FROM unnest('{"fasted_distance(a.%s, b.%s) < 3","fasted_within(a.%s, b.%s, 0.5, ''cosine'')","-fasted_negative_inner_product(a.%s, b.%s) > 3","fasted_jaccard_distance(a.%s, b.%s) < 0.5","a.%s <-> b.%s < 3","a.%s <~> b.%s < 3","inner_product(a.%s, b.%s) > 3"}'::text[]) WITH ORDINALITY AS f (call, n),
+	unnest('{embedding,half,sparse,bits,id,f4,f8,word}'::text[]) AS x, unnest('{embedding,half,sparse,bits,id,f4,f8,word}'::text[]) AS y,
+	LATERAL outcome('on', format(call, x, y)) AS by_node, LATERAL outcome('off', format(call, x, y)) AS by_loop GROUP BY n, call ORDER BY n;
+DROP FUNCTION outcome;
+
 -- sparsevec has no cast to real[]
 ALTER TABLE items ADD sparse sparsevec(3);
 SELECT * FROM fasted_self_join('items', 'sparse', 1.5);

@@ -112,6 +112,23 @@ SiblingName(Oid function, char *name)
 	return list_make2(makeString(get_namespace_name(get_func_namespace(function))), makeString(name));
 }
 
+/* Raises the error for a function that does not accept bits, of which one or both vectors are. */
+static void
+ReportBits(Oid function, Oid a, Oid b, bool both)
+{
+	if (both)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("%s does not accept vectors of type %s", get_func_name(function),
+						format_type_be(a)),
+				 errhint("Use fasted_hamming_distance or fasted_jaccard_distance.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("%s cannot compare a vector of type %s with a vector of type %s",
+					get_func_name(function), format_type_be(a), format_type_be(b)),
+			 errhint("Cast both vectors to bit varying, or neither.")));
+}
+
 /*
  * Returns the arguments of a call of this function, with both vectors converted to real[], or to
  * double precision[] if either has this type or both are text.  Text is read by fasted_reals or
@@ -124,6 +141,7 @@ ConvertVectors(Oid function, List *args)
 {
 	Node	   *vectors[2] = {linitial(args), lsecond(args)};
 	bool		doubles[2];
+	bool		bits[2];
 	bool		texts[2];
 	Oid			text = TEXTOID;
 	Oid			type;
@@ -136,14 +154,11 @@ ConvertVectors(Oid function, List *args)
 		texts[i] = TypeCategory(type) == TYPCATEGORY_STRING;
 		if (!texts[i])
 			form = RequireVector(type, i == 0 ? "a" : "b", get_func_name(function));
-		if (form == VECTOR_BIT)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("%s does not accept vectors of type %s", get_func_name(function),
-							format_type_be(type)),
-					 errhint("Use fasted_hamming_distance or fasted_jaccard_distance.")));
+		bits[i] = form == VECTOR_BIT;
 		doubles[i] = form == VECTOR_FLOAT8;
 	}
+	if (bits[0] || bits[1])
+		ReportBits(function, exprType(vectors[0]), exprType(vectors[1]), bits[0] && bits[1]);
 	type = doubles[0] || doubles[1] || (texts[0] && texts[1]) ? FLOAT8ARRAYOID : FLOAT4ARRAYOID;
 	if (exprType(vectors[0]) == type && exprType(vectors[1]) == type)
 		return args;
@@ -165,18 +180,21 @@ ConvertVectors(Oid function, List *args)
 
 /*
  * Converts the vectors of a call that the planner evaluates because all arguments are constants;
- * the planner converts those of other calls.  Returns false if a converted vector is NULL.  Sets
- * fn_extra if there is nothing to convert.
+ * the planner converts those of other calls.  Returns false if a converted vector is NULL; the SQL
+ * function then returns NULL.  Sets fn_extra if there is nothing to convert.
  */
 static bool
 ConvertConstants(FunctionCallInfo fcinfo)
 {
 	FmgrInfo   *flinfo = fcinfo->flinfo;
 	FuncExpr   *call = (FuncExpr *) flinfo->fn_expr;
-	Oid			type = get_fn_expr_argtype(flinfo, 0);
+	Oid			type;
 	List	   *args;
 	bool		isnull = false;
 
+	if (flinfo->fn_extra != NULL)
+		return true;
+	type = get_fn_expr_argtype(flinfo, 0);
 	if ((type == FLOAT4ARRAYOID || type == FLOAT8ARRAYOID) && get_fn_expr_argtype(flinfo, 1) == type)
 	{
 		flinfo->fn_extra = flinfo;
@@ -188,6 +206,7 @@ ConvertConstants(FunctionCallInfo fcinfo)
 	for (int i = 0; i < 2 && !isnull; i++)
 		PG_GETARG_DATUM(i) = ExecEvalExpr(ExecInitExpr(expression_planner(list_nth(args, i)), NULL),
 										  CreateStandaloneExprContext(), &isnull);
+	fcinfo->isnull = isnull;
 	return !isnull;
 }
 
@@ -257,8 +276,8 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 }
 
 /*
- * The distance of the first two arguments, which must have the same number of dimensions.  The SQL
- * function returns NULL if a conversion does.
+ * The distance of the first two arguments, which must have the same number of dimensions.  They are
+ * bits, or have been converted.
  */
 static double
 DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
@@ -267,11 +286,6 @@ DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 	Vector		a;
 	Vector		b;
 
-	if (!bits && fcinfo->flinfo->fn_extra == NULL && !ConvertConstants(fcinfo))
-	{
-		fcinfo->isnull = true;
-		return 0.0;
-	}
 	a = bits ? GetBits(fcinfo, 0, function, "a") :
 		GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
 	b = bits ? GetBits(fcinfo, 1, function, "b") :
@@ -285,22 +299,28 @@ DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 	return ExactDistance(metric, a.element, a.elements, b.elements, a.dimensions);
 }
 
+static double
+ConvertedDistance(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
+{
+	return ConvertConstants(fcinfo) ? DistanceOf(fcinfo, metric, function) : 0.0;
+}
+
 Datum
 fasted_distance(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_L2, "fasted_distance"));
+	PG_RETURN_FLOAT8(ConvertedDistance(fcinfo, FASTED_METRIC_L2, "fasted_distance"));
 }
 
 Datum
 fasted_cosine_distance(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_COSINE, "fasted_cosine_distance"));
+	PG_RETURN_FLOAT8(ConvertedDistance(fcinfo, FASTED_METRIC_COSINE, "fasted_cosine_distance"));
 }
 
 Datum
 fasted_negative_inner_product(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_INNER_PRODUCT, "fasted_negative_inner_product"));
+	PG_RETURN_FLOAT8(ConvertedDistance(fcinfo, FASTED_METRIC_INNER_PRODUCT, "fasted_negative_inner_product"));
 }
 
 Datum
@@ -319,8 +339,12 @@ static bool
 IsWithin(FunctionCallInfo fcinfo, bool bits)
 {
 	double		eps = PG_GETARG_FLOAT8(2);
-	FastedMetric metric = MetricFromText(PG_GETARG_TEXT_PP(3));
+	FastedMetric metric;
 
+	/* a type that is not accepted is reported before the metric */
+	if (!bits && !ConvertConstants(fcinfo))
+		return false;
+	metric = MetricFromText(PG_GETARG_TEXT_PP(3));
 	if (fasted_metric_of_bits(metric) != bits)
 		ereport(ERROR,
 				(errmetric(metric, bits ? BITOID : get_fn_expr_argtype(fcinfo->flinfo, 0))));
@@ -405,9 +429,12 @@ SimplifyCall(const SupportRequestSimplify *request)
 	FuncExpr   *call = copyObject(request->fcall);
 	List	   *args = call->args;
 	const Oid	types[] = {ANYCOMPATIBLEARRAYOID, ANYCOMPATIBLEARRAYOID, FLOAT8OID, TEXTOID};
+	Oid		   *declared;
+	int			nargs;
 
-	/* vectors of bits are not converted; other functions report them when they are executed */
-	if (FormOfType(getBaseType(exprType(linitial(args)))) != VECTOR_BIT)
+	/* functions of bits convert nothing */
+	(void) get_func_signature(call->funcid, &declared, &nargs);
+	if (FormOfType(declared[0]) != VECTOR_BIT)
 		call->args = ConvertVectors(call->funcid, args);
 	if (call->args == args)
 		return NULL;

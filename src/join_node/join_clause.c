@@ -148,6 +148,75 @@ IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
 		clause->kind.metric == FASTED_METRIC_COSINE;
 }
 
+static bool
+IsNumber(const Const *expr, double least, double greatest)
+{
+	return IsA(expr, Const) && !expr->constisnull && expr->consttype == FLOAT8OID &&
+		DatumGetFloat8(expr->constvalue) >= least && DatumGetFloat8(expr->constvalue) <= greatest;
+}
+
+/*
+ * Returns true if expr is -(a <#> b), (a <#> b) * -1, or inner_product(a, b) of pgvector.  Products of
+ * double precision are excluded: their sum may be NaN, which exceeds every bound, and which engines
+ * do not return.
+ */
+static bool
+IsInnerProduct(Expr *expr, DistanceClause *clause, List **args)
+{
+	List	   *sides;
+	Oid			function = FunctionOf(expr, &sides);
+	char	   *name = OidIsValid(function) ? get_func_name(function) : NULL;
+
+	if (function == F_FLOAT8UM)
+		expr = linitial(sides);
+	else if (function == F_FLOAT8MUL && IsNumber(lsecond(sides), -1.0, -1.0))
+		expr = linitial(sides);
+	else if (function == F_FLOAT8MUL && IsNumber(linitial(sides), -1.0, -1.0))
+		expr = lsecond(sides);
+	else if (name != NULL && strcmp(name, "inner_product") == 0 && list_length(sides) == 2 &&
+			 IsForeign(function, sides))
+	{
+		clause->kind.form = FORM_FOREIGN;
+		clause->kind.metric = FASTED_METRIC_INNER_PRODUCT;
+		*args = sides;
+		return true;
+	}
+	else
+		return false;
+	return IsKnown(expr, 2, &clause->kind, args) &&
+		clause->kind.metric == FASTED_METRIC_INNER_PRODUCT &&
+		exprType(linitial(*args)) != FLOAT8ARRAYOID;
+}
+
+/*
+ * Returns true if expr is a Hamming distance divided by a constant, and the bound is constant.
+ * Replaces the bound by the greatest distance whose quotient, rounded to FP64, is within it.
+ */
+static bool
+IsShareOfBits(Expr *expr, DistanceClause *clause, List **args)
+{
+	List	   *sides;
+	double		bits;
+	double		bound;
+	double		distance;
+
+	if (FunctionOf(expr, &sides) != F_FLOAT8DIV || !IsNumber(lsecond(sides), 1.0, 1e9) ||
+		!IsNumber((Const *) clause->bound, 0.0, 1.0) ||
+		!IsKnown(linitial(sides), 2, &clause->kind, args) ||
+		clause->kind.metric != FASTED_METRIC_HAMMING)
+		return false;
+	bits = DatumGetFloat8(((Const *) lsecond(sides))->constvalue);
+	bound = DatumGetFloat8(((Const *) clause->bound)->constvalue);
+	/* the product is rounded, so start above it */
+	distance = floor(bits * bound) + 1.0;
+	while (clause->kind.strict ? distance / bits >= bound : distance / bits > bound)
+		distance -= 1.0;
+	clause->kind.strict = false;
+	clause->bound = (Expr *) makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8),
+									   Float8GetDatum(distance), false, FLOAT8PASSBYVAL);
+	return true;
+}
+
 /*
  * Returns true if expr compares a distance with an upper bound, or a similarity with a lower bound.
  * Sets *args to the vectors.
@@ -160,6 +229,7 @@ IsComparison(Expr *expr, DistanceClause *clause, List **args)
 	int			strategy;
 	Expr	   *less;
 	Expr	   *more;
+	bool		negated;
 
 	if (!IsA(order, OpExpr) || list_length(order->args) != 2)
 		return false;
@@ -171,11 +241,16 @@ IsComparison(Expr *expr, DistanceClause *clause, List **args)
 	more = list_nth(order->args, strategy < BTEqualStrategyNumber);
 	clause->kind.strict = strategy == BTLessStrategyNumber || strategy == BTGreaterStrategyNumber;
 	clause->kind.similarity = IsSimilarity(more, clause, args);
-	clause->bound = clause->kind.similarity ? less : more;
+	negated = !clause->kind.similarity && IsInnerProduct(more, clause, args);
+	clause->bound = clause->kind.similarity || negated ? less : more;
 	if (exprType((Node *) clause->bound) == FLOAT4OID)
 		clause->bound = (Expr *) makeFuncExpr(F_FLOAT8_FLOAT4, FLOAT8OID, list_make1(clause->bound),
 											  InvalidOid, InvalidOid, COERCE_IMPLICIT_CAST);
-	return clause->kind.similarity || IsKnown(less, 2, &clause->kind, args);
+	if (negated)
+		clause->bound = (Expr *) makeFuncExpr(F_FLOAT8UM, FLOAT8OID, list_make1(clause->bound),
+											  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+	return clause->kind.similarity || negated || IsKnown(less, 2, &clause->kind, args) ||
+		IsShareOfBits(less, clause, args);
 }
 
 static bool
@@ -200,31 +275,46 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 
 /*
  * Returns true if the function may raise an error.  Exceptions are leakproof functions, such as
- * casts of an element, pgvector's cast to real[], and float8 addition and subtraction.  Bounds are
- * often sums, which fail only on overflow.
+ * casts of an element, pgvector's cast to real[], and float8 addition, subtraction and negation.
+ * Bounds are often sums, which fail only on overflow.
  */
 static bool
 MayFail(Oid function, void *context)
 {
 	Oid			extension;
 
-	if (function == F_FLOAT8PL || function == F_FLOAT8MI || get_func_leakproof(function))
+	if (function == F_FLOAT8PL || function == F_FLOAT8MI || function == F_FLOAT8UM ||
+		get_func_leakproof(function))
 		return false;
 	extension = get_extension_oid("vector", true);
 	return get_func_rettype(function) != FLOAT4ARRAYOID || !OidIsValid(extension) ||
 		getExtensionOfObject(ProcedureRelationId, function) != extension;
 }
 
+/* Returns true if the parameter is the result of an uncorrelated subquery, which runs when it is used. */
+static bool
+IsOfSubquery(const PlannerInfo *root, const Param *param)
+{
+	ListCell   *cell;
+
+	for (; root != NULL && param->paramkind == PARAM_EXEC; root = root->parent_root)
+		foreach(cell, root->init_plans)
+			if (list_member_int(lfirst_node(SubPlan, cell)->setParam, param->paramid))
+				return true;
+	return false;
+}
+
 bool
-MayRaise(Node *expr, void *context)
+MayRaise(Node *expr, void *root)
 {
 	if (expr == NULL)
 		return false;
 	switch (nodeTag(expr))
 	{
+		case T_Param:
+			return IsOfSubquery(root, (const Param *) expr);
 		case T_Var:
 		case T_Const:
-		case T_Param:
 		case T_CaseTestExpr:
 		case T_RelabelType:
 		case T_ArrayCoerceExpr:
@@ -232,13 +322,13 @@ MayRaise(Node *expr, void *context)
 			break;
 		case T_FuncExpr:
 		case T_OpExpr:
-			if (check_functions_in_node(expr, MayFail, context))
+			if (check_functions_in_node(expr, MayFail, NULL))
 				return true;
 			break;
 		default:
 			return true;
 	}
-	return expression_tree_walker(expr, MayRaise, context);
+	return expression_tree_walker(expr, MayRaise, root);
 }
 
 static bool
@@ -250,19 +340,38 @@ IsOfSide(Expr *expr, Relids side)
 		!contain_subplans((Node *) expr);
 }
 
-/* Recognizes a distance clause without checking which side each vector belongs to. */
+/* Recognizes a distance clause between any relations. */
 static bool
 RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
 {
+	Expr	   *expr = rinfo->clause;
 	List	   *args;
+	Relids		used[2];
 
 	clause->rinfo = rinfo;
-	if (!IsWithin(rinfo->clause, clause, &args) && !IsComparison(rinfo->clause, clause, &args))
+	if (IsA(expr, BooleanTest) && ((BooleanTest *) expr)->booltesttype == IS_TRUE)
+		expr = ((BooleanTest *) expr)->arg;
+	if (!IsWithin(expr, clause, &args) && !IsComparison(expr, clause, &args))
 		return false;
 	clause->written[0] = linitial(args);
 	clause->written[1] = lsecond(args);
-	return bms_is_empty(pull_varnos(NULL, (Node *) clause->bound)) &&
+	for (int i = 0; i < 2; i++)
+		used[i] = pull_varnos(NULL, (Node *) clause->written[i]);
+	return !bms_is_empty(used[0]) && !bms_is_empty(used[1]) && !bms_overlap(used[0], used[1]) &&
+		bms_is_empty(pull_varnos(NULL, (Node *) clause->bound)) &&
 		!contain_subplans((Node *) clause->bound);
+}
+
+/* Returns true if the engine can read the types of the vectors that the metric compares. */
+static bool
+AreReadable(const DistanceClause *clause)
+{
+	Oid			a = exprType((Node *) clause->vectors[0]);
+	Oid			b = exprType((Node *) clause->vectors[1]);
+
+	if (fasted_metric_of_bits(clause->kind.metric))
+		return IsOfBits(a) && IsOfBits(b);
+	return a == b && (a == FLOAT4ARRAYOID || a == FLOAT8ARRAYOID);
 }
 
 bool
@@ -286,7 +395,7 @@ MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClau
 		clause->vectors[i] = clause->kind.form != FORM_FOREIGN ? clause->written[i] :
 			(Expr *) CastVector((Node *) clause->written[i], FLOAT4ARRAYOID);
 	}
-	return true;
+	return AreReadable(clause);
 }
 
 /* --- ordering clauses */

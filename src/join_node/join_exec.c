@@ -532,7 +532,7 @@ InitQuals(JoinNode *node)
 	}
 	node->bound = ExecInitExpr(plan->bound, state);
 	node->one_time_quals = ExecInitQual(plan->one_time_quals, state);
-	if (plan->may_raise)
+	if (plan->may_raise || plan->bound_may_raise)
 		node->partner_quals = ExecInitQual(list_copy_tail(earlier, of_outer), state);
 	node->outer_quals = ExecInitQual(list_truncate(earlier, of_outer), state);
 	node->join_quals = ExecInitQual(others, state);

@@ -54,6 +54,10 @@ typedef struct DistanceKind
  *							for pgvector's vector and halfvec; also as functions
  *	  a <~> b < x, a <%> b < x ...	for bits; also as pgvector's functions
  *	  1 - (a <=> b) > y		for pgvector, and 1 - fasted_cosine_distance(a, b) > y
+ *	  -(a <#> b) > z, (a <#> b) * -1 > z, inner_product(a, b) > z
+ *							as a <#> b < x, where x = -z
+ *	  (a <~> b) / n < q		as a <~> b <= x, for constants n and q
+ *	  (one of these) IS TRUE
  *
  * The vectors a and b belong to different sides of the join.  The bound x or y is constant during
  * the join.
@@ -73,9 +77,10 @@ extern bool MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2],
 
 /*
  * Returns true if evaluating the expression may raise an error.  Returns false only for columns,
- * constants, parameters, casts that accept every value, sums and differences.
+ * constants, parameters, casts that accept every value, sums and differences.  A subquery may raise
+ * one.  root is the PlannerInfo.
  */
-extern bool MayRaise(Node *expr, void *context);
+extern bool MayRaise(Node *expr, void *root);
 
 /*
  * Returns true if the clause compares one column of both rows, as in a.x < b.x.  In a self-join,
@@ -97,7 +102,8 @@ typedef struct JoinPlan
 	/* The fields before shared_columns are copied as integers. */
 	JoinType	type;			/* INNER, LEFT, SEMI or ANTI */
 	DistanceKind distance;
-	bool		may_raise;		/* evaluating a vector or the bound may raise an error */
+	bool		may_raise;		/* evaluating a vector may raise an error */
+	bool		bound_may_raise;	/* evaluating the bound may raise an error */
 	bool		count;			/* return count(*) in the last column of the scan tuple */
 	bool		distance_decides;	/* count every pair within the radius that has equal keys */
 	bool		shared;			/* self-join of identical rows, which are read once */
@@ -309,7 +315,8 @@ typedef struct JoinNode
 	ExprState  *bound;
 	ExprState  *one_time_quals;
 	ExprState  *outer_quals;	/* leading clauses on outer columns; NULL if shared */
-	ExprState  *partner_quals;	/* then those before the distance clause; NULL unless may_raise */
+	ExprState  *partner_quals;	/* then those before the distance clause; NULL unless an error is
+								 * possible */
 	ExprState  *join_quals;		/* without the distance and ordering clauses */
 	ExprState  *all_quals;		/* all join clauses, in evaluation order */
 	ExprState  *other_quals;
@@ -332,6 +339,7 @@ typedef struct JoinNode
 	JoinPhase	phase;
 	uint64		count;			/* count(*) so far */
 	int			direction;		/* comparison of each row with the next; 0: not monotonic */
+	uint32		tried_pairs;	/* in search of a pair that needs the bound */
 	bool		radius_known;	/* empty, clauses_decide and radius are set */
 	bool		empty;			/* no pair can match, or a side has no rows */
 	bool		clauses_decide; /* no engine: clauses are evaluated for every pair */

@@ -137,8 +137,74 @@ LateVectorOf(PlannerInfo *root, const JoinPathData *data, int number)
 }
 
 /*
- * Returns the cheapest non-parallel scan of the table itself.  Such a scan can return columns that
- * the planner did not foresee, unlike an index-only scan or a Gather.
+ * Returns true if the path scans an index in the order of an operator, such as v <-> constant.  With
+ * an index of pgvector, such a scan omits rows.  Subqueries are not searched: their own clauses ask
+ * for the scan.
+ */
+static bool
+IsOrderedByIndex(const Path *path)
+{
+	const List *inputs;
+	ListCell   *cell;
+
+	switch (nodeTag(path))
+	{
+		case T_IndexPath:
+			return ((const IndexPath *) path)->indexorderbys != NIL;
+		case T_NestPath:
+		case T_MergePath:
+		case T_HashPath:
+			return IsOrderedByIndex(((const JoinPath *) path)->outerjoinpath) ||
+				IsOrderedByIndex(((const JoinPath *) path)->innerjoinpath);
+		case T_MaterialPath:
+			return IsOrderedByIndex(((const MaterialPath *) path)->subpath);
+		case T_MemoizePath:
+			return IsOrderedByIndex(((const MemoizePath *) path)->subpath);
+		case T_UniquePath:
+			return IsOrderedByIndex(((const UniquePath *) path)->subpath);
+		case T_ProjectionPath:
+			return IsOrderedByIndex(((const ProjectionPath *) path)->subpath);
+		case T_GatherPath:
+			return IsOrderedByIndex(((const GatherPath *) path)->subpath);
+		case T_AppendPath:
+			inputs = ((const AppendPath *) path)->subpaths;
+			break;
+		case T_MergeAppendPath:
+			inputs = ((const MergeAppendPath *) path)->subpaths;
+			break;
+		default:
+			return false;
+	}
+	foreach(cell, inputs)
+		if (IsOrderedByIndex(lfirst(cell)))
+			return true;
+	return false;
+}
+
+/* Returns the side's cheapest path that omits no rows, or NULL if the planner kept none. */
+static Path *
+CheapestOfSide(const RelOptInfo *side)
+{
+	Path	   *cheapest = side->cheapest_total_path;
+	Path	   *complete = NULL;
+	ListCell   *cell;
+
+	if (!IsOrderedByIndex(cheapest))
+		return cheapest;
+	foreach(cell, side->pathlist)
+	{
+		Path	   *path = lfirst(cell);
+
+		if (bms_equal(PATH_REQ_OUTER(path), PATH_REQ_OUTER(cheapest)) && !IsOrderedByIndex(path) &&
+			(complete == NULL || path->total_cost < complete->total_cost))
+			complete = path;
+	}
+	return complete;
+}
+
+/*
+ * Returns the cheapest non-parallel scan of the table itself that omits no rows.  Such a scan can
+ * return columns that the planner did not foresee, unlike an index-only scan or a Gather.
  */
 static Path *
 ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
@@ -152,7 +218,7 @@ ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
 		bool		scan = path->pathtype == T_SeqScan || path->pathtype == T_IndexScan ||
 			path->pathtype == T_BitmapHeapScan;
 
-		if (scan && path->param_info == NULL && !path->parallel_aware &&
+		if (scan && path->param_info == NULL && !path->parallel_aware && !IsOrderedByIndex(path) &&
 			(cheapest == NULL || path->total_cost < cheapest->total_cost))
 			cheapest = path;
 	}
@@ -191,7 +257,7 @@ ParallelPathOfSide(PlannerInfo *root, const JoinPathData *data, int number, Path
 		return NULL;
 	if ((vector == NULL && data->plan.keys[number] == NIL) || path->pathtype != T_SeqScan ||
 		!root->glob->parallelModeOK || !side->consider_parallel ||
-		!is_parallel_safe(root, (Node *) vector) || MayRaise((Node *) evaluated, NULL))
+		!is_parallel_safe(root, (Node *) vector) || MayRaise((Node *) evaluated, root))
 		return NULL;
 	foreach(cell, data->plan.shared ? NIL : data->restrictlist)
 	{
@@ -215,8 +281,8 @@ ParallelPathOfSide(PlannerInfo *root, const JoinPathData *data, int number, Path
 }
 
 /*
- * Returns the path that reads a side.  For shared rows it returns the inner columns too.  For late
- * materialization it returns the ctid.
+ * Returns the path that reads a side, or NULL if there is none that reads all rows.  For shared rows
+ * it returns the inner columns too.  For late materialization it returns the ctid.
  */
 static Path *
 PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
@@ -230,7 +296,7 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 	ListCell   *cell;
 
 	if (!of_table && (data->param_info != NULL || !IsPlainTable(root, side)))
-		return side->cheapest_total_path;
+		return CheapestOfSide(side);
 	path = ScanOfTable(root, side);
 	target = copy_pathtarget(path->pathtarget);
 	if (data->plan.shared)
@@ -242,8 +308,10 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 	read = ParallelPathOfSide(root, data, number, target, path);
 	if (read != NULL)
 		return read;
-	return of_table ? (Path *) create_projection_path(root, side, path, target) :
-		side->cheapest_total_path;
+	if (of_table)
+		return (Path *) create_projection_path(root, side, path, target);
+	read = CheapestOfSide(side);
+	return read != NULL ? read : path;
 }
 
 /*
@@ -400,8 +468,8 @@ DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 static void
 FindLateVectors(PlannerInfo *root, JoinPathData *data)
 {
-	if (data->plan.keys[OUTER_SIDE] != NIL || data->plan.may_raise || data->param_info != NULL ||
-		MayBeRechecked(root))
+	if (data->plan.keys[OUTER_SIDE] != NIL || data->plan.may_raise || data->plan.bound_may_raise ||
+		data->param_info != NULL || MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
 		data->late[i] = LateVectorOf(root, data, i);
@@ -672,7 +740,13 @@ AddJoinPath(PlannerInfo *root, const JoinPathData *data)
 	own->rows = data->param_info != NULL ? data->param_info->ppi_rows : data->joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	for (int i = 0; i < (data->plan.shared ? 1 : 2); i++)
-		path->custom_paths = lappend(path->custom_paths, PathOfSide(root, data, i));
+	{
+		Path	   *side = PathOfSide(root, data, i);
+
+		if (side == NULL)
+			return;
+		path->custom_paths = lappend(path->custom_paths, side);
+	}
 	path->custom_private = list_make1((void *) data);
 #if PG_VERSION_NUM >= 170000
 	path->custom_restrictinfo = data->restrictlist;
@@ -765,9 +839,12 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (contain_volatile_functions((Node *) clauses) || contain_subplans((Node *) clauses))
 		return;
 	/* without another clause a nested loop evaluates every vector */
-	data->plan.may_raise = list_length(clauses) > 1 &&
-		MayRaise((Node *) list_make3(data->clause.vectors[0], data->clause.vectors[1],
-									 data->clause.bound), NULL);
+	if (list_length(clauses) > 1)
+	{
+		data->plan.may_raise = MayRaise((Node *) list_make2(data->clause.vectors[0],
+															data->clause.vectors[1]), root);
+		data->plan.bound_may_raise = MayRaise((Node *) data->clause.bound, root);
+	}
 	FindLateVectors(root, data);
 	data = palloc(sizeof(JoinPathData));
 	*data = found;

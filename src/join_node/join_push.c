@@ -505,6 +505,12 @@ TakePartition(JoinNode *node, uint32 g)
 /* --- rows with a possible partner */
 
 /*
+ * After this number of pairs that do not need the bound, it is evaluated although it may raise an
+ * error.  Trying all pairs of large tables would take longer than joining them.
+ */
+#define MAX_TRIED_PAIRS (1 << 23)
+
+/*
  * Returns true if a nested loop would compare the vector of the side's row with any vector, and
  * leaves the row in the scan tuple.  row is an index in the current partition.  The search starts
  * at the previous row's partner, which most clauses accept for this row as well.  Shared rows are
@@ -529,7 +535,8 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 			econtext = ScanTuple(node);
 			LoadPair(node, RowOfPartition(&node->sides[OUTER_SIDE], as == OUTER_SIDE ? row : partner),
 					 RowOfPartition(&node->sides[INNER_SIDE], as == OUTER_SIDE ? partner : row));
-			if (!ExecQual(node->outer_quals, econtext) || !ExecQual(node->partner_quals, econtext))
+			if ((!ExecQual(node->outer_quals, econtext) || !ExecQual(node->partner_quals, econtext)) &&
+				(node->plan.may_raise || ++node->tried_pairs < MAX_TRIED_PAIRS))
 				continue;
 			other->partner = partner;
 			LoadRow(node, side, RowOfPartition(side, row));
@@ -547,7 +554,8 @@ VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 {
 	/* rows in hash partitions have passed the outer clauses already */
 	if ((side->order == NULL && !PassesOuterQuals(node, side)) ||
-		(node->partner_quals != NULL && !HasPartner(node, side, i)))
+		(node->partner_quals != NULL && (node->plan.may_raise || !node->radius_known) &&
+		 !HasPartner(node, side, i)))
 		return (VectorView) {.isnull = true};
 	return ViewVector(node, side);
 }
