@@ -27,7 +27,7 @@ SELECT format('CREATE TABLE bits_%s (id int PRIMARY KEY, v bit(%s), w bit varyin
 FROM unnest('{1,7,8,63,64,65,2048,16000}'::int[]) AS n \gexec
 
 CREATE FUNCTION jaccard(a bit varying, b bit varying) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
-	SELECT CASE bit_count(a & b) WHEN 0 THEN 1 ELSE 1 - bit_count(a & b)::float8 / bit_count(a | b)::float8 END
+	SELECT CASE bit_count(a & b) WHEN 0 THEN 1 ELSE bit_count(a # b)::float8 / bit_count(a | b)::float8 END
 $$;
 CREATE TABLE due (n int, metric text, id_a int, id_b int, dist float8);
 SELECT format('INSERT INTO due SELECT %s, metric, a.id, b.id, CASE metric WHEN ''hamming'' THEN bit_count(a.w # b.w) ELSE jaccard(a.w, b.w) END
