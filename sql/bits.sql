@@ -75,11 +75,12 @@ RESET fasted.filter;
 RESET fasted.threads;
 RESET fasted.prune;
 
--- both orders, self pairs, conditions, counts, parameters
-SELECT * FROM differences(
-	'SELECT id_a, id_b, dist FROM fasted_self_join(''bits_65'', ''v'', 0.5, ordered => true, self_pairs => true, metric => ''jaccard'')',
-	'SELECT id_a, id_b, dist FROM due WHERE n = 65 AND metric = ''jaccard'' AND dist <= 0.5 AND id_a <> id_b
-	UNION ALL SELECT id, id, 0 FROM bits_65 WHERE v IS NOT NULL');
+-- both orders, self pairs, conditions, counts, parameters; a row without any bit has the distance 1 to itself, too
+SELECT eps, condition, rows, wrong, (SELECT count(*) FROM bits_65 WHERE bit_count(v) = 0) AS without FROM unnest('{0,0.5,1}'::float8[]) AS eps,
+	unnest('{true,dist = 1,dist < 0.3,id_a = id_b,dist > 0 AND id_a = id_b}'::text[]) AS condition, LATERAL differences(
+		format('SELECT id_a, id_b, dist FROM fasted_self_join(''bits_65'', ''v'', %s, ordered => true, self_pairs => true, metric => ''jaccard'') WHERE %s', eps, condition),
+		format('SELECT id_a, id_b, dist FROM due WHERE n = 65 AND metric = ''jaccard'' AND dist <= %s AND %s', eps, condition));
+SELECT (SELECT count(*) FROM fasted_self_join('bits_65', 'v', 1, self_pairs => true, metric => 'jaccard') WHERE dist = 1) = count(*) AS same FROM due WHERE n = 65 AND metric = 'jaccard' AND dist = 1 AND id_a <= id_b;
 SELECT count(*) = (SELECT count(*) FROM due WHERE n = 2048 AND metric = 'hamming' AND dist BETWEEN 2 AND 900 AND id_a < id_b) AS same
 FROM fasted_self_join('bits_2048', 'v', 1000, metric => 'hamming') WHERE dist >= 2 AND dist < 901;
 PREPARE near(text, float8) AS SELECT count(*) FROM fasted_self_join('bits_64', 'v', $2, metric => $1);

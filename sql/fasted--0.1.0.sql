@@ -150,7 +150,7 @@ SUPPORT fasted_distance_support;
 COMMENT ON FUNCTION fasted_cosine_distance(text, anycompatiblenonarray) IS
 	'cosine distance between two vectors, from 0 to 2';
 
--- The cosine of the angle; NaN if either vector is zero.
+-- The cosine of the angle; NULL if either vector is zero.
 CREATE FUNCTION fasted_cosine_similarity(a anycompatiblearray, b anycompatiblearray)
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'

@@ -357,11 +357,16 @@ fasted_jaccard_distance(PG_FUNCTION_ARGS)
 	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_JACCARD, "fasted_jaccard_distance"));
 }
 
+/* Returns NULL for a zero vector, because NaN would exceed every bound in SQL. */
 Datum
 fasted_cosine_similarity(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_FLOAT8(CompareVectors(fcinfo, FASTED_METRIC_COSINE, "fasted_cosine_similarity",
-									ExactSimilarity));
+	double		similarity = CompareVectors(fcinfo, FASTED_METRIC_COSINE, "fasted_cosine_similarity",
+											ExactSimilarity);
+
+	if (isnan(similarity))
+		PG_RETURN_NULL();
+	PG_RETURN_FLOAT8(similarity);
 }
 
 Datum

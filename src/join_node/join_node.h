@@ -42,7 +42,7 @@ typedef struct DistanceKind
 	DistanceForm form;
 	FastedMetric metric;
 	bool		strict;			/* < or >; false: <= or >= */
-	bool		similarity;		/* a similarity is compared; here NaN exceeds every bound */
+	bool		similarity;		/* a similarity is compared; 1 - NaN exceeds every bound */
 } DistanceKind;
 
 /*

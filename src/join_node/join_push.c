@@ -38,9 +38,9 @@
  * g |x| |y|.  Their margin so depends on the pair, not on the longest vector of the table.  A pair
  * is safely within the bound if its distance is below it by twice the greatest error.
  *
- * The zero vector has no direction.  Its cosine distance is NaN, which does not match.  PostgreSQL
- * treats NaN as greater than any number, so a similarity of NaN matches.  The clause is therefore
- * evaluated for zero vectors.  The FP64 rounding of 1 - y and 1 - distance is negligible compared
+ * The zero vector has no direction.  Its cosine distance is NaN, and its similarity by fasted NULL;
+ * neither matches.  PostgreSQL treats NaN as greater than any number, so 1 - NaN matches, and the
+ * clause is then evaluated for zero vectors.  The FP64 rounding of 1 - y and 1 - distance is negligible compared
  * with pgvector's FP32 errors.
  *
  * 1 minus a distance of fasted needs no margin.  1 - d is rounded to FP64, and rounding is
@@ -140,7 +140,7 @@ FindRadius(JoinNode *node)
 	else
 	{
 		node->radius = IsExact(node) ? LargestDistance(bound, distance->strict) : 1.0 - bound;
-		/* only NaN exceeds such a bound, which is the cosine similarity of a zero vector */
+		/* only NaN exceeds such a bound: 1 minus the cosine distance of a zero vector */
 		node->empty = distance->metric == FASTED_METRIC_JACCARD && node->radius < -JACCARD_ERROR;
 	}
 }
@@ -268,8 +268,9 @@ JoinNodeVector(JoinNode *node, int side, float *vector)
 	if (product)
 		return CLAUSES_DECIDE;
 	if (norm == 0.0)
-		return node->plan.distance.similarity ? CLAUSES_DECIDE : NEVER_MATCHES;
-	/* with a negative radius, only the similarity of a zero vector is above the bound */
+		return node->plan.distance.similarity && node->plan.distance.form != FORM_SIMILARITY ?
+			CLAUSES_DECIDE : NEVER_MATCHES;
+	/* with a negative radius, at most 1 minus the distance of a zero vector is above the bound */
 	if (!DistanceIsForeign(node))
 		return node->radius < 0.0 ? NEVER_MATCHES : ENGINE_TAKES_IT;
 	if (!(norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM))
