@@ -155,7 +155,8 @@ sub condition
 	$radius = pick(@cosine_radii) if $cosine;
 	# an expression that the planner must assume can raise an error
 	($x, $y) = map { rand() < 0.15 ? "($_\::text)::real[]" : $_ } $x, $y;
-	return pick("1 - fasted_cosine_distance($x, $y) " . pick('>', '>=') . " $radius", "$radius " . pick('<', '<=') . " 1 - fasted_cosine_distance($x, $y)")
+	my $similarity = pick("1 - fasted_cosine_distance($x, $y)", "fasted_cosine_similarity($x, $y)");
+	return pick("$similarity " . pick('>', '>=') . " $radius", "$radius " . pick('<', '<=') . " $similarity")
 	  if $cosine && rand() < 0.3;
 	return "fasted_within($x, $y, $radius" . ($cosine ? ", 'cosine')" : pick(')', ", 'l2')"))
 	  if $radius !~ /-1|NaN/ && rand() < 0.5;
