@@ -62,6 +62,10 @@ SET enable_nestloop = off;
 EXPLAIN (COSTS OFF) SELECT FROM items a JOIN items b ON a.id < b.id AND a.half <#> b.half < -20;
 EXPLAIN (COSTS OFF) SELECT FROM (VALUES (B'101'), (B'111')) a (v) JOIN (VALUES (B'101'), (B'111')) b (v) ON a.v <%> b.v < 0.4;
 SELECT (jsonb_path_query_first(plan, '$.**."Dimensions"'))::int AS dimensions FROM explained('SELECT FROM items a JOIN items b ON a.id < b.id AND a.half <#> b.half < -20');
+SELECT (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_cosine_similarity(a.embedding, b.embedding) >= 0.96) AS by_vector,
+	(SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND 0.96 <= fasted_cosine_similarity(a.half, b.half)) AS by_half,
+	(SELECT count(*) FROM (SELECT fasted_cosine_similarity(a.embedding, b.half) AS s FROM items a, items b WHERE a.id < b.id OFFSET 0) AS q WHERE s >= 0.96) AS due,
+	fasted_cosine_similarity('[3,4,0]'::vector, '[4,3,0]') AS literal, fasted_cosine_similarity('{3,4,0}', '[4,3,0]'::halfvec) AS half;
 -- 1 - c / u of pgvector decides at its own rounding: 1 - 7/10 exceeds 0.3
 CREATE TABLE prefixes AS SELECT i AS id, rpad(repeat('1', i), 40, '0')::bit(40) AS v FROM generate_series(1, 40) AS i;
 CREATE TABLE due AS SELECT a.v <%> b.v AS dist, fasted_jaccard_distance(a.v, b.v) AS exact FROM prefixes a, prefixes b WHERE a.id < b.id;
