@@ -186,6 +186,7 @@ SET fasted.memory_limit = '1MB';
 SELECT metric, n = (SELECT count(*) FROM fasted_self_join('many', 'v', eps, metric => metric)) AS same
 FROM (VALUES ('hamming', 8), ('jaccard', 0.5)) AS m (metric, eps), LATERAL (SELECT count(*) AS n
 	FROM fasted_self_join('wide', 'v', CASE metric WHEN 'hamming' THEN 64 ELSE 1 END * eps, 'id', metric => metric)) AS c ORDER BY metric;
+SELECT count(*) FROM fasted_self_join('wide', 'v', 1, 'id', self_pairs => true, metric => 'jaccard') WHERE id_a = id_b AND dist = 1;
 RESET fasted.memory_limit;
 -- more than half of all pairs
 SELECT count(*) FROM fasted_self_join('many', 'v', 0.99, metric => 'jaccard');
@@ -206,6 +207,9 @@ CREATE TABLE counts AS
 SELECT a.metric, a.n, a.s = b.s AS same, a.p = b.p AS same_in_partitions FROM counts a JOIN counts b USING (metric, n) WHERE a.workers = '0' AND b.workers = '2' ORDER BY 1;
 SELECT count(*) = (SELECT p - 1 FROM counts WHERE metric = 'hamming' AND workers = '0') AS same
 FROM (SELECT id_a FROM unnest('{0,1,2}'::int[]) AS g, LATERAL (SELECT a.id AS id_a FROM many a JOIN many b ON a.g = b.g AND a.id < b.id AND bit_count(a.w # b.w) <= 9 WHERE a.g = g.g) AS x) AS y;
+SET max_parallel_workers_per_gather = 2;
+SELECT count(*), sum(id_a) FROM fasted_self_join('many', 'v', 1, self_pairs => true, metric => 'jaccard', partition_by => 'g') WHERE id_a = id_b AND dist = 1;
+SELECT count(*), sum(id_a) FROM fasted_self_join('many', 'v', 1, self_pairs => true, metric => 'jaccard') WHERE id_a = id_b AND dist = 1;
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;

@@ -186,12 +186,13 @@ FillWithPairs(SelfJoinRun *run, OutputBlock *block)
 static bool
 HasSelfPairs(const SelfJoinRun *run, double dist)
 {
-	return run->self_pairs && run->filter.equal && dist <= run->eps && PassesDistance(&run->filter, dist);
+	return run->self_pairs && run->filter.equal && dist <= run->eps &&
+		PassesDistance(&run->filter, dist);
 }
 
 /*
- * Returns the number of pairs (a, a) in the result.  The distance of a row to itself is 0, but by
- * Jaccard distance 1 if it has no bit.  Only for that distance the join finds zeros.
+ * Returns the number of pairs (a, a) in the result.  The distance of a row to itself is 0, except
+ * the Jaccard distance of a row without any bit, which is 1.  The join finds such rows.
  */
 static uint64
 CountSelfPairs(const SelfJoinRun *run)

@@ -7,8 +7,8 @@
  * The clause's bound becomes the engine's eps.  fasted's own distances are bitwise equal to the
  * engine's, for all metrics, and so is pgvector's Hamming distance.  Similarities and the other
  * distances of pgvector are rounded otherwise.  For these, the engine searches with an enlarged eps,
- * so that no pair is missed: for pgvector by inner product, or else by Euclidean distance.  The
- * clause is then evaluated for pairs near the bound, and skipped for pairs safely within it.
+ * so that no pair is missed.  The clause is then evaluated for pairs near the bound, and skipped for
+ * pairs safely within it.
  *
  * Jaccard.  pgvector's 1 - c / u has two roundings, 1 minus it or minus the bound another one, and
  * similarities and the engine's distance have one.  Each is at most 2^-54, as no value exceeds 1
@@ -18,7 +18,8 @@
  * similarity.  Rounding is monotone: s >= y implies that this distance is at most 1 - y, rounded, and
  * s <= y that it is at least that.
  *
- * pgvector computes its other distances in FP32.  With u = 2^-24:
+ * pgvector computes its other distances in FP32.  The engine searches by inner product, or else by
+ * Euclidean distance.  With u = 2^-24:
  *
  * FP32, Euclidean.  A difference of two coordinates, its square and a sum of d such squares in any
  * order accumulate at most d + 3 roundings.  All terms are positive, and the square root halves the
@@ -40,8 +41,8 @@
  *
  * The zero vector has no direction.  Its cosine distance is NaN, and its similarity by fasted NULL;
  * neither matches.  PostgreSQL treats NaN as greater than any number, so 1 - NaN matches, and the
- * clause is then evaluated for zero vectors.  The FP64 rounding of 1 - y and 1 - distance is negligible compared
- * with pgvector's FP32 errors.
+ * clause is then evaluated for zero vectors.  The FP64 rounding of 1 - y and 1 - distance is
+ * negligible compared with pgvector's FP32 errors.
  *
  * 1 minus a distance of fasted needs no margin.  1 - d is rounded to FP64, and rounding is
  * monotone.  The distances d with 1 - d > y are therefore all those up to a largest one.  Bisection

@@ -860,7 +860,7 @@ ANALYZE many, many_doubles, late;
 END
 for my $table ('many', 'many_doubles')
 {
-	for my $near ('fasted_distance(a.v, b.v) <= 2', 'fasted_cosine_distance(a.v, b.v) < 0.05', '1 - fasted_cosine_distance(a.v, b.v) > 0.95')
+	for my $near ('fasted_distance(a.v, b.v) <= 2', 'fasted_cosine_distance(a.v, b.v) < 0.05', '1 - fasted_cosine_distance(a.v, b.v) > 0.95', 'fasted_cosine_similarity(a.v, b.v) > 0.95')
 	{
 		my $usable = "a.usable + b.usable = 2 AND $near";
 		for my $set ("$workers; SET parallel_leader_participation = off", "$workers; SET fasted.memory_limit = '1MB'")
