@@ -19,6 +19,10 @@ CREATE TABLE molecules (id int PRIMARY KEY, smiles text, fingerprint bit(16));
 INSERT INTO molecules VALUES (1, 'CCO', '1101100000010010'), (2, 'CCCO', '1101100000010000'),
     (3, 'c1ccccc1', '0000011110000001'), (4, 'Cc1ccccc1', '0000011110100001'), (5, 'CCN', '1001000001010010');
 
+SELECT a.smiles, b.smiles, fasted_jaccard_similarity(a.fingerprint, b.fingerprint) AS tanimoto
+FROM molecules a JOIN molecules b ON a.id < b.id AND fasted_jaccard_similarity(a.fingerprint, b.fingerprint) >= 0.7
+ORDER BY tanimoto DESC, a.id;
+
 SELECT * FROM fasted_self_join('molecules', 'fingerprint', 0.2, metric => 'jaccard') ORDER BY dist;
 
 -- families: molecules that are connected by chains of similar ones

@@ -27,7 +27,7 @@ SELECT format('CREATE TABLE bits_%s (id int PRIMARY KEY, v bit(%s), w bit varyin
 FROM unnest('{1,7,8,63,64,65,2048,16000}'::int[]) AS n \gexec
 
 CREATE FUNCTION jaccard(a bit varying, b bit varying) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
-	SELECT CASE bit_count(a & b) WHEN 0 THEN 1 ELSE 1 - bit_count(a & b)::float8 / bit_count(a | b)::float8 END
+	SELECT CASE bit_count(a & b) WHEN 0 THEN 1 ELSE bit_count(a # b)::float8 / bit_count(a | b)::float8 END
 $$;
 CREATE TABLE due (n int, metric text, id_a int, id_b int, dist float8);
 SELECT format('INSERT INTO due SELECT %s, metric, a.id, b.id, CASE metric WHEN ''hamming'' THEN bit_count(a.w # b.w) ELSE jaccard(a.w, b.w) END
@@ -75,11 +75,12 @@ RESET fasted.filter;
 RESET fasted.threads;
 RESET fasted.prune;
 
--- both orders, self pairs, conditions, counts, parameters
-SELECT * FROM differences(
-	'SELECT id_a, id_b, dist FROM fasted_self_join(''bits_65'', ''v'', 0.5, ordered => true, self_pairs => true, metric => ''jaccard'')',
-	'SELECT id_a, id_b, dist FROM due WHERE n = 65 AND metric = ''jaccard'' AND dist <= 0.5 AND id_a <> id_b
-	UNION ALL SELECT id, id, 0 FROM bits_65 WHERE v IS NOT NULL');
+-- both orders, self pairs, conditions, counts, parameters; a row without any bit has the distance 1 to itself, too
+SELECT eps, condition, rows, wrong, (SELECT count(*) FROM bits_65 WHERE bit_count(v) = 0) AS without FROM unnest('{0,0.5,1}'::float8[]) AS eps,
+	unnest('{true,dist = 1,dist < 0.3,id_a = id_b,dist > 0 AND id_a = id_b}'::text[]) AS condition, LATERAL differences(
+		format('SELECT id_a, id_b, dist FROM fasted_self_join(''bits_65'', ''v'', %s, ordered => true, self_pairs => true, metric => ''jaccard'') WHERE %s', eps, condition),
+		format('SELECT id_a, id_b, dist FROM due WHERE n = 65 AND metric = ''jaccard'' AND dist <= %s AND %s', eps, condition));
+SELECT (SELECT count(*) FROM fasted_self_join('bits_65', 'v', 1, self_pairs => true, metric => 'jaccard') WHERE dist = 1) = count(*) AS same FROM due WHERE n = 65 AND metric = 'jaccard' AND dist = 1 AND id_a <= id_b;
 SELECT count(*) = (SELECT count(*) FROM due WHERE n = 2048 AND metric = 'hamming' AND dist BETWEEN 2 AND 900 AND id_a < id_b) AS same
 FROM fasted_self_join('bits_2048', 'v', 1000, metric => 'hamming') WHERE dist >= 2 AND dist < 901;
 PREPARE near(text, float8) AS SELECT count(*) FROM fasted_self_join('bits_64', 'v', $2, metric => $1);
@@ -185,6 +186,7 @@ SET fasted.memory_limit = '1MB';
 SELECT metric, n = (SELECT count(*) FROM fasted_self_join('many', 'v', eps, metric => metric)) AS same
 FROM (VALUES ('hamming', 8), ('jaccard', 0.5)) AS m (metric, eps), LATERAL (SELECT count(*) AS n
 	FROM fasted_self_join('wide', 'v', CASE metric WHEN 'hamming' THEN 64 ELSE 1 END * eps, 'id', metric => metric)) AS c ORDER BY metric;
+SELECT count(*) FROM fasted_self_join('wide', 'v', 1, 'id', self_pairs => true, metric => 'jaccard') WHERE id_a = id_b AND dist = 1;
 RESET fasted.memory_limit;
 -- more than half of all pairs
 SELECT count(*) FROM fasted_self_join('many', 'v', 0.99, metric => 'jaccard');
@@ -205,6 +207,9 @@ CREATE TABLE counts AS
 SELECT a.metric, a.n, a.s = b.s AS same, a.p = b.p AS same_in_partitions FROM counts a JOIN counts b USING (metric, n) WHERE a.workers = '0' AND b.workers = '2' ORDER BY 1;
 SELECT count(*) = (SELECT p - 1 FROM counts WHERE metric = 'hamming' AND workers = '0') AS same
 FROM (SELECT id_a FROM unnest('{0,1,2}'::int[]) AS g, LATERAL (SELECT a.id AS id_a FROM many a JOIN many b ON a.g = b.g AND a.id < b.id AND bit_count(a.w # b.w) <= 9 WHERE a.g = g.g) AS x) AS y;
+SET max_parallel_workers_per_gather = 2;
+SELECT count(*), sum(id_a) FROM fasted_self_join('many', 'v', 1, self_pairs => true, metric => 'jaccard', partition_by => 'g') WHERE id_a = id_b AND dist = 1;
+SELECT count(*), sum(id_a) FROM fasted_self_join('many', 'v', 1, self_pairs => true, metric => 'jaccard') WHERE id_a = id_b AND dist = 1;
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;

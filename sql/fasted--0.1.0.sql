@@ -151,6 +151,43 @@ SUPPORT fasted_distance_support;
 COMMENT ON FUNCTION fasted_cosine_distance(text, anycompatiblenonarray) IS
 	'cosine distance between two vectors, from 0 to 2';
 
+-- The cosine of the angle; NULL if either vector is zero.
+CREATE FUNCTION fasted_cosine_similarity(a anycompatiblearray, b anycompatiblearray)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_cosine_similarity(anycompatiblearray, anycompatiblearray) IS
+	'cosine similarity of two vectors, from -1 to 1';
+
+CREATE FUNCTION fasted_cosine_similarity(a anynonarray, b anycompatible)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_cosine_similarity(anynonarray, anycompatible) IS
+	'cosine similarity of two vectors, from -1 to 1';
+
+CREATE FUNCTION fasted_cosine_similarity(a anyarray, b anycompatiblenonarray)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_cosine_similarity(anyarray, anycompatiblenonarray) IS
+	'cosine similarity of two vectors, from -1 to 1';
+
+CREATE FUNCTION fasted_cosine_similarity(a text, b anycompatiblenonarray)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_cosine_similarity(text, anycompatiblenonarray) IS
+	'cosine similarity of two vectors, from -1 to 1';
+
 CREATE FUNCTION fasted_negative_inner_product(a anycompatiblearray, b anycompatiblearray)
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
@@ -230,7 +267,7 @@ SUPPORT fasted_distance_support;
 COMMENT ON FUNCTION fasted_within(text, text, double precision, text) IS
 	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
 
--- Distances of bits.  Values of type bit varying are accepted, too.
+-- Distances and similarity of bits.  Values of type bit varying are accepted, too.
 CREATE FUNCTION fasted_hamming_distance(a bit, b bit)
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_hamming_distance'
@@ -248,6 +285,15 @@ SUPPORT fasted_distance_support;
 
 COMMENT ON FUNCTION fasted_jaccard_distance(bit, bit) IS
 	'Jaccard distance between two vectors of bits, from 0 to 1; 1 if they have no common bit';
+
+CREATE FUNCTION fasted_jaccard_similarity(a bit, b bit)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_jaccard_similarity'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_jaccard_similarity(bit, bit) IS
+	'Jaccard (Tanimoto) similarity of two vectors of bits, from 0 to 1; 0 if they have no common bit';
 
 CREATE FUNCTION fasted_within(a bit varying, b bit varying, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean

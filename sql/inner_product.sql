@@ -20,7 +20,7 @@ SELECT fasted_within('{1}', '{2}', -1);
 -- bits: the definitions in SQL
 \set VERBOSITY default
 CREATE FUNCTION jaccard(a bit, b bit) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
-	SELECT CASE WHEN bit_count(a & b) = 0 THEN 1 ELSE 1 - bit_count(a & b)::float8 / bit_count(a | b) END
+	SELECT CASE WHEN bit_count(a & b) = 0 THEN 1 ELSE bit_count(a # b)::float8 / bit_count(a | b) END
 $$;
 CREATE FUNCTION random_bits(seed bigint, n int, one_in int) RETURNS bit varying LANGUAGE sql IMMUTABLE AS $$
 	SELECT string_agg(CASE WHEN hashint8extended(i, seed) & 1023 < 1024 / one_in THEN '1' ELSE '0' END, '' ORDER BY i)::bit varying FROM generate_series(1, n) i
@@ -33,8 +33,14 @@ FROM (SELECT n, random_bits(i, n, 1 + i % 4) AS a, random_bits(i + i % 7, n, 1 +
 	FROM unnest('{1,7,8,9,63,64,65,130}'::int[]) n, generate_series(1, 40) i) AS s GROUP BY n ORDER BY n;
 SELECT fasted_hamming_distance(B'10101010', B'10011010') AS bits, fasted_hamming_distance(B'10101010'::varbit, '10011010') AS literal,
 	fasted_hamming_distance('1010', '1001') AS literals, fasted_hamming_distance(B'1010'::bit(4), B'1001'::bit varying(7)) AS mixed,
-	fasted_jaccard_distance(B'000', B'000') AS none, fasted_jaccard_distance(B'110', B'011') = 1 - 1 / 3::float8 AS third,
+	fasted_jaccard_distance(B'000', B'000') AS none, fasted_jaccard_distance(B'110', B'011') = 2 / 3::float8 AS third,
 	fasted_within(B'000', B'000', 0.99, 'jaccard') AS without, fasted_hamming_distance(NULL, B'1') IS NULL AS nothing;
+SELECT fasted_jaccard_similarity(B'1110', '0110'::varbit) AS bits, fasted_jaccard_similarity('1110', '0001') AS none, fasted_jaccard_similarity(B'000', B'000') AS without;
+-- of integers: 24/25, the sums of the distance, as by double precision
+SELECT fasted_cosine_similarity('{3,4}'::real[], '{4,3}') AS real, fasted_cosine_similarity('{3,4}'::float8[], '{4,3}'::real[]) AS double, fasted_cosine_similarity('{3,4}'::int[], '{4,3}'::numeric[]) AS int,
+	fasted_cosine_similarity('[3,4]', '{4,3}') AS text, fasted_cosine_similarity('{3e-200,4e-200}'::float8[], '{4e200,3e200}') > 0.95 AS scaled,
+	fasted_cosine_similarity('{-3,4}', '{3,-4}') AS opposite, fasted_cosine_similarity('{0,0}', '{1,0}') AS zero;
+SELECT fasted_cosine_similarity(B'101', B'100');
 SELECT fasted_hamming_distance(B'101', B'1010');
 SELECT fasted_hamming_distance(B'', B'1');
 SELECT fasted_within(B'101', B'100', 1);
@@ -171,6 +177,46 @@ SELECT * FROM same('SELECT count(*) FROM prints a JOIN prints b ON fasted_jaccar
 SELECT * FROM same('SELECT count(*) FROM prints a JOIN prints b ON fasted_within(a.v, b.v, 4, ''hamming'')');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM prints a JOIN (SELECT id, CASE WHEN id % 5 = 0 THEN B''101'' ELSE w END AS w FROM prints) b ON b.id % 5 > 0 AND fasted_hamming_distance(a.w, b.w) <= 6');
 SELECT count(*) FROM prints a JOIN (SELECT id, CASE WHEN id % 5 = 0 THEN B'101' ELSE w END AS w FROM prints) b ON fasted_hamming_distance(a.w, b.w) <= 6;
+-- decimal limits: rows of 1 to 200 bits have all quotients of such integers
+CREATE TABLE prefixes AS SELECT i AS id, rpad(repeat('1', i), 200, '0')::bit(200) AS v FROM generate_series(1, 200) i;
+ALTER TABLE prefixes ADD PRIMARY KEY (id);
+ANALYZE prefixes;
+CREATE TABLE limits AS SELECT i / 1000::float8 AS x, count(*) FILTER (WHERE 1000 * (b - a) <= i * b) AS within, count(*) FILTER (WHERE 1000 * (b - a) < i * b) AS below,
+		count(*) FILTER (WHERE 1000 * a >= i * b) AS alike, count(*) FILTER (WHERE 1000 * a > i * b) AS above
+	FROM generate_series(1, 200) a, generate_series(a + 1, 200) b, generate_series(0, 1000) i WHERE i % 5 = 0 OR i % 8 = 0 GROUP BY i;
+SELECT bool_and(within = n) AS within FROM limits, LATERAL (SELECT count(*) AS n FROM fasted_self_join('prefixes', 'v', x, metric => 'jaccard')) f;
+SELECT bool_and(below = n) AS below FROM limits, LATERAL (SELECT count(*) AS n FROM fasted_self_join('prefixes', 'v', 1, metric => 'jaccard') WHERE dist < x) f;
+CREATE FUNCTION count_pairs(condition text, x float8) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	n bigint;
+BEGIN
+	EXECUTE format('SELECT count(*) FROM prefixes a JOIN prefixes b ON a.id < b.id AND fasted_jaccard_%s %L', condition, x) INTO n;
+	RETURN n;
+END $$;
+SET enable_nestloop = off;
+SELECT bool_and(count_pairs('distance(a.v, b.v) <=', x) = within) AS within, bool_and(count_pairs('distance(a.v, b.v) <', x) = below) AS below,
+	bool_and(count_pairs('similarity(a.v, b.v) >=', x) = alike) AS alike, bool_and(count_pairs('similarity(a.v, b.v) >', x) = above) AS above FROM limits;
+RESET enable_nestloop;
+SET fasted.join_node = off;
+SELECT bool_and(count_pairs('distance(a.v, b.v) <=', x) = within) AS within, bool_and(count_pairs('distance(a.v, b.v) <', x) = below) AS below,
+	bool_and(count_pairs('similarity(a.v, b.v) >=', x) = alike) AS alike, bool_and(count_pairs('similarity(a.v, b.v) >', x) = above) AS above FROM limits WHERE x IN (0.3, 0.7);
+RESET fasted.join_node;
+-- similarities: those of a nested loop, also just below and above a quotient
+SELECT form, bool_and(same) AS same, sum(rows) AS rows FROM unnest('{fasted_jaccard_similarity(a.v\, b.v) >=,fasted_jaccard_similarity(b.v\, a.v) >,1 - fasted_jaccard_distance(a.v\, b.v) >=,1 - fasted_jaccard_distance(a.v\, b.v) >}'::text[]) form,
+	unnest('{-1,0,0.3,0.7,0.7000000000000001,0.6999999999999999,0.85,0.95,1,1.0000000000000002,2,-Infinity,Infinity,NaN}'::float8[]) x,
+	same(format('SELECT a.id, b.id AS idb FROM prefixes a JOIN prefixes b ON a.id < b.id AND %s %L', form, x)) GROUP BY form ORDER BY form;
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM prints a LEFT JOIN prints b ON a.k = b.k AND 0.7 <= fasted_jaccard_similarity(a.v, b.w)');
+-- cosine similarities of integer vectors, zero among them, at quotients that occur
+CREATE TABLE angles AS SELECT x * 100 + y AS id, ARRAY[x, y]::real[] AS v, ARRAY[x, y]::float8[] AS d, x, y FROM generate_series(-5, 5) x, generate_series(0, 5) y;
+ANALYZE angles;
+SELECT form, bool_and(same) AS same, sum(rows) AS rows FROM unnest('{fasted_cosine_similarity(a.v\, b.v) >=,fasted_cosine_similarity(a.v\, b.v) >,fasted_cosine_similarity(a.d\, b.v) >=,1 - fasted_cosine_distance(a.d\, b.d) >}'::text[]) form,
+	unnest('{-1,-0.96,-0.28,0,0.28,0.5,0.49999999999999994,0.6,0.96,1,1.0000000000000002,-1.5,Infinity,NaN}'::float8[]) s,
+	same(format('SELECT a.id, b.id AS idb FROM angles a JOIN angles b ON %s %L', form, s)) GROUP BY form ORDER BY form;
+SELECT p, count(*) AS rows, count(*) = sum(alike::int) AS same FROM (VALUES (7), (15), (20), (24)) s (p), LATERAL (
+	SELECT a.x * b.x + a.y * b.y > 0 AND 625 * (a.x * b.x + a.y * b.y)^2 >= p * p * (a.x * a.x + a.y * a.y) * (b.x * b.x + b.y * b.y) AS alike
+	FROM angles a JOIN angles b ON fasted_cosine_similarity(a.v, b.v) >= p / 25::float8) j GROUP BY p ORDER BY p;
+SELECT count(*) AS rows FROM angles a JOIN angles b ON a.x * b.x + a.y * b.y > 0 AND 625 * (a.x * b.x + a.y * b.y)^2 >= 576 * (a.x * a.x + a.y * a.y) * (b.x * b.x + b.y * b.y);
+EXPLAIN (COSTS OFF) SELECT FROM angles a JOIN angles b ON fasted_cosine_similarity(a.v, b.v) <= 0.5;
 -- read by workers
 SET parallel_setup_cost = 0;
 SET min_parallel_table_scan_size = 0;
@@ -182,5 +228,5 @@ RESET parallel_setup_cost;
 RESET min_parallel_table_scan_size;
 RESET max_parallel_workers_per_gather;
 
-DROP TABLE items, due, other, prints;
-DROP FUNCTION jaccard, random_bits, check_pairs, estimate, rows_of, same;
+DROP TABLE items, due, other, prints, prefixes, limits, angles;
+DROP FUNCTION jaccard, random_bits, check_pairs, estimate, rows_of, same, count_pairs;

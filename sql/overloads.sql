@@ -23,6 +23,7 @@ BEGIN
 END $$;
 SELECT answer, count(*) FROM answers('fasted_distance(%s, %s)') GROUP BY 1;
 SELECT answer, count(*) FROM answers('fasted_cosine_distance(%s, %s)::numeric(8, 6)') GROUP BY 1;
+SELECT answer, count(*) FROM answers('fasted_cosine_similarity(%s, %s)::numeric(8, 6)') GROUP BY 1;
 SELECT answer, count(*) FROM answers('fasted_within(%s, %s, 5)') GROUP BY 1;
 SELECT answer, count(*) FROM answers('fasted_within(%s, %s, 4.999, ''l2'')') GROUP BY 1;
 SELECT answer, count(*) FROM answers('fasted_within(%s, %s, eps => 0.0078, metric => ''cosine'')') GROUP BY 1;

@@ -62,6 +62,21 @@ SET enable_nestloop = off;
 EXPLAIN (COSTS OFF) SELECT FROM items a JOIN items b ON a.id < b.id AND a.half <#> b.half < -20;
 EXPLAIN (COSTS OFF) SELECT FROM (VALUES (B'101'), (B'111')) a (v) JOIN (VALUES (B'101'), (B'111')) b (v) ON a.v <%> b.v < 0.4;
 SELECT (jsonb_path_query_first(plan, '$.**."Dimensions"'))::int AS dimensions FROM explained('SELECT FROM items a JOIN items b ON a.id < b.id AND a.half <#> b.half < -20');
+SELECT (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_cosine_similarity(a.embedding, b.embedding) >= 0.96) AS by_vector,
+	(SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND 0.96 <= fasted_cosine_similarity(a.half, b.half)) AS by_half,
+	(SELECT count(*) FROM (SELECT fasted_cosine_similarity(a.embedding, b.half) AS s FROM items a, items b WHERE a.id < b.id OFFSET 0) AS q WHERE s >= 0.96) AS due,
+	fasted_cosine_similarity('[3,4,0]'::vector, '[4,3,0]') AS literal, fasted_cosine_similarity('{3,4,0}', '[4,3,0]'::halfvec) AS half;
+-- 1 - c / u of pgvector decides at its own rounding: 1 - 7/10 exceeds 0.3
+CREATE TABLE prefixes AS SELECT i AS id, rpad(repeat('1', i), 40, '0')::bit(40) AS v FROM generate_series(1, 40) AS i;
+CREATE TABLE due AS SELECT a.v <%> b.v AS dist, fasted_jaccard_distance(a.v, b.v) AS exact FROM prefixes a, prefixes b WHERE a.id < b.id;
+SELECT bool_and(near = (SELECT count(*) FROM due WHERE dist <= x)) AS near, bool_and(below = (SELECT count(*) FROM due WHERE dist < x)) AS below,
+	bool_and(alike = (SELECT count(*) FROM due WHERE 1 - dist >= x)) AS alike, sum(near) < sum((SELECT count(*) FROM due WHERE exact <= x)) AS other
+FROM generate_series(0, 100) AS i, LATERAL (SELECT i / 100::float8 AS x) AS l,
+	LATERAL (SELECT count(*) AS near FROM prefixes a JOIN prefixes b ON a.id < b.id AND a.v <%> b.v <= x) AS n,
+	LATERAL (SELECT count(*) AS below FROM prefixes a JOIN prefixes b ON a.id < b.id AND jaccard_distance(a.v, b.v) < x) AS o,
+	LATERAL (SELECT count(*) AS alike FROM prefixes a JOIN prefixes b ON a.id < b.id AND 1 - (a.v <%> b.v) >= x) AS p;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM prefixes a JOIN prefixes b ON a.id < b.id AND 1 - (a.v <%> b.v) >= 0.7;
+DROP TABLE prefixes, due;
 RESET enable_nestloop;
 EXPLAIN (COSTS OFF) SELECT FROM items a JOIN items b ON a.embedding <+> b.embedding < 2;
 

@@ -51,7 +51,7 @@ exact_jaccard(double ones_x, double ones_y, double differ)
 	/* integers, which FP64 represents exactly */
 	double		common = 0.5 * (ones_x + ones_y - differ);
 
-	return common == 0.0 ? 1.0 : __dsub_rn(1.0, __ddiv_rn(common, common + differ));
+	return common == 0.0 ? 1.0 : __ddiv_rn(differ, common + differ);
 }
 
 /* Returns the number of bits in which two words differ. */

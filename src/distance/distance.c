@@ -33,6 +33,8 @@ PG_FUNCTION_INFO_V1(fasted_cosine_distance);
 PG_FUNCTION_INFO_V1(fasted_negative_inner_product);
 PG_FUNCTION_INFO_V1(fasted_hamming_distance);
 PG_FUNCTION_INFO_V1(fasted_jaccard_distance);
+PG_FUNCTION_INFO_V1(fasted_cosine_similarity);
+PG_FUNCTION_INFO_V1(fasted_jaccard_similarity);
 PG_FUNCTION_INFO_V1(fasted_within);
 PG_FUNCTION_INFO_V1(fasted_within_bits);
 PG_FUNCTION_INFO_V1(fasted_distance_support);
@@ -72,14 +74,35 @@ PlainDistance(FastedMetric metric, FastedElement element, const float *x, const 
 		fasted_exact_cosine(x, y, dimensions);
 }
 
+/* Returns a cosine or Jaccard similarity. */
+static inline __attribute__((always_inline)) double
+PlainSimilarity(FastedMetric metric, FastedElement element, const float *x, const float *y,
+				uint32 dimensions)
+{
+	if (metric == FASTED_METRIC_JACCARD)
+		return fasted_exact_jaccard_similarity((const uint64_t *) x, (const uint64_t *) y,
+											   fasted_bit_words(dimensions));
+	return element == FASTED_ELEMENT_DOUBLE ?
+		fasted_exact_cosine_similarity_double((const double *) x, (const double *) y, dimensions) :
+		fasted_exact_cosine_similarity(x, y, dimensions);
+}
+
 #if defined(__x86_64__)
-/* The same computation, compiled for CPUs with these instructions. */
+/* The same computations, compiled for CPUs with these instructions. */
 __attribute__((target("avx2,fma,popcnt")))
 static double
 DistanceByFma(FastedMetric metric, FastedElement element, const float *x, const float *y,
 			  uint32 dimensions)
 {
 	return PlainDistance(metric, element, x, y, dimensions);
+}
+
+__attribute__((target("avx2,fma,popcnt")))
+static double
+SimilarityByFma(FastedMetric metric, FastedElement element, const float *x, const float *y,
+				uint32 dimensions)
+{
+	return PlainSimilarity(metric, element, x, y, dimensions);
 }
 #endif
 
@@ -94,6 +117,18 @@ ExactDistance(FastedMetric metric, FastedElement element, const float *x, const 
 		return DistanceByFma(metric, element, x, y, dimensions);
 #endif
 	return PlainDistance(metric, element, x, y, dimensions);
+}
+
+/* The canonical similarity, with the sums of the distance. */
+static double
+ExactSimilarity(FastedMetric metric, FastedElement element, const float *x, const float *y,
+				uint32 dimensions)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		return SimilarityByFma(metric, element, x, y, dimensions);
+#endif
+	return PlainSimilarity(metric, element, x, y, dimensions);
 }
 
 /* --- conversions of vectors */
@@ -212,7 +247,7 @@ ConvertConstants(FunctionCallInfo fcinfo)
 
 /* --- distances */
 
-/* A checked argument.  Only bits, and doubles for a cosine distance, are copied. */
+/* A checked argument.  Only bits, and doubles for a cosine, are copied. */
 typedef struct Vector
 {
 	FastedElement element;
@@ -276,11 +311,12 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 }
 
 /*
- * The distance of the first two arguments, which must have the same number of dimensions.  They are
- * bits, or have been converted.
+ * Compares the first two arguments, which must have the same number of dimensions, by ExactDistance
+ * or ExactSimilarity.  They are bits, or have been converted.
  */
 static double
-DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
+CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, const char *function,
+			   double (*compare) (FastedMetric, FastedElement, const float *, const float *, uint32))
 {
 	bool		bits = fasted_metric_of_bits(metric);
 	Vector		a;
@@ -296,7 +332,13 @@ DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 				 errmsg("vectors have different numbers of dimensions"),
 				 errdetail("The number of dimensions of the arguments of %s is %d in a, and %d in b.", function,
 						   a.dimensions, b.dimensions)));
-	return ExactDistance(metric, a.element, a.elements, b.elements, a.dimensions);
+	return compare(metric, a.element, a.elements, b.elements, a.dimensions);
+}
+
+static double
+DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
+{
+	return CompareVectors(fcinfo, metric, function, ExactDistance);
 }
 
 static double
@@ -333,6 +375,27 @@ Datum
 fasted_jaccard_distance(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_JACCARD, "fasted_jaccard_distance"));
+}
+
+/* Returns NULL for a zero vector, because NaN would exceed every bound in SQL. */
+Datum
+fasted_cosine_similarity(PG_FUNCTION_ARGS)
+{
+	double		similarity;
+
+	if (!ConvertConstants(fcinfo))
+		PG_RETURN_NULL();
+	similarity = CompareVectors(fcinfo, FASTED_METRIC_COSINE, "fasted_cosine_similarity", ExactSimilarity);
+	if (isnan(similarity))
+		PG_RETURN_NULL();
+	PG_RETURN_FLOAT8(similarity);
+}
+
+Datum
+fasted_jaccard_similarity(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_FLOAT8(CompareVectors(fcinfo, FASTED_METRIC_JACCARD, "fasted_jaccard_similarity",
+									ExactSimilarity));
 }
 
 static bool

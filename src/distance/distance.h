@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * distance.h
- *	  SQL functions of two vectors: their distance, and whether it is within eps.
+ *	  SQL functions of two vectors: their distance or similarity, and whether it is within eps.
  *
  * They work in any plan; join_node/ uses an engine for joins on them.
  *
@@ -19,6 +19,8 @@ extern PGDLLEXPORT Datum fasted_cosine_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_negative_inner_product(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_hamming_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_jaccard_distance(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_cosine_similarity(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_jaccard_similarity(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within_bits(PG_FUNCTION_ARGS);
 

@@ -20,7 +20,8 @@
  * The cosine distance is 1 - x.y / sqrt(x.x y.y).  Its three sums are computed in the same way
  * from products of converted coordinates, which are zero or in [2^-298, 2^256] with floats.
  * The operations are a product, a square root, a quotient and a difference, in this order.
- * The result is limited to [0, 2].  It is NaN if a vector is zero, because it has no direction.
+ * The quotient is limited to [-1, 1]; it is the cosine similarity.  The distance is therefore in
+ * [0, 2].  Both are NaN if a vector is zero, because it has no direction.
  *
  * A vector of doubles is scaled before its cosine distance is computed, if its largest
  * magnitude is below 2^-100, or 2^101 or more.  A power of two brings this magnitude into
@@ -32,9 +33,10 @@
  *
  * Hamming distance: the number of bits in which two rows of bits differ.
  *
- * Jaccard distance: 1 - c / (n_x + n_y - c), where c bits are set in both rows, n_x in x and n_y
- * in y.  The integers are converted to FP64; the quotient and the difference are rounded once
- * each.  It is 1 if c is zero, also for two rows without any bit.
+ * Jaccard distance: (u - c) / u, where u bits are set in x or y, and c in both.  The similarity is
+ * c / u.  Both are quotients of integers that are rounded once, so that decimal limits include the
+ * pairs at the limit: 3 / 10 is the number that 0.3 is.  Two rows without any bit (u = 0) have the
+ * distance 1 and the similarity 0, also a row beside itself.
  *
  * This is the definition.  Engines use faster implementations, which are tested against it,
  * bit for bit.
@@ -61,9 +63,9 @@ fasted_exact_sum(double *sums)
 	return sums[0];
 }
 
-/* Returns the cosine distance, given the inner products x.y, x.x and y.y. */
+/* Returns the cosine similarity, given the inner products x.y, x.x and y.y. */
 static inline double
-fasted_exact_cosine_of(double xy, double xx, double yy)
+fasted_exact_cosine_similarity_of(double xy, double xx, double yy)
 {
 	double		similarity = xy / sqrt(xx * yy);
 
@@ -71,14 +73,28 @@ fasted_exact_cosine_of(double xy, double xx, double yy)
 		similarity = 1.0;
 	if (similarity < -1.0)
 		similarity = -1.0;
-	return 1.0 - similarity;
+	return similarity;
+}
+
+static inline double
+fasted_exact_cosine_of(double xy, double xx, double yy)
+{
+	return 1.0 - fasted_exact_cosine_similarity_of(xy, xx, yy);
 }
 
 /* Returns the Jaccard distance of rows with these numbers of bits, of which `common` are in both. */
 static inline double
 fasted_exact_jaccard_of(uint32_t common, uint32_t ones_x, uint32_t ones_y)
 {
-	return common == 0 ? 1.0 : 1.0 - (double) common / (double) (ones_x + ones_y - common);
+	uint32_t	either = ones_x + ones_y - common;
+
+	return common == 0 ? 1.0 : (double) (either - common) / (double) either;
+}
+
+static inline double
+fasted_exact_jaccard_similarity_of(uint32_t common, uint32_t ones_x, uint32_t ones_y)
+{
+	return common == 0 ? 0.0 : (double) common / (double) (ones_x + ones_y - common);
 }
 
 static inline uint32_t
@@ -118,9 +134,17 @@ fasted_exact_jaccard(const uint64_t *x, const uint64_t *y, uint32_t words)
 								   fasted_exact_ones(y, words));
 }
 
+static inline double
+fasted_exact_jaccard_similarity(const uint64_t *x, const uint64_t *y, uint32_t words)
+{
+	return fasted_exact_jaccard_similarity_of(fasted_exact_common(x, y, words),
+											  fasted_exact_ones(x, words),
+											  fasted_exact_ones(y, words));
+}
+
 /*
- * Defines the Euclidean distance, the inner product and the cosine distance of two rows.  Names
- * with the suffix _double are for rows of doubles.  For the cosine distance, such rows must have
+ * Defines the Euclidean distance, the inner product and the cosine similarity of two rows.  Names
+ * with the suffix _double are for rows of doubles.  For the cosine similarity, such rows must have
  * been scaled by fasted_scale_direction.
  */
 #define FASTED_DEFINE_EXACT(Element, suffix) \
@@ -150,11 +174,18 @@ fasted_exact_jaccard(const uint64_t *x, const uint64_t *y, uint32_t words)
 	} \
 	\
 	static inline double \
+	fasted_exact_cosine_similarity##suffix(const Element *x, const Element *y, \
+										   uint32_t dimensions) \
+	{ \
+		return fasted_exact_cosine_similarity_of(fasted_exact_dot##suffix(x, y, dimensions), \
+												 fasted_exact_dot##suffix(x, x, dimensions), \
+												 fasted_exact_dot##suffix(y, y, dimensions)); \
+	} \
+	\
+	static inline double \
 	fasted_exact_cosine##suffix(const Element *x, const Element *y, uint32_t dimensions) \
 	{ \
-		return fasted_exact_cosine_of(fasted_exact_dot##suffix(x, y, dimensions), \
-									  fasted_exact_dot##suffix(x, x, dimensions), \
-									  fasted_exact_dot##suffix(y, y, dimensions)); \
+		return 1.0 - fasted_exact_cosine_similarity##suffix(x, y, dimensions); \
 	}
 
 FASTED_DEFINE_EXACT(float,)

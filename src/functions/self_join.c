@@ -30,16 +30,18 @@ typedef struct SelfJoinRun
 {
 	FunctionRun base;
 	const KeySet *keys;
-	bool		self_pairs;		/* also return (a, a, 0) */
+	bool		self_pairs;		/* also return the pairs (a, a) */
 	bool		counts;			/* the engine only counts pairs */
 	const FastedPair *pairs;	/* the rest of the engine's current batch */
 	size_t		npairs;
-	uint32		next_self_pair; /* row of the next pair (a, a, 0) */
+	uint32		next_self_pair; /* row of the next pair (a, a) */
+	uint32		next_zero;		/* index in the join's zeros */
 
 	/* How pairs are converted to rows. */
 	bool		ordered;		/* return both (a, b) and (b, a) */
 	bool		has_ids;		/* the block has a column of ids */
 	double		least;			/* no pair is closer */
+	double		eps;			/* the engine's eps: no pair is farther apart */
 	bool		filtered;		/* the filter may exclude pairs */
 	PairFilter	filter;
 	int			ncolumns;
@@ -180,27 +182,45 @@ FillWithPairs(SelfJoinRun *run, OutputBlock *block)
 	return used;
 }
 
-/* Returns the number of pairs (a, a, 0) in the result. */
-static uint32
+/* Returns true if the result includes the pairs (a, a) of this distance. */
+static bool
+HasSelfPairs(const SelfJoinRun *run, double dist)
+{
+	return run->self_pairs && run->filter.equal && dist <= run->eps &&
+		PassesDistance(&run->filter, dist);
+}
+
+/*
+ * Returns the number of pairs (a, a) in the result.  The distance of a row to itself is 0, except
+ * the Jaccard distance of a row without any bit, which is 1.  The join finds such rows.
+ */
+static uint64
 CountSelfPairs(const SelfJoinRun *run)
 {
-	return run->self_pairs && run->filter.equal && PassesDistance(&run->filter, 0.0) ?
-		run->keys->count : 0;
+	uint32		zeros = run->base.join->nzeros;
+
+	return (HasSelfPairs(run, 0.0) ? run->keys->count - zeros : 0) +
+		(HasSelfPairs(run, 1.0) ? zeros : 0);
 }
 
 static void
 FillWithSelfPairs(SelfJoinRun *run, OutputBlock *block)
 {
-	uint32		first = run->next_self_pair;
-	uint32		n = Min(CountSelfPairs(run) - first, OUTPUT_ROWS);
+	const VectorJoin *join = run->base.join;
+	bool		returned[] = {HasSelfPairs(run, 0.0), HasSelfPairs(run, 1.0)};
+	uint32		n = 0;
 
-	for (uint32 i = 0; i < n; i++)
+	for (; run->next_self_pair < run->keys->count && n < OUTPUT_ROWS; run->next_self_pair++)
 	{
-		run->chosen[i].a = run->chosen[i].b = first + i;
-		run->chosen[i].dist = 0.0;
+		bool		zero = run->next_zero < join->nzeros &&
+			join->zeros[run->next_zero] == run->next_self_pair;
+
+		run->chosen[n].a = run->chosen[n].b = run->next_self_pair;
+		run->chosen[n].dist = zero;
+		n += returned[zero];
+		run->next_zero += zero;
 	}
 	Translate(run, block, run->chosen, n);
-	run->next_self_pair += n;
 }
 
 /* Fills the block from the current batch, or else with self pairs.  It may remain empty. */
@@ -245,6 +265,8 @@ BeginSelfJoin(FunctionRun *base)
 	run->ordered = DatumGetBool(call->args[SELF_JOIN_ORDERED].value);
 	run->self_pairs = DatumGetBool(call->args[SELF_JOIN_SELF_PAIRS].value);
 	run->least = LeastDistance(call->metric);
+	run->eps = request.problem.eps;
+	request.finds_zeros = run->self_pairs && call->metric == FASTED_METRIC_JACCARD;
 	run->counts = call->count && call->filter.least <= run->least && call->filter.most >= run->least;
 	if (run->self_pairs && call->metric == FASTED_METRIC_INNER_PRODUCT)
 		ereport(ERROR,
@@ -271,7 +293,7 @@ FillSelfJoin(FunctionRun *base, OutputBlock *block)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (run->npairs == 0 && !NextPairs(base, &run->pairs, &run->npairs) &&
-			run->next_self_pair >= CountSelfPairs(run))
+			(CountSelfPairs(run) == 0 || run->next_self_pair == run->keys->count))
 			return false;
 		FillBlock(run, block);
 	} while (block->nrows == 0);

@@ -211,6 +211,7 @@ ResetRows(VectorJoin *join)
 	}
 	if (join->request.print != NULL)
 		memset(join->request.print, 0, sizeof(Fingerprint));
+	join->nzeros = 0;
 	join->run.failed = false;
 }
 
@@ -261,7 +262,8 @@ IsDivisible(const VectorJoin *join)
 {
 	const JoinRequest *request = &join->request;
 
-	if (request->pusher != NULL || request->print != NULL || request->searches)
+	if (request->pusher != NULL || request->print != NULL || request->searches ||
+		request->finds_zeros)
 		return false;
 	/*
 	 * workers search for k + 1 neighbors, including the row itself, and do not support partitions

@@ -51,6 +51,7 @@ typedef struct JoinRequest
 	FastedProblem problem;
 	RowPusher  *pusher;			/* supplies the rows instead of the sources; or NULL */
 	bool		searches;		/* JoinSearch will be called: one process and one GPU at most */
+	bool		finds_zeros;	/* fill in `zeros`; the join is then not distributed */
 	uint64		caller_row_bytes;	/* host memory that the caller will use meanwhile, per row */
 	Fingerprint *print;			/* the caller's fingerprint of a slice's rows; or NULL */
 
@@ -77,6 +78,11 @@ struct VectorJoin
 	const uint32 *order;
 	uint32		npartitions;	/* number of partitions that have rows on both sides */
 	double		read_seconds;
+
+	/* With finds_zeros: the rows of the first side whose vector is zero, in ascending order. */
+	uint32	   *zeros;
+	uint32		nzeros;
+	uint32		zero_capacity;
 
 	/* The output in use: pairs if the engine does not support _CONNECTIONS or _REPRESENTATIVES. */
 	FastedOutput output;

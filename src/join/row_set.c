@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "base/large_memory.h"
 #include "commands/tablespace.h"
 #include "join/join.h"
 #include "storage/fd.h"
@@ -295,8 +296,26 @@ ReportManyRows(const VectorSource *source)
 			 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 }
 
+/* Adds those of the rows to join->zeros whose vector is zero. */
 static void
-NoteRows(RowSet *set, const Datum *keys, size_t nrows)
+NoteZeros(RowSet *set, const float *row, size_t nrows)
+{
+	VectorJoin *join = set->join;
+	const FastedOptions *options = &join->run.problem.options;
+
+	for (size_t i = 0; i < nrows; i++, row += FloatsOf(set))
+	{
+		if (!RowIsZero(row, options->element, options->dimensions))
+			continue;
+		if (join->nzeros == join->zero_capacity)
+			join->zeros = GrowArray(join->context, join->zeros, &join->zero_capacity, sizeof(uint32));
+		join->zeros[join->nzeros++] = set->count + i;
+	}
+}
+
+/* Records rows that have been taken. */
+static void
+NoteRows(RowSet *set, const float *rows, const Datum *keys, size_t nrows)
 {
 	KeySet	   *own_keys = set->join->keys[set->side];
 
@@ -304,6 +323,8 @@ NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 		ReportManyRows(set->join->request.sources[set->side]);
 	if (own_keys != NULL)
 		KeySetAdd(own_keys, keys, nrows);
+	if (set->join->request.finds_zeros)
+		NoteZeros(set, rows, nrows);
 	set->count += nrows;
 	if (set->count >= set->next_clock_check)
 	{
@@ -334,8 +355,8 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 
 	if (set->join->request.print != NULL)
 		AddToFingerprint(set, keys, nrows);
+	NoteRows(set, set->buffer + set->used * FloatsOf(set), keys, nrows);
 	set->used += nrows;
-	NoteRows(set, keys, nrows);
 }
 
 /* --- rows in registered memory */
@@ -380,7 +401,7 @@ PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 		return 0;
 	set->committed += taken;
 	set->direct_rows += taken;
-	NoteRows(set, keys, taken);
+	NoteRows(set, rows, keys, taken);
 	return taken;
 }
 

@@ -51,12 +51,14 @@ static const KnownFunction known_functions[] = {
 	FASTED_METRIC_INNER_PRODUCT},
 	{"fasted_hamming_distance", fasted_hamming_distance, FORM_DISTANCE, FASTED_METRIC_HAMMING},
 	{"fasted_jaccard_distance", fasted_jaccard_distance, FORM_DISTANCE, FASTED_METRIC_JACCARD},
+	{"fasted_cosine_similarity", fasted_cosine_similarity, FORM_SIMILARITY, FASTED_METRIC_COSINE},
+	{"fasted_jaccard_similarity", fasted_jaccard_similarity, FORM_SIMILARITY, FASTED_METRIC_JACCARD},
 	{"l2_distance", NULL, FORM_FOREIGN, FASTED_METRIC_L2},
 	{"cosine_distance", NULL, FORM_FOREIGN, FASTED_METRIC_COSINE},
 	{"vector_negative_inner_product", NULL, FORM_FOREIGN, FASTED_METRIC_INNER_PRODUCT},
 	{"halfvec_negative_inner_product", NULL, FORM_FOREIGN, FASTED_METRIC_INNER_PRODUCT},
 	{"hamming_distance", NULL, FORM_DISTANCE, FASTED_METRIC_HAMMING},
-	{"jaccard_distance", NULL, FORM_DISTANCE, FASTED_METRIC_JACCARD}
+	{"jaccard_distance", NULL, FORM_FOREIGN, FASTED_METRIC_JACCARD}
 };
 
 /*
@@ -133,19 +135,24 @@ IsKnown(Expr *expr, int nargs, DistanceKind *kind, List **args)
 	return false;
 }
 
-/* Returns true if expr is 1 - (a <=> b) of pgvector, or 1 - fasted_cosine_distance(a, b). */
+/*
+ * Returns true if expr calls a similarity function, or is 1 - d with a cosine or Jaccard distance d
+ * of pgvector or fasted.
+ */
 static bool
 IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
 {
 	List	   *sides;
 	Const	   *one;
 
+	if (IsKnown(expr, 2, &clause->kind, args))
+		return clause->kind.form == FORM_SIMILARITY;
 	if (FunctionOf(expr, &sides) != F_FLOAT8MI)
 		return false;
 	one = linitial(sides);
 	return IsA(one, Const) && !one->constisnull && DatumGetFloat8(one->constvalue) == 1.0 &&
-		IsKnown(lsecond(sides), 2, &clause->kind, args) &&
-		clause->kind.metric == FASTED_METRIC_COSINE;
+		IsKnown(lsecond(sides), 2, &clause->kind, args) && clause->kind.form != FORM_SIMILARITY &&
+		(clause->kind.metric == FASTED_METRIC_COSINE || clause->kind.metric == FASTED_METRIC_JACCARD);
 }
 
 static bool
@@ -249,7 +256,8 @@ IsComparison(Expr *expr, DistanceClause *clause, List **args)
 	if (negated)
 		clause->bound = (Expr *) makeFuncExpr(F_FLOAT8UM, FLOAT8OID, list_make1(clause->bound),
 											  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
-	return clause->kind.similarity || negated || IsKnown(less, 2, &clause->kind, args) ||
+	return clause->kind.similarity || negated ||
+		(IsKnown(less, 2, &clause->kind, args) && clause->kind.form != FORM_SIMILARITY) ||
 		IsShareOfBits(less, clause, args);
 }
 
@@ -392,8 +400,9 @@ MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClau
 		if (!IsOfSide(clause->written[i], rels[i]->relids))
 			return false;
 		/* the planner has already converted the arguments of fasted's functions */
-		clause->vectors[i] = clause->kind.form != FORM_FOREIGN ? clause->written[i] :
-			(Expr *) CastVector((Node *) clause->written[i], FLOAT4ARRAYOID);
+		clause->vectors[i] =
+			clause->kind.form != FORM_FOREIGN || fasted_metric_of_bits(clause->kind.metric) ?
+			clause->written[i] : (Expr *) CastVector((Node *) clause->written[i], FLOAT4ARRAYOID);
 	}
 	return AreReadable(clause);
 }

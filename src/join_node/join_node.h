@@ -32,8 +32,9 @@
 typedef enum DistanceForm
 {
 	FORM_WITHIN,				/* fasted_within; an x below every distance is an error */
-	FORM_DISTANCE,				/* a distance of fasted, or a pgvector distance of bits */
-	FORM_FOREIGN				/* a pgvector distance, computed in FP32 */
+	FORM_DISTANCE,				/* a distance of fasted, or pgvector's Hamming distance */
+	FORM_SIMILARITY,			/* a similarity of fasted, rounded otherwise than its distance */
+	FORM_FOREIGN				/* a pgvector distance, rounded otherwise: in FP32, unless of bits */
 } DistanceForm;
 
 typedef struct DistanceKind
@@ -41,7 +42,7 @@ typedef struct DistanceKind
 	DistanceForm form;
 	FastedMetric metric;
 	bool		strict;			/* < or >; false: <= or >= */
-	bool		similarity;		/* 1 - distance is compared; here NaN exceeds every bound */
+	bool		similarity;		/* a similarity is compared; 1 - NaN exceeds every bound */
 } DistanceKind;
 
 /*
@@ -53,7 +54,9 @@ typedef struct DistanceKind
  *	  a <-> b < x, a <=> b < x, a <#> b < x ...
  *							for pgvector's vector and halfvec; also as functions
  *	  a <~> b < x, a <%> b < x ...	for bits; also as pgvector's functions
- *	  1 - (a <=> b) > y		for pgvector, and 1 - fasted_cosine_distance(a, b) > y
+ *	  fasted_cosine_similarity(a, b) > y, fasted_jaccard_similarity(a, b) > y, also with >=
+ *	  1 - (a <=> b) > y, 1 - (a <%> b) > y
+ *							for pgvector, and 1 - fasted_cosine_distance(a, b) > y ...
  *	  -(a <#> b) > z, (a <#> b) * -1 > z, inner_product(a, b) > z
  *							as a <#> b < x, where x = -z
  *	  (a <~> b) / n < q		as a <~> b <= x, for constants n and q
@@ -344,7 +347,7 @@ typedef struct JoinNode
 	bool		empty;			/* no pair can match, or a side has no rows */
 	bool		clauses_decide; /* no engine: clauses are evaluated for every pair */
 	double		radius;
-	double		surely_within;	/* pgvector: the clause is true below this distance */
+	double		surely_within;	/* unless IsExact: the clause is true below this distance */
 	double		norms[2];		/* pgvector's inner product: the greatest norms of both sides */
 	VectorJoin *join;			/* NULL: no engine is running */
 	FastedPair *own_pairs;		/* pairs found without an engine; capacity SMALL_JOIN_PAIRS */
@@ -387,11 +390,24 @@ typedef struct JoinNode
 	uint32		met;			/* outer fallback rows before next_other */
 } JoinNode;
 
-/* Returns true if the engine computes exactly the clause's distance. */
+/* Returns true if the engine's distance decides the clause: there is no rounding but its own. */
+static inline bool
+IsExactForm(DistanceForm form)
+{
+	return form == FORM_WITHIN || form == FORM_DISTANCE;
+}
+
 static inline bool
 IsExact(const JoinNode *node)
 {
-	return node->plan.distance.form != FORM_FOREIGN;
+	return IsExactForm(node->plan.distance.form);
+}
+
+/* Returns true if the distance is pgvector's. */
+static inline bool
+DistanceIsForeign(const JoinNode *node)
+{
+	return node->plan.distance.form == FORM_FOREIGN;
 }
 
 /* Returns the engine's metric.  For pgvector's cosine distance, rows are unit vectors. */
@@ -400,14 +416,14 @@ JoinNodeMetric(const JoinNode *node)
 {
 	FastedMetric metric = node->plan.distance.metric;
 
-	return !IsExact(node) && metric == FASTED_METRIC_COSINE ? FASTED_METRIC_L2 : metric;
+	return DistanceIsForeign(node) && metric == FASTED_METRIC_COSINE ? FASTED_METRIC_L2 : metric;
 }
 
 /* Returns true if the engine's rows have a dimension for the error of pgvector's inner product. */
 static inline bool
 HasMargin(const JoinNode *node)
 {
-	return !IsExact(node) && node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT;
+	return DistanceIsForeign(node) && node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT;
 }
 
 /* Returns the number of dimensions of the engine's rows. */

@@ -914,7 +914,7 @@ CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
 		1 + list_length(data->plan.keys[OUTER_SIDE]) + (data->order != NULL) &&
 		(data->order == NULL || IsTotalOrder(root, data->rels[OUTER_SIDE], data->order));
 	path->custom_private = list_make1(data);
-	if (data->plan.distance_decides && data->clause.kind.form != FORM_FOREIGN)
+	if (data->plan.distance_decides && IsExactForm(data->clause.kind.form))
 		own->rows = 0.0;
 	CostJoin(root, path, data);
 	own->total_cost += own->rows * cpu_operator_cost;

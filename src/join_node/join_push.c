@@ -5,10 +5,21 @@
  *	  partitions without an engine.
  *
  * The clause's bound becomes the engine's eps.  fasted's own distances are bitwise equal to the
- * engine's, for all metrics, and so are pgvector's distances of bits.  pgvector computes other
- * distances in FP32.  For these, the engine searches with an enlarged eps, so that no pair is
- * missed: by inner product, or else by Euclidean distance.  The clause is then evaluated for pairs
- * near the bound, and skipped for pairs safely within it.  With u = 2^-24:
+ * engine's, for all metrics, and so is pgvector's Hamming distance.  Similarities and the other
+ * distances of pgvector are rounded otherwise.  For these, the engine searches with an enlarged eps,
+ * so that no pair is missed.  The clause is then evaluated for pairs near the bound, and skipped for
+ * pairs safely within it.
+ *
+ * Jaccard.  pgvector's 1 - c / u has two roundings, 1 minus it or minus the bound another one, and
+ * similarities and the engine's distance have one.  Each is at most 2^-54, as no value exceeds 1
+ * where it matters.  JACCARD_ERROR is greater than their sum.
+ *
+ * Similarity of fasted, cosine.  The engine's distance is 1 - s, rounded to FP64, where s is the
+ * similarity.  Rounding is monotone: s >= y implies that this distance is at most 1 - y, rounded, and
+ * s <= y that it is at least that.
+ *
+ * pgvector computes its other distances in FP32.  The engine searches by inner product, or else by
+ * Euclidean distance.  With u = 2^-24:
  *
  * FP32, Euclidean.  A difference of two coordinates, its square and a sum of d such squares in any
  * order accumulate at most d + 3 roundings.  All terms are positive, and the square root halves the
@@ -28,12 +39,12 @@
  * g |x| |y|.  Their margin so depends on the pair, not on the longest vector of the table.  A pair
  * is safely within the bound if its distance is below it by twice the greatest error.
  *
- * The zero vector has no direction.  Its cosine distance is NaN, which does not match.  PostgreSQL
- * treats NaN as greater than any number, so a similarity of NaN matches.  The clause is therefore
- * evaluated for zero vectors.  The FP64 rounding of 1 - y and 1 - distance is negligible compared
- * with pgvector's FP32 errors.
+ * The zero vector has no direction.  Its cosine distance is NaN, and its similarity by fasted NULL;
+ * neither matches.  PostgreSQL treats NaN as greater than any number, so 1 - NaN matches, and the
+ * clause is then evaluated for zero vectors.  The FP64 rounding of 1 - y and 1 - distance is
+ * negligible compared with pgvector's FP32 errors.
  *
- * fasted's own similarity needs no such margin.  1 - distance is rounded to FP64, and rounding is
+ * 1 minus a distance of fasted needs no margin.  1 - d is rounded to FP64, and rounding is
  * monotone.  The distances d with 1 - d > y are therefore all those up to a largest one.  Bisection
  * finds this largest distance exactly, and it becomes the radius.
  *
@@ -76,8 +87,11 @@
 /* Error of the distance between rounded unit vectors, including later FP64 roundings. */
 #define UNIT_ERROR 0x1p-22
 
+/* Upper bound of the difference between Jaccard distances that are rounded in different ways. */
+#define JACCARD_ERROR 0x1p-50
+
 /*
- * Returns the largest cosine distance whose similarity, rounded to FP64, exceeds the bound (or
+ * Returns the largest distance, at most 2, whose similarity, rounded to FP64, exceeds the bound (or
  * equals it, unless strict).  The bound must not be NaN.  Returns a negative number if no distance
  * qualifies.
  */
@@ -125,7 +139,11 @@ FindRadius(JoinNode *node)
 	if (!distance->similarity)
 		node->empty = bound < 0.0 || (distance->strict && bound == 0.0);
 	else
+	{
 		node->radius = IsExact(node) ? LargestDistance(bound, distance->strict) : 1.0 - bound;
+		/* only NaN exceeds such a bound: 1 minus the cosine distance of a zero vector */
+		node->empty = distance->metric == FASTED_METRIC_JACCARD && node->radius < -JACCARD_ERROR;
+	}
 }
 
 /* Returns g, which bounds the relative error of pgvector's inner products. */
@@ -156,12 +174,22 @@ FindSurelyWithin(JoinNode *node)
 		node->surely_within = nextafter(node->radius - 2.5 * error, -HUGE_VAL);
 }
 
-/* Returns the engine's eps for a pgvector distance, and sets surely_within. */
+/* Returns the engine's eps for a clause that is not exact, and sets surely_within. */
 static double
-ForeignEps(JoinNode *node)
+EnlargedEps(JoinNode *node)
 {
 	double		radius = node->radius;
 
+	if (node->plan.distance.metric == FASTED_METRIC_JACCARD)
+	{
+		node->surely_within = radius - JACCARD_ERROR;
+		return fmax(radius + JACCARD_ERROR, 0.0);
+	}
+	if (!DistanceIsForeign(node))
+	{
+		node->surely_within = radius;
+		return fmin(radius, 2.0);
+	}
 	if (node->plan.distance.metric == FASTED_METRIC_INNER_PRODUCT)
 	{
 		/* all pairs are evaluated until all norms are known */
@@ -194,7 +222,7 @@ JoinNodeEps(JoinNode *node)
 	double		eps = node->radius;
 
 	if (!IsExact(node))
-		return ForeignEps(node);
+		return EnlargedEps(node);
 	/* a strict bound excludes the radius itself; infinity is not below infinity */
 	if (node->plan.distance.strict && !node->plan.distance.similarity)
 		eps = nextafter(eps, -HUGE_VAL);
@@ -241,9 +269,10 @@ JoinNodeVector(JoinNode *node, int side, float *vector)
 	if (product)
 		return CLAUSES_DECIDE;
 	if (norm == 0.0)
-		return node->plan.distance.similarity ? CLAUSES_DECIDE : NEVER_MATCHES;
-	/* with a negative radius, only the similarity of a zero vector is above the bound */
-	if (IsExact(node))
+		return node->plan.distance.similarity && node->plan.distance.form != FORM_SIMILARITY ?
+			CLAUSES_DECIDE : NEVER_MATCHES;
+	/* with a negative radius, at most 1 minus the distance of a zero vector is above the bound */
+	if (!DistanceIsForeign(node))
 		return node->radius < 0.0 ? NEVER_MATCHES : ENGINE_TAKES_IT;
 	if (!(norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM))
 		return CLAUSES_DECIDE;
@@ -616,7 +645,7 @@ UseOfInput(JoinNode *node, const JoinSide *side, const InputBlock *block, uint32
 		block->dimensions != (uint32) node->dimensions)
 		return CLAUSES_DECIDE;
 	/* without a zero vector, JoinNodeVector would compute the norm in vain */
-	if (IsExact(node) && node->radius >= 0.0 && !block->has_zeros)
+	if (!DistanceIsForeign(node) && node->radius >= 0.0 && !block->has_zeros)
 		return ENGINE_TAKES_IT;
 	return JoinNodeVector(node, side->number, InputRow(side->input, block, i));
 }

@@ -230,7 +230,7 @@ InitVector(JoinNode *node, JoinSide *side)
 		node->element = ElementOfForm(side->source.form);
 	side->plain_vector = -1;
 	/* the cast belongs to pgvector, because the distance does */
-	if (!IsExact(node) && IsA(cast, FuncExpr) && IsA(linitial(cast->args), Var) &&
+	if (DistanceIsForeign(node) && IsA(cast, FuncExpr) && IsA(linitial(cast->args), Var) &&
 		strcmp(get_func_name(cast->funcid), "vector_to_float4") == 0)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
 }

@@ -249,6 +249,25 @@ test_bits(bool small)
 	}
 }
 
+/* Rows of 1 to 200 bits: the distances are quotients, and limits with three decimals include them. */
+void
+test_decimals()
+{
+	Rows		rows(200, fasted_element_floats(FASTED_ELEMENT_BIT, 200));
+	std::vector<double> distances;
+	std::string why;
+	bool		same = true;
+
+	for (uint32_t i = 0; i < 200; i++)
+		for (uint32_t k = 0; k <= i; k++)
+			((uint32_t *) rows.row(i))[k / 32] |= UINT32_C(1) << k % 32;
+	distances = distances_of(jaccard_metric, rows);
+	for (int i = 0; i <= 1000 && same; i += 5)
+		same = same_as_oracle(rows, distances, i / 1000.0,
+							  run_join(rows, jaccard_metric.problem(i / 1000.0, bit_modes[0], 200)), &why);
+	tap::ok(same, "Jaccard distances at decimal limits %s", why.c_str());
+}
+
 /* The number of bits is chosen by a sample; more candidates need more bits. */
 void
 test_choice()
@@ -458,6 +477,7 @@ main(int argc, char **argv)
 	}
 	if (mode == "")
 	{
+		test_decimals();
 		test_choice();
 		test_refusals();
 		test_devices();

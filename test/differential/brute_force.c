@@ -128,7 +128,7 @@ of_bits(const double *x, const double *y)
 	}
 	if (hamming)
 		return (double) (either - both);
-	return both == 0 ? 1.0 : 1.0 - (double) both / (double) either;
+	return both == 0 ? 1.0 : (double) (either - both) / (double) either;
 }
 
 /* Returns NaN if the rows have no distance. */
@@ -408,19 +408,10 @@ to_bits(double x)
 	return bits;
 }
 
-/* The distance of a row to itself is zero, also for a row without any bit. */
-static double
-distance_of(long a, long b)
-{
-	return a == b && jaccard ? 0.0 : distance(rows[a].vector, rows[b].vector);
-}
-
 static int
 is_due(long a, long b, double dist, double eps, int ordered, int self_pairs)
 {
-	if (a == b)
-		return self_pairs && !isnan(dist);
-	return dist <= eps && (ordered || a < b);
+	return dist <= eps && (a == b ? self_pairs : ordered || a < b);
 }
 
 static int
@@ -442,7 +433,7 @@ check(double eps, int ordered, int self_pairs)
 			differs("twice", hit->a, hit->b, dist);
 		else
 		{
-			double		due = distance_of(a, b);
+			double		due = distance(rows[a].vector, rows[b].vector);
 
 			if (!is_due(a, b, due, eps, ordered, self_pairs))
 				differs("not due", hit->a, hit->b, due);
@@ -457,7 +448,7 @@ check(double eps, int ordered, int self_pairs)
 
 			if (seen[a * nrows + b])
 				continue;
-			due = distance_of(a, b);
+			due = distance(rows[a].vector, rows[b].vector);
 			if (is_due(a, b, due, eps, ordered, self_pairs))
 				differs("missing", rows[a].key, rows[b].key, due);
 		}

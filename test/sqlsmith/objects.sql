@@ -145,10 +145,11 @@ BEGIN
 					i := i + 1;
 					body := CASE WHEN types[1] ~ 'bit' THEN (ARRAY['fasted_within($1, $2, 4, ''hamming'')',
 						'fasted_hamming_distance($1, $2) < 3', 'fasted_jaccard_distance($1, $2) <= 0.5',
-						'fasted_within($1, $2, 0.4, ''jaccard'')'])[1 + i % 4]
+						'fasted_within($1, $2, 0.4, ''jaccard'')', 'fasted_jaccard_similarity($1, $2) >= 0.6'])[1 + i % 5]
 						ELSE (ARRAY['fasted_within($1, $2, 2)', 'fasted_distance($1, $2) < 1', '0 >= fasted_distance($1, $2)',
 						'fasted_within($1, $2, 0.01, ''cosine'')', 'fasted_cosine_distance($1, $2) < 0.001',
-						'fasted_negative_inner_product($1, $2) < -500', 'fasted_within($1, $2, -400, ''inner_product'')'])[1 + i % 7] END;
+						'fasted_negative_inner_product($1, $2) < -500', 'fasted_within($1, $2, -400, ''inner_product'')',
+						'fasted_cosine_similarity($1, $2) > 0.999'])[1 + i % 8] END;
 					EXECUTE format('CREATE FUNCTION smith_within_%s(%s, %s) RETURNS bool IMMUTABLE PARALLEL SAFE LANGUAGE sql AS %L',
 						i, types[1], types[2], 'SELECT ' || body);
 					EXECUTE format('CREATE OPERATOR <%s%s%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = smith_within_%s)',

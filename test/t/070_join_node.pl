@@ -153,7 +153,8 @@ sub condition
 	$radius = pick(@cosine_radii) if $cosine;
 	# an expression that the planner must assume can raise an error
 	($x, $y) = map { rand() < 0.15 ? "($_\::text)::real[]" : $_ } $x, $y;
-	return pick("1 - fasted_cosine_distance($x, $y) " . pick('>', '>=') . " $radius", "$radius " . pick('<', '<=') . " 1 - fasted_cosine_distance($x, $y)")
+	my $similarity = pick("1 - fasted_cosine_distance($x, $y)", "fasted_cosine_similarity($x, $y)");
+	return pick("$similarity " . pick('>', '>=') . " $radius", "$radius " . pick('<', '<=') . " $similarity")
 	  if $cosine && rand() < 0.3;
 	return "fasted_within($x, $y, $radius" . ($cosine ? ", 'cosine')" : pick(')', ", 'l2')"))
 	  if $radius !~ /-1|NaN/ && rand() < 0.5;
@@ -832,10 +833,11 @@ ANALYZE prints;
 END
 	my $load = "LOAD 'fasted'";
 	for my $on ('a.v <~> b.v < 6', '5.5 >= a.v <~> b.v', 'hamming_distance(a.v, b.v) <= 0', 'a.v <~> b.v < 1000', "a.v <~> b.v < 'NaN'", 'a.v <%> b.v < 0.3', 'a.v <%> b.v <= 1 - 5 / 6::float8',
-		'jaccard_distance(a.v, b.v) <= 0', 'a.v <%> b.v < 1', 'a.v <%> b.v <= 1')
+		'jaccard_distance(a.v, b.v) <= 0', 'a.v <%> b.v < 1', 'a.v <%> b.v <= 1', 'a.v <%> b.v <= 0.3', '1 - (a.v <%> b.v) >= 0.7', '1 - jaccard_distance(a.v, b.v) > 0.5',
+		"1 - (a.v <%> b.v) > 'NaN'", 'fasted_jaccard_similarity(a.v, b.v) >= 0.7')
 	{
 		same("SELECT a.id, b.id AS c FROM prints a LEFT JOIN prints b ON $on", "pgvector: $on", set => $load);
-		same_count("SELECT count(*) FROM prints a JOIN prints b ON $on" . pick('', ' AND a.k = b.k'), "pgvector: $on", set => $load, by => 'engine');
+		same_count("SELECT count(*) FROM prints a JOIN prints b ON $on" . pick('', ' AND a.k = b.k'), "pgvector: $on", set => $load, by => $on =~ /%|jaccard/ ? 'node' : 'engine');
 	}
 }
 
@@ -856,7 +858,7 @@ ANALYZE many, many_doubles, late;
 END
 for my $table ('many', 'many_doubles')
 {
-	for my $near ('fasted_distance(a.v, b.v) <= 2', 'fasted_cosine_distance(a.v, b.v) < 0.05', '1 - fasted_cosine_distance(a.v, b.v) > 0.95')
+	for my $near ('fasted_distance(a.v, b.v) <= 2', 'fasted_cosine_distance(a.v, b.v) < 0.05', '1 - fasted_cosine_distance(a.v, b.v) > 0.95', 'fasted_cosine_similarity(a.v, b.v) > 0.95')
 	{
 		my $usable = "a.usable + b.usable = 2 AND $near";
 		for my $set ("$workers; SET parallel_leader_participation = off", "$workers; SET fasted.memory_limit = '1MB'")

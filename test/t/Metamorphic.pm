@@ -312,7 +312,9 @@ sub checks_of
 				  . "FROM d WHERE dist <= coalesce(${most}::float8, 'Infinity') AND a IN (SELECT id FROM $a) AND b IN (SELECT id FROM $b)) n WHERE rank <= $k" ]
 		} [ 't', 't', 'NULL' ], [ 't', 't', $eps ], [ 'low', 'high', 'NULL' ]));
 	push @checks, [ 'fasted_self_join, all pairs', "SELECT * FROM fasted_self_join('t', 'v', $eps, $by, ordered => true, self_pairs => true)",
-		"SELECT a, b, dist FROM d WHERE dist <= $eps UNION ALL SELECT id, id, 0 FROM points a WHERE " . distance($case, 'a', 'a') . " <= 'Infinity'" ] if !$is_product;
+		"SELECT a, b, dist FROM d WHERE dist <= $eps UNION ALL SELECT id, id, " . distance($case, 'a', 'a') . " FROM points a WHERE " . distance($case, 'a', 'a') . " <= $eps" ] if !$is_product;
+	push @checks, map { [ "join by $_", ("$pairs t a JOIN t b ON a.id <> b.id AND $_ >= 1 - ${eps}::float8$same_p") x 2 ] } "1 - $distance", $distance =~ s/distance/similarity/r
+	  if $case->{metric} =~ /cosine|jaccard/;
 	# the window functions number the clusters of each partition
 	my $window = ($partitioned ? 'PARTITION BY p ' : '') . 'ORDER BY ';
 	my $arguments = "$eps, " . '%s' . "'$case->{metric}'";

@@ -433,6 +433,42 @@ check_few_bits(void)
 }
 
 /*
+ * Rows 1 to 200 begin with so many set bits, so that the distances are all quotients of integers up
+ * to 200.  Limits with three decimals include the pairs whose quotient is the limit.
+ */
+static void
+check_decimals(int nsides)
+{
+	const char *kernels[MOST_WAYS];
+	int			nkernels = list_kernels(kernels);
+	FastedStats stats;
+	bool		good = true;
+	Case		c;
+
+	make_case(&c, 200, FASTED_METRIC_JACCARD, nsides, 200, 200);
+	for (uint32_t a = 0; a < 200; a++)
+	{
+		for (int side = 0; side < nsides; side++)
+		{
+			memset(row_of(&c, side, a), 0, fasted_bit_words(200) * sizeof(uint64_t));
+			for (uint32_t k = 0; k <= a; k++)
+				flip(row_of(&c, side, a), k);
+		}
+		for (uint32_t b = 0; b < 200; b++)
+			c.dist[a * 200 + b] = (double) (a < b ? b - a : a - b) / ((a < b ? b : a) + 1);
+	}
+	for (int i = 0; i <= 1000; i++)
+	{
+		if ((i % 5 != 0 && i % 8 != 0) || (quick() && i % 25 != 0))
+			continue;
+		good = check_pairs(&c, kernels[i % nkernels], i / 1000.0, 0, &stats) && good;
+		good = check_pairs(&c, kernels[(i + 1) % nkernels], nextafter(i / 1000.0, 0.0), 0, &stats) && good;
+	}
+	ok(good, "Jaccard distances at decimal limits, sides %d", nsides);
+	free_case(&c);
+}
+
+/*
  * Rows begin with fold / 2 random bits, followed by their complements and by zeros.  One bit is changed.
  * All rows are near each other when they are folded to fewer than `fold` bits, and those of different
  * sides are far apart when they are folded to `fold` bits.  So `fold` must be chosen.  The rows of one
@@ -471,6 +507,8 @@ main(void)
 
 	random_seed();
 	check_few_bits();
+	check_decimals(1);
+	check_decimals(2);
 	for (uint32_t fold = 32; fold <= 2048; fold *= 2)
 	{
 		check_fold(fold, 0);

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_exact_values.c
- *	  Cosine and Jaccard distances and the scaling of directions (exact_distance.h).
+ *	  Cosine and Jaccard distances and similarities, and the scaling of directions
+ *	  (exact_distance.h).
  *
  * test_exact.c compares the kernels' sums with an independent reference.  This test covers what is
  * computed from the sums, and counts of bits.
@@ -107,12 +108,67 @@ check_bits(void)
 			   fasted_exact_hamming(x, y, words) == differ &&
 			   fasted_exact_common(x, y, words) == common &&
 			   fasted_exact_jaccard(x, y, words) ==
-				   (common == 0 ? 1.0 : 1.0 - (double) common / (ones_x + ones_y - common));
+				   (common == 0 ? 1.0 : (double) differ / (differ + common)) &&
+			   fasted_exact_jaccard_similarity(x, y, words) ==
+				   (common == 0 ? 0.0 : (double) common / (differ + common));
 	}
 	ok(same, "distances of rows of bits");
 	ok(fasted_exact_jaccard_of(0, 0, 0) == 1.0 && fasted_exact_jaccard_of(0, 3, 2) == 1.0 &&
 	   fasted_exact_jaccard_of(1, 1, 1) == 0.0 && fasted_exact_jaccard_of(1, 2, 3) == 0.75,
 	   "jaccard_of");
+	ok(fasted_exact_jaccard_similarity_of(0, 0, 0) == 0.0 &&
+	   fasted_exact_jaccard_similarity_of(0, 3, 2) == 0.0 &&
+	   fasted_exact_jaccard_similarity_of(3, 3, 3) == 1.0 &&
+	   fasted_exact_jaccard_similarity_of(1, 2, 3) == 0.25,
+	   "jaccard_similarity_of");
+}
+
+/* Quotients that are decimals with three digits equal the literals, and others are on their side. */
+static void
+check_decimals(void)
+{
+	int			wrong = 0;
+
+	for (uint32_t either = 1; either <= 200; either++)
+	{
+		for (uint32_t common = 0; common <= either; common++)
+		{
+			double		distance = fasted_exact_jaccard_of(common, either, common);
+			double		similarity = fasted_exact_jaccard_similarity_of(common, either, common);
+
+			for (uint32_t i = 0; i <= 1000; i++)
+			{
+				double		limit = i / 1000.0;
+				uint32_t	far = 1000 * (either - common);
+				uint32_t	near = 1000 * common;
+
+				wrong += (distance <= limit) != (far <= i * either) ||
+					(distance < limit) != (far < i * either) ||
+					(similarity >= limit) != (near >= i * either) ||
+					(similarity > limit) != (near > i * either);
+			}
+		}
+	}
+	ok(wrong == 0, "Jaccard distances and similarities at decimal limits (%d wrong)", wrong);
+}
+
+/* The similarity of integer vectors is the quotient, if the product of the squares is a square. */
+static void
+check_similarity(void)
+{
+	static const float x[2] = {3, 4};
+	static const float y[2] = {4, 3};
+	static const double z[2] = {0, 5};
+
+	ok(fasted_exact_cosine_similarity(x, y, 2) == 0.96 &&
+	   fasted_exact_cosine_similarity_double((const double[]) {3, 4}, z, 2) == 0.8 &&
+	   fasted_exact_cosine_similarity_of(15, 25, 25) == 0.6 &&
+	   fasted_exact_cosine_similarity_of(-24, 25, 25) == -0.96,
+	   "cosine similarities of integers");
+	ok(fasted_exact_cosine_similarity_of(5, 4, 4) == 1 &&
+	   fasted_exact_cosine_similarity_of(-5, 4, 4) == -1 &&
+	   isnan(fasted_exact_cosine_similarity_of(0, 0, 4)),
+	   "cosine similarities are limited");
 }
 
 /*
@@ -159,6 +215,8 @@ main(void)
 	random_seed();
 	check_cosine();
 	check_bits();
+	check_decimals();
+	check_similarity();
 	check_scaling();
 	return tap_done();
 }
