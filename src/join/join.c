@@ -110,12 +110,41 @@ OrderKeys(VectorJoin *join)
 	ForAllKeys(join, concurrently ? KeySetStartSort : KeySetFinish);
 }
 
+/*
+ * Ranks the rows of side b.  If copies were withheld from the engine, its rows are numbered
+ * differently.
+ */
+static void
+RankNeighbors(VectorJoin *join)
+{
+	const PanelProblem *problem = &join->run.problem;
+	bool		self = problem->sides == 1;
+	RowSet	   *rows = &join->rows[problem->sides - 1];
+	const uint32 *ranks = join->keys[1]->rank;
+	MemoryContext old = MemoryContextSwitchTo(join->context);
+
+	if (rows->copies != NULL)
+		rows->withheld = CopiesWithheld(rows->copies);
+	if (rows->withheld > 0)
+	{
+		/* allocated by ReadPartitions */
+		CopiesAdjust(rows->copies, unconstify(FastedPartition *, problem->problem.partitions),
+					 problem->problem.npartitions, self);
+		join->copied = CopiesFinish(rows->copies, ranks, self);
+		ranks = join->copied.ranks;
+	}
+	CopiesFree(rows->copies);
+	rows->copies = NULL;
+	JoinRank(join, ranks);
+	MemoryContextSwitchTo(old);
+}
+
 /* Starts the engine after all rows have been pushed. */
 static void
 Start(VectorJoin *join)
 {
 	const RowSet *rows = &join->rows[0];
-	uint64		counts[2] = {rows->count, join->rows[1].count};
+	uint64		counts[2];
 
 	if (join->run.problem.sides == 1)
 		ereport(DEBUG1,
@@ -126,7 +155,9 @@ Start(VectorJoin *join)
 	JoinShowProgress(join, PROGRESS_PREPARING);
 	OrderKeys(join);
 	if (join->request.problem.output == FASTED_OUTPUT_NEAREST)
-		JoinRank(join, join->keys[1]->rank);
+		RankNeighbors(join);
+	for (int side = 0; side < 2; side++)
+		counts[side] = rows[side].count - rows[side].withheld;
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
 }
 
@@ -207,8 +238,10 @@ ResetRows(VectorJoin *join)
 			KeySetReset(join->keys[side]);
 		if (join->rows[side].spill != NULL)
 			SpillClose(join->rows[side].spill);
+		CopiesFree(join->rows[side].copies);
 		RowSetInit(&join->rows[side], join, side);
 	}
+	memset(&join->copied, 0, sizeof(join->copied));
 	if (join->request.print != NULL)
 		memset(join->request.print, 0, sizeof(Fingerprint));
 	join->run.failed = false;
@@ -576,9 +609,9 @@ JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count)
 }
 
 const FastedNeighbor *
-JoinNearest(const VectorJoin *join, uint64 row, uint32 *length)
+JoinNearest(const VectorJoin *join, uint64 engine_row, uint32 *length)
 {
-	return panel_join_nearest(join->run.join, row, length);
+	return panel_join_nearest(join->run.join, engine_row, length);
 }
 
 void
@@ -641,6 +674,8 @@ JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds)
 	if (join->run.join == NULL)
 		return false;
 	panel_join_stats(join->run.join, stats);
+	for (int side = 0; side < join->run.problem.sides; side++)
+		stats->rows += join->rows[side].withheld;
 	return true;
 }
 

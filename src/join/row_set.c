@@ -16,6 +16,9 @@
 /* Rows between clock checks for the progress view. */
 #define ROWS_PER_CLOCK_CHECK 64
 
+/* Least number of rows that the engine reads directly between two copies that are withheld. */
+#define LEAST_PUT_ROWS 64
+
 /* Size of the copy buffer for rows read from or staged to the engine, in bytes. */
 #define COPY_BYTES (4 * 1024 * 1024)
 
@@ -178,6 +181,26 @@ ExpectRows(RowSink *sink, uint64 rows)
 	JoinShowProgress(set->join, PROGRESS_READING);
 }
 
+/* Copies are withheld from side b of a search for nearest rows. */
+static void
+CreateCopies(RowSet *set)
+{
+	const VectorJoin *join = set->join;
+	const PanelProblem *problem = &join->run.problem;
+	MemoryContext old;
+
+	if (join->request.problem.output != FASTED_OUTPUT_NEAREST || set->side != problem->sides - 1 ||
+		join->keys[set->side] == NULL || join->request.print != NULL)
+		return;
+	/* copies might not be among each other's nearest rows, so that a tree connects them late */
+	if (join->request.searches && problem->options.metric == FASTED_METRIC_INNER_PRODUCT)
+		return;
+	old = MemoryContextSwitchTo(join->context);
+	set->copies = CopiesCreate(FloatsOf(set) * sizeof(float), problem->problem.k,
+							   problem->problem.partitions);
+	MemoryContextSwitchTo(old);
+}
+
 static void
 SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 {
@@ -197,6 +220,7 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 	}
 	if (!run->failed)
 		JoinOpenEngine(set->join);
+	CreateCopies(set);
 	UseRegistered(set);
 }
 
@@ -327,6 +351,25 @@ AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
 					   VectorHash(row, options->element, options->dimensions));
 }
 
+/* Removes copies from nrows rows that follow the staged rows.  Returns how many remain. */
+static size_t
+WithholdCopies(const RowSet *set, size_t nrows)
+{
+	size_t		floats = FloatsOf(set);
+	float	   *rows = set->buffer + set->used * floats;
+	size_t		kept = 0;
+
+	for (size_t i = 0; i < nrows; i++)
+	{
+		if (!CopiesTake(set->copies, set->count + i, rows + i * floats))
+			continue;
+		if (kept < i)
+			memcpy(rows + kept * floats, rows + i * floats, floats * sizeof(float));
+		kept++;
+	}
+	return kept;
+}
+
 static void
 TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 {
@@ -334,7 +377,7 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 
 	if (set->join->request.print != NULL)
 		AddToFingerprint(set, keys, nrows);
-	set->used += nrows;
+	set->used += set->copies == NULL ? nrows : WithholdCopies(set, nrows);
 	NoteRows(set, keys, nrows);
 }
 
@@ -363,6 +406,17 @@ UnregisterMemory(RowSink *sink)
 	set->registered = NULL;
 }
 
+/* Returns how many of nrows rows precede the first copy to be withheld. */
+static size_t
+RowsBeforeCopy(const RowSet *set, const float *rows, size_t nrows)
+{
+	size_t		n = 0;
+
+	while (n < nrows && CopiesTake(set->copies, set->count + n, rows + n * FloatsOf(set)))
+		n++;
+	return n;
+}
+
 static size_t
 PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 {
@@ -372,6 +426,15 @@ PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 
 	if (!set->direct || set->spill != NULL)
 		return 0;
+	if (set->copies != NULL)
+	{
+		size_t		before = RowsBeforeCopy(set, rows, nrows);
+
+		/* few rows are staged, because each put costs some microseconds */
+		if (before < nrows && before < LEAST_PUT_ROWS)
+			return 0;
+		nrows = before;
+	}
 	/* preserve the row order: pass the staged rows first */
 	RowSetFlush(set);
 	set->capacity = 0;

@@ -1,0 +1,348 @@
+/*-------------------------------------------------------------------------
+ *
+ * copies.c
+ *	  Withholds copies of rows from the search for nearest neighbours.
+ *
+ * Rows with bit for bit the same vector have the same distance from every row.  So only the k + 1
+ * first copies, in the order of neighbours, can be among the k nearest rows of any row: one of them
+ * may be that row itself.  All other copies have the same list, which is also the list of copy
+ * number k + 1: k other copies precede both of them in every list that has copies at all.  Without
+ * this, m copies have m^2 / 2 pairs, all of which are candidates.
+ *
+ * The order of rows is known only when all have been read.  So the engine receives k + 1 copies in
+ * the order of reading, which later get the numbers of those that come first.
+ *
+ * Rows are counted in a table by a hash of their partition and vector.  When a hash has occurred
+ * k + 1 times, the vector is stored, and following rows are compared with it.  Only those that are
+ * equal are counted as copies.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "base/interrupts.h"
+#include "base/large_memory.h"
+#include "base/row_numbers.h"
+#include "join/row_set.h"
+#include "rows/vector.h"
+#include "utils/memutils.h"
+
+/* Rows between two checks for interrupts, and the initial size of the table. */
+#define STRIDE (64 * 1024)
+#define INITIAL_SLOTS 1024
+
+/* A hash value: how many rows have it, or the number of its group plus `most`. */
+typedef struct Slot
+{
+	uint32		tag;			/* half of the hash */
+	uint32		state;			/* 0: the slot is empty */
+} Slot;
+
+/* Copies of a vector. */
+typedef struct Group
+{
+	float	   *vector;
+	uint32		partition;
+	uint32		count;			/* number of rows in `kept` */
+	uint32	   *kept;			/* the engine's numbers of those that it has: at most `most` */
+	uint32		last;			/* position in `kept` of the row that comes last */
+} Group;
+
+/* A row that the engine does not have. */
+typedef struct Withheld
+{
+	uint32		row;
+	uint32		group;
+} Withheld;
+
+struct RowCopies
+{
+	MemoryContext context;
+	size_t		bytes;			/* of a vector */
+	uint32		most;			/* k + 1 */
+	const FastedPartition *partitions;	/* of side b, or NULL */
+	uint32		partition;		/* of the next row */
+
+	uint32		rows;			/* number of rows that have been judged */
+	bool		last_kept;		/* whether the engine gets the last of them */
+
+	Slot	   *slots;
+	uint64		nslots;			/* a power of two */
+	uint32		used;
+	Group	   *groups;
+	uint32		ngroups;
+	uint32		most_groups;
+	Withheld   *withheld;		/* in ascending order of rows */
+	uint32		nwithheld;
+	uint32		most_withheld;
+};
+
+RowCopies *
+CopiesCreate(size_t row_bytes, uint32 k, const FastedPartition *partitions)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted copies",
+												  ALLOCSET_DEFAULT_SIZES);
+	RowCopies  *copies = MemoryContextAllocZero(context, sizeof(RowCopies));
+
+	copies->context = context;
+	copies->bytes = row_bytes;
+	copies->most = k + 1;
+	copies->partitions = partitions;
+	copies->nslots = INITIAL_SLOTS;
+	copies->slots = MemoryContextAllocZero(context, INITIAL_SLOTS * sizeof(Slot));
+	return copies;
+}
+
+/* --- the hash table */
+
+static inline uint64
+Mix(uint64 hash, uint64 word)
+{
+	hash = (hash ^ word) * UINT64CONST(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+/* Hashes a vector in four interleaved streams, which take little more time than reading it. */
+static uint64
+HashRow(const RowCopies *copies, const float *row)
+{
+	uint64		hash[4] = {copies->partition, 1, 2, 3};
+	const char *from = (const char *) row;
+	size_t		words = copies->bytes / sizeof(uint64);
+	uint64		word[4];
+	uint32		half = 0;
+	size_t		i;
+
+	for (i = 0; i + 4 <= words; i += 4)
+	{
+		memcpy(word, from + i * sizeof(uint64), sizeof(word));
+		for (int j = 0; j < 4; j++)
+			hash[j] = Mix(hash[j], word[j]);
+	}
+	for (; i < words; i++)
+	{
+		memcpy(word, from + i * sizeof(uint64), sizeof(uint64));
+		hash[0] = Mix(hash[0], word[0]);
+	}
+	if (copies->bytes % sizeof(uint64) != 0)
+		memcpy(&half, from + words * sizeof(uint64), sizeof(half));
+	return Mix(Mix(Mix(Mix(hash[0], half), hash[1]), hash[2]), hash[3]);
+}
+
+static Slot *
+FindSlot(Slot *slots, uint64 nslots, uint32 tag)
+{
+	for (uint64 at = tag;; at++)
+	{
+		Slot	   *slot = &slots[at & (nslots - 1)];
+
+		if (slot->state == 0 || slot->tag == tag)
+			return slot;
+	}
+}
+
+/* Doubles the table.  A tag determines where a slot is, in a table of any size. */
+static void
+GrowTable(RowCopies *copies)
+{
+	uint64		nslots = copies->nslots * 2;
+	Slot	   *slots = MemoryContextAllocExtended(copies->context, (Size) nslots * sizeof(Slot),
+												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+
+	for (uint64 i = 0; i < copies->nslots; i++)
+	{
+		Slot		slot = copies->slots[i];
+
+		if (i % STRIDE == 0)
+			CheckJoinInterrupts();
+		if (slot.state != 0)
+			*FindSlot(slots, nslots, slot.tag) = slot;
+	}
+	pfree(copies->slots);
+	copies->slots = slots;
+	copies->nslots = nslots;
+}
+
+/* --- rows as they are read */
+
+/* Makes a group of the following rows with this hash that are equal to `row`. */
+static uint32
+AddGroup(RowCopies *copies, const float *row)
+{
+	Group	   *group;
+
+	if (copies->ngroups == copies->most_groups)
+		copies->groups = GrowArray(copies->context, copies->groups, &copies->most_groups,
+								   sizeof(Group));
+	group = &copies->groups[copies->ngroups];
+	*group = (Group) {
+		.vector = MemoryContextAlloc(copies->context, copies->bytes),
+		.partition = copies->partition,
+		.kept = MemoryContextAllocHuge(copies->context, (Size) copies->most * sizeof(uint32))
+	};
+	memcpy(group->vector, row, copies->bytes);
+	return copies->ngroups++;
+}
+
+/* Counts the next row.  Returns whether the engine is to get it. */
+static bool
+JudgeRow(RowCopies *copies, const float *row)
+{
+	uint64		hash = HashRow(copies, row);
+	Slot	   *slot = FindSlot(copies->slots, copies->nslots, (uint32) (hash >> 32));
+	Group	   *group;
+	uint32		number;
+
+	if (slot->state == 0)
+	{
+		*slot = (Slot) {.tag = (uint32) (hash >> 32),.state = 1};
+		if (++copies->used > copies->nslots / 4 * 3)
+			GrowTable(copies);
+		return true;
+	}
+	if (slot->state < copies->most)
+	{
+		slot->state++;
+		return true;
+	}
+	if (slot->state == copies->most)
+		slot->state = copies->most + 1 + AddGroup(copies, row);
+	number = slot->state - copies->most - 1;
+	group = &copies->groups[number];
+	if (group->partition != copies->partition || memcmp(group->vector, row, copies->bytes) != 0)
+		return true;
+	if (group->count < copies->most)
+	{
+		group->kept[group->count++] = copies->rows - copies->nwithheld;
+		return true;
+	}
+	if (copies->nwithheld == copies->most_withheld)
+		copies->withheld = GrowArray(copies->context, copies->withheld, &copies->most_withheld,
+									 sizeof(Withheld));
+	copies->withheld[copies->nwithheld++] = (Withheld) {.row = copies->rows,.group = number};
+	return false;
+}
+
+bool
+CopiesTake(RowCopies *copies, uint64 number, const float *row)
+{
+	if (number < copies->rows)
+		return number + 1 < copies->rows || copies->last_kept;
+	if (copies->partitions != NULL)
+	{
+		const FastedPartition *partition = &copies->partitions[copies->partition];
+
+		/* each of them has rows on this side */
+		if (number == partition->first_b + partition->rows_b)
+			copies->partition++;
+	}
+	copies->last_kept = JudgeRow(copies, row);
+	copies->rows++;
+	return copies->last_kept;
+}
+
+uint32
+CopiesWithheld(const RowCopies *copies)
+{
+	return copies->nwithheld;
+}
+
+/* --- when all rows have been read */
+
+void
+CopiesAdjust(const RowCopies *copies, FastedPartition *partitions, uint32 npartitions, bool self)
+{
+	uint32		before = 0;
+
+	for (uint32 i = 0; i < npartitions; i++)
+	{
+		FastedPartition *partition = &partitions[i];
+		uint32		end = partition->first_b + partition->rows_b;
+
+		partition->first_b -= before;
+		while (before < copies->nwithheld && copies->withheld[before].row < end)
+			before++;
+		partition->rows_b = end - before - partition->first_b;
+		if (self)
+		{
+			partition->first_a = partition->first_b;
+			partition->rows_a = partition->rows_b;
+		}
+	}
+}
+
+/* Finds the row that comes last among those of a group that the engine has. */
+static void
+FindLast(Group *group, const uint32 *row_of, const uint32 *rank)
+{
+	group->last = group->count - 1;
+	for (uint32 i = 0; rank != NULL && i < group->count; i++)
+	{
+		if (rank[row_of[group->kept[i]]] > rank[row_of[group->kept[group->last]]])
+			group->last = i;
+	}
+}
+
+/* Exchanges withheld rows for rows of the engine that come after them. */
+static void
+ExchangeRows(RowCopies *copies, uint32 *row_of, const uint32 *rank)
+{
+	for (uint32 i = 0; i < copies->ngroups; i++)
+		FindLast(&copies->groups[i], row_of, rank);
+	for (uint32 i = 0; rank != NULL && i < copies->nwithheld; i++)
+	{
+		Withheld   *withheld = &copies->withheld[i];
+		Group	   *group = &copies->groups[withheld->group];
+		uint32	   *last = &row_of[group->kept[group->last]];
+		uint32		row = withheld->row;
+
+		if (i % STRIDE == 0)
+			CheckJoinInterrupts();
+		if (rank[row] > rank[*last])
+			continue;
+		withheld->row = *last;
+		*last = row;
+		FindLast(group, row_of, rank);
+	}
+}
+
+CopiedRows
+CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
+{
+	uint32		count = copies->rows - copies->nwithheld;
+	CopiedRows	result = {.ranks = AllocRowNumbers(count),.row_of = AllocRowNumbers(count)};
+	uint32		next = 0;
+
+	for (uint32 row = 0; row < copies->rows; row++)
+	{
+		if (row % STRIDE == 0)
+			CheckJoinInterrupts();
+		if (next < copies->nwithheld && copies->withheld[next].row == row)
+			next++;
+		else
+			result.row_of[row - next] = row;
+	}
+	ExchangeRows(copies, result.row_of, rank);
+	for (uint32 i = 0; i < count; i++)
+		result.ranks[i] = rank == NULL ? result.row_of[i] : rank[result.row_of[i]];
+	if (!self)
+		return result;
+	result.next = SameRowNumbers(copies->rows, NO_COPY);
+	for (uint32 i = 0; i < copies->nwithheld; i++)
+	{
+		Withheld	withheld = copies->withheld[i];
+		Group	   *group = &copies->groups[withheld.group];
+		uint32		last = result.row_of[group->kept[group->last]];
+
+		result.next[withheld.row] = result.next[last];
+		result.next[last] = withheld.row;
+	}
+	return result;
+}
+
+void
+CopiesFree(RowCopies *copies)
+{
+	if (copies != NULL)
+		MemoryContextDelete(copies->context);
+}
