@@ -95,40 +95,6 @@ CopiesCreate(size_t row_bytes, uint32 k, const FastedPartition *partitions)
 
 /* --- the hash table */
 
-static inline uint64
-Mix(uint64 hash, uint64 word)
-{
-	hash = (hash ^ word) * UINT64CONST(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 32;
-}
-
-/* Hashes a vector in four interleaved streams, which take little more time than reading it. */
-static uint64
-HashRow(const RowCopies *copies, const float *row)
-{
-	uint64		hash[4] = {copies->partition, 1, 2, 3};
-	const char *from = (const char *) row;
-	size_t		words = copies->bytes / sizeof(uint64);
-	uint64		word[4];
-	uint32		half = 0;
-	size_t		i;
-
-	for (i = 0; i + 4 <= words; i += 4)
-	{
-		memcpy(word, from + i * sizeof(uint64), sizeof(word));
-		for (int j = 0; j < 4; j++)
-			hash[j] = Mix(hash[j], word[j]);
-	}
-	for (; i < words; i++)
-	{
-		memcpy(word, from + i * sizeof(uint64), sizeof(uint64));
-		hash[0] = Mix(hash[0], word[0]);
-	}
-	if (copies->bytes % sizeof(uint64) != 0)
-		memcpy(&half, from + words * sizeof(uint64), sizeof(half));
-	return Mix(Mix(Mix(Mix(hash[0], half), hash[1]), hash[2]), hash[3]);
-}
-
 static Slot *
 FindSlot(Slot *slots, uint64 nslots, uint32 tag)
 {
@@ -188,7 +154,7 @@ AddGroup(RowCopies *copies, const float *row)
 static bool
 JudgeRow(RowCopies *copies, const float *row)
 {
-	uint64		hash = HashRow(copies, row);
+	uint64		hash = RowHash(row, copies->bytes, copies->partition);
 	Slot	   *slot = FindSlot(copies->slots, copies->nslots, (uint32) (hash >> 32));
 	Group	   *group;
 	uint32		number;

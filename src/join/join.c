@@ -167,6 +167,21 @@ Copy(MemoryContext context, const void *from, Size bytes)
 	return memcpy(MemoryContextAllocHuge(context, Max(bytes, 1)), from, bytes);
 }
 
+/*
+ * Returns whether a self-join finds only vectors at distance 0: then it is a hash join.  Hamming
+ * distances are whole numbers.
+ */
+static bool
+FindsEqualRows(const VectorJoin *join)
+{
+	const FastedOptions *options = &join->run.problem.options;
+	double		eps = join->request.problem.eps;
+
+	return join->run.problem.sides == 1 && !options->approximate &&
+		((options->metric == FASTED_METRIC_HAMMING && eps < 1.0) ||
+		 (eps == 0.0 && (options->metric == FASTED_METRIC_L2 || options->metric == FASTED_METRIC_JACCARD)));
+}
+
 /* Reads all rows of sources with partitions, then pushes them in partition order. */
 static void
 ReadPartitions(VectorJoin *join)
@@ -184,7 +199,8 @@ ReadPartitions(VectorJoin *join)
 	/* same lifetime as the keys, which may outlive the join */
 	if (join->request.sources[0]->order_column != NULL)
 		join->order = Copy(join->keys[0]->context, rows->order[0], rows->count[0] * sizeof(uint32));
-	join->npartitions = rows->npushed;
+	if (join->request.sources[0]->partition_column != NULL)
+		join->npartitions = rows->npushed;
 	/* a single partition contains all rows */
 	problem->problem.npartitions = rows->npushed > 1 ? rows->npushed : 0;
 	problem->problem.partitions = rows->npushed <= 1 ? NULL :
@@ -222,7 +238,7 @@ PushRows(VectorJoin *join)
 		if (!join->run.failed)
 			pusher->push(pusher, join);
 	}
-	else if (join->request.sources[0]->partition_column != NULL)
+	else if (join->request.sources[0]->partition_column != NULL || FindsEqualRows(join))
 		ReadPartitions(join);
 	else
 		ReadSources(join);

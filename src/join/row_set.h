@@ -230,13 +230,17 @@ typedef struct PartitionedRows
 	/* The remaining fields are private to partitioned_rows.c. */
 	int			nsides;
 	struct PartitionedSide *sides;
-	struct GroupNumbers *numbers;	/* partition number by column value */
+	struct GroupNumbers *numbers;	/* partition number by column value; NULL: by hash */
 	struct Partition *partitions;
 	uint32		capacity;
 	uint32		dimensions;		/* maximum over the partitions that have rows on both sides */
 } PartitionedRows;
 
-/* Reads one source or two into the current memory context. */
+/*
+ * Reads one source or two into the current memory context.  A single source without a partition column is
+ * divided by a hash of its vectors, so that rows at distance 0 are in the same partition (metrics as
+ * for CopyForEquality).
+ */
 extern PartitionedRows *ReadPartitionedRows(const VectorSource *const *sources, int nsides);
 
 /* Pushes a side's rows in partition order to the sink, until the sink accepts no more. */
