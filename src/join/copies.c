@@ -1,16 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * copies.c
- *	  Withholds copies of rows from the search for nearest neighbours.
+ *	  Withholds copies of rows from the engine, because m copies have m^2 / 2 pairs.
  *
  * Rows with bit for bit the same vector have the same distance from every row.  So only the k + 1
- * first copies, in the order of neighbours, can be among the k nearest rows of any row: one of them
- * may be that row itself.  All other copies have the same list, which is also the list of copy
- * number k + 1: k other copies precede both of them in every list that has copies at all.  Without
- * this, m copies have m^2 / 2 pairs, all of which are candidates.
+ * first copies, in the order of ids, can be among the k nearest rows of any row: one of them may be
+ * that row itself.  All other copies have the same list, which is also the list of copy number
+ * k + 1: k other copies precede both of them in every list that has copies at all.
  *
- * The order of rows is known only when all have been read.  So the engine receives k + 1 copies in
- * the order of reading, which later get the numbers of those that come first.
+ * For connections, k is the number of pairs that make a core row.  If there are more copies, these
+ * and all rows within eps of them have k pairs with the first k + 1 copies, and so are core rows.
+ * Other copies are in the same cluster, and no row belongs to a cluster because of one of them.
+ *
+ * For representatives, copies are only noted, since they may differ in their nearest representative.
+ *
+ * The order of ids is known only when all rows have been read.  So the engine receives k + 1 copies
+ * in the order of reading, which later get the numbers of those that come first.
  *
  * Rows are counted in a table by a hash of their partition and vector.  When a hash has occurred
  * k + 1 times, the vector is stored, and following rows are compared with it.  Only those that are
@@ -58,8 +63,12 @@ typedef struct Withheld
 struct RowCopies
 {
 	MemoryContext context;
+	FastedElement element;
+	uint32		dimensions;
 	size_t		bytes;			/* of a vector */
 	uint32		most;			/* k + 1 */
+	bool		keep_zeros;		/* zero vectors have no copies */
+	bool		keep_all;		/* no row is withheld, but copies are noted */
 	const FastedPartition *partitions;	/* of side b, or NULL */
 	uint32		partition;		/* of the next row */
 
@@ -78,19 +87,32 @@ struct RowCopies
 };
 
 RowCopies *
-CopiesCreate(size_t row_bytes, uint32 k, const FastedPartition *partitions)
+CopiesCreate(const FastedOptions *options, const FastedProblem *problem)
 {
+	bool		connects = problem->output == FASTED_OUTPUT_CONNECTIONS;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted copies",
 												  ALLOCSET_DEFAULT_SIZES);
 	RowCopies  *copies = MemoryContextAllocZero(context, sizeof(RowCopies));
 
 	copies->context = context;
-	copies->bytes = row_bytes;
-	copies->most = k + 1;
-	copies->partitions = partitions;
+	copies->element = options->element;
+	copies->dimensions = options->dimensions;
+	copies->bytes = fasted_row_bytes(options);
+	copies->most = 1 + (connects ? problem->core_pairs : problem->k);
+	copies->keep_all = problem->output == FASTED_OUTPUT_REPRESENTATIVES;
+	/* these may have no distance, or 1, from themselves */
+	copies->keep_zeros = connects &&
+		(options->metric == FASTED_METRIC_COSINE || options->metric == FASTED_METRIC_JACCARD);
+	copies->partitions = problem->partitions;
 	copies->nslots = INITIAL_SLOTS;
 	copies->slots = MemoryContextAllocZero(context, INITIAL_SLOTS * sizeof(Slot));
 	return copies;
+}
+
+uint32
+CopiesWithheld(const RowCopies *copies)
+{
+	return copies->keep_all ? 0 : copies->nwithheld;
 }
 
 /* --- the hash table */
@@ -171,6 +193,8 @@ JudgeRow(RowCopies *copies, const float *row)
 		slot->state++;
 		return true;
 	}
+	if (copies->keep_zeros && RowIsZero(row, copies->element, copies->dimensions))
+		return true;
 	if (slot->state == copies->most)
 		slot->state = copies->most + 1 + AddGroup(copies, row);
 	number = slot->state - copies->most - 1;
@@ -179,14 +203,14 @@ JudgeRow(RowCopies *copies, const float *row)
 		return true;
 	if (group->count < copies->most)
 	{
-		group->kept[group->count++] = copies->rows - copies->nwithheld;
+		group->kept[group->count++] = copies->rows - CopiesWithheld(copies);
 		return true;
 	}
 	if (copies->nwithheld == copies->most_withheld)
 		copies->withheld = GrowArray(copies->context, copies->withheld, &copies->most_withheld,
 									 sizeof(Withheld));
 	copies->withheld[copies->nwithheld++] = (Withheld) {.row = copies->rows,.group = number};
-	return false;
+	return copies->keep_all;
 }
 
 bool
@@ -205,12 +229,6 @@ CopiesTake(RowCopies *copies, uint64 number, const float *row)
 	copies->last_kept = JudgeRow(copies, row);
 	copies->rows++;
 	return copies->last_kept;
-}
-
-uint32
-CopiesWithheld(const RowCopies *copies)
-{
-	return copies->nwithheld;
 }
 
 /* --- when all rows have been read */
@@ -304,6 +322,16 @@ CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
 		result.next[last] = withheld.row;
 	}
 	return result;
+}
+
+uint32 *
+CopiesNoted(const RowCopies *copies)
+{
+	uint32	   *copy_of = OwnRowNumbers(copies->rows);
+
+	for (uint32 i = 0; i < copies->nwithheld; i++)
+		copy_of[copies->withheld[i].row] = copies->groups[copies->withheld[i].group].kept[0];
+	return copy_of;
 }
 
 void

@@ -36,11 +36,12 @@ NoticeManyPairs(VectorJoin *join)
 	static TimestampTz noticed = 0; /* start time of the last statement that raised it */
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
+	uint64		compared = JoinEngineRows(join);
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
 	if (!join->request.notices || eps >= GreatestDistance(options->metric, options->dimensions) ||
-		noticed == statement || nrows < MANY_ROWS || JoinPairs(join) <= nrows * (nrows - 1) / 4)
+		noticed == statement || nrows < MANY_ROWS || JoinPairs(join) <= compared * (compared - 1) / 4)
 		return;
 	noticed = statement;
 	ereport(NOTICE,
@@ -111,16 +112,15 @@ OrderKeys(VectorJoin *join)
 }
 
 /*
- * Ranks the rows of side b.  If copies were withheld from the engine, its rows are numbered
- * differently.
+ * Determines which rows the engine has, and ranks the rows of side b for a search for nearest rows.
  */
 static void
-RankNeighbors(VectorJoin *join)
+FinishCopies(VectorJoin *join)
 {
 	const PanelProblem *problem = &join->run.problem;
 	bool		self = problem->sides == 1;
+	bool		nearest = problem->problem.output == FASTED_OUTPUT_NEAREST;
 	RowSet	   *rows = &join->rows[problem->sides - 1];
-	const uint32 *ranks = join->keys[1]->rank;
 	MemoryContext old = MemoryContextSwitchTo(join->context);
 
 	if (rows->copies != NULL)
@@ -130,12 +130,15 @@ RankNeighbors(VectorJoin *join)
 		/* allocated by ReadPartitions */
 		CopiesAdjust(rows->copies, unconstify(FastedPartition *, problem->problem.partitions),
 					 problem->problem.npartitions, self);
-		join->copied = CopiesFinish(rows->copies, ranks, self);
-		ranks = join->copied.ranks;
+		/* for connections, it does not matter which of the copies are withheld */
+		join->copied = CopiesFinish(rows->copies, nearest ? join->keys[1]->rank : NULL, self);
 	}
+	else if (rows->copies != NULL && problem->problem.output == FASTED_OUTPUT_REPRESENTATIVES)
+		join->copy_of = CopiesNoted(rows->copies);
 	CopiesFree(rows->copies);
 	rows->copies = NULL;
-	JoinRank(join, ranks);
+	if (nearest)
+		JoinRank(join, rows->withheld > 0 ? join->copied.ranks : join->keys[1]->rank);
 	MemoryContextSwitchTo(old);
 }
 
@@ -154,8 +157,7 @@ Start(VectorJoin *join)
 								 rows->sink.worker_rows, rows->sink.nworkers, rows->direct_rows)));
 	JoinShowProgress(join, PROGRESS_PREPARING);
 	OrderKeys(join);
-	if (join->request.problem.output == FASTED_OUTPUT_NEAREST)
-		RankNeighbors(join);
+	FinishCopies(join);
 	for (int side = 0; side < 2; side++)
 		counts[side] = rows[side].count - rows[side].withheld;
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
@@ -258,6 +260,7 @@ ResetRows(VectorJoin *join)
 		RowSetInit(&join->rows[side], join, side);
 	}
 	memset(&join->copied, 0, sizeof(join->copied));
+	join->copy_of = NULL;
 	if (join->request.print != NULL)
 		memset(join->request.print, 0, sizeof(Fingerprint));
 	join->run.failed = false;

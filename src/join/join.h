@@ -88,7 +88,8 @@ struct VectorJoin
 	 */
 	const uint32 *counts;
 
-	CopiedRows	copied;			/* with FASTED_OUTPUT_NEAREST: see JoinRow */
+	const uint32 *copy_of;		/* with FASTED_OUTPUT_REPRESENTATIVES: see CopiesNoted; or NULL */
+	CopiedRows	copied;			/* with FASTED_OUTPUT_NEAREST or _CONNECTIONS: see JoinRow */
 
 	/*
 	 * The distributed join, or NULL.  With FASTED_OUTPUT_NEAREST it returns each neighbor as a pair
@@ -162,9 +163,10 @@ extern bool JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count);
 extern const FastedNeighbor *JoinNearest(const VectorJoin *join, uint64 engine_row, uint32 *length);
 
 /*
- * The engine does not have all copies of a row (copies.c).  JoinRow returns the number of an engine
- * row of a, and JoinNextCopy that of a withheld row with the same neighbors, or NO_COPY.  They are known
- * after the first JoinNextRows.
+ * With FASTED_OUTPUT_NEAREST or _CONNECTIONS, the engine does not have all copies of a row (copies.c).
+ * JoinNext and `counts` then refer to engine rows, too.  JoinRow returns the number of an engine row
+ * of a, and JoinNextCopy that of a withheld row with the same neighbors, or NO_COPY.  They are known
+ * after the first JoinNextRows or JoinNext.
  */
 static inline uint32
 JoinRow(const VectorJoin *join, uint64 engine_row)

@@ -181,24 +181,27 @@ ExpectRows(RowSink *sink, uint64 rows)
 	JoinShowProgress(set->join, PROGRESS_READING);
 }
 
-/* Copies are withheld from side b of a search for nearest rows. */
-static void
-CreateCopies(RowSet *set)
+/*
+ * Copies are withheld from side b of a search for nearest rows and from one for connections.  They are
+ * noted for representatives that are chosen from all pairs.
+ */
+static bool
+UsesCopies(const RowSet *set)
 {
 	const VectorJoin *join = set->join;
-	const PanelProblem *problem = &join->run.problem;
-	MemoryContext old;
+	FastedOutput output = join->request.problem.output;
+	bool		product = join->run.problem.options.metric == FASTED_METRIC_INNER_PRODUCT;
 
-	if (join->request.problem.output != FASTED_OUTPUT_NEAREST || set->side != problem->sides - 1 ||
-		join->keys[set->side] == NULL || join->request.print != NULL)
-		return;
+	if (set->side != join->run.problem.sides - 1 || join->keys[set->side] == NULL ||
+		join->request.print != NULL)
+		return false;
 	/* copies might not be among each other's nearest rows, so that a tree connects them late */
-	if (join->request.searches && problem->options.metric == FASTED_METRIC_INNER_PRODUCT)
-		return;
-	old = MemoryContextSwitchTo(join->context);
-	set->copies = CopiesCreate(FloatsOf(set) * sizeof(float), problem->problem.k,
-							   problem->problem.partitions);
-	MemoryContextSwitchTo(old);
+	if (output == FASTED_OUTPUT_NEAREST)
+		return !(product && join->request.searches);
+	/* nor have they pairs, perhaps */
+	if (output == FASTED_OUTPUT_CONNECTIONS)
+		return !product;
+	return output == FASTED_OUTPUT_REPRESENTATIVES && join->output == FASTED_OUTPUT_PAIRS;
 }
 
 static void
@@ -207,6 +210,7 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 	RowSet	   *set = (RowSet *) sink;
 	EngineRun  *run = &set->join->run;
 	const RowSet *other = OtherSide(set);
+	MemoryContext old;
 
 	set->first_row_name = MemoryContextStrdup(set->join->context, row_name);
 	if (other != NULL && other->first_row_name != NULL &&
@@ -220,7 +224,12 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 	}
 	if (!run->failed)
 		JoinOpenEngine(set->join);
-	CreateCopies(set);
+	if (UsesCopies(set))
+	{
+		old = MemoryContextSwitchTo(set->join->context);
+		set->copies = CopiesCreate(&run->problem.options, &run->problem.problem);
+		MemoryContextSwitchTo(old);
+	}
 	UseRegistered(set);
 }
 

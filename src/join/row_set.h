@@ -119,7 +119,7 @@ extern FastedStatus EngineRunCheck(EngineRun *run, FastedStatus status);
 /* Closes the engine.  May be called repeatedly. */
 extern void EngineRunClose(EngineRun *run);
 
-/* --- copies.c: equal rows, of which a search for k nearest rows needs only the first k + 1 */
+/* --- copies.c: equal rows, of which the engine needs only the first k + 1 */
 
 #define NO_COPY PG_UINT32_MAX
 
@@ -133,12 +133,15 @@ typedef struct CopiedRows
 {
 	uint32	   *ranks;			/* by engine row, see FastedProblem.ranks */
 	uint32	   *row_of;			/* row by engine row; NULL: no row is withheld */
-	uint32	   *next;			/* by row: the next withheld row with the same list, or NO_COPY;
+	uint32	   *next;			/* by row: the next withheld row that is equal, or NO_COPY;
 								 * self-joins only */
 } CopiedRows;
 
-/* Creates it in a child of the current memory context.  partitions: those of side b, or NULL. */
-extern RowCopies *CopiesCreate(size_t row_bytes, uint32 k, const FastedPartition *partitions);
+/*
+ * Creates it in a child of the current memory context, for FASTED_OUTPUT_NEAREST, _CONNECTIONS or
+ * _REPRESENTATIVES.
+ */
+extern RowCopies *CopiesCreate(const FastedOptions *options, const FastedProblem *problem);
 
 /*
  * Returns whether the engine is to get a row.  Rows are numbered, and passed in this order; the last
@@ -158,6 +161,9 @@ extern void CopiesAdjust(const RowCopies *copies, FastedPartition *partitions, u
  * numbers).  The result is allocated in the current memory context.
  */
 extern CopiedRows CopiesFinish(RowCopies *copies, const uint32 *rank, bool self);
+
+/* For representatives: returns a row for each row that is the same for many copies, and itself otherwise. */
+extern uint32 *CopiesNoted(const RowCopies *copies);
 
 /* NULL is allowed. */
 extern void CopiesFree(RowCopies *copies);
