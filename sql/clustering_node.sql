@@ -44,7 +44,9 @@ FROM unnest(ARRAY['fasted_neighbors(''t'', ''v'', 1)', 'fasted_cluster(''t'', ''
 -- pairs in a temporary file: fasted_keep_one writes all of them if they exceed the memory limit, here one more
 -- than three full buffers; fasted_cluster writes full buffers, unless half of its pairs can be used and dropped,
 -- and stores no pair of known core rows
-CREATE TABLE copies AS SELECT i AS id, ARRAY[CASE WHEN i <= 443 THEN 0 ELSE i / 2 END]::real[] AS v FROM generate_series(1, 1247) AS i;
+CREATE TABLE grouped AS SELECT i AS id, ARRAY[CASE WHEN i <= 443 THEN 0 ELSE i / 2 END + i % 1000 * 1e-4]::real[] AS v FROM generate_series(1, 1247) AS i;
+-- most pairs of copies are not compared, or not stored
+CREATE TABLE copies AS SELECT id, ARRAY[trunc(v[1])]::real[] AS v FROM grouped;
 CREATE TABLE hundreds AS SELECT i AS id, ARRAY[i / 100]::real[] AS v FROM generate_series(0, 1999) AS i;
 CREATE FUNCTION spilled(query text, OUT pairs text, OUT spilled text, OUT memory boolean) LANGUAGE plpgsql AS $$
 DECLARE plan json;
@@ -55,11 +57,12 @@ BEGIN
 	spilled := plan->>'Spilled Pairs';
 	memory := (plan->>'Memory Usage')::float8 BETWEEN 1024 AND 1536;
 END $$;
-SELECT keep_one.pairs, keep_one.spilled FROM spilled($$SELECT * FROM fasted_keep_one('copies', 'v', 0, id_column => 'id')$$) AS keep_one;
+SELECT keep_one.pairs, keep_one.spilled FROM spilled($$SELECT * FROM fasted_keep_one('grouped', 'v', 0.4, id_column => 'id')$$) AS keep_one;
 SET fasted.memory_limit = '1MB';
 SET fasted.max_threads = 1;	-- the order of pairs decides which can be dropped
-SELECT * FROM unnest(ARRAY['fasted_keep_one(''copies'', ''v'', 0, id_column => ''id'')', 'fasted_cluster(''copies'', ''v'', 0, 500, ''id'')',
-	'fasted_cluster(''hundreds'', ''v'', 0, 100, ''id'')', 'fasted_cluster(''copies'', ''v'', 0, 2, ''id'')']) AS c, spilled('SELECT * FROM ' || c) AS s;
+SELECT * FROM unnest(ARRAY['fasted_keep_one(''grouped'', ''v'', 0.4, id_column => ''id'')', 'fasted_cluster(''grouped'', ''v'', 0.4, 500, ''id'')',
+	'fasted_cluster(''hundreds'', ''v'', 0, 100, ''id'')', 'fasted_cluster(''grouped'', ''v'', 0.4, 2, ''id'')',
+	'fasted_keep_one(''copies'', ''v'', 0.4, id_column => ''id'')', 'fasted_cluster(''copies'', ''v'', 0.4, 2, ''id'')']) AS c, spilled('SELECT * FROM ' || c) AS s;
 RESET fasted.memory_limit;
 RESET fasted.max_threads;
 
@@ -187,7 +190,7 @@ SELECT plan_of('SELECT * FROM fasted_cluster(''t'', ''v'', 1)');
 RESET fasted.scan_node;
 
 SET client_min_messages = warning;
-DROP TABLE t, calls, copies, hundreds CASCADE;
+DROP TABLE t, calls, grouped, copies, hundreds CASCADE;
 DROP VIEW IF EXISTS groups;
 DROP FUNCTION shown, spilled, answer, by_function, plan_of;
 DROP ROLE fasted_node_reader;

@@ -31,6 +31,37 @@ CREATE TABLE points (id int PRIMARY KEY, v real[]);
 INSERT INTO points VALUES (1, '{0,0}'), (2, '{1,0}'), (3, '{0,1}'), (4, '{1,1}'), (5, '{2.2,1}'), (6, '{3.5,1.5}');
 SELECT * FROM fasted_cluster('points', 'v', 1.5, 4);
 
+-- so many copies that the engine gets only some of them: the same result as for rows that differ little
+CREATE TABLE copies AS SELECT i * 37 % 307 AS id, i % 2 AS g, i * 7 % 5 AS p, CASE WHEN i % 10 = 6 THEN '{0,0}' WHEN i % 10 < 6 THEN ARRAY[1 + i % 4, 0] ELSE ARRAY[1 + i % 17, i % 11 + i % 17 % 2 * 20] END::float8[] AS v FROM generate_series(1, 300) AS i;
+CREATE TABLE differ AS SELECT id, g, CASE WHEN v[1] = 0 THEN v ELSE ARRAY[v[1] + id * 1e-9, v[2]] END AS v FROM copies;
+SELECT count(*), sum(n) > 0 AS clusters, count(*) FILTER (WHERE wrong = 0) AS right FROM unnest('{1,2,3,10,40}'::int[]) AS min_points, unnest('{0.5,1.5,2.5}'::float8[]) AS eps, unnest('{id,g}'::text[]) AS p, unnest('{l2,cosine}'::text[]) AS metric,
+	LATERAL (SELECT count(c.cluster) AS n, count(*) FILTER (WHERE (c.cluster, c.core) IS DISTINCT FROM (d.cluster, d.core)) AS wrong
+		FROM fasted_cluster('copies', 'v', CASE metric WHEN 'l2' THEN eps ELSE eps / 100 END, min_points, 'id', metric, nullif(p, 'id')) AS c
+		JOIN fasted_cluster('differ', 'v', CASE metric WHEN 'l2' THEN eps ELSE eps / 100 END, min_points, 'id', metric, nullif(p, 'id')) AS d USING (id)) AS x;
+SELECT count(*), count(*) FILTER (WHERE c.cluster = w.cluster) FROM fasted_cluster('copies', 'v', 1.5, 1, 'id') AS c JOIN (SELECT id, fasted_dbscan(v, 1.5, 1) OVER (ORDER BY id) AS cluster FROM copies) AS w USING (id);
+CREATE FUNCTION kept_reference(eps float8, metric text) RETURNS TABLE (id bigint, kept bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	stay bigint[] = '{}';
+BEGIN
+	FOR r IN SELECT * FROM copies ORDER BY p, copies.id LOOP
+		SELECT s.id INTO kept FROM unnest(stay) WITH ORDINALITY AS s (id, n) JOIN copies c ON c.id = s.id,
+			LATERAL (SELECT CASE metric WHEN 'l2' THEN fasted_distance(c.v, r.v) ELSE fasted_cosine_distance(c.v, r.v) END) AS d (dist)
+			WHERE dist <= eps AND dist <> 'NaN' ORDER BY dist, n LIMIT 1;
+		IF kept IS NULL THEN
+			stay = stay || r.id::bigint;
+		END IF;
+		id = r.id;
+		kept = coalesce(kept, id);
+		RETURN NEXT;
+	END LOOP;
+END $$;
+SELECT count(*), count(*) FILTER (WHERE wrong = 0) AS right FROM (VALUES ('l2', 0.5), ('l2', 1.5), ('l2', 2.5), ('cosine', 0.005), ('cosine', 0.05)) AS m (metric, eps),
+	LATERAL (SELECT count(*) FILTER (WHERE k.kept IS DISTINCT FROM r.kept) AS wrong
+		FROM kept_reference(eps, metric) AS r LEFT JOIN fasted_keep_one('copies', 'v', eps, 'p', false, 'id', metric) AS k USING (id)) AS x;
+DROP TABLE copies, differ;
+DROP FUNCTION kept_reference;
+
 -- a border row between two clusters: it joins the nearest core row; if distances tie, the one with the smaller id
 CREATE TABLE border (id int PRIMARY KEY, v real[]);
 INSERT INTO border VALUES (1, '{-1.5}'), (2, '{-1.5}'), (3, '{-1.5}'), (4, '{-1.5}'), (5, '{-1}'),

@@ -19,7 +19,10 @@ CREATE TABLE doubles AS SELECT id, g, (SELECT array_agg(x::float8 + id % 5 * 1e-
 UPDATE doubles SET v = '{0,0,0,0}' WHERE id IN (SELECT id FROM reals WHERE v = '{0,0,0,0}');
 CREATE TABLE bits AS SELECT id, g, (hashint4(id % 6)::bit(32) || hashint4(id % 6 + 10)::bit(32)) # (hashint4(id) & hashint4(id + 500) & hashint4(id + 900))::bit(64) AS v FROM reals WHERE v IS NOT NULL;
 UPDATE bits SET v = 0::bit(64) WHERE id % 50 = 9;
-ANALYZE reals, doubles, bits;
+-- so many copies of one row, in each partition, that the engine gets only some of them
+CREATE TABLE copied AS SELECT id, g, CASE WHEN id % 5 < 4 AND v IS NOT NULL THEN '{1,2,3,4}' ELSE v END AS v FROM reals;
+CREATE TABLE copied_bits AS SELECT id, g, CASE WHEN id % 5 < 4 THEN repeat('01', 32)::bit(64) ELSE v END AS v FROM bits;
+ANALYZE reals, doubles, bits, copied, copied_bits;
 
 CREATE FUNCTION right_tree(points regclass, distance text, samples int, condition text DEFAULT 'true')
 RETURNS TABLE (id_a bigint, id_b bigint, dist float8) LANGUAGE plpgsql AS $$
@@ -44,7 +47,9 @@ CREATE TABLE cases (points regclass, metric text, distance text, samples int);
 INSERT INTO cases SELECT p::regclass, m, d, s
 FROM (VALUES ('reals', 'l2', 'fasted_distance'), ('reals', 'cosine', 'fasted_cosine_distance'), ('reals', 'inner_product', 'fasted_negative_inner_product'),
 	('doubles', 'l2', 'fasted_distance'), ('doubles', 'cosine', 'fasted_cosine_distance'), ('doubles', 'inner_product', 'fasted_negative_inner_product'),
-	('bits', 'hamming', 'fasted_hamming_distance'), ('bits', 'jaccard', 'fasted_jaccard_distance')) AS c (p, m, d), unnest('{1,4}'::int[]) AS s;
+	('bits', 'hamming', 'fasted_hamming_distance'), ('bits', 'jaccard', 'fasted_jaccard_distance'),
+	('copied', 'l2', 'fasted_distance'), ('copied', 'cosine', 'fasted_cosine_distance'), ('copied', 'inner_product', 'fasted_negative_inner_product'),
+	('copied_bits', 'hamming', 'fasted_hamming_distance'), ('copied_bits', 'jaccard', 'fasted_jaccard_distance')) AS c (p, m, d), unnest('{1,4}'::int[]) AS s;
 CREATE TABLE right_trees AS
 SELECT c.points, c.metric, c.samples, false AS partitioned, count(*) AS edges, array_agg((id_a, id_b, float8send(dist))::text) AS tree
 FROM cases c, right_tree(c.points, c.distance, c.samples) GROUP BY 1, 2, 3
@@ -96,8 +101,14 @@ BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, FORMAT json) ' || query INTO plan;
 	RETURN plan->0->'Plan'->>label;
 END $$;
+-- of copies, only some are compared
+SELECT shown('SELECT * FROM fasted_spanning_tree(''copied'', ''v'', id_column => ''id'')', 'Pairs') < 7000;
+CREATE TABLE wide_copies AS SELECT id, CASE WHEN id % 2 = 0 THEN first_value(v) OVER (ORDER BY id) ELSE v END AS v FROM wide ORDER BY id % 7;
+CREATE TABLE wide_copies_tree AS SELECT row_number() OVER () AS n, * FROM fasted_spanning_tree('wide_copies', 'v', 3, id_column => 'id');
 SET fasted.engine = cpu;
 SET fasted.memory_limit = '1MB';
+SELECT shown('SELECT * FROM fasted_spanning_tree(''wide_copies'', ''v'', 3, id_column => ''id'')', 'Panels') > 1;
+SELECT count(*) FROM (SELECT row_number() OVER () AS n, * FROM fasted_spanning_tree('wide_copies', 'v', 3, id_column => 'id')) AS t JOIN wide_copies_tree USING (n, id_a, id_b, dist);
 SELECT shown('SELECT * FROM fasted_spanning_tree(''wide'', ''v'', 3)', 'Panels') > 1;
 SELECT count(*) FROM (SELECT row_number() OVER () AS n, * FROM fasted_spanning_tree('wide', 'v', 3)) AS t JOIN wide_tree USING (n, id_a, id_b, dist);
 SELECT count(*) FROM fasted_hdbscan('wide', 'v', 5, 3) AS h JOIN wide_clusters AS c USING (id, probability, outlier_score) WHERE h.cluster IS NOT DISTINCT FROM c.cluster;

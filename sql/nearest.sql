@@ -46,6 +46,15 @@ SELECT self, within, count(*), count(*) FILTER (WHERE found IS NOT DISTINCT FROM
 SELECT * FROM tried WHERE found IS DISTINCT FROM expected LIMIT 1;
 DROP TABLE tried;
 
+-- many copies, of which the engine gets only some, in another order than that of the ids
+CREATE TABLE copies AS SELECT i * 37 % 307 AS id, CASE WHEN i % 10 < 6 THEN ARRAY[(i % 2)::real, '-0'] ELSE ARRAY[i % 7, i % 11]::real[] END AS v, i % 2 AS g FROM generate_series(1, 300) AS i;
+CREATE TABLE fourth AS SELECT id, v, g FROM copies WHERE id % 4 = 0;
+SELECT self, count(*), count(*) FILTER (WHERE nearest_answer(format('fasted_knn_join(''copies'', ''v'', %L, ''v'', %s, ''id'', ''id'', max_distance => %L, partition_by => %L)', CASE WHEN self THEN 'copies' ELSE 'fourth' END, k, most, CASE WHEN within THEN 'g' END))
+	= nearest_reference('copies', CASE WHEN self THEN 'copies' ELSE 'fourth' END, k, 'l2', most, within, self)) AS right
+FROM unnest(ARRAY[true, false]) AS self, unnest(ARRAY[1, 3, 20, 90]) AS k, unnest(ARRAY[NULL, 0]) AS most, unnest(ARRAY[true, false]) AS within GROUP BY 1 ORDER BY 1;
+SELECT count(*) FROM fasted_knn_join('copies', 'v', 'copies', 'v', 3, 'id');
+DROP TABLE copies, fourth;
+
 -- partitions that are large enough for an engine
 CREATE TABLE big WITH (autovacuum_enabled = off) AS SELECT i AS id, ARRAY[i * 7 % 23, i * 11 % 19]::real[] AS v, CASE WHEN i < 500 THEN 'a' WHEN i < 600 THEN 'b' ELSE 'c' || i / 3 END AS g FROM generate_series(1, 800) AS i;
 SELECT k, nearest_answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, ''id'', partition_by => ''g'')', k)) = nearest_reference('big', 'big', k, 'l2', NULL, true, true)

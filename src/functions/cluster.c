@@ -16,6 +16,8 @@
  * It is one of the first min_points - 2 pairs of one of its rows, which bounds the number of stored
  * pairs per row.
  *
+ * Only engine rows (JoinRow) are processed.  Further copies of a row have its result.
+ *
  * An engine with FASTED_OUTPUT_CONNECTIONS drops redundant pairs itself and returns few.  They
  * are stored until the engine returns the numbers of pairs, which tell which rows are core rows.
  * With min_points 1 all rows are core rows, and no pair is stored.
@@ -38,7 +40,11 @@ typedef struct Dbscan
 {
 	Clustering	base;
 
-	/* by row number */
+	uint32		engine_rows;	/* number of engine rows */
+	uint32	   *row_of;			/* row by engine row; NULL: the same */
+	uint32	   *engine_row;		/* engine row by row, if row_of is not NULL */
+
+	/* by engine row */
 	uint32	   *neighbors;		/* number of pairs so far */
 	uint32	   *parent;			/* disjoint sets of core rows */
 	uint32	   *nearest;		/* for other rows: nearest core row, or the row itself */
@@ -49,11 +55,34 @@ typedef struct Dbscan
 	PairStore	stored;			/* pairs whose rows were not both known to be core rows */
 } Dbscan;
 
+/* Copies from the join which rows the engine has. */
+static void
+NoteEngineRows(Dbscan *dbscan)
+{
+	const VectorJoin *join = dbscan->base.base.join;
+
+	dbscan->engine_rows = dbscan->base.count;
+	if (join->copied.next == NULL)
+		return;
+	dbscan->engine_rows = JoinEngineRows(join);
+	dbscan->row_of = AllocRowNumbers(dbscan->engine_rows);
+	dbscan->engine_row = AllocRowNumbers(dbscan->base.count);
+	CopyRowNumbers(dbscan->row_of, join->copied.row_of, dbscan->engine_rows);
+	for (uint32 i = 0; i < dbscan->engine_rows; i++)
+	{
+		if (i % CLUSTERING_STRIDE == 0)
+			CheckJoinInterrupts();
+		for (uint32 row = JoinRow(join, i); row != NO_COPY; row = JoinNextCopy(join, row))
+			dbscan->engine_row[row] = i;
+	}
+}
+
 static void
 Begin(Clustering *run)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
 
+	NoteEngineRows(dbscan);
 	dbscan->neighbors = SameRowNumbers(run->count, 0);
 	dbscan->parent = OwnRowNumbers(run->count);
 	PairStoreInit(&dbscan->stored, 1);
@@ -145,7 +174,17 @@ CopyCounts(Clustering *run, const uint32 *counts)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
 
-	CopyRowNumbers(dbscan->neighbors, counts, run->count);
+	CopyRowNumbers(dbscan->neighbors, counts, dbscan->engine_rows);
+}
+
+/* Returns whether the id of engine row a is smaller than that of b. */
+static bool
+IsBelow(const Dbscan *dbscan, uint32 a, uint32 b)
+{
+	const uint32 *row_of = dbscan->row_of;
+
+	return row_of == NULL ? KeyBelow(dbscan->base.keys, a, b) :
+		KeyBelow(dbscan->base.keys, row_of[a], row_of[b]);
 }
 
 /* Makes core the row's nearest core row if it is nearer, or as near and has a smaller id. */
@@ -156,7 +195,7 @@ OfferCore(Dbscan *dbscan, uint32 row, uint32 core, double dist)
 
 	if (nearest != row &&
 		(dist > dbscan->nearest_dist[row] ||
-		 (dist == dbscan->nearest_dist[row] && KeyBelow(dbscan->base.keys, nearest, core))))
+		 (dist == dbscan->nearest_dist[row] && IsBelow(dbscan, nearest, core))))
 		return;
 	dbscan->nearest[row] = core;
 	dbscan->nearest_dist[row] = dist;
@@ -213,9 +252,12 @@ static void
 Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
-	bool		core = IsCore(dbscan, row);
+	bool		core;
 	uint32		root;
 
+	if (dbscan->engine_row != NULL)
+		row = dbscan->engine_row[row];
+	core = IsCore(dbscan, row);
 	values[2] = BoolGetDatum(core);
 	if (!core && dbscan->nearest[row] == row)
 	{

@@ -142,7 +142,7 @@ typedef struct TreeRun
 	const TreeEdge *edges;		/* ordered by weight */
 	uint32		nedges;
 
-	/* The rows of the current search by row number; NULL if row numbers are nodes. */
+	/* The rows of the current search by engine row; NULL if engine rows are nodes. */
 	uint32	   *searched;
 	uint32	   *positions;		/* their positions in TreeSearch.nodes */
 	double	   *bounds;

@@ -14,6 +14,9 @@
  * is known which of these are representatives.  A single pass suffices, so a long chain of near
  * rows (such as a time series) costs no more than other data.
  *
+ * Many copies of a row have very many pairs.  Of these, a copy's pair with the first copy suffices:
+ * later ones are within eps of the same rows and of the first one, and so are no representatives.
+ *
  * A stored pair takes 16 bytes with its distance.  8 bytes would suffice without the distance, but
  * then the vectors would have to remain in memory, or be read again, to compute the distances.
  *
@@ -41,6 +44,7 @@ typedef struct KeepOneRun
 	PairMemory *scratch;		/* for sorting */
 
 	/* by rank */
+	uint32	   *first_copy;		/* the lowest rank of its copies, maybe its own; NULL: unknown */
 	uint32	   *representative; /* rank of the row's representative, maybe the row itself */
 	double	   *dist;			/* distance to the representative, if that is another row */
 } KeepOneRun;
@@ -185,6 +189,26 @@ Rank(Clustering *run)
 	return keep_one->rank;
 }
 
+/* Finds the lowest rank of each row's copies, if the join knows copies. */
+static void
+FindFirstCopies(KeepOneRun *keep_one)
+{
+	const uint32 *copy_of = keep_one->base.base.join->copy_of;
+	const uint32 *rank = keep_one->rank;
+	uint32		nrows = keep_one->base.count;
+	uint32	   *lowest;			/* by row, of those that are another one's copy_of */
+
+	if (copy_of == NULL)
+		return;
+	lowest = SameRowNumbers(nrows, PG_UINT32_MAX);
+	keep_one->first_copy = AllocRowNumbers(nrows);
+	for (uint32 row = 0; row < nrows; row++)
+		lowest[copy_of[row]] = Min(lowest[copy_of[row]], rank == NULL ? row : rank[row]);
+	for (uint32 row = 0; row < nrows; row++)
+		keep_one->first_copy[rank == NULL ? row : rank[row]] = lowest[copy_of[row]];
+	pfree(lowest);
+}
+
 static void
 Begin(Clustering *run)
 {
@@ -195,6 +219,7 @@ Begin(Clustering *run)
 		FindRanks(keep_one);
 	PairStoreInit(&keep_one->store, 2);
 	keep_one->scratch = PairMemoryCreate();
+	FindFirstCopies(keep_one);
 }
 
 /* Sorts the pairs in memory and returns the sorted array. */
@@ -227,6 +252,7 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 {
 	KeepOneRun *keep_one = (KeepOneRun *) run;
 	const uint32 *rank = keep_one->rank;
+	const uint32 *first = keep_one->first_copy;
 
 	for (size_t i = 0; i < npairs; i++)
 	{
@@ -234,6 +260,8 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 		uint32		b = rank == NULL ? pairs[i].b : rank[pairs[i].b];
 		FastedPair	pair = {.a = Min(a, b),.b = Max(a, b),.dist = pairs[i].dist};
 
+		if (first != NULL && first[pair.a] == first[pair.b] && first[pair.a] < pair.a)
+			continue;
 		if (PairStoreIsFull(&keep_one->store))
 			WriteRun(keep_one);
 		PairStoreAdd(&keep_one->store, pair);

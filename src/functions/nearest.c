@@ -32,9 +32,11 @@ typedef struct NearestRun
 	KeySet	   *b;				/* ids of b */
 	const Datum *by_rank;		/* ids of b by rank; NULL before the first list */
 
-	uint64		row;			/* next row of a */
-	uint64		end;			/* rows of a before this one have all of their neighbours */
-	const FastedNeighbor *list; /* neighbours of the current row of a, row - 1 */
+	uint64		row;			/* next engine row of a */
+	uint64		end;			/* engine rows of a before this one have all of their neighbours */
+	uint32		current;		/* current row of a */
+	uint32		copy;			/* next row of a with the same neighbours, or NO_COPY */
+	const FastedNeighbor *list; /* neighbours of the current row of a */
 	uint32		nlist;
 	uint32		next;			/* next neighbour in the list */
 
@@ -144,6 +146,7 @@ BeginNearest(FunctionRun *base)
 	run->a = base->join->keys[0];
 	run->b = base->join->keys[1];
 	run->divided = base->join->remote != NULL;
+	run->copy = NO_COPY;
 }
 
 /* --- rows */
@@ -154,7 +157,7 @@ FindRow(NearestRun *run)
 {
 	FunctionRun *base = &run->base;
 
-	while (run->row == run->end)
+	while (run->row == run->end && run->copy == NO_COPY)
 	{
 		instr_time	begin = RunClock(base);
 		uint64		count;
@@ -175,9 +178,18 @@ FindRow(NearestRun *run)
 static void
 TakeRow(NearestRun *run)
 {
-	if (run->row % ROWS_PER_CHECK == 0)
+	const VectorJoin *join = run->base.join;
+
+	if (run->copy != NO_COPY)
+		run->current = run->copy;
+	else
+	{
+		run->current = JoinRow(join, run->row);
+		run->list = JoinNearest(join, run->row++, &run->nlist);
+	}
+	if (run->current % ROWS_PER_CHECK == 0)
 		CheckJoinInterrupts();
-	run->list = JoinNearest(run->base.join, run->row++, &run->nlist);
+	run->copy = JoinNextCopy(join, run->current);
 	run->next = 0;
 }
 
@@ -185,7 +197,7 @@ TakeRow(NearestRun *run)
 static bool
 NextListHere(NearestRun *run)
 {
-	while (run->row < run->end)
+	while (run->row < run->end || run->copy != NO_COPY)
 	{
 		TakeRow(run);
 		if (run->nlist > 0)
@@ -214,7 +226,7 @@ static void
 FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
 {
 	const FastedNeighbor *list = run->list + run->next;
-	Datum		id = run->a->values[run->row - 1];
+	Datum		id = run->a->values[run->current];
 
 	for (uint32 i = 0; i < n; i++)
 	{

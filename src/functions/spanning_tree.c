@@ -37,7 +37,7 @@ static const char tree_memory[] = "the spanning tree";
 /* --- memory */
 
 /* Bytes per row of the arrays of a search, of the engine's copies, and of the rows in the order of ids. */
-#define SEARCH_ROW_BYTES (7 * sizeof(uint32) + 5 * sizeof(double))
+#define SEARCH_ROW_BYTES (8 * sizeof(uint32) + 5 * sizeof(double))
 
 void
 RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose)
@@ -112,7 +112,26 @@ NextLists(TreeRun *run, uint64 *first, uint64 *count)
 	return more;
 }
 
-/* Adds the lists of a range of rows and of all following ranges. */
+/* Adds the list of an engine row, also to the copies that the engine does not have. */
+static void
+AddList(TreeRun *run, uint64 engine_row)
+{
+	const VectorJoin *join = run->base.base.join;
+	uint32		length;
+	const FastedNeighbor *list = JoinNearest(join, engine_row, &length);
+	uint32		row = JoinRow(join, engine_row);
+
+	tree_add_list(run->tree, NodeOfRow(run, row), list, length);
+	while ((row = JoinNextCopy(join, row)) != NO_COPY)
+	{
+		if (row % LISTS_PER_CHECK == 0)
+			CheckJoinInterrupts();
+		tree_add_list(run->tree, NodeOfRow(run, row), list, length);
+		tree_add_copy(run->tree, NodeOfRow(run, row));
+	}
+}
+
+/* Adds the lists of a range of engine rows and of all following ranges. */
 static void
 AddLists(TreeRun *run, uint64 first, uint64 count)
 {
@@ -120,12 +139,9 @@ AddLists(TreeRun *run, uint64 first, uint64 count)
 	{
 		for (uint64 row = first; row < first + count; row++)
 		{
-			uint32		length;
-			const FastedNeighbor *list = JoinNearest(run->base.base.join, row, &length);
-
 			if (row % LISTS_PER_CHECK == 0)
 				CheckJoinInterrupts();
-			tree_add_list(run->tree, NodeOfRow(run, row), list, length);
+			AddList(run, row);
 		}
 	} while (NextLists(run, &first, &count));
 }
@@ -170,15 +186,16 @@ AddFewLists(TreeRun *run, const FastedPair *pairs, size_t npairs)
 
 /* --- searches */
 
-/* Returns a search by row number.  Its arrays are allocated in the current memory context. */
+/* Returns a search by engine row.  Its arrays are allocated in the current memory context. */
 static PanelSearch
 SearchByRow(TreeRun *run, const TreeSearch *search)
 {
-	const uint32 *by_id = run->base.by_id;
-	uint32		nrows = run->base.count;
+	const VectorJoin *join = run->base.base.join;
+	uint32		nrows = JoinEngineRows(join);
+	uint32	   *position;		/* of each node to search */
 	uint32		n = 0;
 
-	if (by_id == NULL)
+	if (run->base.by_id == NULL && nrows == run->base.count)
 		return (PanelSearch) {
 			.rows = search->nodes,.nrows = search->count,.bound = search->bound,
 			.component = search->component,.core = search->core
@@ -187,26 +204,28 @@ SearchByRow(TreeRun *run, const TreeSearch *search)
 	run->positions = AllocRowNumbers(search->count);
 	run->bounds = MemoryContextAllocHuge(CurrentMemoryContext, search->count * sizeof(double));
 	run->core = MemoryContextAllocHuge(CurrentMemoryContext, nrows * sizeof(double));
-	/* at first, the position of each row to search, to find these rows in ascending order */
-	run->component = SameRowNumbers(nrows, PG_UINT32_MAX);
+	run->component = AllocRowNumbers(nrows);
+	position = SameRowNumbers(run->base.count, PG_UINT32_MAX);
 	for (uint32 i = 0; i < search->count; i++)
-		run->component[by_id[search->nodes[i]]] = i;
+		position[search->nodes[i]] = i;
 	for (uint32 row = 0; row < nrows; row++)
 	{
-		uint32		position = run->component[row];
-		uint32		node = NodeOfRow(run, row);
+		uint32		node = NodeOfRow(run, JoinRow(join, row));
+		uint32		i = position[node];
 
 		if (row % CLUSTERING_STRIDE == 0)
 			CheckJoinInterrupts();
-		if (position != PG_UINT32_MAX)
+		if (i != PG_UINT32_MAX)
 		{
 			run->searched[n] = row;
-			run->positions[n] = position;
-			run->bounds[n++] = search->bound[position];
+			run->positions[n] = i;
+			run->bounds[n++] = search->bound[i];
 		}
 		run->component[row] = search->component[node];
 		run->core[row] = search->core[node];
 	}
+	pfree(position);
+	Assert(n == search->count);
 	return (PanelSearch) {
 		.rows = run->searched,.nrows = n,.bound = run->bounds,
 		.component = run->component,.core = run->core
@@ -216,10 +235,11 @@ SearchByRow(TreeRun *run, const TreeSearch *search)
 static void
 EndSearch(TreeRun *run)
 {
-	if (run->base.by_id == NULL)
+	if (run->searched == NULL)
 		return;
 	pfree(run->searched);
 	pfree(run->positions);
+	run->searched = NULL;
 }
 
 /* Searches for the nearest rows of other components that the tree asks for. */
@@ -233,7 +253,7 @@ Search(TreeRun *run)
 	uint64		count;
 
 	JoinSearch(join, &search);
-	if (run->base.by_id != NULL)
+	if (run->searched != NULL)
 	{
 		pfree(run->bounds);
 		pfree(run->component);
@@ -249,7 +269,7 @@ Search(TreeRun *run)
 			if (i % LISTS_PER_CHECK == 0)
 				CheckJoinInterrupts();
 			if (length > 0)
-				tree_found(run->tree, run->base.by_id == NULL ? i : run->positions[i], *nearest);
+				tree_found(run->tree, run->searched == NULL ? i : run->positions[i], *nearest);
 		}
 	}
 	EndSearch(run);

@@ -36,11 +36,12 @@ NoticeManyPairs(VectorJoin *join)
 	static TimestampTz noticed = 0; /* start time of the last statement that raised it */
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
+	uint64		compared = JoinEngineRows(join);
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
 	if (!join->request.notices || eps >= GreatestDistance(options->metric, options->dimensions) ||
-		noticed == statement || nrows < MANY_ROWS || JoinPairs(join) <= nrows * (nrows - 1) / 4)
+		noticed == statement || nrows < MANY_ROWS || JoinPairs(join) <= compared * (compared - 1) / 4)
 		return;
 	noticed = statement;
 	ereport(NOTICE,
@@ -110,12 +111,39 @@ OrderKeys(VectorJoin *join)
 	ForAllKeys(join, concurrently ? KeySetStartSort : KeySetFinish);
 }
 
+/* Determines which rows the engine has. */
+static void
+FinishCopies(VectorJoin *join)
+{
+	const PanelProblem *problem = &join->run.problem;
+	bool		self = problem->sides == 1;
+	bool		nearest = problem->problem.output == FASTED_OUTPUT_NEAREST;
+	RowSet	   *rows = &join->rows[problem->sides - 1];
+	MemoryContext old = MemoryContextSwitchTo(join->context);
+
+	if (rows->copies != NULL)
+		rows->withheld = CopiesWithheld(rows->copies);
+	if (rows->withheld > 0)
+	{
+		/* allocated by ReadPartitions */
+		CopiesAdjust(rows->copies, unconstify(FastedPartition *, problem->problem.partitions),
+					 problem->problem.npartitions, self);
+		/* for connections, it does not matter which of the copies are withheld */
+		join->copied = CopiesFinish(rows->copies, nearest ? join->keys[1]->rank : NULL, self);
+	}
+	else if (rows->copies != NULL && problem->problem.output == FASTED_OUTPUT_REPRESENTATIVES)
+		join->copy_of = CopiesNoted(rows->copies);
+	CopiesFree(rows->copies);
+	rows->copies = NULL;
+	MemoryContextSwitchTo(old);
+}
+
 /* Starts the engine after all rows have been pushed. */
 static void
 Start(VectorJoin *join)
 {
 	const RowSet *rows = &join->rows[0];
-	uint64		counts[2] = {rows->count, join->rows[1].count};
+	uint64		counts[2];
 
 	if (join->run.problem.sides == 1)
 		ereport(DEBUG1,
@@ -125,15 +153,34 @@ Start(VectorJoin *join)
 								 rows->sink.worker_rows, rows->sink.nworkers, rows->direct_rows)));
 	JoinShowProgress(join, PROGRESS_PREPARING);
 	OrderKeys(join);
+	FinishCopies(join);
+	for (int side = 0; side < 2; side++)
+		counts[side] = rows[side].count - rows[side].withheld;
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
 	if (join->request.problem.output == FASTED_OUTPUT_NEAREST && !join->run.failed)
-		EngineRunCheck(&join->run, panel_join_rank(join->run.join, join->keys[1]->rank));
+		EngineRunCheck(&join->run, panel_join_rank(join->run.join, join->copied.ranks != NULL ?
+													join->copied.ranks : join->keys[1]->rank));
 }
 
 static void *
 Copy(MemoryContext context, const void *from, Size bytes)
 {
 	return memcpy(MemoryContextAllocHuge(context, Max(bytes, 1)), from, bytes);
+}
+
+/*
+ * Returns whether a self-join finds only vectors at distance 0: then it is a hash join.  Hamming
+ * distances are whole numbers.
+ */
+static bool
+FindsEqualRows(const VectorJoin *join)
+{
+	const FastedOptions *options = &join->run.problem.options;
+	double		eps = join->request.problem.eps;
+
+	return join->run.problem.sides == 1 && !options->approximate &&
+		((options->metric == FASTED_METRIC_HAMMING && eps < 1.0) ||
+		 (eps == 0.0 && (options->metric == FASTED_METRIC_L2 || options->metric == FASTED_METRIC_JACCARD)));
 }
 
 /* Reads all rows of sources with partitions, then pushes them in partition order. */
@@ -153,7 +200,8 @@ ReadPartitions(VectorJoin *join)
 	/* same lifetime as the keys, which may outlive the join */
 	if (join->request.sources[0]->order_column != NULL)
 		join->order = Copy(join->keys[0]->context, rows->order[0], rows->count[0] * sizeof(uint32));
-	join->npartitions = rows->npushed;
+	if (join->request.sources[0]->partition_column != NULL)
+		join->npartitions = rows->npushed;
 	/* a single partition contains all rows */
 	problem->problem.npartitions = rows->npushed > 1 ? rows->npushed : 0;
 	problem->problem.partitions = rows->npushed <= 1 ? NULL :
@@ -191,7 +239,7 @@ PushRows(VectorJoin *join)
 		if (!join->run.failed)
 			pusher->push(pusher, join);
 	}
-	else if (join->request.sources[0]->partition_column != NULL)
+	else if (join->request.sources[0]->partition_column != NULL || FindsEqualRows(join))
 		ReadPartitions(join);
 	else
 		ReadSources(join);
@@ -207,8 +255,11 @@ ResetRows(VectorJoin *join)
 			KeySetReset(join->keys[side]);
 		if (join->rows[side].spill != NULL)
 			SpillClose(join->rows[side].spill);
+		CopiesFree(join->rows[side].copies);
 		RowSetInit(&join->rows[side], join, side);
 	}
+	memset(&join->copied, 0, sizeof(join->copied));
+	join->copy_of = NULL;
 	if (join->request.print != NULL)
 		memset(join->request.print, 0, sizeof(Fingerprint));
 	join->nzeros = 0;
@@ -578,9 +629,9 @@ JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count)
 }
 
 const FastedNeighbor *
-JoinNearest(const VectorJoin *join, uint64 row, uint32 *length)
+JoinNearest(const VectorJoin *join, uint64 engine_row, uint32 *length)
 {
-	return panel_join_nearest(join->run.join, row, length);
+	return panel_join_nearest(join->run.join, engine_row, length);
 }
 
 void
@@ -646,6 +697,8 @@ JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds)
 	if (join->run.join == NULL)
 		return false;
 	panel_join_stats(join->run.join, stats);
+	for (int side = 0; side < join->run.problem.sides; side++)
+		stats->rows += join->rows[side].withheld;
 	return true;
 }
 

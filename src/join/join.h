@@ -94,6 +94,9 @@ struct VectorJoin
 	 */
 	const uint32 *counts;
 
+	const uint32 *copy_of;		/* with FASTED_OUTPUT_REPRESENTATIVES: see CopiesNoted; or NULL */
+	CopiedRows	copied;			/* with FASTED_OUTPUT_NEAREST or _CONNECTIONS: see JoinRow */
+
 	/*
 	 * The distributed join, or NULL.  With FASTED_OUTPUT_NEAREST it returns each neighbor as a pair
 	 * of a row of a and a row of b.  The pairs of one row of a are consecutive, nearest first, but
@@ -154,16 +157,44 @@ extern void JoinAgain(VectorJoin *join, double eps);
  */
 extern bool JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs);
 
-/* With FASTED_OUTPUT_NEAREST: returns the next range of rows of a whose neighbors are complete. */
+/*
+ * With FASTED_OUTPUT_NEAREST: returns the next range of engine rows of a whose neighbors are complete.
+ */
 extern bool JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count);
 
 /*
- * Returns the neighbors of a row in that range, nearest first, by their key rank (KeySetInOrder).
+ * Returns the neighbors of an engine row in that range, nearest first, by their key rank
+ * (KeySetInOrder).
  */
-extern const FastedNeighbor *JoinNearest(const VectorJoin *join, uint64 row, uint32 *length);
+extern const FastedNeighbor *JoinNearest(const VectorJoin *join, uint64 engine_row, uint32 *length);
 
 /*
- * After JoinNextRows has returned false: searches for neighbours of some rows in other components
+ * With FASTED_OUTPUT_NEAREST or _CONNECTIONS, the engine does not have all copies of a row (copies.c).
+ * JoinNext and `counts` then refer to engine rows, too.  JoinRow returns the number of an engine row
+ * of a, and JoinNextCopy that of a withheld row with the same neighbors, or NO_COPY.  They are known
+ * after the first JoinNextRows or JoinNext.
+ */
+static inline uint32
+JoinRow(const VectorJoin *join, uint64 engine_row)
+{
+	return join->copied.next == NULL ? (uint32) engine_row : join->copied.row_of[engine_row];
+}
+
+static inline uint32
+JoinNextCopy(const VectorJoin *join, uint32 row)
+{
+	return join->copied.next == NULL ? NO_COPY : join->copied.next[row];
+}
+
+/* Returns the number of engine rows of a self-join. */
+static inline uint32
+JoinEngineRows(const VectorJoin *join)
+{
+	return (uint32) join->rows[0].count - join->rows[0].withheld;
+}
+
+/*
+ * After JoinNextRows has returned false: searches for neighbours of some engine rows in other components
  * (panel_join_search).  JoinNextRows and JoinNearest return them, by position in search->rows, which
  * must remain valid until JoinNextRows returns false.  The request must have been one with
  * `searches`.

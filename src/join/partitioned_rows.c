@@ -8,6 +8,9 @@
  * partitions may differ in their number of dimensions.  Shorter vectors are padded with zeros.
  * This does not change any bit of a distance, because each padded dimension adds zero to a sum.
  *
+ * A join that finds only equal vectors (eps 0) has partitions, too: by a hash of the vectors.  So
+ * equal rows are in the same partition, and few others.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -28,6 +31,9 @@
 
 /* Rows pushed at a time. */
 #define ROWS_AT_ONCE 64
+
+/* Number of partitions by a hash. */
+#define HASH_PARTITIONS 65536
 
 /* A partition of both sides. */
 typedef struct Partition
@@ -66,6 +72,7 @@ typedef struct PartitionedSide
 	uint32		capacity;
 	uint32		partition;		/* of the current row */
 	uint32		dimensions;		/* of the current row */
+	float	   *equality;		/* by hash: the current row as CopyForEquality copies it */
 
 	Piece	   *pieces;			/* pieces in memory; if spilling, the last is the write buffer */
 	uint64		npieces;
@@ -115,6 +122,16 @@ BeginRow(RowSink *sink, Datum value, int dimensions, Datum key)
 	if (partition->dimensions != 0 && partition->dimensions != (uint32) dimensions)
 		ReportDimensions(side, partition, dimensions, key);
 	side->dimensions = dimensions;
+}
+
+/* Replaces BeginRow for partitions by a hash. */
+static void
+SetDimensions(RowSink *sink, int dimensions, const char *row_name)
+{
+	PartitionedSide *side = (PartitionedSide *) sink;
+
+	side->dimensions = dimensions;
+	side->equality = MemoryContextAlloc(side->context, RowBytes(side->source->element, dimensions));
 }
 
 static void
@@ -169,11 +186,26 @@ BufferForRows(RowSink *sink, float **buffer)
 	return 1;
 }
 
+/* Returns the partition of the row in the buffer by the hash of its vector. */
+static uint32
+HashPartition(const PartitionedSide *side)
+{
+	const float *row = side->pieces[side->npieces - 1].floats + side->end % PIECE_FLOATS;
+	FastedElement element = side->source->element;
+
+	CopyForEquality(side->equality, row, element, side->dimensions);
+	return RowHash(side->equality, RowBytes(element, side->dimensions), 0) % HASH_PARTITIONS;
+}
+
 static void
 TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 {
 	PartitionedSide *side = (PartitionedSide *) sink;
-	Partition  *partition = &side->all->partitions[side->partition];
+	Partition  *partition;
+
+	if (side->all->numbers == NULL)
+		side->partition = HashPartition(side);
+	partition = &side->all->partitions[side->partition];
 
 	if (side->count == FASTED_MAX_ROWS)
 		ReportManyRows(side->source);
@@ -196,7 +228,7 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 static void
 ListPartitions(PartitionedRows *all)
 {
-	uint32		count = GroupNumbersCount(all->numbers);
+	uint32		count = all->numbers == NULL ? HASH_PARTITIONS : GroupNumbersCount(all->numbers);
 	int			last = all->nsides - 1;
 
 	all->pushed = MemoryContextAllocHuge(CurrentMemoryContext,
@@ -244,11 +276,13 @@ OrderRows(PartitionedRows *all, int number)
 PartitionedRows *
 ReadPartitionedRows(const VectorSource *const *sources, int nsides)
 {
+	bool		by_hash = sources[0]->partition_column == NULL;
 	PartitionedRows *all = palloc0(sizeof(PartitionedRows));
 	uint64		limit = (uint64) fasted_setting_memory_limit * 1024 / 2 / nsides;
 
-	all->numbers = GroupNumbersCreate(sources[0]);
-	all->capacity = 256;
+	Assert(!by_hash || nsides == 1);
+	all->numbers = by_hash ? NULL : GroupNumbersCreate(sources[0]);
+	all->capacity = by_hash ? HASH_PARTITIONS : 256;
 	all->partitions = palloc0(all->capacity * sizeof(Partition));
 	all->nsides = nsides;
 	all->sides = palloc0(nsides * sizeof(PartitionedSide));
@@ -262,8 +296,8 @@ ReadPartitionedRows(const VectorSource *const *sources, int nsides)
 		side->keys = KeySetCreate(sources[i]);
 		side->most_pieces = Max(1, limit / PIECE_BYTES);
 		side->sink = (RowSink) {
-			.expect_rows = ExpectRows,.begin_row = BeginRow,.buffer_for_rows = BufferForRows,
-			.take_rows = TakeRows
+			.expect_rows = ExpectRows,.set_dimensions = SetDimensions,.begin_row = BeginRow,
+			.buffer_for_rows = BufferForRows,.take_rows = TakeRows
 		};
 		ReadVectors(sources[i], &side->sink);
 	}

@@ -17,6 +17,9 @@
 /* Rows between clock checks for the progress view. */
 #define ROWS_PER_CLOCK_CHECK 64
 
+/* Least number of rows that the engine reads directly between two copies that are withheld. */
+#define LEAST_PUT_ROWS 64
+
 /* Size of the copy buffer for rows read from or staged to the engine, in bytes. */
 #define COPY_BYTES (4 * 1024 * 1024)
 
@@ -179,12 +182,37 @@ ExpectRows(RowSink *sink, uint64 rows)
 	JoinShowProgress(set->join, PROGRESS_READING);
 }
 
+/*
+ * Copies are withheld from side b of a search for nearest rows and from one for connections.  They are
+ * noted for representatives that are chosen from all pairs.  A GPU gets all rows: this process could
+ * not hash them as fast as it compares them.
+ */
+static bool
+UsesCopies(const RowSet *set)
+{
+	const VectorJoin *join = set->join;
+	FastedOutput output = join->request.problem.output;
+	bool		product = join->run.problem.options.metric == FASTED_METRIC_INNER_PRODUCT;
+
+	if (set->side != join->run.problem.sides - 1 || join->keys[set->side] == NULL ||
+		join->request.print != NULL || join->run.engine != fasted_cpu_engine())
+		return false;
+	/* copies might not be among each other's nearest rows, so that a tree connects them late */
+	if (output == FASTED_OUTPUT_NEAREST)
+		return !(product && join->request.searches);
+	/* nor have they pairs, perhaps */
+	if (output == FASTED_OUTPUT_CONNECTIONS)
+		return !product;
+	return output == FASTED_OUTPUT_REPRESENTATIVES && join->output == FASTED_OUTPUT_PAIRS;
+}
+
 static void
 SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 {
 	RowSet	   *set = (RowSet *) sink;
 	EngineRun  *run = &set->join->run;
 	const RowSet *other = OtherSide(set);
+	MemoryContext old;
 
 	set->first_row_name = MemoryContextStrdup(set->join->context, row_name);
 	if (other != NULL && other->first_row_name != NULL &&
@@ -198,6 +226,12 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 	}
 	if (!run->failed)
 		JoinOpenEngine(set->join);
+	if (UsesCopies(set))
+	{
+		old = MemoryContextSwitchTo(set->join->context);
+		set->copies = CopiesCreate(&run->problem.options, &run->problem.problem);
+		MemoryContextSwitchTo(old);
+	}
 	UseRegistered(set);
 }
 
@@ -348,15 +382,36 @@ AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
 					   VectorHash(row, options->element, options->dimensions));
 }
 
+/* Removes copies from nrows rows that follow the staged rows.  Returns how many remain. */
+static size_t
+WithholdCopies(const RowSet *set, size_t nrows)
+{
+	size_t		floats = FloatsOf(set);
+	float	   *rows = set->buffer + set->used * floats;
+	size_t		kept = 0;
+
+	for (size_t i = 0; i < nrows; i++)
+	{
+		if (!CopiesTake(set->copies, set->count + i, rows + i * floats))
+			continue;
+		if (kept < i)
+			memcpy(rows + kept * floats, rows + i * floats, floats * sizeof(float));
+		kept++;
+	}
+	return kept;
+}
+
 static void
 TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 {
 	RowSet	   *set = (RowSet *) sink;
+	size_t		n;
 
 	if (set->join->request.print != NULL)
 		AddToFingerprint(set, keys, nrows);
+	n = set->copies == NULL ? nrows : WithholdCopies(set, nrows);
 	NoteRows(set, set->buffer + set->used * FloatsOf(set), keys, nrows);
-	set->used += nrows;
+	set->used += n;
 }
 
 /* --- rows in registered memory */
@@ -384,6 +439,17 @@ UnregisterMemory(RowSink *sink)
 	set->registered = NULL;
 }
 
+/* Returns how many of nrows rows precede the first copy to be withheld. */
+static size_t
+RowsBeforeCopy(const RowSet *set, const float *rows, size_t nrows)
+{
+	size_t		n = 0;
+
+	while (n < nrows && CopiesTake(set->copies, set->count + n, rows + n * FloatsOf(set)))
+		n++;
+	return n;
+}
+
 static size_t
 PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 {
@@ -393,6 +459,15 @@ PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 
 	if (!set->direct || set->spill != NULL)
 		return 0;
+	if (set->copies != NULL)
+	{
+		size_t		before = RowsBeforeCopy(set, rows, nrows);
+
+		/* few rows are staged, because each put costs some microseconds */
+		if (before < nrows && before < LEAST_PUT_ROWS)
+			return 0;
+		nrows = before;
+	}
 	/* preserve the row order: pass the staged rows first */
 	RowSetFlush(set);
 	set->capacity = 0;

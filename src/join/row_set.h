@@ -6,7 +6,7 @@
  * The supplier of a side pushes its rows.  Vectors go to the engine while it has capacity, and
  * otherwise to a temporary file.  Keys remain in this process.
  *
- * Implemented by row_set.c, keys.c, partitioned_rows.c and engines.c.  The join itself is declared
+ * Implemented by row_set.c, keys.c, copies.c, partitioned_rows.c and engines.c.  The join itself is declared
  * in join.h.
  *
  *-------------------------------------------------------------------------
@@ -119,6 +119,55 @@ extern FastedStatus EngineRunCheck(EngineRun *run, FastedStatus status);
 /* Closes the engine.  May be called repeatedly. */
 extern void EngineRunClose(EngineRun *run);
 
+/* --- copies.c: equal rows, of which the engine needs only the first k + 1 */
+
+#define NO_COPY PG_UINT32_MAX
+
+typedef struct RowCopies RowCopies;
+
+/*
+ * Which rows the engine has.  Engine rows are numbered in the order in which the engine received
+ * them, rows in the order of reading.
+ */
+typedef struct CopiedRows
+{
+	uint32	   *ranks;			/* by engine row, see FastedProblem.ranks */
+	uint32	   *row_of;			/* row by engine row; NULL: no row is withheld */
+	uint32	   *next;			/* by row: the next withheld row that is equal, or NO_COPY;
+								 * self-joins only */
+} CopiedRows;
+
+/*
+ * Creates it in a child of the current memory context, for FASTED_OUTPUT_NEAREST, _CONNECTIONS or
+ * _REPRESENTATIVES.
+ */
+extern RowCopies *CopiesCreate(const FastedOptions *options, const FastedProblem *problem);
+
+/*
+ * Returns whether the engine is to get a row.  Rows are numbered, and passed in this order; the last
+ * ones may be passed again.
+ */
+extern bool CopiesTake(RowCopies *copies, uint64 number, const float *row);
+
+/* Returns the number of rows that were withheld. */
+extern uint32 CopiesWithheld(const RowCopies *copies);
+
+/* Changes partitions of rows to those of engine rows, on side b, or on both if it is a self-join. */
+extern void CopiesAdjust(const RowCopies *copies, FastedPartition *partitions, uint32 npartitions,
+						 bool self);
+
+/*
+ * After CopiesAdjust: computes which rows the engine has, from the ranks of all rows (NULL: their
+ * numbers).  The result is allocated in the current memory context.
+ */
+extern CopiedRows CopiesFinish(RowCopies *copies, const uint32 *rank, bool self);
+
+/* For representatives: returns a row for each row that is the same for many copies, and itself otherwise. */
+extern uint32 *CopiesNoted(const RowCopies *copies);
+
+/* NULL is allowed. */
+extern void CopiesFree(RowCopies *copies);
+
 /* --- row_set.c: the rows of one side */
 
 /*
@@ -140,7 +189,9 @@ typedef struct RowSet
 	int			side;			/* as in panel_join.h */
 	char	   *first_row_name; /* id of the first row, for messages; NULL before it */
 	uint64		count;			/* rows received so far */
-	SpillFile  *spill;			/* file of all rows if they exceed memory; or NULL */
+	RowCopies  *copies;			/* withholds copies from the engine while rows are read; or NULL */
+	uint32		withheld;		/* number of rows withheld from the started engine */
+	SpillFile  *spill;			/* file of the engine's rows if they exceed memory; or NULL */
 
 	/* Staging buffer for rows on their way to the engine, or to the file. */
 	float	   *buffer;
@@ -185,13 +236,17 @@ typedef struct PartitionedRows
 	/* The remaining fields are private to partitioned_rows.c. */
 	int			nsides;
 	struct PartitionedSide *sides;
-	struct GroupNumbers *numbers;	/* partition number by column value */
+	struct GroupNumbers *numbers;	/* partition number by column value; NULL: by hash */
 	struct Partition *partitions;
 	uint32		capacity;
 	uint32		dimensions;		/* maximum over the partitions that have rows on both sides */
 } PartitionedRows;
 
-/* Reads one source or two into the current memory context. */
+/*
+ * Reads one source or two into the current memory context.  A single source without a partition column is
+ * divided by a hash of its vectors, so that rows at distance 0 are in the same partition (metrics as
+ * for CopyForEquality).
+ */
 extern PartitionedRows *ReadPartitionedRows(const VectorSource *const *sources, int nsides);
 
 /* Pushes a side's rows in partition order to the sink, until the sink accepts no more. */

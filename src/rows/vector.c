@@ -380,6 +380,59 @@ VectorHash(const float *row, FastedElement element, uint32 dimensions)
 	return hash != 0 ? hash : 1;
 }
 
+static inline uint64
+Mix(uint64 hash, uint64 word)
+{
+	hash = (hash ^ word) * UINT64CONST(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+/* Hashes words in four interleaved streams, which take little more time than reading them. */
+uint64
+RowHash(const float *row, Size bytes, uint64 seed)
+{
+	uint64		hash[4] = {seed, 1, 2, 3};
+	const char *from = (const char *) row;
+	Size		words = bytes / sizeof(uint64);
+	uint64		word[4];
+	uint32		half = 0;
+	Size		i;
+
+	for (i = 0; i + 4 <= words; i += 4)
+	{
+		memcpy(word, from + i * sizeof(uint64), sizeof(word));
+		for (int j = 0; j < 4; j++)
+			hash[j] = Mix(hash[j], word[j]);
+	}
+	for (; i < words; i++)
+	{
+		memcpy(word, from + i * sizeof(uint64), sizeof(uint64));
+		hash[0] = Mix(hash[0], word[0]);
+	}
+	if (bytes % sizeof(uint64) != 0)
+		memcpy(&half, from + words * sizeof(uint64), sizeof(half));
+	return Mix(Mix(Mix(Mix(hash[0], half), hash[1]), hash[2]), hash[3]);
+}
+
+/*
+ * Doubles: the square of a difference is zero only if they are equal, or if both are so small.  Others
+ * differ by at least 2^-53 of the larger one, which is more than 1e-156.
+ */
+void
+CopyForEquality(float *to, const float *row, FastedElement element, uint32 dimensions)
+{
+	const double *doubles = (const double *) row;
+
+	if (element == FASTED_ELEMENT_BIT)
+		memcpy(to, row, RowBytes(element, dimensions));
+	else if (element == FASTED_ELEMENT_DOUBLE)
+		for (uint32 i = 0; i < dimensions; i++)
+			((double *) to)[i] = fabs(doubles[i]) < 1e-140 ? 0.0 : doubles[i];
+	else
+		for (uint32 i = 0; i < dimensions; i++)
+			to[i] = row[i] == 0.0f ? 0.0f : row[i];
+}
+
 Oid
 VectorHashFunction(VectorForm form)
 {

@@ -151,6 +151,15 @@ extern uint64 KeyHash(Datum key, int16 typlen, bool typbyval);
  */
 extern uint64 VectorHash(const float *row, FastedElement element, uint32 dimensions);
 
+/* Fast hash of the bytes of a row, a multiple of 4. */
+extern uint64 RowHash(const float *row, Size bytes, uint64 seed);
+
+/*
+ * Copies a row so that rows whose distance is zero become equal, bit for bit; metrics "l2", "hamming"
+ * and "jaccard" only.  Other rows may become equal, too.
+ */
+extern void CopyForEquality(float *to, const float *row, FastedElement element, uint32 dimensions);
+
 /*
  * The SQL function that computes VectorHash of vectors of this form on another server.
  * InvalidOid if the installed extension script is too old.

@@ -8,7 +8,8 @@
  * of pairs is the order of edges.  A full list sets the bound to its last entry, because a weight is
  * not less than the distance.  A search sets the bound to the edge that it found, which is the node's
  * smallest edge to another component.  If nothing was found, the bound is (limit of the search,
- * NOBODY), which is greater than all edges at the limit.
+ * NOBODY), which is greater than all edges at the limit.  The bound of a copy (tree_add_copy) is
+ * infinite: a node with the same edges, all of which are smaller, is in the same component.
  *
  * When all lists have been added, their distances are replaced by weights, and the lists are sorted by
  * them.  The first entry that is not internal is then the smallest known edge of the list.
@@ -55,7 +56,8 @@ typedef struct Node
 	uint32_t	bound_node;
 	double		bound;			/* infinite: all edges are known */
 	uint32_t	first;			/* entries of the list before this one are internal */
-	uint32_t	end : 30;
+	uint32_t	end : 29;
+	uint32_t	copy : 1;		/* unknown edges are ignored (tree_add_copy) */
 	uint32_t	known : 1;		/* the offer is an edge, not a bound */
 	uint32_t	found : 1;		/* the bound is an edge, which a search found */
 } Node;
@@ -198,6 +200,12 @@ tree_add_list(SpanningTree *tree, uint32_t node, const FastedNeighbor *neighbors
 	tree->nodes[node].end = length;
 }
 
+void
+tree_add_copy(SpanningTree *tree, uint32_t node)
+{
+	tree->nodes[node].copy = true;
+}
+
 /* --- threads */
 
 /*
@@ -302,7 +310,7 @@ weigh_lists(SpanningTree *tree, uint32_t first, uint32_t end)
 		size_t		base = (size_t) x * tree->k;
 
 		/* A list of n - 1 neighbours has all edges although it is full. */
-		bool		full = length == tree->k && length + 1 < tree->n;
+		bool		full = length == tree->k && length + 1 < tree->n && !node->copy;
 
 		for (uint32_t i = 0; x + FETCH_AHEAD < end && i < tree->k; i++)
 			__builtin_prefetch(&tree->core[tree->neighbor[base + FETCH_AHEAD * tree->k + i]]);
@@ -311,6 +319,7 @@ weigh_lists(SpanningTree *tree, uint32_t first, uint32_t end)
 		*node = (Node) {
 			.weight = -INFINITY,
 			.other = x,
+			.copy = node->copy,
 			.known = true,
 			.bound = full ? tree->weight[base + length - 1] : INFINITY,
 			.bound_node = full ? tree->neighbor[base + length - 1] : NOBODY
@@ -524,7 +533,8 @@ choose_rows(SpanningTree *tree)
 	{
 		Component  *component = &tree->components[tree->component[x]];
 
-		component->exhausted = component->exhausted || tree->nodes[x].bound == INFINITY;
+		component->exhausted = component->exhausted ||
+			(tree->nodes[x].bound == INFINITY && !tree->nodes[x].copy);
 		if (!is_candidate(&tree->nodes[x], component))
 			continue;
 		tree->searched[candidates++] = x;

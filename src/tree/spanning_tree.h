@@ -19,6 +19,7 @@
  *
  *	  tree_create
  *	  tree_add_list				the neighbour list of each node, in any order
+ *	  tree_add_copy				after the list of a node that need not be searched
  *	  tree_advance, tree_wait	until TREE_SEARCH or TREE_DONE
  *	  tree_searched, tree_found	after TREE_SEARCH: which rows to search, and what was found
  *	  tree_advance, ...
@@ -88,6 +89,13 @@ extern SpanningTree *tree_create(uint32_t n, uint32_t k, uint32_t min_samples, i
  */
 extern void tree_add_list(SpanningTree *tree, uint32_t node, const FastedNeighbor *neighbors,
 						  uint32_t length);
+
+/*
+ * Declares that the node has the same distances as at least k smaller nodes, zero of them to each other,
+ * or no edge.  All of its edges that are not in its list can be ignored: the first round connects all
+ * these nodes, and each of these edges is greater than that of a smaller one.  So it is never searched.
+ */
+extern void tree_add_copy(SpanningTree *tree, uint32_t node);
 
 /*
  * Starts to add edges, in threads, after all lists or all results of a search have been passed.

@@ -28,6 +28,7 @@ typedef struct Data
 	double		rows[MOST_ROWS * MOST_DIMENSIONS];
 	FastedNeighbor lists[MOST_ROWS * MOST_NEIGHBORS];	/* the nearest neighbours of each row */
 	uint32_t	lengths[MOST_ROWS];
+	uint32_t	copies[MOST_ROWS];	/* number of smaller rows that are equal */
 } Data;
 
 typedef struct Result
@@ -35,6 +36,7 @@ typedef struct Result
 	TreeEdge   *edges;
 	uint32_t	count;
 	TreeStats	stats;
+	bool		searched_copy;
 } Result;
 
 /* Returns the distance of two rows, or infinity if their partitions differ. */
@@ -148,18 +150,29 @@ prim(const Data *data, uint32_t min_samples)
 	return result;
 }
 
+/* If copies is true, rows with at least k smaller copies are declared as copies. */
 static Result
-boruvka(const Data *data, uint32_t k, uint32_t min_samples, int threads)
+boruvka(const Data *data, uint32_t k, uint32_t min_samples, int threads, bool copies)
 {
-	Result		result;
+	Result		result = {0};
 	SpanningTree *tree = tree_create(data->n, k, min_samples, threads);
 	const TreeEdge *edges;
 
 	for (uint32_t i = data->n; i-- > 0;)
+	{
 		tree_add_list(tree, i, data->lists + (size_t) i * MOST_NEIGHBORS,
 					  data->lengths[i] < k ? data->lengths[i] : k);
+		if (copies && data->copies[i] >= k)
+			tree_add_copy(tree, i);
+	}
 	while (advance(tree) == TREE_SEARCH)
+	{
+		TreeSearch	rows = tree_searched(tree);
+
+		for (uint32_t i = 0; i < rows.count; i++)
+			result.searched_copy |= data->copies[rows.nodes[i]] >= k;
 		answer_search(tree, data->n, data, distance);
+	}
 	tree_trim(tree);
 	edges = tree_edges(tree, &result.count);
 	result.edges = must_alloc(result.count * sizeof(TreeEdge));
@@ -197,9 +210,11 @@ check_tree(const Data *data, const char *name, uint32_t k, uint32_t min_samples)
 	expected = prim(data, min_samples);
 	for (int i = 0; i < 3; i++)
 	{
-		Result		found = boruvka(data, k, min_samples, threads[i]);
+		Result		found = boruvka(data, k, min_samples, threads[i], false);
+		Result		without = boruvka(data, k, min_samples, threads[i], true);
 
-		equal = equal && same_edges(expected, found);
+		equal = equal && same_edges(expected, found) && same_edges(expected, without) && !without.searched_copy;
+		free(without.edges);
 		if (i > 0)
 			equal = equal && memcmp(&found.stats, &stats, sizeof(stats)) == 0;
 		stats = found.stats;
@@ -227,12 +242,17 @@ static const char *const kind_names[] = {
 	"uniform", "clustered", "separate", "integers", "duplicates", "equal", "line"
 };
 
-/* Finds the nearest neighbours of all rows. */
+/* Finds the nearest neighbours and the copies of all rows. */
 static void
 find_lists(Data *data)
 {
 	for (uint32_t x = 0; x < data->n; x++)
+	{
 		data->lengths[x] = nearest(data, x, data->lists + (size_t) x * MOST_NEIGHBORS);
+		data->copies[x] = 0;
+		for (uint32_t y = 0; y < x; y++)
+			data->copies[x] += distance(data, x, y) == 0.0;
+	}
 }
 
 /* Makes rows, and finds their nearest neighbours. */
@@ -322,7 +342,7 @@ check_searches(void)
 	Result		result;
 
 	fill(&data, UNIFORM, 10, 3, 1);
-	result = boruvka(&data, 9, 1, 1);
+	result = boruvka(&data, 9, 1, 1, false);
 	ok(result.stats.searches == 0 && result.stats.searched == 0, "complete lists: no search");
 	free(result.edges);
 	data.n = 300;
@@ -330,7 +350,7 @@ check_searches(void)
 	for (uint32_t x = 0; x < data.n; x++)
 		data.rows[x] = x + (x < small ? 0.0 : 1000.0);
 	find_lists(&data);
-	result = boruvka(&data, 5, 1, 1);
+	result = boruvka(&data, 5, 1, 1, false);
 	ok(result.stats.searches > 0 && result.stats.components[0] == 2 && result.stats.searched <= small,
 	   "two groups: %u searches of %llu rows", result.stats.searches,
 	   (unsigned long long) result.stats.searched);
@@ -338,7 +358,7 @@ check_searches(void)
 	for (int i = 0; i < 20; i++)
 	{
 		fill(&data, UNIFORM, 300, 2, 1);
-		result = boruvka(&data, 10, 10, 1);
+		result = boruvka(&data, 10, 10, 1, false);
 		searched += result.stats.searched;
 		free(result.edges);
 	}

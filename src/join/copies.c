@@ -1,0 +1,342 @@
+/*-------------------------------------------------------------------------
+ *
+ * copies.c
+ *	  Withholds copies of rows from the engine, because m copies have m^2 / 2 pairs.
+ *
+ * Rows with bit for bit the same vector have the same distance from every row.  So only the k + 1
+ * first copies, in the order of ids, can be among the k nearest rows of any row: one of them may be
+ * that row itself.  All other copies have the same list, which is also the list of copy number
+ * k + 1: k other copies precede both of them in every list that has copies at all.
+ *
+ * For connections, k is the number of pairs that make a core row.  If there are more copies, these
+ * and all rows within eps of them have k pairs with the first k + 1 copies, and so are core rows.
+ * Other copies are in the same cluster, and no row belongs to a cluster because of one of them.
+ *
+ * For representatives, copies are only noted, since they may differ in their nearest representative.
+ *
+ * The order of ids is known only when all rows have been read.  So the engine receives k + 1 copies
+ * in the order of reading, which later get the numbers of those that come first.
+ *
+ * Rows are counted in a table by a hash of their partition and vector.  When a hash has occurred
+ * k + 1 times, the vector is stored, and following rows are compared with it.  Only those that are
+ * equal are counted as copies.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "base/interrupts.h"
+#include "base/large_memory.h"
+#include "base/row_numbers.h"
+#include "join/row_set.h"
+#include "rows/vector.h"
+#include "utils/memutils.h"
+
+/* Rows between two checks for interrupts, and the initial size of the table. */
+#define STRIDE (64 * 1024)
+#define INITIAL_SLOTS 1024
+
+/* A hash value: how many rows have it, or the number of its group plus `most`. */
+typedef struct Slot
+{
+	uint32		tag;			/* half of the hash */
+	uint32		state;			/* 0: the slot is empty */
+} Slot;
+
+/* Copies of a vector. */
+typedef struct Group
+{
+	float	   *vector;
+	uint32		partition;
+	uint32		count;			/* number of rows in `kept` */
+	uint32	   *kept;			/* the engine's numbers of those that it has: at most `most` */
+	uint32		last;			/* position in `kept` of the row that comes last */
+} Group;
+
+/* A row that the engine does not have. */
+typedef struct Withheld
+{
+	uint32		row;
+	uint32		group;
+} Withheld;
+
+struct RowCopies
+{
+	MemoryContext context;
+	FastedElement element;
+	uint32		dimensions;
+	size_t		bytes;			/* of a vector */
+	uint32		most;			/* k + 1 */
+	bool		keep_zeros;		/* zero vectors have no copies */
+	bool		keep_all;		/* no row is withheld, but copies are noted */
+	const FastedPartition *partitions;	/* of side b, or NULL */
+	uint32		partition;		/* of the next row */
+
+	uint32		rows;			/* number of rows that have been judged */
+	bool		last_kept;		/* whether the engine gets the last of them */
+
+	Slot	   *slots;
+	uint64		nslots;			/* a power of two */
+	uint32		used;
+	Group	   *groups;
+	uint32		ngroups;
+	uint32		most_groups;
+	Withheld   *withheld;		/* in ascending order of rows */
+	uint32		nwithheld;
+	uint32		most_withheld;
+};
+
+RowCopies *
+CopiesCreate(const FastedOptions *options, const FastedProblem *problem)
+{
+	bool		connects = problem->output == FASTED_OUTPUT_CONNECTIONS;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted copies",
+												  ALLOCSET_DEFAULT_SIZES);
+	RowCopies  *copies = MemoryContextAllocZero(context, sizeof(RowCopies));
+
+	copies->context = context;
+	copies->element = options->element;
+	copies->dimensions = options->dimensions;
+	copies->bytes = fasted_row_bytes(options);
+	copies->most = 1 + (connects ? problem->core_pairs : problem->k);
+	copies->keep_all = problem->output == FASTED_OUTPUT_REPRESENTATIVES;
+	/* these may have no distance, or 1, from themselves */
+	copies->keep_zeros = connects &&
+		(options->metric == FASTED_METRIC_COSINE || options->metric == FASTED_METRIC_JACCARD);
+	copies->partitions = problem->partitions;
+	copies->nslots = INITIAL_SLOTS;
+	copies->slots = MemoryContextAllocZero(context, INITIAL_SLOTS * sizeof(Slot));
+	return copies;
+}
+
+uint32
+CopiesWithheld(const RowCopies *copies)
+{
+	return copies->keep_all ? 0 : copies->nwithheld;
+}
+
+/* --- the hash table */
+
+static Slot *
+FindSlot(Slot *slots, uint64 nslots, uint32 tag)
+{
+	for (uint64 at = tag;; at++)
+	{
+		Slot	   *slot = &slots[at & (nslots - 1)];
+
+		if (slot->state == 0 || slot->tag == tag)
+			return slot;
+	}
+}
+
+/* Doubles the table.  A tag determines where a slot is, in a table of any size. */
+static void
+GrowTable(RowCopies *copies)
+{
+	uint64		nslots = copies->nslots * 2;
+	Slot	   *slots = MemoryContextAllocExtended(copies->context, (Size) nslots * sizeof(Slot),
+												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+
+	for (uint64 i = 0; i < copies->nslots; i++)
+	{
+		Slot		slot = copies->slots[i];
+
+		if (i % STRIDE == 0)
+			CheckJoinInterrupts();
+		if (slot.state != 0)
+			*FindSlot(slots, nslots, slot.tag) = slot;
+	}
+	pfree(copies->slots);
+	copies->slots = slots;
+	copies->nslots = nslots;
+}
+
+/* --- rows as they are read */
+
+/* Makes a group of the following rows with this hash that are equal to `row`. */
+static uint32
+AddGroup(RowCopies *copies, const float *row)
+{
+	Group	   *group;
+
+	if (copies->ngroups == copies->most_groups)
+		copies->groups = GrowArray(copies->context, copies->groups, &copies->most_groups,
+								   sizeof(Group));
+	group = &copies->groups[copies->ngroups];
+	*group = (Group) {
+		.vector = MemoryContextAlloc(copies->context, copies->bytes),
+		.partition = copies->partition,
+		.kept = MemoryContextAllocHuge(copies->context, (Size) copies->most * sizeof(uint32))
+	};
+	memcpy(group->vector, row, copies->bytes);
+	return copies->ngroups++;
+}
+
+/* Counts the next row.  Returns whether the engine is to get it. */
+static bool
+JudgeRow(RowCopies *copies, const float *row)
+{
+	uint64		hash = RowHash(row, copies->bytes, copies->partition);
+	Slot	   *slot = FindSlot(copies->slots, copies->nslots, (uint32) (hash >> 32));
+	Group	   *group;
+	uint32		number;
+
+	if (slot->state == 0)
+	{
+		*slot = (Slot) {.tag = (uint32) (hash >> 32),.state = 1};
+		if (++copies->used > copies->nslots / 4 * 3)
+			GrowTable(copies);
+		return true;
+	}
+	if (slot->state < copies->most)
+	{
+		slot->state++;
+		return true;
+	}
+	if (copies->keep_zeros && RowIsZero(row, copies->element, copies->dimensions))
+		return true;
+	if (slot->state == copies->most)
+		slot->state = copies->most + 1 + AddGroup(copies, row);
+	number = slot->state - copies->most - 1;
+	group = &copies->groups[number];
+	if (group->partition != copies->partition || memcmp(group->vector, row, copies->bytes) != 0)
+		return true;
+	if (group->count < copies->most)
+	{
+		group->kept[group->count++] = copies->rows - CopiesWithheld(copies);
+		return true;
+	}
+	if (copies->nwithheld == copies->most_withheld)
+		copies->withheld = GrowArray(copies->context, copies->withheld, &copies->most_withheld,
+									 sizeof(Withheld));
+	copies->withheld[copies->nwithheld++] = (Withheld) {.row = copies->rows,.group = number};
+	return copies->keep_all;
+}
+
+bool
+CopiesTake(RowCopies *copies, uint64 number, const float *row)
+{
+	if (number < copies->rows)
+		return number + 1 < copies->rows || copies->last_kept;
+	if (copies->partitions != NULL)
+	{
+		const FastedPartition *partition = &copies->partitions[copies->partition];
+
+		/* each of them has rows on this side */
+		if (number == partition->first_b + partition->rows_b)
+			copies->partition++;
+	}
+	copies->last_kept = JudgeRow(copies, row);
+	copies->rows++;
+	return copies->last_kept;
+}
+
+/* --- when all rows have been read */
+
+void
+CopiesAdjust(const RowCopies *copies, FastedPartition *partitions, uint32 npartitions, bool self)
+{
+	uint32		before = 0;
+
+	for (uint32 i = 0; i < npartitions; i++)
+	{
+		FastedPartition *partition = &partitions[i];
+		uint32		end = partition->first_b + partition->rows_b;
+
+		partition->first_b -= before;
+		while (before < copies->nwithheld && copies->withheld[before].row < end)
+			before++;
+		partition->rows_b = end - before - partition->first_b;
+		if (self)
+		{
+			partition->first_a = partition->first_b;
+			partition->rows_a = partition->rows_b;
+		}
+	}
+}
+
+/* Finds the row that comes last among those of a group that the engine has. */
+static void
+FindLast(Group *group, const uint32 *row_of, const uint32 *rank)
+{
+	group->last = group->count - 1;
+	for (uint32 i = 0; rank != NULL && i < group->count; i++)
+	{
+		if (rank[row_of[group->kept[i]]] > rank[row_of[group->kept[group->last]]])
+			group->last = i;
+	}
+}
+
+/* Exchanges withheld rows for rows of the engine that come after them. */
+static void
+ExchangeRows(RowCopies *copies, uint32 *row_of, const uint32 *rank)
+{
+	for (uint32 i = 0; i < copies->ngroups; i++)
+		FindLast(&copies->groups[i], row_of, rank);
+	for (uint32 i = 0; rank != NULL && i < copies->nwithheld; i++)
+	{
+		Withheld   *withheld = &copies->withheld[i];
+		Group	   *group = &copies->groups[withheld->group];
+		uint32	   *last = &row_of[group->kept[group->last]];
+		uint32		row = withheld->row;
+
+		if (i % STRIDE == 0)
+			CheckJoinInterrupts();
+		if (rank[row] > rank[*last])
+			continue;
+		withheld->row = *last;
+		*last = row;
+		FindLast(group, row_of, rank);
+	}
+}
+
+CopiedRows
+CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
+{
+	uint32		count = copies->rows - copies->nwithheld;
+	CopiedRows	result = {.ranks = AllocRowNumbers(count),.row_of = AllocRowNumbers(count)};
+	uint32		next = 0;
+
+	for (uint32 row = 0; row < copies->rows; row++)
+	{
+		if (row % STRIDE == 0)
+			CheckJoinInterrupts();
+		if (next < copies->nwithheld && copies->withheld[next].row == row)
+			next++;
+		else
+			result.row_of[row - next] = row;
+	}
+	ExchangeRows(copies, result.row_of, rank);
+	for (uint32 i = 0; i < count; i++)
+		result.ranks[i] = rank == NULL ? result.row_of[i] : rank[result.row_of[i]];
+	if (!self)
+		return result;
+	result.next = SameRowNumbers(copies->rows, NO_COPY);
+	for (uint32 i = 0; i < copies->nwithheld; i++)
+	{
+		Withheld	withheld = copies->withheld[i];
+		Group	   *group = &copies->groups[withheld.group];
+		uint32		last = result.row_of[group->kept[group->last]];
+
+		result.next[withheld.row] = result.next[last];
+		result.next[last] = withheld.row;
+	}
+	return result;
+}
+
+uint32 *
+CopiesNoted(const RowCopies *copies)
+{
+	uint32	   *copy_of = OwnRowNumbers(copies->rows);
+
+	for (uint32 i = 0; i < copies->nwithheld; i++)
+		copy_of[copies->withheld[i].row] = copies->groups[copies->withheld[i].group].kept[0];
+	return copy_of;
+}
+
+void
+CopiesFree(RowCopies *copies)
+{
+	if (copies != NULL)
+		MemoryContextDelete(copies->context);
+}
