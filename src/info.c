@@ -155,7 +155,7 @@ NewSessionPreloadSetting(void)
 {
 	static const char *const settings[] = {"session_preload_libraries", "local_preload_libraries"};
 
-	for (int i = 0; i < lengthof(settings); i++)
+	for (int i = 0; i < (int) lengthof(settings); i++)
 		if (ListsLibrary(NewSessionSetting(settings[i])))
 			return settings[i];
 	return NULL;
