@@ -26,7 +26,7 @@ my $cc = $ENV{CC} || 'cc';
 my $directory = PostgreSQL::Test::Utils::tempdir_short();
 my $library = "$directory/failing_calls.so";
 my $trace = $ENV{FASTED_TRACE} ? 'true' : 'false';
-random_seed();
+my $seed = random_seed();
 alarm 0 if $ENV{FASTED_ALL_FAULTS};
 
 # About this many calls of a case fail, one after the other, in each of the two ways.
@@ -220,6 +220,9 @@ sub choose_calls
 	return sort { $a <=> $b } keys %chosen;
 }
 
+# Begins the choices of a case, which do not depend on those of other cases.
+sub choose_for { my ($name) = @_; srand($seed + unpack('%32C*', $name)); return; }
+
 # Starts a session with these settings.
 sub new_session
 {
@@ -243,6 +246,7 @@ sub fault_of
 sub check_case
 {
 	my ($name, $statement, $settings) = @_;
+	choose_for($name);
 	my $session = new_session($settings // '');
 	my $expected = $session->query($statement);
 	my ($bad, $runs, $errors, $before) = ('', 0, 0);
@@ -281,6 +285,7 @@ sub check_case
 sub check_first_statement
 {
 	my ($name, $statement, $settings) = @_;
+	choose_for($name);
 	my ($bad, $errors) = ('', 0);
 	my $first = sub {
 		my ($n) = @_;
