@@ -188,6 +188,7 @@ static void
 ReadPartitions(VectorJoin *join)
 {
 	PanelProblem *problem = &join->run.problem;
+	const VectorSource *source = join->request.sources[0];
 	MemoryContext reading = AllocSetContextCreate(join->context, "fasted partitions",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(reading);
@@ -198,9 +199,9 @@ ReadPartitions(VectorJoin *join)
 	rows = ReadPartitionedRows(join->request.sources, problem->sides);
 	MemoryContextSwitchTo(old);
 	/* same lifetime as the keys, which may outlive the join */
-	if (join->request.sources[0]->order_column != NULL)
+	if (source->order_column != NULL && RowsComeInOrder(source))
 		join->order = Copy(join->keys[0]->context, rows->order[0], rows->count[0] * sizeof(uint32));
-	if (join->request.sources[0]->partition_column != NULL)
+	if (source->partition_column != NULL)
 		join->npartitions = rows->npushed;
 	/* a single partition contains all rows */
 	problem->problem.npartitions = rows->npushed > 1 ? rows->npushed : 0;

@@ -352,7 +352,8 @@ PassVectors(InputReader *reader, const InputBlock *block, const Datum *keys, siz
 		{
 			float	   *buffer;
 
-			n = Min(sink->buffer_for_rows(sink, &buffer), count);
+			n = sink->buffer_for_rows(sink, &buffer);	/* not in Min, which would call it twice */
+			n = Min(n, count);
 			if (n == 0)
 				return false;
 			memcpy(buffer, rows, n * row_bytes);

@@ -17,7 +17,7 @@ CREATE FUNCTION many() RETURNS SETOF int LANGUAGE plpgsql STABLE ROWS 100000000 
 	$$ BEGIN RETURN QUERY SELECT * FROM generate_series(1, 100); END $$;
 CREATE VIEW thought_large AS SELECT i AS id, array_fill((i / 2)::real, ARRAY[100]) AS v FROM many() AS i;
 END
-my $join = "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('thought_large', 'v', 0, id_column => 'id')";
+my $join = "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('thought_large', 'v', 0.5, id_column => 'id')";
 my $right = '49|49';
 
 my @places = qw(open set_open stage commit read_back seal join_open next set_reset stage);
@@ -63,7 +63,7 @@ UPDATE pg_class SET reltuples = 1e8 WHERE relname = 'read_in_parallel';
 END
 my $settings = join ';', map { "SET $_" } 'parallel_setup_cost = 0', 'parallel_tuple_cost = 0',
   'min_parallel_table_scan_size = 0', 'client_min_messages = debug1';
-my $parallel_join = "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('read_in_parallel', 'v', 0)";
+my $parallel_join = "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('read_in_parallel', 'v', 0.5)";
 # the join node, whose sides workers read: with itself, and with another table
 my $node_joins = 'SELECT count(*) FROM read_in_parallel a JOIN read_in_parallel b ON a.id < b.id AND fasted_distance(a.v, b.v) <= 0;'
   . 'SELECT count(a.id) FROM read_in_parallel a JOIN read_in_parallel b ON a.id + 0 < b.id AND fasted_distance(a.v, b.v) <= 0';
@@ -111,7 +111,7 @@ CREATE TABLE large AS SELECT i AS id, array_fill((i / 2)::real, ARRAY[100]) AS v
 CREATE VIEW slow AS SELECT id, v FROM large WHERE id <> 59990 OR pg_sleep(60) IS NULL;
 CREATE FUNCTION join_of(relation regclass) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
-	RETURN count(*) FROM fasted_self_join(relation, 'v', 0, id_column => 'id');
+	RETURN count(*) FROM fasted_self_join(relation, 'v', 0.5, id_column => 'id');
 EXCEPTION WHEN data_exception THEN
 	RETURN sqlerrm;
 END $$;
@@ -120,7 +120,7 @@ my $registered = "SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '15kB'
   . 'SET parallel_leader_participation = off';
 my ($status, $out, $err) = $node->psql('postgres', "$registered; SELECT join_of('with_error')");
 is($out, 'vectors have different numbers of dimensions', 'registered memory, and an invalid row');
-for my $query ('SELECT count(*) FROM slow a JOIN read_in_parallel b ON fasted_distance(a.v, b.v) <= 0', "SELECT join_of('slow')", "SELECT count(*) FROM fasted_self_join('slow', 'v', 0, id_column => 'id')")
+for my $query ('SELECT count(*) FROM slow a JOIN read_in_parallel b ON fasted_distance(a.v, b.v) <= 0', "SELECT join_of('slow')", "SELECT count(*) FROM fasted_self_join('slow', 'v', 0.5, id_column => 'id')")
 {
 	my $session = FastedTest::Session->new($node);
 	my $pid = $session->pid;
