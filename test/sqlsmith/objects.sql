@@ -33,6 +33,10 @@ CREATE TABLE smith_partition_1 PARTITION OF smith_partitioned FOR VALUES IN (0, 
 CREATE TABLE smith_partition_2 PARTITION OF smith_partitioned DEFAULT;
 INSERT INTO smith_partitioned SELECT * FROM smith_real;
 CREATE TABLE smith_empty (LIKE smith_real);
+-- Rows in random order of ids, so many that sqlsmith's time limit of one second ends their joins.
+CREATE TABLE smith_many AS SELECT id::int AS id, (id % 5)::int AS part,
+	(SELECT array_agg((hashint8extended(id, j) % 1000)::real) FROM generate_series(1, 12) j) AS v
+FROM generate_series(1, 40000) id ORDER BY hashint8extended(id, 0);
 CREATE UNIQUE INDEX ON smith_real (id);
 CREATE INDEX ON smith_double (part);
 CREATE VIEW rows_view AS SELECT * FROM smith_real WHERE v IS NOT NULL AND id < 70;
@@ -61,6 +65,9 @@ CREATE VIEW hdbscan_view AS SELECT * FROM fasted_hdbscan('smith_double', 'v', 4,
 CREATE VIEW nearest_view AS SELECT * FROM fasted_knn_join('smith_real', 'v', 'smith_double', 'v', 3, 'id', 'id');
 CREATE VIEW nearest_bits_view AS
 	SELECT * FROM fasted_knn_join('smith_bit', 'v', 'smith_varbit', 'v', 3, 'id', 'id', 'jaccard');
+CREATE VIEW many_nearest_view AS SELECT * FROM fasted_knn_join('smith_many', 'v', 'smith_many', 'v', 3, 'id', 'id');
+CREATE VIEW many_hdbscan_view AS SELECT * FROM fasted_hdbscan('smith_many', 'v', 4, id_column => 'id');
+CREATE VIEW many_join_view AS SELECT a.id, b.id AS other FROM smith_many a JOIN smith_many b ON fasted_within(a.v, b.v, 300);
 CREATE VIEW epsilon_view AS SELECT * FROM fasted_epsilon('smith_real', 'v', 4);
 CREATE VIEW window_view AS
 SELECT id, part, fasted_dbscan(v, 3, 2) OVER p, fasted_components(v, 3) OVER p, fasted_keep(id, v, 3) OVER o,

@@ -19,7 +19,7 @@ CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTAB
 		FROM generate_series(1, d) k $$;
 CREATE TABLE s (id int PRIMARY KEY, k int, word text, v real[], dim int);
 INSERT INTO s SELECT g, nullif(g % 7, 3), repeat(chr(97 + g % 5), g % 4), CASE WHEN g % 11 <> 0 THEN some_vector(g, 6) END, 6
-	FROM generate_series(1, 150) g;
+	FROM generate_series(1, 150) g ORDER BY hashint4(g);
 CREATE TABLE t (id int PRIMARY KEY, k int, word text, v real[], dim int);
 INSERT INTO t SELECT g, nullif(g % 5, 2), repeat(chr(97 + g % 3), g % 5), CASE WHEN g % 13 <> 0 THEN some_vector(g + 40, 6) END, 6
 	FROM generate_series(1, 90) g;

@@ -44,6 +44,7 @@ my %dimensions = (
 	zero_vectors => [qw(none some)],
 	nulls => [qw(none some)],
 	rows => [ 0, 1, 2, 9, 40, 130, 260 ],
+	ids => [qw(scattered ascending)],
 	dims => [ 1, 2, 8, 33, 128, 700 ],
 	# the limit: a distance that occurs, at a quantile, and the next smaller number
 	eps => [qw(0 0.01 0.1 0.5 1 below Infinity)],
@@ -171,6 +172,7 @@ sub complete_case
 		my $partition = $case->{partitions} eq 'none' || rand() < 0.1 ? 'NULL' : int(rand($case->{partitions} eq 'few' ? 3 : 1 + $case->{rows} / 3));
 		push @rows, [ $i * 7919 % 10007, $partition, rand() < 0.1 ? 'NULL' : int(rand(20)), $case->{nulls} eq 'some' && rand() < 0.1 ? undef : \@vector ];
 	}
+	@rows = sort { $a->[0] <=> $b->[0] } @rows if $case->{ids} eq 'ascending';
 	$case->{rows} = \@rows;
 	$case->{k} = pick(1, 2, 3, 10, 1000);
 	$case->{min_points} = pick(2, 3, 7, 20);
