@@ -14,7 +14,7 @@ gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
 max_jobs=$((4 * (gpus > 0 ? gpus : 1)))
 failed=0
 started=0
-names=()
+pids=()
 
 # finish NAME STATUS SECONDS: prints the output and status of a test.
 finish() {
@@ -31,10 +31,13 @@ beside() {
 	while (($(jobs -rp | wc -l) >= max_jobs)); do wait -n || true; done
 	seconds=$SECONDS
 	(
-		CUDA_VISIBLE_DEVICES=${visible-$((started % (gpus > 0 ? gpus : 1)))} "$@" >"$build/$name.tap" 2>&1
-		echo "$? $((SECONDS - seconds))" >"$build/$name.status"
-	) &
-	names+=("$name")
+		status=0
+		CUDA_VISIBLE_DEVICES=${visible-$((started % (gpus > 0 ? gpus : 1)))} "$@" >"$build/$name.tap" 2>&1 || status=$?
+		flock 9
+		finish "$name" "$status" "$((SECONDS - seconds))"
+		exit "$failed"
+	) 9>>"$build/lock" &
+	pids+=($!)
 	started=$((started + 1))
 }
 
@@ -48,14 +51,10 @@ alone() {
 
 library=(env FASTED_ENGINE_LIBRARY="$build/fasted_cuda.so")
 
-# await: waits for the tests in the background and prints their results.
+# await: waits for the tests in the background, each of which prints its result when it ends.
 await() {
-	local name status seconds
-	wait
-	for name in "${names[@]}"; do
-		read -r status seconds <"$build/$name.status"
-		finish "$name" "$status" "$seconds"
-	done
+	local pid
+	for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
 }
 
 # With racecheck, a join takes about a second.  Therefore tests whose kernels are covered by other
