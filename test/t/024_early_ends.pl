@@ -45,7 +45,7 @@ VACUUM ANALYZE;
 END
 
 my $assertions = $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
-my $ends = $assertions ? 20 : sanitized() ? 4 : 2;
+my $ends = $assertions ? 20 : 2;
 
 my $panels = "SET fasted.memory_limit = '1MB';";
 my $alone = 'SET max_parallel_workers_per_gather = 0;';
