@@ -132,16 +132,18 @@ StoredSetting(Oid database, Oid role, const char *name)
 
 /*
  * Returns the value of a setting in new sessions of this user in this database, if ALTER DATABASE
- * or ALTER ROLE has set it; else NULL.
+ * or ALTER ROLE has set it; else NULL.  Sets *of_role if it was ALTER ROLE of this user, which
+ * overrides ALTER DATABASE.
  */
 static char *
-NewSessionSetting(const char *name)
+NewSessionSetting(const char *name, bool *of_role)
 {
 	Oid			user = GetSessionUserId();
 	char	   *value = StoredSetting(MyDatabaseId, user, name);
 
 	if (value == NULL)
 		value = StoredSetting(InvalidOid, user, name);
+	*of_role = value != NULL;
 	if (value == NULL)
 		value = StoredSetting(MyDatabaseId, InvalidOid, name);
 	if (value == NULL)
@@ -154,9 +156,10 @@ static const char *
 NewSessionPreloadSetting(void)
 {
 	static const char *const settings[] = {"session_preload_libraries", "local_preload_libraries"};
+	bool		of_role;
 
 	for (int i = 0; i < (int) lengthof(settings); i++)
-		if (ListsLibrary(NewSessionSetting(settings[i])))
+		if (ListsLibrary(NewSessionSetting(settings[i], &of_role)))
 			return settings[i];
 	return NULL;
 }
@@ -168,7 +171,8 @@ NewSessionPreloadSetting(void)
 static char *
 PreloadAdvice(void)
 {
-	char	   *stored = NewSessionSetting("session_preload_libraries");
+	bool		of_role;
+	char	   *stored = NewSessionSetting("session_preload_libraries", &of_role);
 	char	   *others = pstrdup(stored != NULL ? stored : session_preload_libraries_string);
 	List	   *libraries = NIL;
 	ListCell   *cell;
@@ -180,10 +184,12 @@ PreloadAdvice(void)
 		libraries = NIL;		/* PostgreSQL ignores an invalid list */
 
 	initStringInfo(&advice);
-	appendStringInfo(&advice, "%s this statement, which takes effect in new sessions: "
-					 "ALTER DATABASE %s SET session_preload_libraries = ",
+	appendStringInfo(&advice, "%s this statement, which takes effect in new sessions: ALTER ",
 					 pg_parameter_aclcheck("session_preload_libraries", GetUserId(), ACL_SET) == ACLCHECK_OK ?
-					 "Run" : "Ask a superuser to run",
+					 "Run" : "Ask a superuser to run");
+	if (of_role)
+		appendStringInfo(&advice, "ROLE %s IN ", quote_identifier(GetUserNameFromId(GetSessionUserId(), false)));
+	appendStringInfo(&advice, "DATABASE %s SET session_preload_libraries = ",
 					 quote_identifier(get_database_name(MyDatabaseId)));
 	foreach(cell, libraries)
 		if (((char *) lfirst(cell))[0] != '\0')

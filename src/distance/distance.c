@@ -156,12 +156,12 @@ ReportBits(Oid function, Oid a, Oid b, bool both)
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("%s does not accept vectors of type %s", get_func_name(function),
 						format_type_be(a)),
-				 errhint("Use fasted_hamming_distance or fasted_jaccard_distance.")));
+				 errhint("Use fasted_hamming_distance, fasted_jaccard_distance or fasted_jaccard_similarity.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 errmsg("%s cannot compare a vector of type %s with a vector of type %s",
 					get_func_name(function), format_type_be(a), format_type_be(b)),
-			 errhint("Cast both vectors to bit varying, or neither.")));
+			 errhint("Cast both vectors to bit varying, or compare two vectors that are not bits.")));
 }
 
 /*

@@ -170,7 +170,8 @@ Copy(MemoryContext context, const void *from, Size bytes)
 
 /*
  * Returns whether a self-join finds only vectors at distance 0: then it is a hash join.  Hamming
- * distances are whole numbers.
+ * distances are whole numbers.  The rows of a slice remain in the order of keys, by which the
+ * coordinator knows them.
  */
 static bool
 FindsEqualRows(const VectorJoin *join)
@@ -178,7 +179,7 @@ FindsEqualRows(const VectorJoin *join)
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
-	return join->run.problem.sides == 1 && !options->approximate &&
+	return join->run.problem.sides == 1 && !options->approximate && join->request.print == NULL &&
 		((options->metric == FASTED_METRIC_HAMMING && eps < 1.0) ||
 		 (eps == 0.0 && (options->metric == FASTED_METRIC_L2 || options->metric == FASTED_METRIC_JACCARD)));
 }

@@ -45,8 +45,8 @@ is(said('postgres', "ALTER ROLE CURRENT_USER SET session_preload_libraries = 'fa
 	ALTER ROLE CURRENT_USER RESET ALL"), '', 'nor if the role has the setting');
 like(said('postgres', "ALTER ROLE CURRENT_USER SET session_preload_libraries = 'plpgsql';
 	ALTER DATABASE postgres SET session_preload_libraries = 'fasted'; DROP EXTENSION fasted; $create;
-	ALTER ROLE CURRENT_USER RESET ALL; ALTER DATABASE postgres RESET ALL"), qr/NOTICE:  sessions do not preload/,
-	'a NOTICE if the setting of the role overrides that of the database');
+	ALTER ROLE CURRENT_USER RESET ALL; ALTER DATABASE postgres RESET ALL"), qr/NOTICE:  sessions do not preload.*ALTER ROLE .* IN DATABASE postgres SET session_preload_libraries = 'plpgsql', 'fasted'$/s,
+	'a NOTICE if the setting of the role overrides that of the database, with a statement for the role');
 is(said('postgres', "SET client_min_messages = warning; DROP EXTENSION fasted; $create"), '', 'no NOTICE if client_min_messages excludes it');
 is(said('postgres', "BEGIN; DROP EXTENSION fasted; $create; ROLLBACK; SELECT 1"), '', 'no NOTICE after ROLLBACK');
 is(said('postgres', "BEGIN; DROP EXTENSION fasted; SAVEPOINT s; $create; ROLLBACK TO s; COMMIT"), '', 'no NOTICE after ROLLBACK TO');
