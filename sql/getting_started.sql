@@ -35,7 +35,7 @@ BEGIN;
 
 WITH deleted AS (
     DELETE FROM documents d
-    USING (SELECT id, fasted_keep(id, embedding, 0.02, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC) AS kept
+    USING (SELECT id, fasted_keep(id, embedding, 0.02, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC NULLS LAST) AS kept
            FROM documents) k
     WHERE d.id = k.id AND k.kept <> k.id
     RETURNING d.*, kept)
@@ -72,7 +72,7 @@ WHERE a.metadata->>'section' = 'default_tablespace (string)' ORDER BY rank;
 
 INSERT INTO documents
 SELECT id, tenant, collection, source, content, metadata, created, embedding
-FROM (SELECT *, fasted_keep(id, embedding, 0.02, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC) AS kept
+FROM (SELECT *, fasted_keep(id, embedding, 0.02, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC NULLS LAST) AS kept
       FROM incoming n
       WHERE source = 'vacuumdb' AND NOT EXISTS (
           SELECT FROM documents d

@@ -21,7 +21,7 @@ ORDER BY dist;
 
 BEGIN;
 DELETE FROM items
-USING (SELECT id, fasted_keep(id, embedding, 0.3) OVER (ORDER BY created DESC) AS kept FROM items) AS k
+USING (SELECT id, fasted_keep(id, embedding, 0.3) OVER (ORDER BY created DESC NULLS LAST) AS kept FROM items) AS k
 WHERE items.id = k.id AND k.kept <> k.id
 RETURNING items.title, k.kept;
 ROLLBACK;                    -- or COMMIT

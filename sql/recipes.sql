@@ -15,7 +15,7 @@ ANALYZE items;
 -- keep one of each set of duplicates: rows without a vector remain
 BEGIN;
 DELETE FROM items
-USING (SELECT id, fasted_keep(id, embedding, 0.3) OVER (PARTITION BY tenant ORDER BY created DESC) AS kept FROM items) AS k
+USING (SELECT id, fasted_keep(id, embedding, 0.3) OVER (PARTITION BY tenant ORDER BY created DESC NULLS LAST) AS kept FROM items) AS k
 WHERE items.id = k.id AND k.kept <> k.id;
 SELECT count(embedding) < 108 AS deleted, count(*) - count(embedding) AS without_vector,
 	(SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND a.tenant IS NOT DISTINCT FROM b.tenant AND fasted_within(a.embedding, b.embedding, 0.3)) AS pairs
@@ -82,7 +82,7 @@ CREATE TEMP TABLE incoming (LIKE items);
 CREATE PROCEDURE night() LANGUAGE sql AS $$
 	INSERT INTO documents
 	SELECT id, title, tenant, created, embedding
-	FROM (SELECT *, fasted_keep(id, embedding, 0.3) OVER (PARTITION BY tenant, title ORDER BY created DESC, id) AS kept
+	FROM (SELECT *, fasted_keep(id, embedding, 0.3) OVER (PARTITION BY tenant, title ORDER BY created DESC NULLS LAST, id) AS kept
 		FROM incoming n
 		WHERE NOT EXISTS (
 			SELECT FROM documents d
