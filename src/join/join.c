@@ -36,12 +36,12 @@ NoticeManyPairs(VectorJoin *join)
 	static TimestampTz noticed = 0; /* start time of the last statement that raised it */
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
-	uint64		compared = JoinEngineRows(join);
+	uint64		pairs = JoinPairs(join) + join->copied.pairs;
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
 	if (!join->request.notices || eps >= GreatestDistance(options->metric, options->dimensions) ||
-		noticed == statement || nrows < MANY_ROWS || JoinPairs(join) <= compared * (compared - 1) / 4)
+		noticed == statement || nrows < MANY_ROWS || pairs <= nrows * (nrows - 1) / 4)
 		return;
 	noticed = statement;
 	ereport(NOTICE,
@@ -130,6 +130,8 @@ FinishCopies(VectorJoin *join)
 					 problem->problem.npartitions, self);
 		/* for connections, it does not matter which of the copies are withheld */
 		join->copied = CopiesFinish(rows->copies, nearest ? join->keys[1]->rank : NULL, self);
+		if (!nearest && join->request.notices)
+			CopiesWeigh(rows->copies, &join->copied);
 	}
 	else if (rows->copies != NULL && problem->problem.output == FASTED_OUTPUT_REPRESENTATIVES)
 		join->copy_of = CopiesNoted(rows->copies);
@@ -170,7 +172,7 @@ Copy(MemoryContext context, const void *from, Size bytes)
 
 /*
  * Returns whether a self-join finds only vectors at distance 0: then it is a hash join.  Hamming
- * distances are whole numbers.
+ * distances are whole numbers.  The rows of a slice must keep their order.
  */
 static bool
 FindsEqualRows(const VectorJoin *join)
@@ -178,7 +180,7 @@ FindsEqualRows(const VectorJoin *join)
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
-	return join->run.problem.sides == 1 && !options->approximate &&
+	return join->run.problem.sides == 1 && join->request.print == NULL && !options->approximate &&
 		((options->metric == FASTED_METRIC_HAMMING && eps < 1.0) ||
 		 (eps == 0.0 && (options->metric == FASTED_METRIC_L2 || options->metric == FASTED_METRIC_JACCARD)));
 }
@@ -602,6 +604,16 @@ NextBatch(VectorJoin *join, FastedBatch *batch)
 	return more;
 }
 
+/* Counts the pairs of withheld rows that correspond to these pairs, for the NOTICE. */
+static void
+CountCopies(VectorJoin *join, const FastedPair *pairs, size_t npairs)
+{
+	CopiedRows *copied = &join->copied;
+
+	for (size_t i = 0; copied->weight != NULL && i < npairs; i++)
+		copied->pairs += (uint64) copied->weight[pairs[i].a] * copied->weight[pairs[i].b] - 1;
+}
+
 bool
 JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs)
 {
@@ -612,6 +624,7 @@ JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs)
 		NoticeManyPairs(join);
 		return false;
 	}
+	CountCopies(join, batch.pairs, batch.npairs);
 	*pairs = batch.pairs;
 	*npairs = batch.npairs;
 	return true;
