@@ -63,6 +63,9 @@ SET fasted.max_threads = 1;	-- the order of pairs decides which can be dropped
 SELECT * FROM unnest(ARRAY['fasted_keep_one(''grouped'', ''v'', 0.4, id_column => ''id'')', 'fasted_cluster(''grouped'', ''v'', 0.4, 500, ''id'')',
 	'fasted_cluster(''hundreds'', ''v'', 0, 100, ''id'')', 'fasted_cluster(''grouped'', ''v'', 0.4, 2, ''id'')',
 	'fasted_keep_one(''copies'', ''v'', 0.4, id_column => ''id'')', 'fasted_cluster(''copies'', ''v'', 0.4, 2, ''id'')']) AS c, spilled('SELECT * FROM ' || c) AS s;
+-- three copies of each row, which have three pairs unless one of them is withheld; vectors to compare with exceed the limit
+CREATE TABLE triples AS SELECT i AS id, array_fill(i / 3, ARRAY[1000])::real[] AS v FROM generate_series(0, 299) AS i;
+SELECT pairs::int BETWEEN 101 AND 299 AS some_withheld FROM spilled($$SELECT * FROM fasted_cluster('triples', 'v', 0.5, 1, 'id')$$);
 RESET fasted.memory_limit;
 RESET fasted.max_threads;
 
@@ -190,7 +193,7 @@ SELECT plan_of('SELECT * FROM fasted_cluster(''t'', ''v'', 1)');
 RESET fasted.scan_node;
 
 SET client_min_messages = warning;
-DROP TABLE t, calls, grouped, copies, hundreds CASCADE;
+DROP TABLE t, calls, grouped, copies, hundreds, triples CASCADE;
 DROP VIEW IF EXISTS groups;
 DROP FUNCTION shown, spilled, answer, by_function, plan_of;
 DROP ROLE fasted_node_reader;

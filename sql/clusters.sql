@@ -59,7 +59,13 @@ END $$;
 SELECT count(*), count(*) FILTER (WHERE wrong = 0) AS right FROM (VALUES ('l2', 0.5), ('l2', 1.5), ('l2', 2.5), ('cosine', 0.005), ('cosine', 0.05)) AS m (metric, eps),
 	LATERAL (SELECT count(*) FILTER (WHERE k.kept IS DISTINCT FROM r.kept) AS wrong
 		FROM kept_reference(eps, metric) AS r LEFT JOIN fasted_keep_one('copies', 'v', eps, 'p', false, 'id', metric) AS k USING (id)) AS x;
-DROP TABLE copies, differ;
+-- the NOTICE of many pairs: first, few pairs of all rows but most pairs of those that the engine gets; then the reverse
+CREATE TABLE many (id int PRIMARY KEY, v real[]);
+INSERT INTO many SELECT i, CASE WHEN i <= 3000 THEN ARRAY[i % 20 * 100] ELSE ARRAY[9000 + i * 1e-5] END FROM generate_series(1, 3300) AS i;
+SELECT count(DISTINCT cluster) FROM fasted_cluster('many', 'v', 1);
+UPDATE many SET v = ARRAY[CASE WHEN id <= 3000 THEN 0 ELSE id END];
+SELECT count(DISTINCT cluster) FROM fasted_cluster('many', 'v', 0.5);
+DROP TABLE copies, differ, many;
 DROP FUNCTION kept_reference;
 
 -- a border row between two clusters: it joins the nearest core row; if distances tie, the one with the smaller id

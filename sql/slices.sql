@@ -69,6 +69,13 @@ FROM connections c GROUP BY slices ORDER BY slices;
 SELECT (SELECT count(*) FROM connections WHERE slices = 1) =
 	(SELECT count(*) - count(DISTINCT cluster) FROM fasted_cluster('sliced', 'v', 3)) AS is_a_forest;
 
+-- with eps 0, too, rows are numbered in key order
+SELECT count(*) = (SELECT count(*) FROM fasted_self_join('sliced', 'v', 0)) AS as_many, count(*) > 100 AS some,
+	count(*) FILTER (WHERE a.v <> b.v) AS wrong
+FROM (SELECT fasted_citus.join_slice('sliced', 'v', 0, 'id', 'bigint', 'l2', false, 'pairs', s, 3) AS m FROM generate_series(0, 2) s) x,
+	generate_series(1, length(m) - 1, 16) AS at, (keys JOIN sliced USING (id)) AS a, (keys JOIN sliced USING (id)) AS b
+WHERE get_byte(m, 0) = ascii('P') AND a.row = uint32(m, at) AND b.row = uint32(m, at + 4);
+
 -- only the first and the last message, which are reports
 SELECT output, array_agg(encode(substr(m, 1, 1), 'escape') ORDER BY n) FROM messages WHERE output = 'count' AND slices = 1 GROUP BY output;
 

@@ -203,9 +203,17 @@ FindFirstCopies(KeepOneRun *keep_one)
 	lowest = SameRowNumbers(nrows, PG_UINT32_MAX);
 	keep_one->first_copy = AllocRowNumbers(nrows);
 	for (uint32 row = 0; row < nrows; row++)
+	{
+		if (row % CLUSTERING_STRIDE == 0)
+			CheckJoinInterrupts();
 		lowest[copy_of[row]] = Min(lowest[copy_of[row]], rank == NULL ? row : rank[row]);
+	}
 	for (uint32 row = 0; row < nrows; row++)
+	{
+		if (row % CLUSTERING_STRIDE == 0)
+			CheckJoinInterrupts();
 		keep_one->first_copy[rank == NULL ? row : rank[row]] = lowest[copy_of[row]];
+	}
 	pfree(lowest);
 }
 

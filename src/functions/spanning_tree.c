@@ -207,7 +207,11 @@ SearchByRow(TreeRun *run, const TreeSearch *search)
 	run->component = AllocRowNumbers(nrows);
 	position = SameRowNumbers(run->base.count, PG_UINT32_MAX);
 	for (uint32 i = 0; i < search->count; i++)
+	{
+		if (i % CLUSTERING_STRIDE == 0)
+			CheckJoinInterrupts();
 		position[search->nodes[i]] = i;
+	}
 	for (uint32 row = 0; row < nrows; row++)
 	{
 		uint32		node = NodeOfRow(run, JoinRow(join, row));

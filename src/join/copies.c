@@ -19,7 +19,8 @@
  *
  * Rows are counted in a table by a hash of their partition and vector.  When a hash has occurred
  * k + 1 times, the vector is stored, and following rows are compared with it.  Only those that are
- * equal are counted as copies.
+ * equal are counted as copies.  The vectors that are stored may take a share of the memory limit;
+ * when it is used up, the engine gets all rows of other vectors.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,6 +37,9 @@
 #define STRIDE (64 * 1024)
 #define INITIAL_SLOTS 1024
 
+/* Of the memory limit, groups may use 1 / GROUP_SHARES. */
+#define GROUP_SHARES 4
+
 /* A hash value: how many rows have it, or the number of its group plus `most`. */
 typedef struct Slot
 {
@@ -50,7 +54,7 @@ typedef struct Group
 	uint32		partition;
 	uint32		count;			/* number of rows in `kept` */
 	uint32	   *kept;			/* the engine's numbers of those that it has: at most `most` */
-	uint32		last;			/* position in `kept` of the row that comes last */
+	uint32		withheld;		/* number of the others */
 } Group;
 
 /* A row that the engine does not have. */
@@ -81,6 +85,7 @@ struct RowCopies
 	Group	   *groups;
 	uint32		ngroups;
 	uint32		most_groups;
+	uint64		group_bytes;	/* that further groups may take */
 	Withheld   *withheld;		/* in ascending order of rows */
 	uint32		nwithheld;
 	uint32		most_withheld;
@@ -104,6 +109,7 @@ CopiesCreate(const FastedOptions *options, const FastedProblem *problem)
 	copies->keep_zeros = connects &&
 		(options->metric == FASTED_METRIC_COSINE || options->metric == FASTED_METRIC_JACCARD);
 	copies->partitions = problem->partitions;
+	copies->group_bytes = (uint64) fasted_setting_memory_limit * 1024 / GROUP_SHARES;
 	copies->nslots = INITIAL_SLOTS;
 	copies->slots = MemoryContextAllocZero(context, INITIAL_SLOTS * sizeof(Slot));
 	return copies;
@@ -153,12 +159,19 @@ GrowTable(RowCopies *copies)
 
 /* --- rows as they are read */
 
-/* Makes a group of the following rows with this hash that are equal to `row`. */
-static uint32
+/*
+ * Makes a group of the following rows with this hash that are equal to `row`.  Returns false if there
+ * is no memory for it.
+ */
+static bool
 AddGroup(RowCopies *copies, const float *row)
 {
+	uint64		bytes = sizeof(Group) + copies->bytes + (uint64) copies->most * sizeof(uint32);
 	Group	   *group;
 
+	if (bytes > copies->group_bytes)
+		return false;
+	copies->group_bytes -= bytes;
 	if (copies->ngroups == copies->most_groups)
 		copies->groups = GrowArray(copies->context, copies->groups, &copies->most_groups,
 								   sizeof(Group));
@@ -169,7 +182,8 @@ AddGroup(RowCopies *copies, const float *row)
 		.kept = MemoryContextAllocHuge(copies->context, (Size) copies->most * sizeof(uint32))
 	};
 	memcpy(group->vector, row, copies->bytes);
-	return copies->ngroups++;
+	copies->ngroups++;
+	return true;
 }
 
 /* Counts the next row.  Returns whether the engine is to get it. */
@@ -196,7 +210,11 @@ JudgeRow(RowCopies *copies, const float *row)
 	if (copies->keep_zeros && RowIsZero(row, copies->element, copies->dimensions))
 		return true;
 	if (slot->state == copies->most)
-		slot->state = copies->most + 1 + AddGroup(copies, row);
+	{
+		if (!AddGroup(copies, row))
+			return true;
+		slot->state = copies->most + copies->ngroups;
+	}
 	number = slot->state - copies->most - 1;
 	group = &copies->groups[number];
 	if (group->partition != copies->partition || memcmp(group->vector, row, copies->bytes) != 0)
@@ -209,6 +227,7 @@ JudgeRow(RowCopies *copies, const float *row)
 	if (copies->nwithheld == copies->most_withheld)
 		copies->withheld = GrowArray(copies->context, copies->withheld, &copies->most_withheld,
 									 sizeof(Withheld));
+	group->withheld++;
 	copies->withheld[copies->nwithheld++] = (Withheld) {.row = copies->rows,.group = number};
 	return copies->keep_all;
 }
@@ -255,16 +274,36 @@ CopiesAdjust(const RowCopies *copies, FastedPartition *partitions, uint32 nparti
 	}
 }
 
-/* Finds the row that comes last among those of a group that the engine has. */
-static void
-FindLast(Group *group, const uint32 *row_of, const uint32 *rank)
+/* Ranks of rows; NULL: their numbers. */
+static inline uint32
+RankOf(const uint32 *rank, uint32 row)
 {
-	group->last = group->count - 1;
-	for (uint32 i = 0; rank != NULL && i < group->count; i++)
+	return rank == NULL ? row : rank[row];
+}
+
+/*
+ * Restores the heap of a group's engine rows below a position.  The first of them is the one that comes
+ * last.
+ */
+static void
+SiftDown(Group *group, uint32 at, const uint32 *row_of, const uint32 *rank)
+{
+	uint32	   *kept = group->kept;
+	uint32		moved = kept[at];
+
+	while (2 * (uint64) at + 1 < group->count)
 	{
-		if (rank[row_of[group->kept[i]]] > rank[row_of[group->kept[group->last]]])
-			group->last = i;
+		uint32		child = 2 * at + 1;
+
+		if (child + 1 < group->count &&
+			RankOf(rank, row_of[kept[child]]) < RankOf(rank, row_of[kept[child + 1]]))
+			child++;
+		if (RankOf(rank, row_of[kept[child]]) <= RankOf(rank, row_of[moved]))
+			break;
+		kept[at] = kept[child];
+		at = child;
 	}
+	kept[at] = moved;
 }
 
 /* Exchanges withheld rows for rows of the engine that come after them. */
@@ -272,21 +311,30 @@ static void
 ExchangeRows(RowCopies *copies, uint32 *row_of, const uint32 *rank)
 {
 	for (uint32 i = 0; i < copies->ngroups; i++)
-		FindLast(&copies->groups[i], row_of, rank);
-	for (uint32 i = 0; rank != NULL && i < copies->nwithheld; i++)
+	{
+		Group	   *group = &copies->groups[i];
+
+		for (uint32 at = group->count / 2; at-- > 0;)
+		{
+			if (at % STRIDE == 0)
+				CheckJoinInterrupts();
+			SiftDown(group, at, row_of, rank);
+		}
+	}
+	for (uint32 i = 0; i < copies->nwithheld; i++)
 	{
 		Withheld   *withheld = &copies->withheld[i];
 		Group	   *group = &copies->groups[withheld->group];
-		uint32	   *last = &row_of[group->kept[group->last]];
+		uint32	   *last = &row_of[group->kept[0]];
 		uint32		row = withheld->row;
 
 		if (i % STRIDE == 0)
 			CheckJoinInterrupts();
-		if (rank[row] > rank[*last])
+		if (RankOf(rank, row) > RankOf(rank, *last))
 			continue;
 		withheld->row = *last;
 		*last = row;
-		FindLast(group, row_of, rank);
+		SiftDown(group, 0, row_of, rank);
 	}
 }
 
@@ -308,20 +356,40 @@ CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
 	}
 	ExchangeRows(copies, result.row_of, rank);
 	for (uint32 i = 0; i < count; i++)
-		result.ranks[i] = rank == NULL ? result.row_of[i] : rank[result.row_of[i]];
+	{
+		if (i % STRIDE == 0)
+			CheckJoinInterrupts();
+		result.ranks[i] = RankOf(rank, result.row_of[i]);
+	}
 	if (!self)
 		return result;
 	result.next = SameRowNumbers(copies->rows, NO_COPY);
 	for (uint32 i = 0; i < copies->nwithheld; i++)
 	{
 		Withheld	withheld = copies->withheld[i];
-		Group	   *group = &copies->groups[withheld.group];
-		uint32		last = result.row_of[group->kept[group->last]];
+		uint32		last = result.row_of[copies->groups[withheld.group].kept[0]];
 
+		if (i % STRIDE == 0)
+			CheckJoinInterrupts();
 		result.next[withheld.row] = result.next[last];
 		result.next[last] = withheld.row;
 	}
 	return result;
+}
+
+void
+CopiesWeigh(const RowCopies *copies, CopiedRows *result)
+{
+	result->weight = SameRowNumbers(copies->rows - copies->nwithheld, 1);
+	for (uint32 i = 0; i < copies->ngroups; i++)
+	{
+		const Group *group = &copies->groups[i];
+
+		if (i % STRIDE == 0)
+			CheckJoinInterrupts();
+		result->weight[group->kept[0]] += group->withheld;
+		result->pairs += (uint64) group->withheld * (group->withheld + UINT64CONST(1)) / 2;
+	}
 }
 
 uint32 *
@@ -330,7 +398,11 @@ CopiesNoted(const RowCopies *copies)
 	uint32	   *copy_of = OwnRowNumbers(copies->rows);
 
 	for (uint32 i = 0; i < copies->nwithheld; i++)
+	{
+		if (i % STRIDE == 0)
+			CheckJoinInterrupts();
 		copy_of[copies->withheld[i].row] = copies->groups[copies->withheld[i].group].kept[0];
+	}
 	return copy_of;
 }
 

@@ -36,12 +36,12 @@ NoticeManyPairs(VectorJoin *join)
 	static TimestampTz noticed = 0; /* start time of the last statement that raised it */
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
-	uint64		compared = JoinEngineRows(join);
+	uint64		pairs = JoinPairs(join) + join->copied.pairs;
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
 	if (!join->request.notices || eps >= GreatestDistance(options->metric, options->dimensions) ||
-		noticed == statement || nrows < MANY_ROWS || JoinPairs(join) <= compared * (compared - 1) / 4)
+		noticed == statement || nrows < MANY_ROWS || pairs <= nrows * (nrows - 1) / 4)
 		return;
 	noticed = statement;
 	ereport(NOTICE,
@@ -130,6 +130,8 @@ FinishCopies(VectorJoin *join)
 					 problem->problem.npartitions, self);
 		/* for connections, it does not matter which of the copies are withheld */
 		join->copied = CopiesFinish(rows->copies, nearest ? join->keys[1]->rank : NULL, self);
+		if (!nearest && join->request.notices)
+			CopiesWeigh(rows->copies, &join->copied);
 	}
 	else if (rows->copies != NULL && problem->problem.output == FASTED_OUTPUT_REPRESENTATIVES)
 		join->copy_of = CopiesNoted(rows->copies);
@@ -603,6 +605,16 @@ NextBatch(VectorJoin *join, FastedBatch *batch)
 	return more;
 }
 
+/* Counts the pairs of withheld rows that correspond to these pairs, for the NOTICE. */
+static void
+CountCopies(VectorJoin *join, const FastedPair *pairs, size_t npairs)
+{
+	CopiedRows *copied = &join->copied;
+
+	for (size_t i = 0; copied->weight != NULL && i < npairs; i++)
+		copied->pairs += (uint64) copied->weight[pairs[i].a] * copied->weight[pairs[i].b] - 1;
+}
+
 bool
 JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs)
 {
@@ -613,6 +625,7 @@ JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs)
 		NoticeManyPairs(join);
 		return false;
 	}
+	CountCopies(join, batch.pairs, batch.npairs);
 	*pairs = batch.pairs;
 	*npairs = batch.npairs;
 	return true;
