@@ -41,11 +41,6 @@ SELECT slices, count(*) = (SELECT count(*) FROM right_pairs) AS as_many,
 FROM pairs p GROUP BY slices ORDER BY slices;
 SELECT count(*) > 1000 AS some FROM right_pairs;
 ANALYZE pairs, right_pairs, keys;
--- so are equal rows
-SELECT count(*) > 500 AS some, bool_and(x.v = y.v) AS equal
-FROM fasted_citus.join_slice('sliced', 'v', 0, 'id', 'bigint', 'l2', false, 'pairs', 0, 1) AS m, generate_series(1, length(m) - 1, 16) AS at,
-	keys a, keys b, sliced x, sliced y
-WHERE substr(m, 1, 1) = 'P' AND a.row = uint32(m, at) AND b.row = uint32(m, at + 4) AND x.id = a.id AND y.id = b.id;
 
 -- numbers of neighbors add up over the slices
 CREATE TABLE counts AS
