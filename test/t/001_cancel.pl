@@ -10,10 +10,12 @@ use Time::HiRes qw(usleep);
 
 my $node = new_node('cancel', "fasted.threads = 2\nfasted.memory_limit = '400MB'\n");
 create_wide_views($node);
-# four groups that are far from each other, so that a spanning tree has to search for rows
+# Groups of rows that are so far from each other that the filter cannot exclude pairs of different
+# groups: the searches of a spanning tree compute all of these distances, which takes seconds.
 $node->safe_psql('postgres', <<'END');
 CREATE VIEW islands AS
-	SELECT g AS id, array_fill((g + g / 4000 * 4000)::real, ARRAY[100]) AS v FROM generate_series(1, 16000) g;
+	SELECT g AS id, array_fill((g % 4000 / 40.0)::real, ARRAY[50])
+		|| array_fill((g / 4000 * 1e6)::real, ARRAY[50]) AS v FROM generate_series(1, 20000) g;
 END
 
 my $limit_ms = sanitized() ? 2000 : 100;
