@@ -36,6 +36,7 @@
 #include "parser/parse_relation.h"
 #include "postmaster/bgworker_internals.h"
 #include "rows/input_queue.h"
+#include "rows/row_batch.h"
 #include "rows/vector.h"
 #include "storage/bufmgr.h"
 #include "tcop/tcopprot.h"
@@ -542,6 +543,46 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 						 TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid == BYTEAOID);
 }
 
+/* Passes the rows of the batch to the sink.  Returns false if the sink takes no more rows. */
+static bool
+TakeBatch(RowTaker *taker)
+{
+	TupleTableSlot *slot;
+
+	while ((slot = RowBatchNext(taker->batch)) != NULL)
+		if (!TakeSlot(taker, slot))
+			return false;
+	return true;
+}
+
+/* TupleCallback for a RowTaker: passes rows to the sink in batches (row_batch.h). */
+static bool
+TakeSlotInBatch(void *arg, TupleTableSlot *slot)
+{
+	RowTaker   *taker = arg;
+
+	if (taker->batch == NULL)
+	{
+		/* it has rows after the plan has ended */
+		MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(taker));
+
+		taker->batch = RowBatchCreate(CreateTupleDescCopy(slot->tts_tupleDescriptor), VECTOR_COLUMN);
+		MemoryContextSwitchTo(old);
+	}
+	if (!RowBatchAdd(taker->batch, slot))
+		return TakeSlot(taker, slot);
+	return !RowBatchIsFull(taker->batch) || TakeBatch(taker);
+}
+
+/* Runs the plan and passes all rows to the sink, in their order. */
+static void
+TakeAllRows(RowTaker *taker, PlannedStmt *plan)
+{
+	RunPlan(taker->source, plan, TakeSlotInBatch, taker);
+	if (taker->batch != NULL && !taker->stopped)
+		TakeBatch(taker);
+}
+
 /* --- all rows */
 
 /*
@@ -604,13 +645,13 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 
 		/* else the scan of a large table may start in the middle, in step with another scan */
 		SetForThisQuery("synchronize_seqscans", "off");
-		RunPlan(source, plan, TakeSlot, taker);
+		TakeAllRows(taker, plan);
 		AtEOXact_GUC(true, nest_level);
 	}
 	else if (source->reader != NULL && source->reader(source, taker))
 		 /* all rows have been read */ ;
 	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
-		RunPlan(source, plan, TakeSlot, taker);
+		TakeAllRows(taker, plan);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

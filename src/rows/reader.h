@@ -92,6 +92,7 @@ typedef struct RowTaker
 	RowSink    *sink;
 	Datum		partition;		/* partition of the current row, if the source has partitions */
 	MemoryContext row_context;	/* for detoasted values; reset for each row */
+	struct RowBatch *batch;		/* rows that wait for their vectors; NULL: there is none */
 	uint64		tuples;			/* rows received as tuples */
 	int			dimensions;		/* of the first vector; 0 before it */
 	char	   *first_row_name;
