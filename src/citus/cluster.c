@@ -591,7 +591,7 @@ Merge(ShardReader *reader, int streams, RowTaker *taker)
 		ShardStream *stream = &reader->streams[n];
 
 		if (!TakeSourceRow(taker, stream->key, stream->key_isnull,
-						   PointerGetDatum(stream->vector.data), true))
+						   PointerGetDatum(stream->vector.data), BYTEAOID))
 			return;
 		if (NextRow(reader, n))
 			binaryheap_replace_first(reader->heap, Int32GetDatum(n));

@@ -21,13 +21,10 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "executor/executor.h"
 #include "funcapi.h"
 #include "functions/clustering.h"
 #include "nodes/execnodes.h"
-#include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
-#include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -55,8 +52,7 @@ typedef struct PartitionRows
 	WindowObject window;
 	int			argument;		/* number of the vector argument */
 	int64		count;
-	ExprState  *cast;			/* casts econtext's caseValue to an array; NULL: no cast needed */
-	ExprContext *econtext;
+	Oid			type;			/* of the vector argument */
 } PartitionRows;
 
 /* State of a window partition, in its local memory, which is zero at first. */
@@ -99,67 +95,33 @@ RequireDefaultFrame(WindowObject window, const char *name)
 
 /* --- reading the rows of a partition */
 
-/* Returns the vector of a row, numbered from 0, as an array in the current memory context. */
-static Datum
-VectorOfRow(const PartitionRows *rows, int64 row, bool *isnull)
-{
-	bool		out;
-	Datum		vector = WinGetFuncArgInPartition(rows->window, rows->argument, row,
-												  WINDOW_SEEK_HEAD, false, isnull, &out);
-
-	if (*isnull || rows->cast == NULL)
-		return vector;
-	rows->econtext->caseValue_datum = vector;
-	rows->econtext->caseValue_isNull = false;
-	return ExecEvalExpr(rows->cast, rows->econtext, isnull);
-}
-
 /* RowPusher's push: gives all rows with a vector to the join. */
 static void
 PushPartition(RowPusher *pusher, VectorJoin *join)
 {
 	PartitionRows *rows = (PartitionRows *) pusher;
-	RowTaker   *taker = palloc0(sizeof(RowTaker));
+	RowTaker   *taker = RowTakerCreate(join->request.sources[0], JoinSink(join, 0));
 	MemoryContext values = AllocSetContextCreate(CurrentMemoryContext, "fasted values",
 												 ALLOCSET_SMALL_SIZES);
 
-	taker->source = join->request.sources[0];
-	taker->sink = JoinSink(join, 0);
-	taker->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
-											   ALLOCSET_SMALL_SIZES);
 	taker->sink->expect_rows(taker->sink, rows->count);
 	for (int64 row = 0; row < rows->count && !taker->stopped; row++)
 	{
 		MemoryContext old = MemoryContextSwitchTo(values);
 		bool		isnull;
-		Datum		vector = VectorOfRow(rows, row, &isnull);
+		bool		out;
+		Datum		vector = WinGetFuncArgInPartition(rows->window, rows->argument, row,
+													  WINDOW_SEEK_HEAD, false, &isnull, &out);
 
 		MemoryContextSwitchTo(old);
 		if (isnull && row % 64 == 0)
 			CheckJoinInterrupts();
 		if (!isnull)
-			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector, false);
+			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector, rows->type);
 		MemoryContextReset(values);
 	}
-	MemoryContextDelete(taker->row_context);
+	RowTakerEnd(taker);
 	MemoryContextDelete(values);
-}
-
-/* Sets the cast from the vector's type to an array type, unless the types are the same. */
-static void
-PrepareCast(PartitionRows *rows, Oid type, Oid array)
-{
-	CaseTestExpr *value = makeNode(CaseTestExpr);
-
-	if (getBaseType(type) == array)
-		return;
-	value->typeId = type;
-	value->typeMod = -1;
-	value->collation = get_typcollation(type);
-	rows->econtext = CreateStandaloneExprContext();
-	rows->cast = ExecInitExpr((Expr *) coerce_to_target_type(NULL, (Node *) value, type, array, -1,
-															 COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1),
-							  NULL);
 }
 
 /* --- the run of a partition */
@@ -217,10 +179,8 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	if (rows->count > PG_INT32_MAX)
 		ReportManyRows(NULL);
 	rows->pusher.most_rows = rows->count;
-	PrepareCast(rows, type, VectorFormType(call.rows->form));
+	rows->type = type;
 	run = BeginFunctionRun(&call);
-	if (rows->econtext != NULL)
-		FreeExprContext(rows->econtext, true);
 	return run;
 }
 

@@ -758,7 +758,8 @@ AddInputNode(PlannedStmt *plan, InputReader *reader)
 	Plan	   *below = outerPlan(gather);
 	TargetEntry *vector = list_nth(below->targetlist, reader->vector_column);
 	CustomScan *input = MakeInputPlan(below, copyObject(gather->targetlist),
-									  (Expr *) makeVarFromTargetEntry(INDEX_VAR, vector));
+									  CastToVector((Expr *) makeVarFromTargetEntry(INDEX_VAR, vector),
+												   reader->source->form));
 	Plan	   *own = &input->scan.plan;
 	ListCell   *cell;
 

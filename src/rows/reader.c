@@ -118,15 +118,18 @@ KeyOf(ParseState *pstate, const VectorSource *source)
 	return CastTo(pstate, ColumnOf(pstate, source->key_column), source->key_type);
 }
 
-/* Makes the vector, or the call of the function that converts it to another value. */
+/* Makes the vector's column, or the call of the function that converts the vector to another value. */
 static Node *
 ValueOf(ParseState *pstate, const VectorSource *source, SourceValue value)
 {
-	Node	   *vector = CastTo(pstate, ColumnOf(pstate, source->vector_column),
-								VectorFormType(source->form));
+	Node	   *column = ColumnOf(pstate, source->vector_column);
+	Node	   *vector = CastTo(pstate, column, VectorFormType(source->form));
 	Oid			function = value == VALUE_BYTES ? VectorBytesFunction(source->form) :
 		value == VALUE_HASH ? VectorHashFunction(source->form) : InvalidOid;
 
+	/* the cast would fetch each vector on its own: it is made after a batch has been fetched */
+	if (value == VALUE_VECTOR)
+		return column;
 	return !OidIsValid(function) ? vector :
 		(Node *) makeFuncExpr(function, value == VALUE_BYTES ? BYTEAOID : INT8OID,
 							  list_make1(vector), InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
@@ -430,6 +433,26 @@ IsPlainGather(const Plan *plan)
 
 /* --- from tuples to the sink */
 
+RowTaker *
+RowTakerCreate(const VectorSource *source, RowSink *sink)
+{
+	RowTaker   *taker = palloc0(sizeof(RowTaker));
+
+	taker->source = source;
+	taker->sink = sink;
+	taker->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row", ALLOCSET_SMALL_SIZES);
+	taker->econtext = CreateStandaloneExprContext();
+	return taker;
+}
+
+void
+RowTakerEnd(RowTaker *taker)
+{
+	FreeExprContext(taker->econtext, true);
+	MemoryContextDelete(taker->row_context);
+	pfree(taker);
+}
+
 void
 CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 {
@@ -500,10 +523,57 @@ TakeVector(RowTaker *taker, Datum key, struct varlena *vector)
 	return true;
 }
 
+Expr *
+CastToVector(Expr *value, VectorForm form)
+{
+	Oid			type = exprType((Node *) value);
+	Oid			array = VectorFormType(form);
+
+	return IsBinaryCoercible(getBaseType(type), array) ? value : (Expr *)
+		CastTo(NULL, (Node *) value, array);
+}
+
+/* Prepares to convert values of this type to vectors. */
+static void
+PrepareCast(RowTaker *taker, Oid type)
+{
+	CaseTestExpr *value = makeNode(CaseTestExpr);
+	MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(taker));
+	Expr	   *cast;
+
+	value->typeId = type;
+	value->typeMod = -1;
+	value->collation = get_typcollation(type);
+	cast = CastToVector((Expr *) value, taker->source->form);
+	taker->value_type = type;
+	taker->cast = cast == (Expr *) value ? NULL : ExecInitExpr(cast, NULL);
+	MemoryContextSwitchTo(old);
+}
+
+/* Returns a value of this type as a detoasted vector; NULL if its cast returns NULL. */
+static struct varlena *
+VectorOfValue(RowTaker *taker, Datum value, Oid type)
+{
+	bool		isnull = false;
+
+	if (type == BYTEAOID)
+		return VectorFromBytes(value, taker->source);
+	if (unlikely(type != taker->value_type))
+		PrepareCast(taker, type);
+	if (taker->cast != NULL)
+	{
+		taker->econtext->caseValue_datum = value;
+		taker->econtext->caseValue_isNull = false;
+		value = ExecEvalExpr(taker->cast, taker->econtext, &isnull);
+	}
+	return isnull ? NULL : PG_DETOAST_DATUM(value);
+}
+
 bool
-TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes)
+TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, Oid type)
 {
 	MemoryContext old;
+	struct varlena *vector;
 	bool		more;
 
 	if (taker->tuples++ % ROWS_PER_CHECK == 0)
@@ -518,8 +588,8 @@ TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as
 						 taker->source->id_argument)));
 	MemoryContextReset(taker->row_context);
 	old = MemoryContextSwitchTo(taker->row_context);
-	more = TakeVector(taker, key, as_bytes ? VectorFromBytes(vector, taker->source) :
-					  PG_DETOAST_DATUM(vector));
+	vector = VectorOfValue(taker, value, type);
+	more = vector == NULL || TakeVector(taker, key, vector);
 	MemoryContextSwitchTo(old);
 	return more;
 }
@@ -540,7 +610,7 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 	}
 	return TakeSourceRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
 						 slot->tts_values[VECTOR_COLUMN],
-						 TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid == BYTEAOID);
+						 TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid);
 }
 
 /* Passes the rows of the batch to the sink.  Returns false if the sink takes no more rows. */
@@ -596,10 +666,15 @@ ReadInParallel(RowTaker *taker, uint64 rows)
 	PlannedStmt *volatile plan = NULL;
 	int			nest_level;
 	bool		parallel;
+	Oid			cast = InvalidOid;
 
 	/* so few rows do not need a worker, even with the maximum number of dimensions */
 	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() ||
 		(double) rows * FASTED_MAX_DIMENSIONS * sizeof(float) < PagesPerWorker() * BLCKSZ)
+		return false;
+	/* workers cast the values, too */
+	if (FindVectorCast(taker->source->vector_type, &cast) && OidIsValid(cast) &&
+		func_parallel(cast) != PROPARALLEL_SAFE)
 		return false;
 	nest_level = NewGUCNestLevel();
 	/* the size alone decides, and rows do not go through the costly tuple queues */
@@ -631,13 +706,10 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted reading",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	RowTaker   *taker = palloc0(sizeof(RowTaker));
+	RowTaker   *taker = RowTakerCreate(source, sink);
 	PlannedStmt *plan = PlanSource(source);
 	uint64		rows = PlannedRows(plan);
 
-	taker->source = source;
-	taker->sink = sink;
-	taker->row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
 	sink->expect_rows(sink, rows);
 	if (sink->in_order)
 	{
@@ -652,6 +724,7 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 		 /* all rows have been read */ ;
 	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
 		TakeAllRows(taker, plan);
+	RowTakerEnd(taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

@@ -92,6 +92,9 @@ typedef struct RowTaker
 	RowSink    *sink;
 	Datum		partition;		/* partition of the current row, if the source has partitions */
 	MemoryContext row_context;	/* for detoasted values; reset for each row */
+	Oid			value_type;		/* of the last value that was converted; InvalidOid before it */
+	struct ExprState *cast;		/* from that type; NULL: values are vectors already */
+	struct ExprContext *econtext;	/* of the cast */
 	struct RowBatch *batch;		/* rows that wait for their vectors; NULL: there is none */
 	uint64		tuples;			/* rows received as tuples */
 	int			dimensions;		/* of the first vector; 0 before it */
@@ -99,12 +102,23 @@ typedef struct RowTaker
 	bool		stopped;		/* the sink takes no more rows */
 } RowTaker;
 
+/* Creates a taker in the current memory context, and frees it. */
+extern RowTaker *RowTakerCreate(const VectorSource *source, RowSink *sink);
+extern void RowTakerEnd(RowTaker *taker);
+
 /*
- * Passes one row to the sink.  Its vector is not null; as_bytes says that it is a bytea
- * (VectorFromBytes).  Returns false if the sink takes no more rows.  Errors: a null key, an
- * invalid vector.
+ * Passes one row to the sink, unless the cast of its value to a vector returns NULL.  The value is
+ * not null, and of the source's vector type, of the array type of its form, or of type bytea
+ * (VectorFromBytes).  Returns false if the sink takes no more rows.  Errors: a null key, an invalid
+ * vector.
  */
-extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes);
+extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, Oid type);
+
+/*
+ * Casts an expression to the array type or bit type of a form.  Returns the expression itself if its
+ * values are such vectors already.
+ */
+extern Expr *CastToVector(Expr *value, VectorForm form);
 
 /* TupleCallback for a RowTaker: passes the row in the slot to the sink, if it has a vector. */
 extern bool TakeSlot(void *taker, TupleTableSlot *slot);
@@ -131,8 +145,8 @@ extern int	CountScanWorkers(Oid relid, const RelOptInfo *rel);
 /* What a query reads of each row besides its key. */
 typedef enum SourceValue
 {
-	VALUE_VECTOR,				/* the vector in its form, and the partition */
-	VALUE_BYTES,				/* the same, with the vector as bytea if possible */
+	VALUE_VECTOR,				/* the vector's column, and the partition */
+	VALUE_BYTES,				/* the same, with the vector in its form, as bytea if possible */
 	VALUE_HASH,					/* the vector's hash (VectorHashFunction) */
 	VALUE_NONE					/* nothing; only rows with a vector are read */
 } SourceValue;

@@ -14,7 +14,6 @@
 #define FASTED_ROW_BATCH_H
 
 #include "executor/tuptable.h"
-#include "nodes/execnodes.h"
 
 /*
  * Bounds of a batch: its rows, and the bytes of rows and fetched values.  A batch has at least one
@@ -66,7 +65,7 @@ extern TupleTableSlot *RowBatchNext(RowBatch *batch);
  * Returns the next row of a plan, or NULL at the end, after which it may be called again.  The slot
  * is the plan's or the batch's.
  */
-extern TupleTableSlot *ReadPlanInBatches(RowBatch *batch, PlanState *plan);
+extern TupleTableSlot *ReadPlanInBatches(RowBatch *batch, struct PlanState *plan);
 
 /* Empties the batch, because the plan is scanned again. */
 extern void RowBatchReset(RowBatch *batch);
