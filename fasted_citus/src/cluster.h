@@ -6,18 +6,19 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_CLUSTER_H
-#define FASTED_CLUSTER_H
+#ifndef FASTED_CITUS_CLUSTER_H
+#define FASTED_CITUS_CLUSTER_H
 
-#include "citus/links.h"
 #include "engine/engine.h"
+#include "links.h"
 #include "nodes/execnodes.h"
+#include "rows/distributor.h"
 #include "rows/reader.h"
-#include "rows/vector.h"
+#include "vectors.h"
 
 /*
  * Returns the worker nodes that can share a join of this source, always in the same order.  Returns
- * NIL if the join cannot be divided.  Then *reason says why, or is NULL if fasted.distribute is
+ * NIL if the join cannot be divided.  Then *reason says why, or is NULL if fasted_citus.distribute is
  * off or Citus is not installed.
  */
 extern List *FindWorkers(const VectorSource *source, const char **reason);
@@ -29,9 +30,6 @@ extern List *FindWorkers(const VectorSource *source, const char **reason);
  */
 extern Oid	BaseTable(Oid relid);
 
-/* Returns the connection library, loaded by the first call.  Error: it is not installed. */
-extern const ConnectionFunctions *Libpq(void);
-
 /*
  * Returns the commands to send to a node before a query.  They begin a transaction, so that nothing
  * persists in a session of a connection pooler, and copy the settings of this session to it.
@@ -39,11 +37,13 @@ extern const ConnectionFunctions *Libpq(void);
 extern char *SlicePrologue(void);
 
 /*
- * A SourceReader that reads a distributed table directly from its shards.  Returns false for views,
- * tables with row security, tables without a distribution column, and elements of type numeric.
- * Each node is read in its own transaction, as the current user.
+ * JoinDistributor.read: reads a distributed table directly from its shards, if the source's rows are
+ * to come in the order of their keys.  Each node is read in its own transaction, as the current
+ * user.  Views, tables with row security, tables without a distribution column, and sources in
+ * another order are read through Citus, with vectors as bytea.  Returns false for other tables, and
+ * for elements of type numeric.
  */
-extern bool ReadShards(const VectorSource *source, RowTaker *taker);
+extern bool ReadDistributed(RowTaker *taker, const PlannedStmt *plan);
 
 /* --- slices */
 
@@ -99,17 +99,7 @@ typedef struct SliceReport
 	FastedStats stats;
 } SliceReport;
 
-/* --- the core's interface */
+/* The core's interface to this library. */
+extern const JoinDistributor distributor;
 
-/*
- * Raises an error for a node that reads a Citus table, or a view of one, if EXPLAIN (ANALYZE) shows
- * it in a subplan that Citus has run before.  Citus (13.2) treats every custom scan in such a
- * subplan as its own, and crashes.  The EXPLAIN_ONLY flag together with instrumentation identifies
- * these subplans.
- */
-extern void RefuseCitusExplain(const EState *estate, int eflags, Oid relid);
-
-/* Sets join_distributor (join.h); called once, when the library is loaded. */
-extern void InstallDistributor(void);
-
-#endif							/* FASTED_CLUSTER_H */
+#endif							/* FASTED_CITUS_CLUSTER_H */

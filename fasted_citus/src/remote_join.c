@@ -17,19 +17,14 @@
 
 #include <math.h>
 
-#include "base/compat.h"
-#include "base/guc.h"
-#include "base/interrupts.h"
-#include "base/row_numbers.h"
-#include "citus/cluster.h"
-#include "join/join.h"
-#include "rows/reader.h"
+#include "cluster.h"
+#include "fasted_citus.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 /*
- * With fasted.distribute = auto, smaller tables are joined in this session, which takes less time
+ * With fasted_citus.distribute = auto, smaller tables are joined in this session, which takes less time
  * than workers need to read them.  Two tables are compared by the product of their sizes.
  */
 #define MIN_TABLE_BYTES (INT64CONST(32) << 20)
@@ -98,7 +93,7 @@ TableBytes(ConnectionSet *connections, const VectorSource *source)
 {
 	char	   *query = psprintf("SELECT pg_catalog.citus_table_size(%s)",
 								 quote_literal_cstr(QualifiedName(BaseTable(source->relid))));
-	char	   *bytes = Libpq()->command(connections, query)[0];
+	char	   *bytes = LinksCommand(connections, query)[0];
 
 	return bytes != NULL ? strtod(bytes, NULL) : 0.0;
 }
@@ -110,11 +105,11 @@ TableBytes(ConnectionSet *connections, const VectorSource *source)
 static bool
 IsLarge(const RemoteProblem *problem, List *nodes)
 {
-	ConnectionSet *connections = Libpq()->open(list_make1(linitial(nodes)));
+	ConnectionSet *connections = LinksOpen(list_make1(linitial(nodes)));
 	double		a = TableBytes(connections, problem->sources[0]);
 	double		b = problem->sources[1] != NULL ? TableBytes(connections, problem->sources[1]) : a;
 
-	Libpq()->close(connections);
+	LinksClose(connections);
 	return a * b >= (double) MIN_TABLE_BYTES * MIN_TABLE_BYTES;
 }
 
@@ -127,7 +122,7 @@ ChooseWorkers(const RemoteProblem *problem)
 
 	if (nodes != NIL && problem->sources[1] != NULL)
 		nodes = FindWorkers(problem->sources[1], &reason);
-	if (nodes != NIL && fasted_setting_distribute == CHOICE_AUTO && !IsLarge(problem, nodes))
+	if (nodes != NIL && setting_distribute == CHOICE_AUTO && !IsLarge(problem, nodes))
 	{
 		nodes = NIL;
 		reason = "the table is small";
@@ -155,7 +150,7 @@ SliceQuery(const RemoteProblem *problem, int slice, int slices)
 	const VectorSource *a = problem->sources[0];
 	const VectorSource *b = problem->sources[1] != NULL ? problem->sources[1] : a;
 	const char *key_type = quote_literal_cstr(format_type_be_qualified(a->key_type));
-	const char *metric = MetricName(a->metric);
+	const char *metric = core->MetricName(a->metric);
 	const char *eps = isinf(problem->eps) ? "Infinity" : psprintf("%.17g", problem->eps);
 
 	if (problem->output == SLICE_NEAREST)
@@ -186,7 +181,7 @@ typedef struct OwnRows
 static void
 AddToFingerprint(OwnRows *rows, Datum key, uint64 vector_hash)
 {
-	FingerprintAdd(&rows->fingerprint, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
+	FingerprintAdd(&rows->fingerprint, key, rows->keys->typlen, rows->keys->typbyval, vector_hash);
 }
 
 /*
@@ -202,7 +197,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 	uint64		vector_hash;
 
 	if (count % ROWS_PER_CHECK == 0)
-		CheckJoinInterrupts();
+		core->CheckJoinInterrupts();
 	slot_getallattrs(slot);
 	vector_hash = (uint64) DatumGetInt64(slot->tts_values[1]);
 	if (slot->tts_isnull[1] || (rows->source->skip_zeros && vector_hash == 0))
@@ -213,7 +208,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 		return true;
 	}
 	if (count >= FASTED_MAX_ROWS)
-		ReportManyRows(rows->source);
+		core->ReportManyRows(rows->source);
 	if (rows->hashes != NULL && count == rows->capacity)
 	{
 		rows->capacity = Min((uint64) rows->capacity * 2, FASTED_MAX_ROWS);
@@ -225,7 +220,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 		rows->hashes[count] = vector_hash;
 	else
 		AddToFingerprint(rows, slot->tts_values[0], vector_hash);
-	KeySetAdd(rows->keys, slot->tts_values, 1);
+	core->KeySetAdd(rows->keys, slot->tts_values, 1);
 	MemoryContextSwitchTo(old);
 	return true;
 }
@@ -234,12 +229,12 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 static uint32 *
 SortRows(OwnRows *rows)
 {
-	uint32	   *ranks = KeySetSort(rows->keys);
+	uint32	   *ranks = core->KeySetSort(rows->keys);
 
 	for (uint32 row = 0; row < rows->keys->count; row++)
 	{
 		if (row % ROWS_PER_CHECK == 0)
-			CheckJoinInterrupts();
+			core->CheckJoinInterrupts();
 		AddToFingerprint(rows, rows->keys->values[row], rows->hashes[ranks[row]]);
 	}
 	return ranks;
@@ -258,14 +253,19 @@ ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	OwnRows		rows = {.source = source,.keys = keys};
+	VectorSource in_order = *source;
+	Query	   *query;
 
+	in_order.order_apart = false;
+	in_order.key_order = source->order_column == NULL;
 	rows.row_context = AllocSetContextCreate(context, "fasted own row", ALLOCSET_DEFAULT_SIZES);
 	if (source->order_column != NULL)
 	{
 		rows.capacity = FIRST_HASHES;
 		rows.hashes = palloc(rows.capacity * sizeof(uint64));
 	}
-	RunPlan(source, PlanQuery(source, MakeSourceQuery(source, VALUE_HASH), 0), TakeOwnRow, &rows);
+	query = core->MakeSourceQuery(&in_order, VectorHashFunction(source->form));
+	core->RunPlan(source, core->PlanQuery(source, query, 0), TakeOwnRow, &rows);
 	*ranks = rows.hashes != NULL ? SortRows(&rows) : NULL;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
@@ -278,7 +278,7 @@ ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 static bool
 HaveSameKernel(const RemoteJoin *remote)
 {
-	char	  **kernels = Libpq()->command(remote->connections, "SELECT fasted_citus.kernel()");
+	char	  **kernels = LinksCommand(remote->connections, "SELECT fasted_citus.kernel()");
 
 	for (int n = 0; n < remote->nslices; n++)
 		if (kernels[n] == NULL || strcmp(kernels[n], kernels[0]) != 0)
@@ -304,24 +304,24 @@ OpenRemote(const RemoteProblem *problem, KeySet *const *keys)
 	remote->problem = *problem;
 	remote->sides = problem->sources[1] != NULL ? 2 : 1;
 	remote->nslices = nslices;
-	remote->connections = Libpq()->open(nodes);
-	Libpq()->command(remote->connections, SlicePrologue());
+	remote->connections = LinksOpen(nodes);
+	LinksCommand(remote->connections, SlicePrologue());
 	/* shares of nearest rows do not depend on the kernel */
 	remote->problem.identical_kernels = problem->output != SLICE_NEAREST && HaveSameKernel(remote);
 	for (int n = 0; n < nslices; n++)
-		Libpq()->send(remote->connections, n, SliceQuery(&remote->problem, n, nslices));
+		LinksSend(remote->connections, n, SliceQuery(&remote->problem, n, nslices));
 	for (int side = 0; side < remote->sides; side++)
 	{
 		uint32	   *ranks;
 
 		remote->fingerprints[side] = ReadOwnRows(problem->sources[side], keys[side], &ranks);
-		KeySetFinish(keys[side]);
+		core->KeySetFinish(keys[side]);
 		remote->rows[side] = keys[side]->count;
 		if (side == 0)
 			remote->ranks = ranks;
 	}
 	if (problem->output == SLICE_COUNTS)
-		remote->counts = SameRowNumbers(remote->rows[0], 0);
+		remote->counts = core->SameRowNumbers(remote->rows[0], 0);
 	remote->pairs = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
 	return remote;
 }
@@ -369,7 +369,7 @@ ReportInvalidMessage(const RemoteJoin *remote, int n)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("invalid message from Citus worker \"%s\"", Libpq()->name(remote->connections, n))));
+			 errmsg("invalid message from Citus worker \"%s\"", LinksName(remote->connections, n))));
 }
 
 /* Raises an error unless worker n has read the same rows as this session. */
@@ -389,8 +389,8 @@ CheckRows(const RemoteJoin *remote, int n)
 						remote->problem.sources[side]->relation),
 				 errdetail("Worker \"%s\" read " UINT64_FORMAT " rows, and this session read "
 						   UINT64_FORMAT " rows; their contents or their order differ.",
-						   Libpq()->name(remote->connections, n), theirs->rows, own->rows),
-				 errhint("Try again, or use \"SET fasted.distribute = off\" to join in this session alone.")));
+						   LinksName(remote->connections, n), theirs->rows, own->rows),
+				 errhint("Try again, or use \"SET fasted_citus.distribute = off\" to join in this session alone.")));
 	}
 }
 
@@ -410,9 +410,9 @@ CheckCuts(const RemoteJoin *remote)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the Citus workers divide the join into different slices"),
 				 errdetail("Worker \"%s\": %s. Worker \"%s\": %s.",
-						   Libpq()->name(remote->connections, 0), first,
-						   Libpq()->name(remote->connections, n), cut),
-				 errhint("Use \"SET fasted.distribute = off\". Alternatively, use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session.")));
+						   LinksName(remote->connections, 0), first,
+						   LinksName(remote->connections, n), cut),
+				 errhint("Use \"SET fasted_citus.distribute = off\". Alternatively, use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session.")));
 	}
 }
 
@@ -495,8 +495,8 @@ TakeReport(RemoteJoin *remote, int n, StringInfo message)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("Citus worker \"%s\" has a different version of the extension",
-						Libpq()->name(remote->connections, n)),
-				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted.distribute = off\".")));
+						LinksName(remote->connections, n)),
+				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted_citus.distribute = off\".")));
 	if (report->stats.threads < 0 || report->stats.threads > PG_UINT16_MAX ||
 		*(uint8 *) &report->stats.filter_sampled > 1)
 		ReportInvalidMessage(remote, n);
@@ -556,7 +556,7 @@ Next(VectorJoin *join, FastedBatch *batch)
 	StringInfoData message = {0};
 	int			n;
 
-	while (Libpq()->next(remote->connections, &n, &message.data, &message.len))
+	while (LinksNext(remote->connections, &n, &message.data, &message.len))
 	{
 		message.cursor = 0;
 		batch->npairs = TakeMessage(remote, n, &message);
@@ -590,7 +590,7 @@ Statistics(const VectorJoin *join)
 		if (sum.engine[0] == '\0')
 			sum = *stats;
 		else if (stats->engine[0] != '\0')
-			fasted_add_stats(&sum, stats);
+			core->fasted_add_stats(&sum, stats);
 	}
 	sum.rows = (uint64) remote->rows[0] + remote->rows[1];
 	sum.pairs = Max(sum.pairs, remote->npairs);
@@ -611,7 +611,7 @@ Shares(const VectorJoin *join)
 		const SliceReport *report = &remote->slices[n].report;
 		JoinShare  *share = palloc(sizeof(JoinShare));
 
-		*share = (JoinShare) {.name = Libpq()->name(remote->connections, n),
+		*share = (JoinShare) {.name = LinksName(remote->connections, n),
 		.read_seconds = report->read_seconds,.stats = report->stats};
 		shares = lappend(shares, share);
 	}
@@ -642,12 +642,6 @@ Begin(VectorJoin *join, const JoinRequest *request)
 	return true;
 }
 
-void
-InstallDistributor(void)
-{
-	static const JoinDistributor distributor = {
-		.begin = Begin,.check_explain = RefuseCitusExplain,.label = "Citus Workers"
-	};
-
-	join_distributor = &distributor;
-}
+const JoinDistributor distributor = {
+	.begin = Begin,.read = ReadDistributed,.label = "Citus Workers"
+};
