@@ -79,7 +79,7 @@ all:
 
 MODULE_big = fasted
 DATA = $(wildcard sql/fasted--*.sql)
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/cpu/*/*.c)))
 
 # Distances are bit-identical on all machines, so the compiler must not fuse a
 # multiplication and an addition unless the source uses fma().
@@ -127,7 +127,7 @@ include cuda/cuda.mk
 include src/citus/libpq/libpq.mk
 
 # PostgreSQL is often configured without automatic dependencies.
-$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)
+$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h src/cpu/*/*.h)
 
 .PHONY: tap-skipped
 tap-skipped:

@@ -19,7 +19,7 @@
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
 #include "citus/cluster.h"
-#include "cpu/cpu_kernel.h"
+#include "cpu/kernels/kernel.h"
 #include "funcapi.h"
 #include "join/join.h"
 #include "rows/reader.h"

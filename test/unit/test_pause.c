@@ -6,7 +6,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "../../src/cpu/cpu_kernel.h"
+#include "../../src/cpu/kernels/kernel.h"
 #include "join.h"
 
 #define WINDOW_MS 200

@@ -1,0 +1,155 @@
+/*-------------------------------------------------------------------------
+ *
+ * packed_rows.c
+ *	  Memory and layout of packed rows, and reference counts of encodings.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "context.h"
+
+size_t
+cpu_packed_row_bytes(const FastedContext *context, uint32_t level)
+{
+	uint32_t	d = level == FULL_STAGE ? cpu_filter_words(context) : LEVEL_WORDS(level);
+	size_t		bytes = context->may_use_int8 ? cpu_int8_row_bytes(context->kernel, d) : 0;
+
+	if (level == FULL_STAGE && context->may_use_int16)
+		bytes += context->padded * sizeof(int16_t);
+	return bytes == 0 || (level == FULL_STAGE && bytes < d * sizeof(float)) ? d * sizeof(float) : bytes;
+}
+
+uint32_t
+cpu_longest_slice(const CpuKernel *kernel)
+{
+	long		cache = 0;
+	uint32_t	most;
+
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+	cache = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+#endif
+	if (cache < 16 * 1024 || cache > 256 * 1024)
+		cache = 32 * 1024;
+	most = (uint32_t) cache / 4 * 3 / (kernel->tile_cols * sizeof(float));
+	return most > 256 ? 256 : most;
+}
+
+uint32_t
+cpu_slice_length(const FastedContext *context, uint32_t words, uint32_t step)
+{
+	uint32_t	slices = (words + context->longest_slice - 1) / context->longest_slice;
+
+	return ((words + slices - 1) / slices + step - 1) / step * step;
+}
+
+/*
+ * Assigns the parts of packed rows within an allocation that begins at `piece`.  Returns its size.
+ */
+static size_t
+carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, uintptr_t piece)
+{
+	uintptr_t	next = piece;
+	size_t		capacity = packed->capacity;
+
+	packed->packed = fasted_carve(&next, capacity * cpu_packed_row_bytes(context, level));
+	packed->threshold = fasted_carve(&next,
+									 (context->may_use_int8 || context->bits ? 2 : 1)
+									 * capacity * sizeof(float));
+	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
+	if (level == FULL_STAGE && (context->cosine || context->product || context->jaccard))
+		packed->squares = fasted_carve(&next, capacity * sizeof(double));
+	if (level == FULL_STAGE && context->may_use_int16)
+	{
+		packed->fine.threshold = fasted_carve(&next, capacity * sizeof(double));
+		packed->fine.terms = fasted_carve(&next, capacity * sizeof(RowTerms));
+	}
+	return next - piece;
+}
+
+size_t
+cpu_packed_side_bytes(const FastedContext *context, uint32_t level)
+{
+	PackedRows	rows = {.capacity = 64};
+
+	return carve_packed(context, &rows, level, 0) / rows.capacity
+		- cpu_packed_row_bytes(context, level);
+}
+
+bool
+cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows, uint32_t level)
+{
+	size_t		capacity = cpu_whole_tiles(context, rows);
+	void	   *piece;
+
+	if (capacity <= packed->capacity)
+		return true;
+	cpu_packed_free(context, packed);
+	packed->capacity = capacity;
+	packed->bytes = carve_packed(context, packed, level, 0);
+	piece = fasted_cpu_map(packed->bytes, &context->memory);
+	(void) carve_packed(context, packed, level, (uintptr_t) piece);
+	if (piece == NULL)
+		memset(packed, 0, sizeof(*packed));
+	return piece != NULL;
+}
+
+void
+cpu_packed_free(FastedContext *context, PackedRows *packed)
+{
+	fasted_cpu_unmap(packed->packed, packed->bytes, &context->memory);
+	memset(packed, 0, sizeof(*packed));
+}
+
+void
+cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
+				   uint32_t dimensions, bool int8)
+{
+	PackLayout *layout = &packed->layout;
+
+	packed->rows = rows;
+	layout->int8 = int8;
+	layout->words = int8 ? cpu_int8_words(context->kernel, dimensions) : dimensions;
+	layout->slice = cpu_slice_length(context, layout->words,
+									 int8 ? context->kernel->int8->word_step : 8);
+	layout->padded_rows = cpu_whole_tiles(context, rows);
+	packed->as_a.packed = packed->as_b.packed = packed->packed;
+	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;
+	if (int8 && !int8_sides_identical(context->kernel->int8))
+	{
+		packed->as_a.packed = (uint32_t *) packed->packed
+			+ layout->padded_rows * layout->words;
+		packed->as_a.threshold = (int32_t *) packed->threshold + layout->padded_rows;
+	}
+	if (context->bits)
+		packed->as_a.threshold = (int32_t *) packed->threshold + layout->padded_rows;
+}
+
+/* Returns the bytes of a form and of its two centres. */
+static size_t
+form_bytes(const FastedContext *context)
+{
+	return sizeof(Form) + (context->bits ? 0 : 2 * context->options.dimensions * sizeof(float));
+}
+
+void
+cpu_form_drop(FastedContext *context, Form *form)
+{
+	if (form != NULL && --form->refcount == 0)
+		fasted_cpu_unmap(form, form_bytes(context), &context->memory);
+}
+
+Form *
+cpu_form_new(FastedContext *context)
+{
+	Form	   *form = fasted_cpu_map(form_bytes(context), &context->memory);
+
+	if (form == NULL)
+		return NULL;
+	form->refcount = 1;
+	form->scale = 1.0;
+	form->centre = (float *) (form + 1);
+	form->int8_centre = form->centre + context->options.dimensions;
+	return form;
+}
