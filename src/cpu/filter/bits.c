@@ -19,7 +19,10 @@
 #include "../rows/levels.h"
 #include "../rows/sample.h"
 #include "bits.h"
+#include "choice.h"
 #include "choice_eps.h"
+#include "fp32.h"
+#include "near_bits.h"
 
 /* Most folds: to 1, 2, 4, ... words, and none. */
 #define MOST_FOLDS 12
@@ -40,25 +43,9 @@
 #define CHECK_EVERY 4096
 
 bool
-cpu_prepare_bits(FastedJoin *join, bool may_sort)
-{
-	FastedContext *context = join->context;
-
-	join->sorts = may_sort;
-	for (int i = 0; i < join->nsets && may_sort; i++)
-	{
-		if (!cpu_levels_reserve(context, &join->sets[i]->levels, join->sets[i]->rows.rows))
-			return false;
-	}
-	if (join->form == NULL)
-		join->form = join->found = cpu_form_new(context);
-	return join->form != NULL;
-}
-
-bool
 cpu_bits_have_pairs(const FastedContext *context, double ones, double eps)
 {
-	return !context->jaccard || ones > 0.0 || eps >= 1.0;
+	return !context->metric->of_union || ones > 0.0 || eps >= 1.0;
 }
 
 /* --- the fold */
@@ -66,7 +53,7 @@ cpu_bits_have_pairs(const FastedContext *context, double ones, double eps)
 bool
 cpu_begin_fold(FastedJoin *join)
 {
-	return join->context->bits && join->found != NULL;
+	return join->context->metric->of_bits && join->found != NULL;
 }
 
 /* Returns the number of sampled rows of a set. */
@@ -93,8 +80,8 @@ count_pair(const FastedJoin *join, const uint32_t *x, const uint32_t *y, int fol
 	RowFunction common = context->kernel->dot;
 	double		xx = common(x, x, context->length);
 	double		yy = common(y, y, context->length);
-	double		reach = fasted_bits_reach(context->jaccard, join->choice_eps, (uint32_t) xx)
-		+ fasted_bits_reach(context->jaccard, join->choice_eps, (uint32_t) yy);
+	double		reach = fasted_bits_reach(context->metric->of_union, join->choice_eps, (uint32_t) xx)
+		+ fasted_bits_reach(context->metric->of_union, join->choice_eps, (uint32_t) yy);
 	uint32_t	words = cpu_filter_words(context);
 	uint64_t	buffer[FASTED_MAX_DIMENSIONS / 64];
 	uint32_t   *differ = (uint32_t *) buffer;
@@ -161,7 +148,7 @@ cpu_choose_fold(Worker *worker)
 		}
 	}
 	if (join->tried != NULL && join->tried->folded == join->found->folded)
-		join->form = join->tried;
+		join->encoding = join->tried;
 }
 
 /* --- the order */
@@ -249,8 +236,9 @@ cpu_sort_rows(Worker *worker)
 	}
 }
 
-FastedSpan
-cpu_useful_tiles(const FastedJoin *join, const Strip *strip, size_t col, FastedSpan tiles)
+/* CpuFilter.useful_tiles: those whose numbers of bits allow a pair with the column tile. */
+static FastedSpan
+useful_tiles(const FastedJoin *join, const Strip *strip, size_t col, FastedSpan tiles)
 {
 	const CpuKernel *kernel = join->context->kernel;
 	const RowTerms *a = join->row_set->packed.terms + strip->first_a;
@@ -262,7 +250,7 @@ cpu_useful_tiles(const FastedJoin *join, const Strip *strip, size_t col, FastedS
 
 	if (!join->row_set->levels.sorted || !join->col_set->levels.sorted)
 		return tiles;
-	if (join->context->jaccard)
+	if (join->context->metric->of_union)
 	{
 		double		share = (1.0 - (eps + 4.0 * FASTED_U64)) * (1.0 - 8.0 * FASTED_U64);
 
@@ -332,7 +320,7 @@ set_threshold(const FastedContext *context, const PackedRows *to, size_t place, 
 
 	if (row_has_pairs(&to->terms[place]) && cpu_bits_have_pairs(context, ones, eps))
 	{
-		double		reach = fmin(fasted_bits_reach(context->jaccard, eps, (uint32_t) ones),
+		double		reach = fmin(fasted_bits_reach(context->metric->of_union, eps, (uint32_t) ones),
 								 FASTED_MAX_DIMENSIONS);
 
 		down = -(int32_t) floor(reach);
@@ -342,8 +330,9 @@ set_threshold(const FastedContext *context, const PackedRows *to, size_t place, 
 	((int32_t *) to->as_b.threshold)[place] = up;
 }
 
-void
-cpu_pack_bits(Worker *worker, int i, size_t sliver)
+/* CpuFilter.pack_set. */
+static void
+pack_set(Worker *worker, int i, size_t sliver)
 {
 	const FastedJoin *join = worker->join;
 	const FastedSet *set = join->sets[i];
@@ -356,3 +345,64 @@ cpu_pack_bits(Worker *worker, int i, size_t sliver)
 		set_threshold(join->context, &set->packed, place, join->problem.eps);
 	}
 }
+
+/* --- the filter */
+
+static const char *
+name(const CpuKernel *kernel)
+{
+	(void) kernel;
+	return "bits";
+}
+
+/*
+ * CpuFilter.column_term: none, because the product is minus the Hamming distance of folded rows, which
+ * takes the place of the squared distance.
+ */
+static float
+column_term(const FastedJoin *join, const PackedRows *cols, size_t place)
+{
+	(void) join;
+	(void) cols;
+	(void) place;
+	return 0.0f;
+}
+
+/* CpuFilter.prepare_choice: prepares the fold and the order of rows. */
+static bool
+prepare_choice(FastedJoin *join)
+{
+	FastedContext *context = join->context;
+	bool		known;
+
+	join->filter = &cpu_filter_bits;
+	join->choosing = true;
+	join->sorts = cpu_rows_may_move(join);
+	known = cpu_find_known_encoding(join);
+	if (known && join->common)
+		join->encoding = join->tried;
+	for (int i = 0; i < join->nsets && join->sorts; i++)
+	{
+		if (!cpu_levels_reserve(context, &join->sets[i]->levels, join->sets[i]->rows.rows))
+			return false;
+	}
+	if (join->encoding == NULL)
+		join->encoding = join->found = cpu_encoding_new(context);
+	return join->encoding != NULL;
+}
+
+const CpuFilter cpu_filter_bits = {
+	.name = name,
+	.integer_sums = true,
+	.words = cpu_fp32_words,
+	.word_step = cpu_fp32_word_step,
+	.sides_differ = cpu_fp32_sides_differ,
+	.two_thresholds = true,
+	.pack_set = pack_set,
+	.sweep = cpu_fp32_sweep,
+	.useful_tiles = useful_tiles,
+	.near_thresholds = cpu_near_thresholds_of_bits,
+	.column_term = column_term,
+	.partial_side = cpu_fp32_partial_side,
+	.prepare_choice = prepare_choice,
+};

@@ -10,8 +10,7 @@
 
 #include "../state/worker.h"
 
-/* Prepares the fold and the order of rows.  Returns false if out of memory. */
-extern bool cpu_prepare_bits(FastedJoin *join, bool may_sort);
+extern const CpuFilter cpu_filter_bits;
 
 /* Returns true unless no pair of a row with this number of bits is within eps. */
 extern bool cpu_bits_have_pairs(const FastedContext *context, double ones, double eps);
@@ -29,15 +28,5 @@ extern bool cpu_begin_sort(FastedJoin *join);
  * Phase of a join: sorts the sets by the number of bits of their rows; each set is one work item.
  */
 extern void cpu_sort_rows(Worker *worker);
-
-/*
- * Returns those row tiles of a strip whose numbers of bits allow a pair with the column tile that
- * begins at `col`, among the tiles given.
- */
-extern FastedSpan cpu_useful_tiles(const FastedJoin *join, const Strip *strip, size_t col,
-								   FastedSpan tiles);
-
-/* Packs one sliver of a set, or recomputes its thresholds. */
-extern void cpu_pack_bits(Worker *worker, int i, size_t sliver);
 
 #endif							/* FASTED_CPU_BITS_H */

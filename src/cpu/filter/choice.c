@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * choice.c
- *	  Chooses the form and the filter of a join.
+ *	  Chooses the encoding and the filter of a join.
  *
  * INT8 multiplies four times as fast as FP32, but finds more false candidates: pairs that turn
- * out to be too far apart.  A form that was computed for other rows may increase their number, too.
+ * out to be too far apart.  An encoding that was computed for other rows may increase their number, too.
  * The number is estimated by joining a sample of the rows.
  *
- * The larger set's form is retained if it is good enough, because packing the larger set costs
+ * The larger set's encoding is retained if it is good enough, because packing the larger set costs
  * more.
  *
  *-------------------------------------------------------------------------
@@ -17,7 +17,6 @@
 #include "../rows/encoding.h"
 #include "../rows/pack.h"
 #include "../rows/sample.h"
-#include "bits.h"
 #include "choice.h"
 #include "choice_eps.h"
 #include "recheck.h"
@@ -46,7 +45,7 @@ pairs_per_recheck(uint32_t dimensions, bool fine)
 	return fine ? 2 + 2400 / dimensions : 24 + 4096 / dimensions;
 }
 
-/* Returns the set whose form is tested: the larger one; of equal sets, one that has a form. */
+/* Returns the set whose encoding is tested: the larger one; of equal sets, one that has an encoding. */
 static const FastedSet *
 larger_set(const FastedJoin *join)
 {
@@ -55,29 +54,29 @@ larger_set(const FastedJoin *join)
 
 	if (a->rows.rows != b->rows.rows)
 		return a->rows.rows > b->rows.rows ? a : b;
-	return a->form != NULL ? a : b;
+	return a->encoding != NULL ? a : b;
 }
 
 static bool
-have_common_form(const FastedJoin *join)
+have_common_encoding(const FastedJoin *join)
 {
 	const FastedSet *a = join->sets[0];
 	const FastedSet *b = join->sets[1];
 
-	if (a->form == NULL)
+	if (a->encoding == NULL)
 		return false;
 	return join->self ? a->suits_itself
-		: a->form == b->form && a->packed.layout.int8 == b->packed.layout.int8;
+		: a->encoding == b->encoding && a->packed.filter == b->packed.filter;
 }
 
-/* Allocates a form and the samples.  Returns false if out of memory. */
+/* Allocates an encoding and the samples.  Returns false if out of memory. */
 static bool
 reserve_trial(FastedJoin *join)
 {
 	FastedContext *context = join->context;
 	int			samples = !join->trial && !join->choosing ? 0 : join->nsets;
 
-	join->found = cpu_form_new(context);
+	join->found = cpu_encoding_new(context);
 	for (int i = 0; i < samples; i++)
 	{
 		if (!cpu_packed_reserve(context, &context->samples[i], context->sample_rows, FULL_STAGE))
@@ -87,39 +86,40 @@ reserve_trial(FastedJoin *join)
 }
 
 bool
-cpu_prepare_choice(FastedJoin *join)
+cpu_find_known_encoding(FastedJoin *join)
 {
-	const FastedContext *context = join->context;
 	const FastedSet *larger = larger_set(join);
-	bool		has_int8 = larger->form != NULL && larger->packed.layout.int8;
-	bool		open;
 
-	join->choosing = context->may_use_int8 &&
-		context->options.filter == FASTED_FILTER_AUTO && cpu_join_area(join) >= CHOICE_AREA;
 	join->choice_eps = join->choice_key = join->problem.eps;
 	if (join->nearest)
 		join->choice_key = -(double) join->problem.k;
-	if (context->bits)
-		join->choosing = true;
-	open = join->choosing && larger->chosen_eps != join->choice_key;
-	join->common = have_common_form(join);
-	join->tried = larger->form;
+	join->common = have_common_encoding(join);
+	join->tried = larger->encoding;
 	if (join->tried != NULL)
 		join->tried->refcount++;
-	if (context->bits)
-	{
-		join->form = !open && join->common ? join->tried : NULL;
-		return cpu_prepare_bits(join, cpu_rows_may_move(join));
-	}
+	return !join->choosing || larger->chosen_eps == join->choice_key;
+}
+
+bool
+cpu_prepare_choice_of_numbers(FastedJoin *join)
+{
+	const FastedContext *context = join->context;
+	const FastedSet *larger = larger_set(join);
+	bool		open;
+
+	join->choosing = context->integer_filter != NULL &&
+		context->options.filter == FASTED_FILTER_AUTO && cpu_join_area(join) >= CHOICE_AREA;
+	open = !cpu_find_known_encoding(join);
 	join->trial = join->tried != NULL && (open || !join->common);
-	join->try_int8 = open || has_int8;
+	join->try_filter = open ? context->integer_filter
+		: larger->encoding != NULL ? larger->packed.filter : context->filter;
 	if (join->tried == NULL || join->trial)
 		return reserve_trial(join);
 	/* no sample is tested: use the estimate of an earlier join */
 	if (join->nearest && join->sets[0]->levels.eps < join->choice_eps)
 		join->choice_eps = join->sets[0]->levels.eps;
-	join->form = join->tried;
-	join->int8 = has_int8;
+	join->encoding = join->tried;
+	join->filter = join->try_filter;
 	return true;
 }
 
@@ -132,13 +132,13 @@ sampled_rows(const FastedSet *set)
 
 /* Packs a sample of the set's rows into its own buffer. */
 static void
-pack_sample(Worker *worker, const FastedSet *set, const PackJob *sample, bool int8)
+pack_sample(Worker *worker, const FastedSet *set, const PackJob *sample, const CpuFilter *filter)
 {
 	FastedContext *context = worker->context;
 	uint32_t	width = context->kernel->width;
 	uint32_t	count = sampled_rows(set);
 
-	cpu_packed_lay_out(context, sample->to, count, context->options.dimensions, int8);
+	cpu_packed_lay_out(context, sample->to, count, context->options.dimensions, filter);
 	for (size_t sliver = 0; sliver * width < sample->to->layout.padded_rows; sliver++)
 	{
 		PackJob		job = *sample;
@@ -147,7 +147,7 @@ pack_sample(Worker *worker, const FastedSet *set, const PackJob *sample, bool in
 			return;
 		for (size_t place = sliver * width; place < (sliver + 1) * width && place < count; place++)
 			cpu_load_row(worker, &job, place, cpu_sampled_row(&set->rows, (uint32_t) place, count));
-		cpu_pack_sliver(worker, &job, sliver);
+		filter->pack(worker, &job, sliver);
 	}
 }
 
@@ -192,9 +192,9 @@ cpu_int16_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, u
 		vain / (double) area * cpu_join_area(join) >= WORTH_CANDIDATES * rows;
 }
 
-/* Joins a sample with a form and a filter.  Returns true if it has few enough false candidates. */
+/* Joins a sample with an encoding and a filter.  Returns true if it has few enough false candidates. */
 static bool
-form_is_good(Worker *worker, const Form *form, bool int8)
+encoding_is_good(Worker *worker, const Encoding *encoding, const CpuFilter *filter)
 {
 	FastedJoin *join = worker->join;
 	FastedContext *context = join->context;
@@ -204,19 +204,19 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 	uint64_t	area = join->self ? rows * (rows - 1) / 2 : rows * cols;
 	Strip		strip = {.rows_a = (uint32_t) rows,.block_rows = context->sample_rows,
 	.blocks = 1,.diagonal = join->self};
-	PackJob		job = cpu_pack_job(join, form, int8, join->choice_eps, &samples[0]);
+	PackJob		job = cpu_pack_job(join, encoding, filter, join->choice_eps, &samples[0]);
 	uint64_t	candidates = 0;
 	uint64_t	pairs = 0;
 
-	pack_sample(worker, join->row_set, &job, int8);
+	pack_sample(worker, join->row_set, &job, filter);
 	job.to = &samples[1];
 	if (!join->self)
-		pack_sample(worker, join->col_set, &job, int8);
+		pack_sample(worker, join->col_set, &job, filter);
 	cpu_filter_strip(worker, &samples[0], &samples[join->self ? 0 : 1], &strip, false);
 	count_sample(worker, &strip, &candidates, &pairs);
-	if (int8)
+	if (filter->transforms)
 		join->int16_pays = cpu_int16_may_pay(join, candidates, pairs, area);
-	if (int8 && context->options.filter == FASTED_FILTER_AUTO)
+	if (filter->transforms && context->options.filter == FASTED_FILTER_AUTO)
 	{
 		pthread_mutex_lock(&context->lock);
 		context->stats.sampled_candidates += candidates;
@@ -225,22 +225,22 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 		pthread_mutex_unlock(&context->lock);
 	}
 	return (candidates - pairs) *
-		pairs_per_recheck(context->options.dimensions, int8 && cpu_has_int16(join, form)) <= area;
+		pairs_per_recheck(context->options.dimensions, cpu_has_int16(join, encoding, filter)) <= area;
 }
 
 void
-cpu_try_form(Worker *worker)
+cpu_try_encoding(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 
 	if (join->nearest)
 		cpu_find_choice_eps(worker);
-	if (join->try_int8 && !join->tried->has_int8)
+	if (join->try_filter->transforms && !join->tried->has_int8)
 		cpu_int8_find_transform(worker, join->tried);
-	if (cpu_stopping(join->context) || !form_is_good(worker, join->tried, join->try_int8))
+	if (cpu_stopping(join->context) || !encoding_is_good(worker, join->tried, join->try_filter))
 		return;
-	join->form = join->tried;
-	join->int8 = join->try_int8;
+	join->encoding = join->tried;
+	join->filter = join->try_filter;
 }
 
 void
@@ -248,31 +248,33 @@ cpu_choose_filter(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	FastedContext *context = join->context;
-	bool		forced = context->may_use_int8 && context->options.filter == FASTED_FILTER_INT8;
+	bool		forced = context->integer_filter != NULL && context->options.filter == FASTED_FILTER_INT8;
 
 	if (join->nearest && (join->choosing || join->pruning || join->tried != NULL))
 		cpu_find_choice_eps(worker);
 	if (forced || join->choosing)
 		cpu_int8_find_transform(worker, join->found);
-	join->form = join->found;
+	join->encoding = join->found;
 	if (cpu_stopping(context))
 		return;
-	join->int8 = forced || (join->choosing && form_is_good(worker, join->found, true));
-	if (!join->int8 && join->tried != NULL &&
-		(join->common || form_is_good(worker, join->tried, false)))
-		join->form = join->tried;
+	join->filter = forced ||
+		(join->choosing && encoding_is_good(worker, join->found, context->integer_filter))
+		? context->integer_filter : context->filter;
+	if (join->filter == context->filter && join->tried != NULL &&
+		(join->common || encoding_is_good(worker, join->tried, context->filter)))
+		join->encoding = join->tried;
 }
 
-/* Records the form and the choice of a join in one of its sets. */
+/* Records the encoding and the choice of a join in one of its sets. */
 static void
-keep_form(const FastedJoin *join, FastedSet *set, Packing packing)
+keep_encoding(const FastedJoin *join, FastedSet *set, Packing packing)
 {
 	if (packing == PACK_ROWS)
 	{
-		cpu_form_drop(join->context, set->form);
-		set->form = join->packed ? join->form : NULL;
+		cpu_encoding_drop(join->context, set->encoding);
+		set->encoding = join->packed ? join->encoding : NULL;
 		if (join->packed)
-			join->form->refcount++;
+			join->encoding->refcount++;
 		set->chosen_eps = NAN;
 		set->suits_itself = false;
 	}
@@ -285,10 +287,10 @@ keep_form(const FastedJoin *join, FastedSet *set, Packing packing)
 }
 
 void
-cpu_keep_forms(FastedJoin *join)
+cpu_keep_encodings(FastedJoin *join)
 {
 	for (int i = 0; i < join->nsets && join->laid_out; i++)
-		keep_form(join, join->sets[i], join->packing[i]);
-	cpu_form_drop(join->context, join->tried);
-	cpu_form_drop(join->context, join->found);
+		keep_encoding(join, join->sets[i], join->packing[i]);
+	cpu_encoding_drop(join->context, join->tried);
+	cpu_encoding_drop(join->context, join->found);
 }

@@ -57,7 +57,7 @@ cpu_prepare_pruning(FastedJoin *join)
 	for (int i = 0; i < join->nsets && !cpu_rows_may_move(join); i++)
 	{
 		if (join->sets[i]->levels.ordered)
-			cpu_set_forget_form(join->sets[i]);
+			cpu_set_discard_packed(join->sets[i]);
 	}
 	join->pruning = context->may_prune && cpu_rows_may_move(join) && is_worth_it(join);
 	if (!join->pruning)
@@ -188,7 +188,7 @@ cpu_begin_levels(FastedJoin *join)
 		set->levels.ordered = true;
 		for (uint32_t level = 0; level < join->projection->levels; level++)
 			cpu_packed_lay_out(join->context, &set->levels.packed[level], set->rows.rows,
-							   LEVEL_WORDS(level), join->context->may_use_int8);
+							   LEVEL_WORDS(level), cpu_level_filter(join->context));
 	}
 	return join->pruning;
 }
@@ -259,7 +259,7 @@ cpu_keep_levels(FastedJoin *join)
 	{
 		FastedSet  *set = join->sets[i];
 
-		if (join->level_packing[i] == PACKED_ALREADY || (join->context->bits && join->laid_out))
+		if (join->level_packing[i] == PACKED_ALREADY || (join->projection == NULL && join->laid_out))
 			continue;
 		if (join->leveled && (join->laid_out || join->level_packing[i] == PACK_THRESHOLDS))
 		{
@@ -272,7 +272,7 @@ cpu_keep_levels(FastedJoin *join)
 			set->levels.eps = join->choice_eps;
 		}
 		else if (join->level_packing[i] == PACK_ROWS)
-			cpu_set_forget_form(set);
+			cpu_set_discard_packed(set);
 		else
 			set->levels.eps = NAN;
 	}

@@ -19,7 +19,6 @@
 #include "../rows/levels.h"
 #include "../rows/pack.h"
 #include "../rows/sample.h"
-#include "bits.h"
 #include "near_thresholds.h"
 
 /* Rows sampled to estimate the packing error, and the fraction of them that the estimate covers. */
@@ -31,9 +30,6 @@
 
 /* The thresholds of columns allow for a reach larger by this factor, so that they can be reused. */
 #define REACH_ROOM 1.25
-
-/* Rows of bits: exceeds the rounding errors of a threshold. */
-#define BITS_SLACK 0x1p-30
 
 static const PackedRows *
 packed_of(const FastedSet *set, int stage)
@@ -80,76 +76,28 @@ cpu_begin_nearest(FastedJoin *join)
 
 /* --- thresholds of a strip */
 
-/* One side of the strip. */
-typedef struct Side
-{
-	const FastedJoin *join;
-	const FastedSet *set;
-	const PackedRows *packed;
-	int			stage;
-	bool		lists;			/* its rows have neighbor lists */
-	bool		columns;
-	double		rho_most;		/* bound of the packing error of most rows of this side */
-	double		rho_other;		/* the same for the other side */
-	double		gamma;
-	double		alpha;
-	double		slack;
-	double		spread;
-} Side;
-
-static Side
+static NearSide
 side_of(const FastedJoin *join, const FastedSet *set, int stage, bool columns)
 {
 	const PackedRows *packed = packed_of(set, stage);
 	uint32_t	words = packed->layout.words;
 	bool		second = set != join->sets[0];
 
-	return (Side) {
+	return (NearSide) {
 		.join = join,.set = set,.packed = packed,.stage = stage,.lists = !second,.columns = columns,
 		.rho_most = join->rho_most[stage][second],
 		.rho_other = join->rho_most[stage][join->self ? 0 : !second],
 		.gamma = fasted_gamma32(words, 2),.alpha = fasted_alpha32(words),
 		.slack = fasted_sum_slack(words),
-		.spread = cpu_product_spread(join->context, join->form, join->int8, join->choice_eps),
+		.spread = cpu_product_spread(join, join->encoding, join->filter, join->choice_eps),
 	};
 }
 
-/* Returns a row's threshold, where `half` is its share of the squared distance. */
-static uint32_t
-make_threshold(const Side *side, size_t place, double half)
-{
-	const PackedRows *packed = side->packed;
-	const RowTerms *terms = &packed->terms[place];
-	int32_t		integer = FASTED_INT8_PADDING;
-	union
-	{
-		float		number;
-		uint32_t	word;
-	}			real = {.number = INFINITY};
-
-	if (!packed->layout.int8)
-	{
-		if (row_has_pairs(terms))
-			real.number = fasted_threshold(terms->norm2 * (1.0 - side->slack),
-										   terms->norm2 * (1.0 + side->slack),
-										   half, side->gamma, side->alpha);
-		return real.word;
-	}
-	if (row_has_pairs(terms))
-		integer = fasted_threshold_int(terms->norm2, half);
-	if (!side->columns)
-		return (uint32_t) integer;
-	/* the correction of columns if the rows are flipped */
-	return (uint32_t) integer + ((const uint32_t *) packed->as_b.threshold)[place]
-		- ((const uint32_t *) packed->as_a.threshold)[place];
-}
-
-/* Returns a row's radius, raised to the least one for which thresholds can be computed. */
-static double
-radius_at(const Side *side, size_t place)
+double
+cpu_radius_at(const NearSide *side, size_t place)
 {
 	return fmax(neighbor_radius(&side->set->lists, cpu_row_at(side->set, place)),
-				side->join->context->product ? -FLT_MAX : 0.0);
+				side->join->context->metric->negative_product ? -FLT_MAX : 0.0);
 }
 
 /* Returns the share of a row in the squared distance of a pair, if it is reach^2. */
@@ -164,11 +112,11 @@ half_of_reach(double reach)
  * unless the row's own list is meant.
  */
 static double
-half_of_product(const Side *side, size_t place, double radius)
+half_of_product(const NearSide *side, size_t place, double radius)
 {
 	const FastedJoin *join = side->join;
 
-	return cpu_product_half(join->context, join->form, side->packed, place, 2.0 * radius,
+	return cpu_product_half(join->context, join->encoding, side->packed, place, 2.0 * radius,
 							side->spread, false);
 }
 
@@ -177,12 +125,12 @@ half_of_product(const Side *side, size_t place, double radius)
  * of that row.
  */
 static double
-reach_of(const Side *side, size_t place)
+reach_of(const NearSide *side, size_t place)
 {
 	const FastedJoin *join = side->join;
-	double		radius = radius_at(side, place);
+	double		radius = cpu_radius_at(side, place);
 	double		upper = side->stage == FULL_STAGE
-		? cpu_eps_upper(join, join->form, join->int8, radius)
+		? cpu_eps_upper(join, join->encoding, join->filter, radius)
 		: cpu_level_eps_upper(join->context, join->projection, (uint32_t) side->stage, radius);
 
 	return upper + side->packed->terms[place].rho;
@@ -190,7 +138,7 @@ reach_of(const Side *side, size_t place)
 
 /* Computes the rows' thresholds for their own lists.  Returns the largest finite reach, or zero. */
 static double
-make_own(const Side *side, size_t first, uint32_t count, uint32_t *own)
+make_own(const NearSide *side, size_t first, uint32_t count, uint32_t *own)
 {
 	double		most = 0.0;
 
@@ -201,8 +149,8 @@ make_own(const Side *side, size_t first, uint32_t count, uint32_t *own)
 
 		if (first + i < side->packed->rows && row_has_pairs(&side->packed->terms[first + i]))
 		{
-			if (side->join->context->product)
-				half = half_of_product(side, first + i, radius_at(side, first + i));
+			if (side->join->context->metric->negative_product)
+				half = half_of_product(side, first + i, cpu_radius_at(side, first + i));
 			else
 			{
 				reach = reach_of(side, first + i);
@@ -211,7 +159,7 @@ make_own(const Side *side, size_t first, uint32_t count, uint32_t *own)
 		}
 		if (reach <= DBL_MAX && reach > most)
 			most = reach;
-		own[i] = make_threshold(side, first + i, half);
+		own[i] = side->packed->filter->near_threshold(side, first + i, half);
 	}
 	return most;
 }
@@ -221,7 +169,7 @@ make_own(const Side *side, size_t first, uint32_t count, uint32_t *own)
  * `reach`.
  */
 static void
-make_other(const Side *side, size_t first, uint32_t count, double reach, uint32_t *other)
+make_other(const NearSide *side, size_t first, uint32_t count, double reach, uint32_t *other)
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
@@ -230,125 +178,30 @@ make_other(const Side *side, size_t first, uint32_t count, double reach, uint32_
 
 		if (row_has_pairs(&side->packed->terms[first + i]) && rho > side->rho_most)
 			more = (rho - side->rho_most) * (2.0 * reach + rho + side->rho_most);
-		other[i] = make_threshold(side, first + i, side->join->context->product
+		other[i] = side->packed->filter->near_threshold(side, first + i, side->join->context->metric->negative_product
 								  ? half_of_product(side, first + i, 0.0)
 								  : half_of_reach(sqrt(more)));
 	}
 }
 
-/* --- thresholds of rows of bits: doc/internals/bound-bits.md, section 5 */
-
-/*
- * Returns a row's reach: the Hamming distance of its neighbours at most; of the Jaccard distance,
- * divided by the sum of both numbers of bits.
- */
-static double
-bits_reach(const Side *side, size_t place)
+void
+cpu_near_thresholds_of_numbers(NearThresholds *near, const NearSide *a, const NearSide *b,
+							   StageThresholds *stage)
 {
-	bool		jaccard = side->join->context->jaccard;
-	double		radius;
+	bool		known = stage->columns == near->columns;
+	double		reach;
 
-	if (place >= side->packed->rows)
-		return 0.0;
-	radius = radius_at(side, place);
-	return jaccard ? fasted_bits_reach(true, radius, 1)
-		: fmin(floor(radius), FASTED_MAX_DIMENSIONS);
-}
-
-static bool
-bits_have_pairs(const Side *side, size_t place)
-{
-	const RowTerms *terms = &side->packed->terms[place];
-
-	return row_has_pairs(terms) &&
-		cpu_bits_have_pairs(side->join->context, terms->norm2, side->join->problem.eps);
-}
-
-/*
- * Computes the rows' thresholds for their own lists.  reach has the rows' reaches, none of which
- * exceeds `most`; rows of the other side have at least `least` bits.
- */
-static void
-make_bits_own(const Side *side, size_t first, uint32_t count, const double *reach, double most,
-			  double least, uint32_t *own)
-{
-	bool		jaccard = side->join->context->jaccard;
-
-	for (uint32_t i = 0; i < count; i++)
-	{
-		double		share = reach[i];
-
-		if (jaccard)
-			share = reach[i] * side->packed->terms[first + i].norm2 - (most - reach[i]) * least
-				+ BITS_SLACK;
-		own[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) floor(share)
-			: FASTED_INT8_PADDING;
-	}
-}
-
-/* Computes the rows' thresholds for lists of the other side, whose reaches are at most `most`. */
-static void
-make_bits_other(const Side *side, size_t first, uint32_t count, double most, uint32_t *other)
-{
-	bool		jaccard = side->join->context->jaccard;
-
-	for (uint32_t i = 0; i < count; i++)
-	{
-		double		share = jaccard ? most * side->packed->terms[first + i].norm2 + BITS_SLACK : 0.0;
-
-		other[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) ceil(share)
-			: FASTED_INT8_PADDING;
-	}
-}
-
-/* Returns the smallest number of bits of the rows from `first` on that may have pairs. */
-static double
-least_bits(const Side *side, size_t first, uint32_t count)
-{
-	double		least = INFINITY;
-
-	for (uint32_t i = 0; i < count; i++)
-	{
-		if (bits_have_pairs(side, first + i))
-			least = fmin(least, side->packed->terms[first + i].norm2);
-	}
-	return least < INFINITY ? least : 0.0;
-}
-
-static double
-bits_reaches(const Side *side, size_t first, uint32_t count, double *reach)
-{
-	double		most = 0.0;
-
-	for (uint32_t i = 0; i < count; i++)
-	{
-		reach[i] = bits_reach(side, first + i);
-		most = fmax(most, reach[i]);
-	}
-	return most;
-}
-
-/* Computes the strip's thresholds.  The columns' reaches are retained. */
-static void
-make_bits_thresholds(NearThresholds *near, const Side *a, const Side *b, StageThresholds *stage)
-{
+	if (b->lists && !known)
+		stage->reach_b = make_own(b, near->first_b, near->cols, stage->b_own);
 	if (b->lists)
-	{
-		if (stage->columns != near->columns)
-			stage->reach_b = bits_reaches(b, near->first_b, near->cols, near->reach);
-		make_bits_own(b, near->first_b, near->cols, near->reach, stage->reach_b,
-					  least_bits(a, near->first_a, near->rows), stage->b_own);
-		make_bits_other(a, near->first_a, near->rows, stage->reach_b, stage->a_other);
-	}
-	if (a->lists)
-	{
-		double		reach[STRIP_ROWS];
-
-		stage->reach_a = bits_reaches(a, near->first_a, near->rows, reach);
-		make_bits_own(a, near->first_a, near->rows, reach, stage->reach_a,
-					  least_bits(b, near->first_b, near->cols), stage->a_own);
-		make_bits_other(b, near->first_b, near->cols, stage->reach_a, stage->b_other);
-	}
+		make_other(a, near->first_a, near->rows, stage->reach_b, stage->a_other);
+	if (!a->lists)
+		return;
+	reach = make_own(a, near->first_a, near->rows, stage->a_own);
+	if (known && reach <= stage->reach_a)
+		return;
+	stage->reach_a = REACH_ROOM * reach;
+	make_other(b, near->first_b, near->cols, stage->reach_a, stage->b_other);
 }
 
 /* Returns the thresholds of the strip at a stage.  They are computed when first needed. */
@@ -358,35 +211,31 @@ thresholds_of(Worker *worker, int number)
 	FastedJoin *join = worker->join;
 	NearThresholds *near = &worker->near;
 	StageThresholds *stage = &near->stages[number];
-	bool		known = stage->columns == near->columns;
-	double		reach;
-	Side		a;
-	Side		b;
+	NearSide	a;
+	NearSide	b;
 
 	if (stage->strip == near->strip)
 		return stage;
 	a = side_of(join, join->row_set, number, false);
 	b = side_of(join, join->col_set, number, true);
+	a.packed->filter->near_thresholds(near, &a, &b, stage);
 	stage->strip = near->strip;
-	if (join->context->bits)
-	{
-		make_bits_thresholds(near, &a, &b, stage);
-		stage->columns = near->columns;
-		return stage;
-	}
 	stage->columns = near->columns;
-	if (b.lists && !known)
-		stage->reach_b = make_own(&b, near->first_b, near->cols, stage->b_own);
-	if (b.lists)
-		make_other(&a, near->first_a, near->rows, stage->reach_b, stage->a_other);
-	if (!a.lists)
-		return stage;
-	reach = make_own(&a, near->first_a, near->rows, stage->a_own);
-	if (known && reach <= stage->reach_a)
-		return stage;
-	stage->reach_a = REACH_ROOM * reach;
-	make_other(&b, near->first_b, near->cols, stage->reach_a, stage->b_other);
 	return stage;
+}
+
+float
+cpu_column_term_of_numbers(const FastedJoin *join, const PackedRows *cols, size_t place)
+{
+	double		norm2 = cols->terms[place].norm2;
+
+	if (join->context->metric->negative_product)
+	{
+		double		scale = cols->filter->scale(join->encoding);
+
+		return (float) (norm2 - scale * scale * cols->squares[place]);
+	}
+	return (float) norm2;
 }
 
 void

@@ -8,7 +8,6 @@
 #ifndef FASTED_CPU_RECHECK_H
 #define FASTED_CPU_RECHECK_H
 
-#include "../../engine/exact_distance.h"
 #include "../state/worker.h"
 
 /*
@@ -30,27 +29,15 @@ typedef struct Recheck
 	const double *squares_b;
 } Recheck;
 
-/* The Jaccard distance, from the numbers of bits in both rows and in each row. */
-static inline double
-cpu_jaccard_of(double common, double xx, double yy)
-{
-	return fasted_exact_jaccard_of((uint32_t) common, (uint32_t) xx, (uint32_t) yy);
-}
-
 /* Returns the functions that recheck the rows of a and b.  Only the squares of these rows are used. */
 static inline Recheck
 cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows *b)
 {
-	const CpuKernel *kernel = context->kernel;
-	bool		doubles = context->doubles;
-
-	if (!context->cosine && !context->product && !context->jaccard)
-		return (Recheck) {.rows = doubles ? kernel->distance_double : kernel->distance,
-			.wide = doubles ? NULL : kernel->distance_wide};
-	return (Recheck) {.rows = doubles ? kernel->dot_double : kernel->dot,
-		.wide = doubles ? NULL : kernel->dot_wide,.negative = context->product,
-		.of_squares = context->cosine ? fasted_exact_cosine_of : context->jaccard ? cpu_jaccard_of : NULL,
-		.squares_a = a->squares,.squares_b = b->squares};
+	return (Recheck) {
+		.negative = context->metric->negative_product,.rows = context->distance,
+		.wide = context->distance_wide,.of_squares = context->metric->of_squares,
+		.squares_a = a->squares,.squares_b = b->squares
+	};
 }
 
 /* Returns the canonical distance of the rows at these places, from their recheck value. */

@@ -13,17 +13,11 @@
  */
 #include <string.h>
 
-#include "bits.h"
 #include "components.h"
 #include "near_thresholds.h"
 #include "strip.h"
 
-/*
- * Cost per row of a tile in addition to its bytes, and cost of a recheck: per dimension, and fixed.
- * A unit is the time in which VNNI multiplies one byte of a pair; other kernels scale it by
- * Int8Kernel.speed.
- */
-#define TILE_COST 12.0
+/* Cost of a recheck: per dimension, and fixed. */
 #define RECHECK_DIMENSION_COST 48.0
 #define RECHECK_COST 8192.0
 
@@ -69,8 +63,8 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 				if (most < tiles)
 					useful.end = most;
 			}
-			if (context->bits)
-				useful = cpu_useful_tiles(worker->join, strip, first_b + col, useful);
+			if (b->filter->useful_tiles != NULL)
+				useful = b->filter->useful_tiles(worker->join, strip, first_b + col, useful);
 			if (nearest && worker->join->problem.components != NULL)
 				useful = cpu_mixed_tiles(worker->join, strip, first_b + col, useful);
 			if (useful.first >= useful.end)
@@ -105,21 +99,6 @@ cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 
 /* --- costs */
 
-/* Returns how many bytes are multiplied in a unit of cost. */
-static double
-speed(const FastedContext *context)
-{
-	return context->may_use_int8 && context->kernel->int8->speed > 1 ? context->kernel->int8->speed : 1;
-}
-
-static double
-cost_at(const FastedContext *context, uint32_t dimensions, bool int8)
-{
-	if (int8)
-		return TILE_COST * speed(context) + sizeof(uint32_t) * cpu_int8_words(context->kernel, dimensions);
-	return (TILE_COST + sizeof(float) * dimensions) * speed(context);
-}
-
 PruneCosts
 cpu_prune_costs(const FastedJoin *join)
 {
@@ -127,13 +106,13 @@ cpu_prune_costs(const FastedJoin *join)
 	const CpuKernel *kernel = context->kernel;
 	uint32_t	d = context->options.dimensions;
 	PruneCosts	costs = {
-		.full = cost_at(context, d, join->int8),
-		.recheck = speed(context) * (RECHECK_COST + RECHECK_DIMENSION_COST * d) /
+		.full = join->filter->cost(context, d),
+		.recheck = cpu_integer_speed(context) * (RECHECK_COST + RECHECK_DIMENSION_COST * d) /
 			(kernel->tile_rows * kernel->tile_cols),
 	};
 
 	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		costs.level[level] = cost_at(context, LEVEL_WORDS(level), context->may_use_int8);
+		costs.level[level] = cpu_level_filter(context)->cost(context, LEVEL_WORDS(level));
 	return costs;
 }
 

@@ -38,7 +38,21 @@ cpu_point_at_slice(TileSweep *sweep, const CpuKernel *kernel, const PackedRows *
 static inline void
 cpu_sweep(const CpuKernel *kernel, const PackedRows *b, const TileSweep *sweep)
 {
-	(b->layout.int8 ? kernel->int8->sweep : kernel->sweep) (sweep);
+	b->filter->sweep(kernel, sweep);
+}
+
+/*
+ * Cost per row of a tile in addition to its bytes.  The unit is the time in which VNNI multiplies one
+ * byte of a pair; other kernels scale it by Int8Kernel.speed.
+ */
+#define TILE_COST 12.0
+
+/* Returns how many bytes are multiplied in a unit of cost. */
+static inline double
+cpu_integer_speed(const FastedContext *context)
+{
+	return context->integer_filter != NULL && context->kernel->int8->speed > 1
+		? context->kernel->int8->speed : 1;
 }
 
 /* Costs of the steps that may follow a level, in bytes per row of a tile. */

@@ -44,7 +44,6 @@
 /* The layout of a packed set of rows. */
 typedef struct PackLayout
 {
-	bool		int8;			/* INT8; otherwise FP32 */
 	uint32_t	words;			/* words per row */
 	uint32_t	slice;			/* words per slice; the last slice may be shorter */
 	size_t		padded_rows;	/* a multiple of the kernel's tile_cols */

@@ -57,20 +57,14 @@ col_place(const RadiusSearch *search, uint32_t col)
 }
 
 /*
- * Stores the columns' squared norms, which are added to the squared distance besides the product.
- * For inner products the squared norm of the input row is subtracted, so that the sum is -2 x.y and
- * a term that depends on the row only.  The norm is infinite if the column must be ignored.  For rows
- * of bits, the product is minus the Hamming distance of folded rows, which takes the place of the
- * squared distance.
+ * Stores the terms of the columns (CpuFilter.column_term).  The term is infinite if the column must be
+ * ignored.
  */
 static void
 prepare_columns(const RadiusSearch *search)
 {
 	NearThresholds *near = &search->worker->near;
-	bool		product = search->worker->context->product;
 	const PackedRows *packed = &search->cols->packed;
-	bool		bits = search->worker->context->bits;
-	double		scale = bits ? 1.0 : cpu_form_scale(search->worker->join->form, search->integer);
 
 	for (uint32_t col = 0; col < search->ncols; col++)
 	{
@@ -78,11 +72,9 @@ prepare_columns(const RadiusSearch *search)
 		const RowTerms *terms = &packed->terms[place];
 		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
-		near->norms[col] = !good ? INFINITY : bits ? 0.0f
-			: (float) (terms->norm2 - (product ? scale * scale * packed->squares[place] : 0.0));
-		near->flip_sums[col] = !search->integer || bits ? 0
-			: ((const uint32_t *) packed->as_b.threshold)[place]
-			- ((const uint32_t *) packed->as_a.threshold)[place];
+		near->norms[col] = good ? packed->filter->column_term(search->worker->join, packed, place)
+			: INFINITY;
+		near->flip_sums[col] = packed->filter->transforms ? cpu_flip_sum(packed, place) : 0;
 	}
 }
 
@@ -172,7 +164,7 @@ static bool
 find_nearest(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
 	const CpuKernel *kernel = search->worker->context->kernel;
-	uint32_t	side = search->worker->join->int8 ? kernel->int8->part : 0;
+	uint32_t	side = search->cols->packed.filter->partial_side(kernel);
 	uint32_t	run = side > 0 ? side : kernel->tile_cols;
 	uint32_t	in_tile = row % kernel->tile_rows;
 	const uint32_t *tile = (const uint32_t *) search->worker->partial
@@ -320,7 +312,7 @@ cpu_find_radii(Worker *worker)
 	uint32_t	most = join->problem.k <= FEW_NEIGHBORS ? COLUMNS : MOST_COLUMNS;
 	uint32_t	step = context->kernel->tile_cols;
 	RadiusSearch search = {
-		.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.integer = join->int8 || context->bits,
+		.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.integer = join->filter->integer_sums,
 		.allowed = {0, UINT32_MAX}
 	};
 	uint32_t	rows;

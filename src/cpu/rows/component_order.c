@@ -61,7 +61,7 @@ cpu_end_grouping(FastedJoin *join)
 	for (int i = 0; i < join->nsets; i++)
 	{
 		if (join->sets[i]->levels.moving)
-			cpu_set_forget_form(join->sets[i]);
+			cpu_set_discard_packed(join->sets[i]);
 		fasted_cpu_unmap(join->keys[i], join->sets[i]->rows.rows * sizeof(uint32_t),
 						 &join->context->memory);
 	}
@@ -171,7 +171,7 @@ swap_packed(uint32_t *packed, const PackLayout *layout, uint32_t width, uint32_t
 static void
 swap_rows(const CpuKernel *kernel, PackedRows *rows, size_t x, size_t y)
 {
-	const Int8Kernel *int8 = rows->layout.int8 ? kernel->int8 : NULL;
+	const Int8Kernel *int8 = rows->filter->transforms ? kernel->int8 : NULL;
 	uint32_t   *thresholds[2] = {rows->as_a.threshold, rows->as_b.threshold};
 	RowTerms	terms = rows->terms[x];
 

@@ -123,7 +123,7 @@ cpu_find_centre(Worker *worker)
 	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
 	{
 		/* factor from the stored row to the filter row; NaN: no pairs */
-		double		square = context->cosine
+		double		square = context->metric->has_direction
 			? cpu_square_of(worker, cpu_stored_sample_row(&sample, s)) : 1.0;
 
 		scales[s] = fasted_has_direction(square) ? 1.0 / sqrt(square) : NAN;
@@ -164,7 +164,7 @@ cpu_find_scale(FastedJoin *join)
 		typical = 2.0 * peaks[count / 2];
 	}
 	else
-		typical = join->context->cosine ? 1.0 : join->problem.eps;
+		typical = join->context->metric->has_direction ? 1.0 : join->problem.eps;
 	if (!(typical > 0x1p-149))
 		typical = count > 0 ? 0x1p-149 : 1.0;
 	if (!(typical < 0x1p129))
@@ -260,7 +260,7 @@ norm_of(const float *image, uint32_t padded)
 static uint32_t
 outliers(const FastedContext *context, uint32_t count)
 {
-	return count / (context->product ? PRODUCT_OUTLIERS : OUTLIERS);
+	return count / (context->metric->negative_product ? PRODUCT_OUTLIERS : OUTLIERS);
 }
 
 /*
@@ -396,30 +396,30 @@ find_large_square(const Worker *worker, const Sample *sample)
 }
 
 void
-cpu_int8_find_transform(Worker *worker, Form *form)
+cpu_int8_find_transform(Worker *worker, Encoding *encoding)
 {
 	FastedContext *context = worker->context;
-	Int8Transform *transform = &form->transform;
+	Int8Transform *transform = &encoding->transform;
 	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
 										 FASTED_INT8_SCALE_ROWS);
 	uint32_t	d = context->options.dimensions;
 
 	transform->dimensions = d;
 	transform->padded = context->padded;
-	transform->centre = form->int8_centre;
-	transform->lossless = find_integers(worker, form->int8_centre);
+	transform->centre = encoding->int8_centre;
+	transform->lossless = find_integers(worker, encoding->int8_centre);
 	transform->scale = 1.0f;
 	if (!transform->lossless)
 	{
-		memcpy(form->int8_centre, form->centre, d * sizeof(float));
-		transform->scale = (float) limit_scale(form->scale);
+		memcpy(encoding->int8_centre, encoding->centre, d * sizeof(float));
+		transform->scale = (float) limit_scale(encoding->scale);
 		transform->scale = (float) limit_scale((double) transform->scale
 											   * cpu_int8_find_factor(worker, transform, &sample));
 	}
-	if (context->product)
-		form->large_square = find_large_square(worker, &sample);
-	form->int16_factor = 0.0f;
+	if (context->metric->negative_product)
+		encoding->large_square = find_large_square(worker, &sample);
+	encoding->int16_factor = 0.0f;
 	if (!transform->lossless && context->may_use_int16)
-		form->int16_factor = find_int16_factor(worker, transform);
-	form->has_int8 = !cpu_stopping(context);
+		encoding->int16_factor = find_int16_factor(worker, transform);
+	encoding->has_int8 = !cpu_stopping(context);
 }

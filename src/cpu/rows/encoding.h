@@ -14,7 +14,7 @@
 #define FASTED_INT8_SCALE_ROWS 256
 
 /*
- * Phase of a join: computes the centre of the new form from a sample of both sets.  Each work item
+ * Phase of a join: computes the centre of the new encoding from a sample of both sets.  Each work item
  * is a range of coordinates.
  */
 extern void cpu_find_centre(Worker *worker);
@@ -27,10 +27,10 @@ extern void cpu_find_centre(Worker *worker);
 extern void cpu_find_scale(FastedJoin *join);
 
 /*
- * Computes the centre and the scale of integer rows from a sample.  The form's FP32 centre and
+ * Computes the centre and the scale of integer rows from a sample.  The encoding's FP32 centre and
  * scale must be known.
  */
-extern void cpu_int8_find_transform(Worker *worker, Form *form);
+extern void cpu_int8_find_transform(Worker *worker, Encoding *encoding);
 
 /* Returns the factor for a sample of at most FASTED_INT8_SCALE_ROWS rows, which may be empty. */
 extern float cpu_int8_find_factor(Worker *worker, const Int8Transform *transform,

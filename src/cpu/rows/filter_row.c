@@ -18,10 +18,7 @@
 double
 cpu_square_of(const Worker *worker, const float *row)
 {
-	const CpuKernel *kernel = worker->context->kernel;
-
-	return (worker->context->doubles ? kernel->dot_double : kernel->dot)
-		(row, row, worker->context->options.dimensions);
+	return worker->context->dot(row, row, worker->context->options.dimensions);
 }
 
 static const float *
@@ -42,7 +39,7 @@ cpu_row_moved(const FastedContext *context, const float *row)
 	uint32_t	d = context->options.dimensions;
 	double		error2 = 0.0;
 
-	if (!context->doubles || context->cosine)
+	if (!context->doubles || context->metric->has_direction)
 		return 0.0;
 	for (uint32_t k = 0; k < d; k++)
 	{
@@ -59,9 +56,9 @@ cpu_filter_row(const Worker *worker, const float *row, float *to, double *square
 	uint32_t	d = worker->context->options.dimensions;
 	double		scale;
 
-	if (worker->context->cosine || worker->context->product)
+	if (worker->context->metric->of_product)
 		*square = cpu_square_of(worker, row);
-	if (!worker->context->cosine)
+	if (!worker->context->metric->has_direction)
 		return worker->context->doubles ? write_narrowed(worker, row, to) : row;
 	if (!fasted_has_direction(*square))
 		return NULL;

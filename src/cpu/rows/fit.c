@@ -559,11 +559,11 @@ project_rows(const Fit *fit, const Projection *projection, uint32_t count)
 	return true;
 }
 
-/* Computes the form of a level's rows, from a sample. */
+/* Computes the encoding of a level's rows, from a sample. */
 static void
-find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t count)
+find_level_encoding(const Fit *fit, Projection *projection, uint32_t level, uint32_t count)
 {
-	Form	   *form = &projection->forms[level];
+	Encoding	   *encoding = &projection->encodings[level];
 	Sample		rows = {.counts = {count},.given = fit->pointers};
 	uint32_t	words = LEVEL_WORDS(level);
 
@@ -577,14 +577,14 @@ find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t
 		add_times(fit->wide, 1.0, row, words);
 	}
 	for (uint32_t k = 0; k < words; k++)
-		form->centre[k] = count > 0 ? (float) (fit->wide[k] / count) : 0.0f;
-	if (!fit->worker->context->may_use_int8)
+		encoding->centre[k] = count > 0 ? (float) (fit->wide[k] / count) : 0.0f;
+	if (!cpu_level_filter(fit->worker->context)->transforms)
 		return;
-	form->transform = (Int8Transform) {
-		.dimensions = words,.padded = words,.centre = form->centre,.scale = 1.0f
+	encoding->transform = (Int8Transform) {
+		.dimensions = words,.padded = words,.centre = encoding->centre,.scale = 1.0f
 	};
-	form->transform.scale = cpu_int8_find_factor(fit->worker, &form->transform, &rows);
-	form->has_int8 = true;
+	encoding->transform.scale = cpu_int8_find_factor(fit->worker, &encoding->transform, &rows);
+	encoding->has_int8 = true;
 }
 
 /*
@@ -634,7 +634,7 @@ cpu_fit(Worker *worker, Projection *projection)
 	if (!project_rows(&fit, projection, count))
 		return false;
 	for (uint32_t level = 0; level < projection->levels; level++)
-		find_level_form(&fit, projection, level, count);
+		find_level_encoding(&fit, projection, level, count);
 	return !cpu_stopping(context);
 }
 

@@ -14,7 +14,7 @@
 extern size_t cpu_fit_bytes(const FastedContext *context);
 
 /*
- * Computes a projection and the forms of its levels.  Returns false if there is none or the join
+ * Computes a projection and the encodings of its levels.  Returns false if there is none or the join
  * is being closed.  There may be no rows that can have pairs.
  */
 extern bool cpu_fit(Worker *worker, Projection *projection);

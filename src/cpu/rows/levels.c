@@ -85,11 +85,11 @@ cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 }
 
 void
-cpu_set_forget_form(FastedSet *set)
+cpu_set_discard_packed(FastedSet *set)
 {
 	levels_forget(set->context, &set->levels);
-	cpu_form_drop(set->context, set->form);
-	set->form = NULL;
+	cpu_encoding_drop(set->context, set->encoding);
+	set->encoding = NULL;
 	set->eps = set->chosen_eps = NAN;
 	set->suits_itself = false;
 }
@@ -126,10 +126,9 @@ double
 cpu_level_eps_upper(const FastedContext *context, const Projection *projection, uint32_t level,
 					double eps)
 {
-	double		scale = projection->scale;
+	double		scale = projection->scale
+		* cpu_level_filter(context)->scale(&projection->encodings[level]);
 
-	if (context->may_use_int8)
-		scale *= (double) projection->forms[level].transform.scale;
 	return fasted_eps_upper(cpu_reach(context, eps), scale, context->options.dimensions)
 		* fasted_prune_stretch(projection->eta) * (1.0 + 4 * FASTED_U64);
 }
@@ -233,7 +232,7 @@ pack_level_sliver(Worker *worker, int i, size_t sliver)
 	for (uint32_t level = 0; level < join->projection->levels; level++)
 	{
 		PackJob		job = {
-			.context = join->context,.form = &join->projection->forms[level],
+			.context = join->context,.encoding = &join->projection->encodings[level],
 			.eps_upper = cpu_level_eps_upper(join->context, join->projection, level,
 											 join->choice_eps),
 			.to = &set->levels.packed[level]
@@ -242,10 +241,10 @@ pack_level_sliver(Worker *worker, int i, size_t sliver)
 		if (join->level_packing[i] == PACK_ROWS)
 		{
 			load_level_rows(worker, set, level, sliver, &job);
-			cpu_pack_sliver(worker, &job, sliver);
+			job.to->filter->pack(worker, &job, sliver);
 		}
 		else
-			cpu_set_thresholds(worker, &job, sliver);
+			job.to->filter->set_thresholds(&job, worker->context->kernel->width, sliver);
 	}
 }
 

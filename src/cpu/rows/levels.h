@@ -20,7 +20,7 @@ extern bool cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t
 extern void cpu_levels_free(FastedContext *context, SetLevels *levels);
 
 /* Discards a set's packed rows and the order of its rows. */
-extern void cpu_set_forget_form(FastedSet *set);
+extern void cpu_set_discard_packed(FastedSet *set);
 
 /* Computes the hash of the order of a set's rows.  Returns false if the join is being closed. */
 extern bool cpu_hash_order(FastedSet *set);

@@ -146,7 +146,7 @@ carve_projection(const FastedContext *context, uintptr_t piece)
 	projection->packed = fasted_carve(&next, (size_t) cpu_product_columns(context, directions)
 									  * d * sizeof(float));
 	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		projection->forms[level].centre = fasted_carve(&next, LEVEL_MOST_WORDS * sizeof(float));
+		projection->encodings[level].centre = fasted_carve(&next, LEVEL_MOST_WORDS * sizeof(float));
 	return next - piece;
 }
 
@@ -173,7 +173,7 @@ cpu_projection_new(FastedContext *context)
 	(void) carve_projection(context, (uintptr_t) projection);
 	projection->refcount = 1;
 	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		projection->forms[level].scale = 1.0;
+		projection->encodings[level].scale = 1.0;
 	return projection;
 }
 

@@ -19,6 +19,7 @@
 #include "../filter/bits.h"
 #include "../filter/choice.h"
 #include "../filter/components.h"
+#include "../filter/fp32.h"
 #include "../filter/level_choice.h"
 #include "../rows/component_order.h"
 #include "../rows/levels.h"
@@ -75,7 +76,7 @@ cpu_set_reset(FastedSet *set, uint64_t first_row)
 	set->options.first_row = first_row;
 	set->sealed = false;
 	set->lists.k = 0;
-	cpu_set_forget_form(set);
+	cpu_set_discard_packed(set);
 	return FASTED_OK;
 }
 
@@ -91,7 +92,7 @@ cpu_set_close(FastedSet *set)
 	for (link = &context->sets; *link != set;)
 		link = &(*link)->next;
 	*link = set->next;
-	cpu_set_forget_form(set);
+	cpu_set_discard_packed(set);
 	row_store_free(&set->rows, &context->memory);
 	cpu_packed_free(context, &set->packed);
 	cpu_levels_free(context, &set->levels);
@@ -254,7 +255,7 @@ cpu_join_close(FastedJoin *join)
 		return;
 	context = join->context;
 	cpu_stop_join(join);
-	cpu_keep_forms(join);
+	cpu_keep_encodings(join);
 	cpu_keep_levels(join);
 	cpu_end_grouping(join);
 	pair_pool_reset(&context->pool);
@@ -269,7 +270,7 @@ static FastedStatus
 check_problem(FastedContext *context, const FastedProblem *problem, const FastedSet *a,
 			  const FastedSet *b)
 {
-	if (!(problem->eps >= 0.0) && (!context->product || isnan(problem->eps)))
+	if (!(problem->eps >= 0.0) && (!context->metric->negative_product || isnan(problem->eps)))
 		return cpu_fail(context, FASTED_UNSUPPORTED,
 						"The value of eps must not be negative or NaN.");
 	if ((uint64_t) problem->slice + problem->more_slices >= (problem->slices > 0 ? problem->slices : 1))
@@ -327,6 +328,7 @@ make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, Fa
 	join->row_set = swap ? b : a;
 	join->col_set = swap ? a : b;
 	join->int16_pays = true;
+	join->filter = context->filter;
 	join->phase = PHASE_OVER;
 	return join;
 }
@@ -383,7 +385,7 @@ start_work(FastedJoin *join)
 	if ((join->problem.output == FASTED_OUTPUT_PAIRS &&
 		 !pair_pool_reserve(&context->pool, cpu_pool_blocks(join->nworkers), context->block_pairs,
 							&context->memory)) ||
-		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join) || !cpu_reserve_grouping(join))
+		!cpu_prepare_pruning(join) || !context->filter->prepare_choice(join) || !cpu_reserve_grouping(join))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	context->stats.units_total += cpu_count_items(join);
 	cpu_begin_join(join);
@@ -503,6 +505,23 @@ cpu_probe(const char *devices, char *reason, size_t size)
 	return FASTED_OK;
 }
 
+/* Chooses the functions of the kernel that compute canonical distances. */
+static void
+choose_exact(FastedContext *context)
+{
+	const CpuKernel *kernel = context->kernel;
+	bool		product = context->metric->of_product;
+
+	context->dot = context->doubles ? kernel->dot_double : kernel->dot;
+	if (context->doubles)
+		context->distance = product ? kernel->dot_double : kernel->distance_double;
+	else
+	{
+		context->distance = product ? kernel->dot : kernel->distance;
+		context->distance_wide = product ? kernel->dot_wide : kernel->distance_wide;
+	}
+}
+
 /* Checks the options and chooses the kernel. */
 static FastedStatus
 check_options(FastedContext *context)
@@ -518,9 +537,9 @@ check_options(FastedContext *context)
 						"The CPU engine computes only exact results.\n"
 						"Use \"SET fasted.refine = on\".");
 
-	if (options->metric != FASTED_METRIC_L2 && !context->cosine && !context->product && !context->bits)
+	if (context->metric == NULL)
 		return cpu_fail(context, FASTED_UNSUPPORTED, "Metric %d is unknown.", (int) options->metric);
-	if (context->bits != (options->element == FASTED_ELEMENT_BIT))
+	if (context->metric->of_bits != (options->element == FASTED_ELEMENT_BIT))
 		return cpu_fail(context, FASTED_UNSUPPORTED, "Metric %d is not for elements of type %d.",
 						(int) options->metric, (int) options->element);
 
@@ -530,12 +549,13 @@ check_options(FastedContext *context)
 						"This CPU does not support the CPU kernel \"%.32s\".\n"
 						"Use \"SET fasted.cpu_kernel = auto\".",
 						options->kernel);
-	if (context->bits)
+	if (context->metric->of_bits)
 	{
 		do
 			context->kernel = context->kernel->bits;
 		while (!context->kernel->available());
 	}
+	choose_exact(context);
 	return FASTED_OK;
 }
 
@@ -593,7 +613,7 @@ name_all(FastedContext *context)
 
 	pthread_once(&processor_named, find_processor_name);
 	snprintf(stats->engine, sizeof(stats->engine), "cpu");
-	snprintf(stats->filter, sizeof(stats->filter), context->bits ? "bits" : "fp32");
+	snprintf(stats->filter, sizeof(stats->filter), "%s", context->filter->name(context->kernel));
 	snprintf(stats->device, sizeof(stats->device), "%s", processor_name);
 	if (context->kernel != NULL)
 		snprintf(stats->kernel, sizeof(stats->kernel), "%s", context->kernel->name);
@@ -616,12 +636,10 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 	}
 	*result = context;
 	context->options = *options;
-	context->cosine = options->metric == FASTED_METRIC_COSINE;
-	context->product = options->metric == FASTED_METRIC_INNER_PRODUCT;
+	context->metric = fasted_metric_rules(options->metric);
 	context->doubles = options->element == FASTED_ELEMENT_DOUBLE;
-	context->bits = fasted_metric_of_bits(options->metric);
-	context->jaccard = options->metric == FASTED_METRIC_JACCARD;
-	context->length = context->bits ? fasted_bit_words(options->dimensions) : options->dimensions;
+	context->filter = fasted_metric_of_bits(options->metric) ? &cpu_filter_bits : &cpu_filter_fp32;
+	context->length = context->filter == &cpu_filter_bits ? fasted_bit_words(options->dimensions) : options->dimensions;
 	context->padded = (options->dimensions + 31) / 32 * 32;
 	status = check_options(context);
 	/* the caller may free its strings */

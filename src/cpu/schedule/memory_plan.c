@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../../engine/filter_bound.h"
+#include "../filter/integers.h"
 #include "../filter/level_choice.h"
 #include "../rows/fit.h"
 #include "../rows/levels.h"
@@ -111,12 +112,12 @@ limit_sample(const FastedContext *context, uint64_t limit)
 
 /*
  * Returns the bytes that do not depend on the number of rows: workers, pool, and for a few sets
- * chunks, forms and padding.
+ * chunks, encodings and padding.
  */
 static uint64_t
 fixed_bytes(const FastedContext *context, uint64_t limit)
 {
-	uint64_t	row_bytes = context->bits ? 0 : context->options.dimensions * sizeof(float);
+	uint64_t	row_bytes = context->metric->of_bits ? 0 : context->options.dimensions * sizeof(float);
 	uint64_t	stored_bytes = fasted_row_bytes(&context->options);
 	uint64_t	packed_bytes = cpu_packed_row_bytes(context, FULL_STAGE)
 		+ cpu_packed_side_bytes(context, FULL_STAGE);
@@ -126,7 +127,7 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 	return context->thread_limit * cpu_worker_bytes(context, false)
 		+ cpu_pool_blocks(context->thread_limit) * context->block_pairs * sizeof(FastedPair)
 		+ PLANNED_SETS * (context->chunk_bytes > stored_bytes ? context->chunk_bytes : stored_bytes)
-		+ (PLANNED_SETS + 1) * 2 * row_bytes	/* forms */
+		+ (PLANNED_SETS + 1) * 2 * row_bytes	/* encodings */
 		+ padding * packed_bytes
 		+ (context->may_prune ? context->fit_bytes
 		   + (PLANNED_SETS + 1) * cpu_projection_bytes(context) : 0)
@@ -159,14 +160,14 @@ plan_memory(FastedContext *context, uint64_t limit)
 								   2 * context->kernel->tile_cols, FASTED_MAX_ROWS);
 }
 
-/* Returns true if joins may be pruned.  The field may_use_int8 must be set. */
+/* Returns true if joins may be pruned.  The field integer_filter must be set. */
 static bool
 may_prune(const FastedContext *context)
 {
 	const FastedOptions *options = &context->options;
 
 	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS ||
-		context->product_kernel == NULL || context->product)
+		context->product_kernel == NULL || context->metric->negative_product)
 		return false;
 	return options->prune == FASTED_PRUNE_FORCE ||
 		options->dimensions >= LEAST_DIMENSIONS;
@@ -185,10 +186,10 @@ cpu_plan_memory(FastedContext *context)
 {
 	uint64_t	limit = cpu_memory_limit(&context->options);
 
-	context->may_use_int8 = may_use_int8(context);
-	context->may_use_int16 = context->may_use_int8 && context->kernel->int8->dot_int16 != NULL &&
+	context->integer_filter = may_use_int8(context) ? &cpu_filter_integers : NULL;
+	context->may_use_int16 = context->integer_filter != NULL && context->kernel->int8->dot_int16 != NULL &&
 		context->options.dimensions >= INT16_DIMENSIONS;
-	context->product_kernel = context->bits ? NULL : cpu_product_kernel(context->kernel);
+	context->product_kernel = context->metric->of_bits ? NULL : cpu_product_kernel(context->kernel);
 	context->may_prune = may_prune(context);
 	if (context->may_prune)
 		context->fit_bytes = cpu_fit_bytes(context);

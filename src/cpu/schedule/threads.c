@@ -209,17 +209,17 @@ begin_trial(FastedJoin *join)
 }
 
 static bool
-lacks_form(FastedJoin *join)
+lacks_encoding(FastedJoin *join)
 {
-	return join->form == NULL;
+	return join->encoding == NULL;
 }
 
 static bool
 begin_choice(FastedJoin *join)
 {
-	if (join->form == NULL)
+	if (join->encoding == NULL)
 		cpu_find_scale(join);
-	return join->form == NULL;
+	return join->encoding == NULL;
 }
 
 static bool
@@ -255,7 +255,7 @@ static void
 pack_rows(Worker *worker)
 {
 	cpu_do_slivers(worker, worker->join->packing, PACK_THRESHOLDS,
-				   worker->context->bits ? cpu_pack_bits : cpu_pack_set_sliver);
+				   worker->join->filter->pack_set);
 }
 
 /*
@@ -268,8 +268,8 @@ static const struct PhaseWork
 	void		(*run) (Worker *worker);
 	bool		alone;			/* only one worker runs it */
 }			phases[PHASE_OVER] = {
-	[PHASE_TRY] = {begin_trial, cpu_try_form, true},
-	[PHASE_CENTRE] = {lacks_form, cpu_find_centre, false},
+	[PHASE_TRY] = {begin_trial, cpu_try_encoding, true},
+	[PHASE_CENTRE] = {lacks_encoding, cpu_find_centre, false},
 	[PHASE_CHOOSE] = {begin_choice, cpu_choose_filter, true},
 	[PHASE_FIT] = {begin_fit, cpu_fit_projection, true},
 	[PHASE_PROJECT] = {cpu_begin_projecting, cpu_project, false},
@@ -326,7 +326,7 @@ worker_main(void *arg)
 {
 	Worker	   *worker = arg;
 	FastedContext *context = worker->context;
-	const Int8Kernel *int8 = context->may_use_int8 ? context->kernel->int8 : NULL;
+	const Int8Kernel *int8 = context->integer_filter != NULL ? context->kernel->int8 : NULL;
 
 	fasted_cpu_reset_fpu();
 	pthread_mutex_lock(&context->lock);
@@ -404,13 +404,13 @@ carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 	uintptr_t	next = piece;
 
 	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * SQUARE_BLOCKS * FASTED_HIT_BYTES);
-	if (!context->bits)
+	if (!context->metric->of_bits)
 		worker->wide = fasted_carve(&next, (d + 31) * sizeof(double));
-	if (context->may_use_int8)
+	if (context->integer_filter != NULL)
 		worker->image = fasted_carve(&next, 2 * padded * sizeof(float));
 	if (context->may_prune)
 		worker->project_buffer = fasted_carve(&next, cpu_project_buffer_bytes(context));
-	if (context->cosine || context->doubles)
+	if (context->metric->has_direction || context->doubles)
 		worker->directions = fasted_carve(&next, context->kernel->width * d * sizeof(float));
 	return next - piece;
 }

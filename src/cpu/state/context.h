@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "../../engine/metric_rules.h"
 #include "../store/pair_pool.h"
 #include "set.h"
 
@@ -19,11 +20,13 @@ typedef struct Worker Worker;
 struct FastedContext
 {
 	FastedOptions options;
-	bool		cosine;			/* the metric is cosine distance */
-	bool		product;		/* the metric is the negative inner product */
+	const MetricRules *metric;
+	const CpuFilter *filter;	/* of FP32, or of bits */
+	const CpuFilter *integer_filter;	/* may be used instead of FP32; or NULL */
 	bool		doubles;		/* input rows are in FP64 */
-	bool		bits;			/* input rows are bits; the metric is Hamming or Jaccard */
-	bool		jaccard;
+	RowFunction dot;			/* x.y of two input rows */
+	RowFunction distance;		/* canonical distance, or the value from which it is computed */
+	RowFunction distance_wide;	/* the same, the first row widened to FP64; NULL: not for doubles */
 	uint32_t	length;			/* dimensions of a row; of rows of bits, 64-bit words */
 	uint32_t	padded;			/* dimensions of integer rows, padded to 32 */
 	const CpuKernel *kernel;
@@ -35,7 +38,6 @@ struct FastedContext
 	MemoryCount memory;
 	uint32_t	longest_slice;	/* limit of the words per slice */
 	uint32_t	slice;			/* words per slice, for FP32 rows */
-	bool		may_use_int8;
 	bool		may_use_int16;	/* INT16 rows may be used */
 	int			thread_limit;
 	size_t		block_pairs;
@@ -74,11 +76,18 @@ struct FastedContext
 	uint64_t	joins;			/* number of joins so far */
 };
 
+/* Returns the filter for level rows. */
+static inline const CpuFilter *
+cpu_level_filter(const FastedContext *context)
+{
+	return context->integer_filter != NULL ? context->integer_filter : context->filter;
+}
+
 /* Returns the number of words of the longest packed row. */
 static inline uint32_t
 cpu_filter_words(const FastedContext *context)
 {
-	return context->bits ? 2 * context->length : context->options.dimensions;
+	return context->metric->of_bits ? 2 * context->length : context->options.dimensions;
 }
 
 /* Returns the number of rows, padded to whole tiles. */

@@ -10,6 +10,7 @@
 
 #include "../../engine/host_device.h"
 #include "context.h"
+#include "cpu_filter.h"
 
 /*
  * Number of rows sampled to compute the centre and the scale: one row in CENTRE_SHARE, between
@@ -27,13 +28,13 @@
 #define TESTED_MOST 32
 
 /*
- * Phases of a join.  Sets that are joined must share a form and be packed for one filter.  The
+ * Phases of a join.  Sets that are joined must share an encoding and be packed for one filter.  The
  * first phases establish that.  A phase is skipped if the sets already have its result.
  */
 typedef enum Phase
 {
-	PHASE_TRY,					/* test the larger set's form; if it does not suit both sets: */
-	PHASE_CENTRE,				/* compute a form from a sample of both sets, by coordinates */
+	PHASE_TRY,					/* test the larger set's encoding; if it does not suit both sets: */
+	PHASE_CENTRE,				/* compute an encoding from a sample of both sets, by coordinates */
 	PHASE_CHOOSE,				/* choose INT8 or FP32, from a sample */
 	PHASE_FIT,					/* compute a projection, if it is likely to help */
 	PHASE_PROJECT,				/* project rows that are not yet projected: by slivers */
@@ -61,7 +62,7 @@ typedef enum Packing
  * A strip: one block of row_set against consecutive blocks of col_set.  Rows are identified by
  * their places within the sets.
  */
-typedef struct Strip
+struct Strip
 {
 	size_t		first_a;
 	uint32_t	rows_a;
@@ -69,7 +70,7 @@ typedef struct Strip
 	uint32_t	block_rows;		/* columns per block, the last block excepted */
 	uint32_t	blocks;
 	bool		diagonal;		/* the first block of columns is the block of rows */
-} Strip;
+};
 
 struct FastedJoin
 {
@@ -84,16 +85,16 @@ struct FastedJoin
 	FastedSet  *col_set;
 	Phase		phase;			/* guarded by the lock */
 
-	/* Form and filter: see choice.c. */
-	Form	   *tried;			/* form of the larger set, or NULL */
+	/* Encoding and filter: see choice.c. */
+	Encoding	   *tried;			/* encoding of the larger set, or NULL */
 	bool		common;			/* both sets have it, and it suits this join for any eps */
 	bool		trial;			/* it has to be tested on a sample */
-	bool		try_int8;
+	const CpuFilter *try_filter;	/* filter with which it is tested */
 	bool		choosing;		/* a sample decides the filter */
-	Form	   *found;			/* form to be computed, or NULL */
+	Encoding	   *found;			/* encoding to be computed, or NULL */
 	double		sample_peak[CENTRE_ROWS];	/* largest centred coordinate of each sampled row */
-	Form	   *form;			/* the form chosen */
-	bool		int8;			/* the filter chosen: INT8 instead of FP32 */
+	Encoding	   *encoding;			/* the encoding chosen */
+	const CpuFilter *filter;	/* the filter chosen */
 	double		choice_eps;		/* eps for which the filter is chosen */
 	double		choice_key;		/* key under which the sets remember the choice */
 	bool		sorts;			/* rows of bits may be sorted */

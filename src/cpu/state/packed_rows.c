@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include "context.h"
+#include "cpu_filter.h"
 
 size_t
 cpu_packed_row_bytes(const FastedContext *context, uint32_t level)
 {
 	uint32_t	d = level == FULL_STAGE ? cpu_filter_words(context) : LEVEL_WORDS(level);
-	size_t		bytes = context->may_use_int8 ? cpu_int8_row_bytes(context->kernel, d) : 0;
+	size_t		bytes = context->integer_filter != NULL ? cpu_int8_row_bytes(context->kernel, d) : 0;
 
 	if (level == FULL_STAGE && context->may_use_int16)
 		bytes += context->padded * sizeof(int16_t);
@@ -55,10 +56,10 @@ carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, u
 
 	packed->packed = fasted_carve(&next, capacity * cpu_packed_row_bytes(context, level));
 	packed->threshold = fasted_carve(&next,
-									 (context->may_use_int8 || context->bits ? 2 : 1)
+									 (context->integer_filter != NULL || context->filter->two_thresholds ? 2 : 1)
 									 * capacity * sizeof(float));
 	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
-	if (level == FULL_STAGE && (context->cosine || context->product || context->jaccard))
+	if (level == FULL_STAGE && (context->metric->of_product))
 		packed->squares = fasted_carve(&next, capacity * sizeof(double));
 	if (level == FULL_STAGE && context->may_use_int16)
 	{
@@ -104,52 +105,47 @@ cpu_packed_free(FastedContext *context, PackedRows *packed)
 
 void
 cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
-				   uint32_t dimensions, bool int8)
+				   uint32_t dimensions, const CpuFilter *filter)
 {
 	PackLayout *layout = &packed->layout;
 
 	packed->rows = rows;
-	layout->int8 = int8;
-	layout->words = int8 ? cpu_int8_words(context->kernel, dimensions) : dimensions;
-	layout->slice = cpu_slice_length(context, layout->words,
-									 int8 ? context->kernel->int8->word_step : 8);
+	packed->filter = filter;
+	layout->words = filter->words(context->kernel, dimensions);
+	layout->slice = cpu_slice_length(context, layout->words, filter->word_step(context->kernel));
 	layout->padded_rows = cpu_whole_tiles(context, rows);
 	packed->as_a.packed = packed->as_b.packed = packed->packed;
 	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;
-	if (int8 && !int8_sides_identical(context->kernel->int8))
-	{
-		packed->as_a.packed = (uint32_t *) packed->packed
-			+ layout->padded_rows * layout->words;
-		packed->as_a.threshold = (int32_t *) packed->threshold + layout->padded_rows;
-	}
-	if (context->bits)
+	if (filter->sides_differ(context->kernel))
+		packed->as_a.packed = (uint32_t *) packed->packed + layout->padded_rows * layout->words;
+	if (filter->two_thresholds || filter->sides_differ(context->kernel))
 		packed->as_a.threshold = (int32_t *) packed->threshold + layout->padded_rows;
 }
 
-/* Returns the bytes of a form and of its two centres. */
+/* Returns the bytes of an encoding and of its two centres. */
 static size_t
-form_bytes(const FastedContext *context)
+encoding_bytes(const FastedContext *context)
 {
-	return sizeof(Form) + (context->bits ? 0 : 2 * context->options.dimensions * sizeof(float));
+	return sizeof(Encoding) + (context->metric->of_bits ? 0 : 2 * context->options.dimensions * sizeof(float));
 }
 
 void
-cpu_form_drop(FastedContext *context, Form *form)
+cpu_encoding_drop(FastedContext *context, Encoding *encoding)
 {
-	if (form != NULL && --form->refcount == 0)
-		fasted_cpu_unmap(form, form_bytes(context), &context->memory);
+	if (encoding != NULL && --encoding->refcount == 0)
+		fasted_cpu_unmap(encoding, encoding_bytes(context), &context->memory);
 }
 
-Form *
-cpu_form_new(FastedContext *context)
+Encoding *
+cpu_encoding_new(FastedContext *context)
 {
-	Form	   *form = fasted_cpu_map(form_bytes(context), &context->memory);
+	Encoding	   *encoding = fasted_cpu_map(encoding_bytes(context), &context->memory);
 
-	if (form == NULL)
+	if (encoding == NULL)
 		return NULL;
-	form->refcount = 1;
-	form->scale = 1.0;
-	form->centre = (float *) (form + 1);
-	form->int8_centre = form->centre + context->options.dimensions;
-	return form;
+	encoding->refcount = 1;
+	encoding->scale = 1.0;
+	encoding->centre = (float *) (encoding + 1);
+	encoding->int8_centre = encoding->centre + context->options.dimensions;
+	return encoding;
 }

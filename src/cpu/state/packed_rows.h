@@ -13,11 +13,13 @@
 #include "../store/memory.h"
 
 /*
- * A form: the encoding, that is, the parameters that turn rows into packed rows.  It is computed
+ * An encoding: the encoding, that is, the parameters that turn rows into packed rows.  It is computed
  * from a sample, and shared by all sets whose rows are packed with it.  Only the caller's thread
  * changes the reference count.
  */
-typedef struct Form
+typedef struct CpuFilter CpuFilter;
+
+typedef struct Encoding
 {
 	int			refcount;
 	float	   *centre;
@@ -28,7 +30,7 @@ typedef struct Form
 	float		int16_factor;	/* INT16 rows: images are multiplied by this; 0: no INT16 rows */
 	uint32_t	folded;			/* rows of bits: words to which rows are folded; no centre */
 	double		large_square;	/* INT8, inner product: x.x of a large row, outliers excluded */
-} Form;
+} Encoding;
 
 /*
  * One operand of a tile: packed rows and their thresholds.  No sum reaches the threshold of
@@ -78,6 +80,7 @@ typedef struct PackedRows
 	size_t		bytes;			/* size of the allocation */
 	size_t		capacity;		/* capacity in rows, padding included */
 	PackLayout	layout;
+	const CpuFilter *filter;	/* for which the rows are packed */
 	void	   *packed;
 	void	   *threshold;
 	RowTerms   *terms;
@@ -115,6 +118,17 @@ cpu_int8_row_bytes(const CpuKernel *kernel, uint32_t dimensions)
 
 
 /*
+ * Returns what flipping the rows of tiles adds to the sums of a column, and to its threshold: see
+ * Int8Kernel.a_flip.
+ */
+static inline uint32_t
+cpu_flip_sum(const PackedRows *packed, size_t place)
+{
+	return ((const uint32_t *) packed->as_b.threshold)[place]
+		- ((const uint32_t *) packed->as_a.threshold)[place];
+}
+
+/*
  * Returns the bytes of a packed row of a level or of FULL_STAGE: those of an FP32 or an integer row,
  * for full rows the larger of the two.  Integer rows are counted for both sides of a tile, and with
  * INT16 rows.
@@ -140,7 +154,7 @@ extern void cpu_packed_free(FastedContext *context, PackedRows *packed);
  * suffice.  The two sides of a tile may need separate packed rows.  Columns are stored first.
  */
 extern void cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
-							   uint32_t dimensions, bool int8);
+							   uint32_t dimensions, const CpuFilter *filter);
 
 /*
  * Returns the most words per slice: a column of tiles fills three quarters of the L1 cache.  It is
@@ -156,9 +170,9 @@ extern uint32_t cpu_longest_slice(const CpuKernel *kernel);
 extern uint32_t cpu_slice_length(const FastedContext *context, uint32_t words, uint32_t step);
 
 /* Returns a new encoding with one reference and the scale 1, or NULL if out of memory. */
-extern Form *cpu_form_new(FastedContext *context);
+extern Encoding *cpu_encoding_new(FastedContext *context);
 
 /* Drops one reference; the last one frees the encoding.  NULL is allowed. */
-extern void cpu_form_drop(FastedContext *context, Form *form);
+extern void cpu_encoding_drop(FastedContext *context, Encoding *encoding);
 
 #endif							/* FASTED_CPU_PACKED_ROWS_H */

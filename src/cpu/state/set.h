@@ -24,7 +24,7 @@ typedef struct Projection
 	double		eta;			/* upper bound of the Frobenius norm of P P' - I */
 	PackLayout	layout;
 	float	   *packed;			/* the directions, packed as columns of a product */
-	Form		forms[FASTED_PRUNE_LEVELS]; /* encodings of the level rows */
+	Encoding		encodings[FASTED_PRUNE_LEVELS]; /* encodings of the level rows */
 } Projection;
 
 typedef struct SetLevels
@@ -54,10 +54,10 @@ struct FastedSet
 
 	/* State retained from the set's last join. */
 	PackedRows	packed;
-	Form	   *form;			/* encoding of the packed rows; NULL: not packed */
+	Encoding	   *encoding;			/* encoding of the packed rows; NULL: not packed */
 	double		eps;			/* eps of the thresholds; NaN: not set */
 	double		chosen_eps;		/* eps for which a sample chose the filter; NaN: none */
-	bool		suits_itself;	/* the form suits a self-join of the set */
+	bool		suits_itself;	/* the encoding suits a self-join of the set */
 	SetLevels	levels;
 
 	_Atomic uint32_t *counts;	/* counts of the current join, if it counts */

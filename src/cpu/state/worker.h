@@ -31,7 +31,7 @@ typedef struct Candidate
  * Thresholds of the current strip at one stage, as FP32 or INT32 words. "own" thresholds test a
  * pair for the row's own list, "other" thresholds for the list of the other row.
  */
-typedef struct StageThresholds
+struct StageThresholds
 {
 	uint64_t	strip;			/* strip number for which a's thresholds were computed */
 	uint64_t	columns;		/* version of the columns for which b's were computed */
@@ -41,10 +41,10 @@ typedef struct StageThresholds
 	uint32_t	a_other[STRIP_ROWS];
 	uint32_t	b_own[STRIP_COLS];
 	uint32_t	b_other[STRIP_COLS];
-} StageThresholds;
+};
 
 /* State of a nearest-neighbor join: see near_thresholds.c. */
-typedef struct NearThresholds
+struct NearThresholds
 {
 	size_t		first_a;		/* first row of the strip */
 	size_t		first_b;
@@ -57,7 +57,7 @@ typedef struct NearThresholds
 	float		norms[STRIP_COLS];	/* initial radii: squared norms of the columns */
 	uint32_t	flip_sums[STRIP_COLS];	/* what flipping the rows of a adds to the columns' sums */
 	FastedNeighbor nearest[RADII_MOST]; /* heap of columns and their squared distances */
-} NearThresholds;
+};
 
 struct Worker
 {

@@ -1,0 +1,15 @@
+/*-------------------------------------------------------------------------
+ *
+ * integers.h
+ *	  The filter for numbers in INT8 or INT16.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CPU_INTEGERS_H
+#define FASTED_CPU_INTEGERS_H
+
+#include "../state/worker.h"
+
+extern const CpuFilter cpu_filter_integers;
+
+#endif							/* FASTED_CPU_INTEGERS_H */
