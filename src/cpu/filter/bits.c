@@ -53,7 +53,7 @@ cpu_bits_have_pairs(const FastedContext *context, double ones, double eps)
 bool
 cpu_begin_fold(FastedJoin *join)
 {
-	return join->context->metric->of_bits && join->found != NULL;
+	return join->context->metric->of_bits && join->new_encoding != NULL;
 }
 
 /* Returns the number of sampled rows of a set. */
@@ -144,11 +144,11 @@ cpu_choose_fold(Worker *worker)
 		if (cost < least)
 		{
 			least = cost;
-			join->found->folded = folded;
+			join->new_encoding->folded = folded;
 		}
 	}
-	if (join->tried != NULL && join->tried->folded == join->found->folded)
-		join->encoding = join->tried;
+	if (join->known_encoding != NULL && join->known_encoding->folded == join->new_encoding->folded)
+		join->encoding = join->known_encoding;
 }
 
 /* --- the order */
@@ -244,8 +244,8 @@ useful_tiles(const FastedJoin *join, const Strip *strip, size_t col, FastedSpan 
 	const RowTerms *a = join->row_set->packed.terms + strip->first_a;
 	const PackedRows *b = &join->col_set->packed;
 	size_t		end = col + kernel->tile_cols < b->rows ? col + kernel->tile_cols : b->rows;
-	double		least = b->terms[col].norm2;
-	double		most = b->terms[end - 1].norm2;
+	double		least = b->terms[col].ones;
+	double		most = b->terms[end - 1].ones;
 	double		eps = join->problem.eps;
 
 	if (!join->row_set->levels.sorted || !join->col_set->levels.sorted)
@@ -266,11 +266,11 @@ useful_tiles(const FastedJoin *join, const Strip *strip, size_t col, FastedSpan 
 	{
 		uint32_t	next = (tiles.first + 1) * kernel->tile_rows;
 
-		if (a[(next < strip->rows_a ? next : strip->rows_a) - 1].norm2 >= least)
+		if (a[(next < strip->rows_a ? next : strip->rows_a) - 1].ones >= least)
 			break;
 		tiles.first++;
 	}
-	while (tiles.first < tiles.end && a[(tiles.end - 1) * kernel->tile_rows].norm2 > most)
+	while (tiles.first < tiles.end && a[(tiles.end - 1) * kernel->tile_rows].ones > most)
 		tiles.end--;
 	return tiles;
 }
@@ -290,10 +290,10 @@ pack_row(const FastedContext *context, const FastedSet *set, size_t place)
 	if (place < set->rows.rows)
 	{
 		row = cpu_stored_row(set, place);
-		to->terms[place] = (RowTerms) {.norm2 = context->kernel->dot(row, row, context->length)};
+		to->terms[place] = (RowTerms) {.ones = context->kernel->dot(row, row, context->length)};
 	}
 	if (to->squares != NULL)
-		to->squares[place] = to->terms[place].norm2;
+		to->squares[place] = to->terms[place].ones;
 	for (uint32_t first = 0; first < layout->words; first += layout->slice)
 	{
 		uint32_t	depth = slice_depth(layout, first);
@@ -314,7 +314,7 @@ pack_row(const FastedContext *context, const FastedSet *set, size_t place)
 static void
 set_threshold(const FastedContext *context, const PackedRows *to, size_t place, double eps)
 {
-	double		ones = to->terms[place].norm2;
+	double		ones = to->terms[place].ones;
 	int32_t		down = FASTED_INT8_PADDING;
 	int32_t		up = FASTED_INT8_PADDING;
 
@@ -373,21 +373,22 @@ static bool
 prepare_choice(FastedJoin *join)
 {
 	FastedContext *context = join->context;
-	bool		known;
 
 	join->filter = &cpu_filter_bits;
-	join->choosing = true;
+	join->filter_choice = FILTER_BY_SAMPLE;
 	join->sorts = cpu_rows_may_move(join);
-	known = cpu_find_known_encoding(join);
-	if (known && join->common)
-		join->encoding = join->tried;
+	(void) cpu_find_known_encoding(join);
+	if (join->encoding_choice == ENCODING_COMMON)
+		join->encoding = join->known_encoding;
+	else
+		join->encoding_choice = ENCODING_NEW;
 	for (int i = 0; i < join->nsets && join->sorts; i++)
 	{
 		if (!cpu_levels_reserve(context, &join->sets[i]->levels, join->sets[i]->rows.rows))
 			return false;
 	}
 	if (join->encoding == NULL)
-		join->encoding = join->found = cpu_encoding_new(context);
+		join->encoding = join->new_encoding = cpu_encoding_new(context);
 	return join->encoding != NULL;
 }
 

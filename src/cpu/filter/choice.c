@@ -74,15 +74,16 @@ static bool
 reserve_trial(FastedJoin *join)
 {
 	FastedContext *context = join->context;
-	int			samples = !join->trial && !join->choosing ? 0 : join->nsets;
+	bool		tests = join->encoding_choice != ENCODING_NEW || join->filter_choice == FILTER_BY_SAMPLE;
+	int			samples = tests ? join->nsets : 0;
 
-	join->found = cpu_encoding_new(context);
+	join->new_encoding = cpu_encoding_new(context);
 	for (int i = 0; i < samples; i++)
 	{
 		if (!cpu_packed_reserve(context, &context->samples[i], context->sample_rows, FULL_STAGE))
 			return false;
 	}
-	return join->found != NULL;
+	return join->new_encoding != NULL;
 }
 
 bool
@@ -90,14 +91,22 @@ cpu_find_known_encoding(FastedJoin *join)
 {
 	const FastedSet *larger = larger_set(join);
 
-	join->choice_eps = join->choice_key = join->problem.eps;
+	bool		open = join->filter_choice == FILTER_BY_SAMPLE;
+
+	join->choice_eps = join->problem.eps;
+	join->choice_key = (ChoiceKey) {.known = true,.eps = join->problem.eps};
 	if (join->nearest)
-		join->choice_key = -(double) join->problem.k;
-	join->common = have_common_encoding(join);
-	join->tried = larger->encoding;
-	if (join->tried != NULL)
-		join->tried->refcount++;
-	return !join->choosing || larger->chosen_eps == join->choice_key;
+		join->choice_key = (ChoiceKey) {.known = true,.k = join->problem.k};
+	open = open && !choice_keys_are_equal(larger->chosen_for, join->choice_key);
+	join->known_encoding = larger->encoding;
+	if (larger->encoding == NULL)
+		return !open;
+	larger->encoding->refcount++;
+	if (!have_common_encoding(join))
+		join->encoding_choice = ENCODING_TESTED;
+	else
+		join->encoding_choice = open ? ENCODING_COMMON_TESTED : ENCODING_COMMON;
+	return !open;
 }
 
 bool
@@ -107,19 +116,20 @@ cpu_prepare_choice_of_numbers(FastedJoin *join)
 	const FastedSet *larger = larger_set(join);
 	bool		open;
 
-	join->choosing = context->integer_filter != NULL &&
-		context->options.filter == FASTED_FILTER_AUTO && cpu_join_area(join) >= CHOICE_AREA;
+	if (context->integer_filter != NULL && context->options.filter == FASTED_FILTER_INT8)
+		join->filter_choice = FILTER_INTEGERS;
+	else if (context->integer_filter != NULL && cpu_join_area(join) >= CHOICE_AREA)
+		join->filter_choice = FILTER_BY_SAMPLE;
 	open = !cpu_find_known_encoding(join);
-	join->trial = join->tried != NULL && (open || !join->common);
-	join->try_filter = open ? context->integer_filter
+	join->known_filter = open ? context->integer_filter
 		: larger->encoding != NULL ? larger->packed.filter : context->filter;
-	if (join->tried == NULL || join->trial)
+	if (join->encoding_choice != ENCODING_COMMON)
 		return reserve_trial(join);
 	/* no sample is tested: use the estimate of an earlier join */
 	if (join->nearest && join->sets[0]->levels.eps < join->choice_eps)
 		join->choice_eps = join->sets[0]->levels.eps;
-	join->encoding = join->tried;
-	join->filter = join->try_filter;
+	join->encoding = join->known_encoding;
+	join->filter = join->known_filter;
 	return true;
 }
 
@@ -235,12 +245,12 @@ cpu_try_encoding(Worker *worker)
 
 	if (join->nearest)
 		cpu_find_choice_eps(worker);
-	if (join->try_filter->transforms && !join->tried->has_int8)
-		cpu_int8_find_transform(worker, join->tried);
-	if (cpu_stopping(join->context) || !encoding_is_good(worker, join->tried, join->try_filter))
+	if (join->known_filter->transforms && !join->known_encoding->has_int8)
+		cpu_int8_find_transform(worker, join->known_encoding);
+	if (cpu_stopping(join->context) || !encoding_is_good(worker, join->known_encoding, join->known_filter))
 		return;
-	join->encoding = join->tried;
-	join->filter = join->try_filter;
+	join->encoding = join->known_encoding;
+	join->filter = join->known_filter;
 }
 
 void
@@ -248,49 +258,52 @@ cpu_choose_filter(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	FastedContext *context = join->context;
-	bool		forced = context->integer_filter != NULL && context->options.filter == FASTED_FILTER_INT8;
-
-	if (join->nearest && (join->choosing || join->pruning || join->tried != NULL))
+	if (join->nearest && (join->filter_choice == FILTER_BY_SAMPLE || join->pruning != PRUNING_OFF ||
+						  join->encoding_choice != ENCODING_NEW))
 		cpu_find_choice_eps(worker);
-	if (forced || join->choosing)
-		cpu_int8_find_transform(worker, join->found);
-	join->encoding = join->found;
+	if (join->filter_choice != FILTER_OF_CONTEXT)
+		cpu_int8_find_transform(worker, join->new_encoding);
+	join->encoding = join->new_encoding;
 	if (cpu_stopping(context))
 		return;
-	join->filter = forced ||
-		(join->choosing && encoding_is_good(worker, join->found, context->integer_filter))
-		? context->integer_filter : context->filter;
-	if (join->filter == context->filter && join->tried != NULL &&
-		(join->common || encoding_is_good(worker, join->tried, context->filter)))
-		join->encoding = join->tried;
+	if (join->filter_choice == FILTER_INTEGERS ||
+		(join->filter_choice == FILTER_BY_SAMPLE &&
+		 encoding_is_good(worker, join->new_encoding, context->integer_filter)))
+		join->filter = context->integer_filter;
+	else if (join->encoding_choice == ENCODING_COMMON_TESTED ||
+			 (join->encoding_choice == ENCODING_TESTED &&
+			  encoding_is_good(worker, join->known_encoding, context->filter)))
+		join->encoding = join->known_encoding;
 }
 
 /* Records the encoding and the choice of a join in one of its sets. */
 static void
 keep_encoding(const FastedJoin *join, FastedSet *set, Packing packing)
 {
+	bool		packed = join->packed == ROWS_PACKED;
+
 	if (packing == PACK_ROWS)
 	{
 		cpu_encoding_drop(join->context, set->encoding);
-		set->encoding = join->packed ? join->encoding : NULL;
-		if (join->packed)
+		set->encoding = packed ? join->encoding : NULL;
+		if (packed)
 			join->encoding->refcount++;
-		set->chosen_eps = NAN;
+		set->chosen_for.known = false;
 		set->suits_itself = false;
 	}
 	if (packing != PACKED_ALREADY)
-		set->eps = join->packed ? join->problem.eps : NAN;
-	if (join->packed && join->self)
+		set->eps = packed ? join->problem.eps : NAN;
+	if (packed && join->self)
 		set->suits_itself = true;
-	if (join->packed && join->choosing)
-		set->chosen_eps = join->choice_key;
+	if (packed && join->filter_choice == FILTER_BY_SAMPLE)
+		set->chosen_for = join->choice_key;
 }
 
 void
 cpu_keep_encodings(FastedJoin *join)
 {
-	for (int i = 0; i < join->nsets && join->laid_out; i++)
+	for (int i = 0; i < join->nsets && join->packed != ROWS_NOT_LAID_OUT; i++)
 		keep_encoding(join, join->sets[i], join->packing[i]);
-	cpu_encoding_drop(join->context, join->tried);
-	cpu_encoding_drop(join->context, join->found);
+	cpu_encoding_drop(join->context, join->known_encoding);
+	cpu_encoding_drop(join->context, join->new_encoding);
 }

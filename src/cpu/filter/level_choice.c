@@ -59,8 +59,7 @@ cpu_prepare_pruning(FastedJoin *join)
 		if (join->sets[i]->levels.ordered)
 			cpu_set_discard_packed(join->sets[i]);
 	}
-	join->pruning = context->may_prune && cpu_rows_may_move(join) && is_worth_it(join);
-	if (!join->pruning)
+	if (!context->may_prune || !cpu_rows_may_move(join) || !is_worth_it(join))
 		return true;
 	for (int i = 0; i < join->nsets; i++)
 	{
@@ -71,12 +70,13 @@ cpu_prepare_pruning(FastedJoin *join)
 	if (join->projection != NULL)
 	{
 		join->projection->refcount++;
+		join->pruning = PRUNING_PROJECTED;
 		return true;
 	}
 	if (context->fit_buffer == NULL)
 		context->fit_buffer = fasted_cpu_map(context->fit_bytes, &context->memory);
 	join->projection = cpu_projection_new(context);
-	join->fitting = true;
+	join->pruning = PRUNING_FIT;
 	return context->fit_buffer != NULL && join->projection != NULL;
 }
 
@@ -152,7 +152,7 @@ cpu_fit_projection(Worker *worker)
 	bool		forced = join->context->options.prune == FASTED_PRUNE_FORCE;
 
 	join->pruning = (forced || cpu_fit_promises(worker, join->projection)) &&
-		cpu_fit(worker, join->projection);
+		cpu_fit(worker, join->projection) ? PRUNING_PROJECTED : PRUNING_OFF;
 }
 
 bool
@@ -160,7 +160,7 @@ cpu_begin_projecting(FastedJoin *join)
 {
 	bool		projecting = false;
 
-	for (int i = 0; i < join->nsets && join->pruning; i++)
+	for (int i = 0; i < join->nsets && join->pruning != PRUNING_OFF; i++)
 	{
 		SetLevels  *levels = &join->sets[i]->levels;
 
@@ -190,7 +190,7 @@ cpu_begin_levels(FastedJoin *join)
 			cpu_packed_lay_out(join->context, &set->levels.packed[level], set->rows.rows,
 							   LEVEL_WORDS(level), cpu_level_filter(join->context));
 	}
-	return join->pruning;
+	return join->pruning != PRUNING_OFF;
 }
 
 bool
@@ -198,12 +198,12 @@ cpu_begin_testing(FastedJoin *join)
 {
 	uint32_t	rows = (uint32_t) (join->row_set->rows.rows / join->context->kernel->tile_rows);
 
-	if (!join->pruning)
+	if (join->pruning == PRUNING_OFF)
 		return false;
 	if (join->context->options.prune == FASTED_PRUNE_FORCE)
 	{
 		join->levels = (1U << join->projection->levels) - 1;
-		join->leveled = true;
+		join->pruning = PRUNING_LEVELED;
 		return false;
 	}
 	join->tested_rows = cpu_clamp(rows / TESTED_PART, TESTED_LEAST, TESTED_MOST);
@@ -249,19 +249,21 @@ cpu_choose_levels(FastedJoin *join)
 		if (sums[levels] < sums[join->levels])
 			join->levels = levels;
 	}
-	join->leveled = true;
+	join->pruning = PRUNING_LEVELED;
 }
 
 void
 cpu_keep_levels(FastedJoin *join)
 {
+	bool		laid_out = join->packed != ROWS_NOT_LAID_OUT;
+
 	for (int i = 0; i < join->nsets; i++)
 	{
 		FastedSet  *set = join->sets[i];
 
-		if (join->level_packing[i] == PACKED_ALREADY || (join->projection == NULL && join->laid_out))
+		if (join->level_packing[i] == PACKED_ALREADY || (join->projection == NULL && laid_out))
 			continue;
-		if (join->leveled && (join->laid_out || join->level_packing[i] == PACK_THRESHOLDS))
+		if (join->pruning == PRUNING_LEVELED && (laid_out || join->level_packing[i] == PACK_THRESHOLDS))
 		{
 			if (join->level_packing[i] == PACK_ROWS)
 			{

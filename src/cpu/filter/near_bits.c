@@ -40,7 +40,7 @@ bits_have_pairs(const NearSide *side, size_t place)
 	const RowTerms *terms = &side->packed->terms[place];
 
 	return row_has_pairs(terms) &&
-		cpu_bits_have_pairs(side->join->context, terms->norm2, side->join->problem.eps);
+		cpu_bits_have_pairs(side->join->context, terms->ones, side->join->problem.eps);
 }
 
 /*
@@ -58,7 +58,7 @@ make_bits_own(const NearSide *side, size_t first, uint32_t count, const double *
 		double		share = reach[i];
 
 		if (jaccard)
-			share = reach[i] * side->packed->terms[first + i].norm2 - (most - reach[i]) * least
+			share = reach[i] * side->packed->terms[first + i].ones - (most - reach[i]) * least
 				+ BITS_SLACK;
 		own[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) floor(share)
 			: FASTED_INT8_PADDING;
@@ -73,7 +73,7 @@ make_bits_other(const NearSide *side, size_t first, uint32_t count, double most,
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		double		share = jaccard ? most * side->packed->terms[first + i].norm2 + BITS_SLACK : 0.0;
+		double		share = jaccard ? most * side->packed->terms[first + i].ones + BITS_SLACK : 0.0;
 
 		other[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) ceil(share)
 			: FASTED_INT8_PADDING;
@@ -89,7 +89,7 @@ least_bits(const NearSide *side, size_t first, uint32_t count)
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (bits_have_pairs(side, first + i))
-			least = fmin(least, side->packed->terms[first + i].norm2);
+			least = fmin(least, side->packed->terms[first + i].ones);
 	}
 	return least < INFINITY ? least : 0.0;
 }

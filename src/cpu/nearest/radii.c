@@ -72,7 +72,7 @@ prepare_columns(const RadiusSearch *search)
 		const RowTerms *terms = &packed->terms[place];
 		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
-		near->norms[col] = good ? packed->filter->column_term(search->worker->join, packed, place)
+		near->column_terms[col] = good ? packed->filter->column_term(search->worker->join, packed, place)
 			: INFINITY;
 		near->flip_sums[col] = packed->filter->transforms ? cpu_flip_sum(packed, place) : 0;
 	}
@@ -136,7 +136,7 @@ offer_columns(const RadiusSearch *search, uint32_t k, size_t place, const uint32
 			  uint32_t first)
 {
 	NearThresholds *near = &search->worker->near;
-	const float *norms = near->norms + first;
+	const float *norms = near->column_terms + first;
 	const uint32_t *flip_sums = near->flip_sums + first;
 	float		best = (float) near->nearest[0].dist;
 	float		squares[SUMS_STEP];

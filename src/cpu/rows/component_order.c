@@ -241,7 +241,7 @@ group_set(Worker *worker, int i)
 	levels->ordered = true;
 	levels->sorted = false;
 	set->packed.fine.values = NULL; /* INT16 rows are not moved, because this join has none */
-	if (!move_rows(worker, set, join->pruning ? join->projection : levels->projection,
+	if (!move_rows(worker, set, join->pruning != PRUNING_OFF ? join->projection : levels->projection,
 				   join->keys[i]) || !cpu_hash_order(set))
 		return;
 	levels->moving = false;

@@ -85,7 +85,7 @@ static void
 find_coordinate(Worker *worker, const Sample *sample, const double *scales, uint32_t k,
 				double *peak)
 {
-	float	   *centre = worker->join->found->centre;
+	float	   *centre = worker->join->new_encoding->centre;
 	uint32_t	count = cpu_sample_size(sample);
 	uint32_t	finite = 0;
 
@@ -170,7 +170,7 @@ cpu_find_scale(FastedJoin *join)
 	if (!(typical < 0x1p129))
 		typical = 0x1p129;
 
-	join->found->scale = ldexp(1.0, -ilogb(typical));
+	join->new_encoding->scale = ldexp(1.0, -ilogb(typical));
 }
 
 /* --- integers */

@@ -90,7 +90,8 @@ cpu_set_discard_packed(FastedSet *set)
 	levels_forget(set->context, &set->levels);
 	cpu_encoding_drop(set->context, set->encoding);
 	set->encoding = NULL;
-	set->eps = set->chosen_eps = NAN;
+	set->eps = NAN;
+	set->chosen_for.known = false;
 	set->suits_itself = false;
 }
 

@@ -114,7 +114,7 @@ cpu_begin_packing(FastedJoin *join)
 {
 	FastedContext *context = join->context;
 
-	join->laid_out = true;
+	join->packed = ROWS_LAID_OUT;
 	for (int i = 0; i < join->nsets; i++)
 	{
 		FastedSet  *set = join->sets[i];

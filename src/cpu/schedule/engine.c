@@ -54,7 +54,7 @@ cpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet 
 						"Could not allocate memory for a set of rows.");
 	set->context = context;
 	set->options = *options;
-	set->eps = set->chosen_eps = set->levels.eps = NAN;
+	set->eps = set->levels.eps = NAN;
 	row_store_init(&set->rows, fasted_row_floats(&context->options), chunk_bytes(context, options),
 				   options->expected_rows == 0);
 	set->next = context->sets;

@@ -205,7 +205,8 @@ note_orders(FastedJoin *join)
 static bool
 begin_trial(FastedJoin *join)
 {
-	return join->trial;
+	return join->encoding_choice == ENCODING_TESTED ||
+		join->encoding_choice == ENCODING_COMMON_TESTED;
 }
 
 static bool
@@ -225,13 +226,13 @@ begin_choice(FastedJoin *join)
 static bool
 begin_fit(FastedJoin *join)
 {
-	return join->fitting;
+	return join->pruning == PRUNING_FIT;
 }
 
 static bool
 prunes(FastedJoin *join)
 {
-	return join->pruning;
+	return join->pruning != PRUNING_OFF;
 }
 
 static bool
@@ -245,7 +246,7 @@ begin_packing(FastedJoin *join)
 static bool
 begin_radii(FastedJoin *join)
 {
-	join->packed = true;
+	join->packed = ROWS_PACKED;
 	note_orders(join);
 	join->context->stats.prepare_seconds += 1e-9 * (double) (cpu_now() - join->begun_at);
 	return join->nearest && cpu_begin_nearest(join);

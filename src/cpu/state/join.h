@@ -58,6 +58,40 @@ typedef enum Packing
 	PACK_ROWS
 } Packing;
 
+/* How a join finds its encoding. */
+typedef enum EncodingChoice
+{
+	ENCODING_NEW,				/* a new one is computed from a sample */
+	ENCODING_TESTED,			/* that of the larger set, unless a test shows that a new one is needed */
+	ENCODING_COMMON_TESTED,		/* the same, but both sets have it, and it suits both in FP32 */
+	ENCODING_COMMON				/* that which both sets have, with their filter */
+} EncodingChoice;
+
+/* How a join finds its filter. */
+typedef enum FilterChoice
+{
+	FILTER_OF_CONTEXT,			/* the context's filter */
+	FILTER_INTEGERS,			/* the integer filter, because the caller requests it */
+	FILTER_BY_SAMPLE			/* a sample decides; of rows of bits, it decides the fold */
+} FilterChoice;
+
+/* How far the rows of a join are packed. */
+typedef enum PackProgress
+{
+	ROWS_NOT_LAID_OUT,
+	ROWS_LAID_OUT,				/* packing has started */
+	ROWS_PACKED					/* packing has finished */
+} PackProgress;
+
+/* Pruning of a join, and how far its preparation is. */
+typedef enum PruningState
+{
+	PRUNING_OFF,				/* it does not pay, or no projection helps */
+	PRUNING_FIT,				/* the projection has to be computed */
+	PRUNING_PROJECTED,			/* the projection is known */
+	PRUNING_LEVELED				/* the sets' level rows are complete, and the levels are chosen */
+} PruningState;
+
 /*
  * A strip: one block of row_set against consecutive blocks of col_set.  Rows are identified by
  * their places within the sets.
@@ -86,31 +120,27 @@ struct FastedJoin
 	Phase		phase;			/* guarded by the lock */
 
 	/* Encoding and filter: see choice.c. */
-	Encoding	   *tried;			/* encoding of the larger set, or NULL */
-	bool		common;			/* both sets have it, and it suits this join for any eps */
-	bool		trial;			/* it has to be tested on a sample */
-	const CpuFilter *try_filter;	/* filter with which it is tested */
-	bool		choosing;		/* a sample decides the filter */
-	Encoding	   *found;			/* encoding to be computed, or NULL */
+	EncodingChoice encoding_choice;
+	FilterChoice filter_choice;
+	Encoding   *known_encoding; /* encoding of the larger set, or NULL */
+	const CpuFilter *known_filter;	/* filter with which it is used or tested */
+	Encoding   *new_encoding;	/* encoding to be computed, or NULL */
 	double		sample_peak[CENTRE_ROWS];	/* largest centred coordinate of each sampled row */
-	Encoding	   *encoding;			/* the encoding chosen */
+	Encoding   *encoding;		/* the encoding chosen */
 	const CpuFilter *filter;	/* the filter chosen */
 	double		choice_eps;		/* eps for which the filter is chosen */
-	double		choice_key;		/* key under which the sets remember the choice */
+	ChoiceKey	choice_key;		/* key under which the sets remember the choice */
 	bool		sorts;			/* rows of bits may be sorted */
 	bool		int16_pays;		/* INT16 rows pay; true if no sample was taken */
 	bool		fine;			/* both sets have INT16 rows */
-	bool		laid_out;		/* packing has started */
-	bool		packed;			/* packing has finished */
+	PackProgress packed;
 	Packing		packing[2];		/* of each set */
 	uint64_t	begun_at;
 
 	/* Pruning: see level_choice.c. */
-	bool		pruning;		/* pruning may pay, and a projection helps */
+	PruningState pruning;
 	Projection *projection;		/* projection of the sets, or the one to be computed; or NULL */
-	bool		fitting;		/* the projection has to be computed */
 	Packing		level_packing[2];	/* of each set */
-	bool		leveled;		/* the sets' level rows are complete, and the levels are chosen */
 	uint32_t	levels;			/* bit mask of the levels at which tiles are tested */
 
 	/* Tested rows of tiles: their tiles, and their cost with each set of levels. */

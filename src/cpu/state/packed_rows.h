@@ -45,8 +45,11 @@ typedef struct Operand
 /* The values from which a row's threshold is computed, for any eps. */
 typedef struct RowTerms
 {
-	double		norm2;			/* squared norm of the packed row; negative: the row has no pairs;
-								 * number of bits that are set in a row of bits */
+	union
+	{
+		double		norm2;		/* numbers: squared norm of the packed row */
+		double		ones;		/* rows of bits: number of bits that are set */
+	};							/* negative: the row has no pairs */
 	double		rho;			/* bound of the packing error; infinite: out-of-range row */
 } RowTerms;
 

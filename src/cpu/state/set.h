@@ -43,6 +43,23 @@ typedef struct SetLevels
 	double		eps;			/* eps of the level rows' thresholds; NaN: not set */
 } SetLevels;
 
+/*
+ * Identifies the joins of a set for which a sample chooses the same filter: joins within eps, or joins
+ * for k nearest neighbors.
+ */
+typedef struct ChoiceKey
+{
+	bool		known;			/* false: no choice */
+	uint32_t	k;				/* number of neighbors; zero: a join within eps */
+	double		eps;			/* zero in joins for neighbors */
+} ChoiceKey;
+
+static inline bool
+choice_keys_are_equal(ChoiceKey x, ChoiceKey y)
+{
+	return x.known && y.known && x.k == y.k && x.eps == y.eps;
+}
+
 struct FastedSet
 {
 	struct FastedContext *context;
@@ -56,7 +73,7 @@ struct FastedSet
 	PackedRows	packed;
 	Encoding	   *encoding;			/* encoding of the packed rows; NULL: not packed */
 	double		eps;			/* eps of the thresholds; NaN: not set */
-	double		chosen_eps;		/* eps for which a sample chose the filter; NaN: none */
+	ChoiceKey	chosen_for;		/* joins for which a sample chose the filter */
 	bool		suits_itself;	/* the encoding suits a self-join of the set */
 	SetLevels	levels;
 
