@@ -43,7 +43,7 @@ quantise_pair(const CpuKernel *kernel, const Pair *pair, float *packed,
 			  PackSliver *job)
 {
 	PackLayout	layout = {
-		.words = pair->d,.slice = (pair->d + 7) / 8 * 8,
+		.words = pair->d,.segment = (pair->d + 7) / 8 * 8,
 		.padded_rows = kernel->width
 	};
 

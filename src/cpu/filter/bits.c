@@ -53,7 +53,7 @@ cpu_bits_have_pairs(const FastedContext *context, double ones, double eps)
 bool
 cpu_begin_fold(FastedJoin *join)
 {
-	return join->context->metric->of_bits && join->new_encoding != NULL;
+	return join->context->metric->of_bits && join->choice.new_encoding != NULL;
 }
 
 /* Returns the number of sampled rows of a set. */
@@ -80,13 +80,13 @@ count_pair(const FastedJoin *join, const uint32_t *x, const uint32_t *y, int fol
 	RowFunction common = context->kernel->dot;
 	double		xx = common(x, x, context->length);
 	double		yy = common(y, y, context->length);
-	double		reach = fasted_bits_reach(context->metric->of_union, join->choice_eps, (uint32_t) xx)
-		+ fasted_bits_reach(context->metric->of_union, join->choice_eps, (uint32_t) yy);
+	double		reach = fasted_bits_reach(context->metric->of_union, join->choice.eps, (uint32_t) xx)
+		+ fasted_bits_reach(context->metric->of_union, join->choice.eps, (uint32_t) yy);
 	uint32_t	words = cpu_filter_words(context);
 	uint64_t	buffer[FASTED_MAX_DIMENSIONS / 64];
 	uint32_t   *differ = (uint32_t *) buffer;
 
-	if (join->sorts && fabs(xx - yy) > reach)
+	if (join->choice.sorts && fabs(xx - yy) > reach)
 		return false;
 	for (uint32_t w = 0; w < words; w++)
 		differ[w] = x[w] ^ y[w];
@@ -144,11 +144,11 @@ cpu_choose_fold(Worker *worker)
 		if (cost < least)
 		{
 			least = cost;
-			join->new_encoding->folded = folded;
+			join->choice.new_encoding->folded = folded;
 		}
 	}
-	if (join->known_encoding != NULL && join->known_encoding->folded == join->new_encoding->folded)
-		join->encoding = join->known_encoding;
+	if (join->choice.known_encoding != NULL && join->choice.known_encoding->folded == join->choice.new_encoding->folded)
+		join->encoding = join->choice.known_encoding;
 }
 
 /* --- the order */
@@ -158,12 +158,12 @@ cpu_begin_sort(FastedJoin *join)
 {
 	bool		sorting = false;
 
-	for (int i = 0; i < join->nsets && join->sorts; i++)
+	for (int i = 0; i < join->nsets && join->choice.sorts; i++)
 	{
 		if (join->sets[i]->levels.sorted ||
 			(join->problem.components != NULL && join->sets[i]->levels.ordered))
 			continue;
-		join->level_packing[i] = PACK_ROWS;
+		join->pruning.packing[i] = PACK_ROWS;
 		sorting = true;
 	}
 	return sorting;
@@ -231,7 +231,7 @@ cpu_sort_rows(Worker *worker)
 
 	while ((i = cpu_next_item(join->context)) < (uint64_t) join->nsets)
 	{
-		if (join->level_packing[i] == PACK_ROWS)
+		if (join->pruning.packing[i] == PACK_ROWS)
 			sort_set(join->context, join->sets[i]);
 	}
 }
@@ -252,10 +252,10 @@ useful_tiles(const FastedJoin *join, const Strip *strip, size_t col, FastedSpan 
 		return tiles;
 	if (join->context->metric->of_union)
 	{
-		double		share = (1.0 - (eps + 4.0 * FASTED_U64)) * (1.0 - 8.0 * FASTED_U64);
+		double		part = (1.0 - (eps + 4.0 * FASTED_U64)) * (1.0 - 8.0 * FASTED_U64);
 
-		least = share > 0.0 ? least * share : 0.0;
-		most = share > 0.0 ? most / share : INFINITY;
+		least = part > 0.0 ? least * part : 0.0;
+		most = part > 0.0 ? most / part : INFINITY;
 	}
 	else
 	{
@@ -294,9 +294,9 @@ pack_row(const FastedContext *context, const FastedSet *set, size_t place)
 	}
 	if (to->squares != NULL)
 		to->squares[place] = to->terms[place].ones;
-	for (uint32_t first = 0; first < layout->words; first += layout->slice)
+	for (uint32_t first = 0; first < layout->words; first += layout->segment)
 	{
-		uint32_t	depth = slice_depth(layout, first);
+		uint32_t	depth = segment_words(layout, first);
 		uint32_t   *out = (uint32_t *) to->packed
 			+ pack_offset(layout, width, place / width, first) + place % width;
 
@@ -308,7 +308,7 @@ pack_row(const FastedContext *context, const FastedSet *set, size_t place)
 }
 
 /*
- * Sets a row's thresholds: minus its share of the largest Hamming distance.  Rounding the share of
+ * Sets a row's thresholds: minus its part of the largest Hamming distance.  Rounding the part of
  * a down and that of b up does not reduce the integer part of their sum.
  */
 static void
@@ -375,20 +375,20 @@ prepare_choice(FastedJoin *join)
 	FastedContext *context = join->context;
 
 	join->filter = &cpu_filter_bits;
-	join->filter_choice = FILTER_BY_SAMPLE;
-	join->sorts = cpu_rows_may_move(join);
+	join->choice.filter = FILTER_BY_SAMPLE;
+	join->choice.sorts = cpu_rows_may_move(join);
 	(void) cpu_find_known_encoding(join);
-	if (join->encoding_choice == ENCODING_COMMON)
-		join->encoding = join->known_encoding;
+	if (join->choice.encoding == ENCODING_COMMON)
+		join->encoding = join->choice.known_encoding;
 	else
-		join->encoding_choice = ENCODING_NEW;
-	for (int i = 0; i < join->nsets && join->sorts; i++)
+		join->choice.encoding = ENCODING_NEW;
+	for (int i = 0; i < join->nsets && join->choice.sorts; i++)
 	{
 		if (!cpu_levels_reserve(context, &join->sets[i]->levels, join->sets[i]->rows.rows))
 			return false;
 	}
 	if (join->encoding == NULL)
-		join->encoding = join->new_encoding = cpu_encoding_new(context);
+		join->encoding = join->choice.new_encoding = cpu_encoding_new(context);
 	return join->encoding != NULL;
 }
 

@@ -10,6 +10,7 @@
 
 #include "../state/worker.h"
 
+/* The filter for rows of bits. */
 extern const CpuFilter cpu_filter_bits;
 
 /* Returns true unless no pair of a row with this number of bits is within eps. */

@@ -74,16 +74,16 @@ static bool
 reserve_trial(FastedJoin *join)
 {
 	FastedContext *context = join->context;
-	bool		tests = join->encoding_choice != ENCODING_NEW || join->filter_choice == FILTER_BY_SAMPLE;
+	bool		tests = join->choice.encoding != ENCODING_NEW || join->choice.filter == FILTER_BY_SAMPLE;
 	int			samples = tests ? join->nsets : 0;
 
-	join->new_encoding = cpu_encoding_new(context);
+	join->choice.new_encoding = cpu_encoding_new(context);
 	for (int i = 0; i < samples; i++)
 	{
-		if (!cpu_packed_reserve(context, &context->samples[i], context->sample_rows, FULL_STAGE))
+		if (!cpu_packed_reserve(context, &context->samples[i], context->plan.sample_rows, FULL_STAGE))
 			return false;
 	}
-	return join->new_encoding != NULL;
+	return join->choice.new_encoding != NULL;
 }
 
 bool
@@ -91,21 +91,21 @@ cpu_find_known_encoding(FastedJoin *join)
 {
 	const FastedSet *larger = larger_set(join);
 
-	bool		open = join->filter_choice == FILTER_BY_SAMPLE;
+	bool		open = join->choice.filter == FILTER_BY_SAMPLE;
 
-	join->choice_eps = join->problem.eps;
-	join->choice_key = (ChoiceKey) {.known = true,.eps = join->problem.eps};
+	join->choice.eps = join->problem.eps;
+	join->choice.key = (ChoiceKey) {.known = true,.eps = join->problem.eps};
 	if (join->nearest)
-		join->choice_key = (ChoiceKey) {.known = true,.k = join->problem.k};
-	open = open && !choice_keys_are_equal(larger->chosen_for, join->choice_key);
-	join->known_encoding = larger->encoding;
+		join->choice.key = (ChoiceKey) {.known = true,.k = join->problem.k};
+	open = open && !choice_keys_are_equal(larger->chosen_for, join->choice.key);
+	join->choice.known_encoding = larger->encoding;
 	if (larger->encoding == NULL)
 		return !open;
 	larger->encoding->refcount++;
 	if (!have_common_encoding(join))
-		join->encoding_choice = ENCODING_TESTED;
+		join->choice.encoding = ENCODING_TESTED;
 	else
-		join->encoding_choice = open ? ENCODING_COMMON_TESTED : ENCODING_COMMON;
+		join->choice.encoding = open ? ENCODING_COMMON_TESTED : ENCODING_COMMON;
 	return !open;
 }
 
@@ -117,19 +117,19 @@ cpu_prepare_choice_of_numbers(FastedJoin *join)
 	bool		open;
 
 	if (context->integer_filter != NULL && context->options.filter == FASTED_FILTER_INT8)
-		join->filter_choice = FILTER_INTEGERS;
+		join->choice.filter = FILTER_INTEGERS;
 	else if (context->integer_filter != NULL && cpu_join_area(join) >= CHOICE_AREA)
-		join->filter_choice = FILTER_BY_SAMPLE;
+		join->choice.filter = FILTER_BY_SAMPLE;
 	open = !cpu_find_known_encoding(join);
-	join->known_filter = open ? context->integer_filter
+	join->choice.known_filter = open ? context->integer_filter
 		: larger->encoding != NULL ? larger->packed.filter : context->filter;
-	if (join->encoding_choice != ENCODING_COMMON)
+	if (join->choice.encoding != ENCODING_COMMON)
 		return reserve_trial(join);
 	/* no sample is tested: use the estimate of an earlier join */
-	if (join->nearest && join->sets[0]->levels.eps < join->choice_eps)
-		join->choice_eps = join->sets[0]->levels.eps;
-	join->encoding = join->known_encoding;
-	join->filter = join->known_filter;
+	if (join->nearest && join->sets[0]->levels.eps < join->choice.eps)
+		join->choice.eps = join->sets[0]->levels.eps;
+	join->encoding = join->choice.known_encoding;
+	join->filter = join->choice.known_filter;
 	return true;
 }
 
@@ -137,7 +137,7 @@ cpu_prepare_choice_of_numbers(FastedJoin *join)
 static uint32_t
 sampled_rows(const FastedSet *set)
 {
-	return cpu_clamp(set->rows.rows, 0, set->context->sample_rows);
+	return cpu_clamp(set->rows.rows, 0, set->context->plan.sample_rows);
 }
 
 /* Packs a sample of the set's rows into its own buffer. */
@@ -184,7 +184,7 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 			const float *y = cpu_sampled_row(&join->col_set->rows, col, count_b);
 			double		value = recheck.rows(x, y, context->options.dimensions);
 
-			*pairs += cpu_distance(&recheck, value, row, col) <= join->choice_eps;
+			*pairs += cpu_distance(&recheck, value, row, col) <= join->choice.eps;
 		}
 		*candidates += worker->listed;
 	}
@@ -212,9 +212,9 @@ encoding_is_good(Worker *worker, const Encoding *encoding, const CpuFilter *filt
 	uint64_t	rows = sampled_rows(join->row_set);
 	uint64_t	cols = sampled_rows(join->col_set);
 	uint64_t	area = join->self ? rows * (rows - 1) / 2 : rows * cols;
-	Strip		strip = {.rows_a = (uint32_t) rows,.block_rows = context->sample_rows,
+	Strip		strip = {.rows_a = (uint32_t) rows,.block_rows = context->plan.sample_rows,
 	.blocks = 1,.diagonal = join->self};
-	PackJob		job = cpu_pack_job(join, encoding, filter, join->choice_eps, &samples[0]);
+	PackJob		job = cpu_pack_job(join, encoding, filter, join->choice.eps, &samples[0]);
 	uint64_t	candidates = 0;
 	uint64_t	pairs = 0;
 
@@ -225,14 +225,14 @@ encoding_is_good(Worker *worker, const Encoding *encoding, const CpuFilter *filt
 	cpu_filter_strip(worker, &samples[0], &samples[join->self ? 0 : 1], &strip, false);
 	count_sample(worker, &strip, &candidates, &pairs);
 	if (filter->transforms)
-		join->int16_pays = cpu_int16_may_pay(join, candidates, pairs, area);
+		join->choice.int16_pays = cpu_int16_may_pay(join, candidates, pairs, area);
 	if (filter->transforms && context->options.filter == FASTED_FILTER_AUTO)
 	{
-		pthread_mutex_lock(&context->lock);
+		pthread_mutex_lock(&context->threads.lock);
 		context->stats.sampled_candidates += candidates;
 		context->stats.sampled_pairs += pairs;
 		context->stats.filter_sampled = true;
-		pthread_mutex_unlock(&context->lock);
+		pthread_mutex_unlock(&context->threads.lock);
 	}
 	return (candidates - pairs) *
 		pairs_per_recheck(context->options.dimensions, cpu_has_int16(join, encoding, filter)) <= area;
@@ -245,12 +245,12 @@ cpu_try_encoding(Worker *worker)
 
 	if (join->nearest)
 		cpu_find_choice_eps(worker);
-	if (join->known_filter->transforms && !join->known_encoding->has_int8)
-		cpu_int8_find_transform(worker, join->known_encoding);
-	if (cpu_stopping(join->context) || !encoding_is_good(worker, join->known_encoding, join->known_filter))
+	if (join->choice.known_filter->transforms && !join->choice.known_encoding->has_int8)
+		cpu_int8_find_transform(worker, join->choice.known_encoding);
+	if (cpu_stopping(join->context) || !encoding_is_good(worker, join->choice.known_encoding, join->choice.known_filter))
 		return;
-	join->encoding = join->known_encoding;
-	join->filter = join->known_filter;
+	join->encoding = join->choice.known_encoding;
+	join->filter = join->choice.known_filter;
 }
 
 void
@@ -258,22 +258,22 @@ cpu_choose_filter(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	FastedContext *context = join->context;
-	if (join->nearest && (join->filter_choice == FILTER_BY_SAMPLE || join->pruning != PRUNING_OFF ||
-						  join->encoding_choice != ENCODING_NEW))
+	if (join->nearest && (join->choice.filter == FILTER_BY_SAMPLE || join->pruning.state != PRUNING_OFF ||
+						  join->choice.encoding != ENCODING_NEW))
 		cpu_find_choice_eps(worker);
-	if (join->filter_choice != FILTER_OF_CONTEXT)
-		cpu_int8_find_transform(worker, join->new_encoding);
-	join->encoding = join->new_encoding;
+	if (join->choice.filter != FILTER_OF_CONTEXT)
+		cpu_int8_find_transform(worker, join->choice.new_encoding);
+	join->encoding = join->choice.new_encoding;
 	if (cpu_stopping(context))
 		return;
-	if (join->filter_choice == FILTER_INTEGERS ||
-		(join->filter_choice == FILTER_BY_SAMPLE &&
-		 encoding_is_good(worker, join->new_encoding, context->integer_filter)))
+	if (join->choice.filter == FILTER_INTEGERS ||
+		(join->choice.filter == FILTER_BY_SAMPLE &&
+		 encoding_is_good(worker, join->choice.new_encoding, context->integer_filter)))
 		join->filter = context->integer_filter;
-	else if (join->encoding_choice == ENCODING_COMMON_TESTED ||
-			 (join->encoding_choice == ENCODING_TESTED &&
-			  encoding_is_good(worker, join->known_encoding, context->filter)))
-		join->encoding = join->known_encoding;
+	else if (join->choice.encoding == ENCODING_COMMON_TESTED ||
+			 (join->choice.encoding == ENCODING_TESTED &&
+			  encoding_is_good(worker, join->choice.known_encoding, context->filter)))
+		join->encoding = join->choice.known_encoding;
 }
 
 /* Records the encoding and the choice of a join in one of its sets. */
@@ -295,8 +295,8 @@ keep_encoding(const FastedJoin *join, FastedSet *set, Packing packing)
 		set->eps = packed ? join->problem.eps : NAN;
 	if (packed && join->self)
 		set->suits_itself = true;
-	if (packed && join->filter_choice == FILTER_BY_SAMPLE)
-		set->chosen_for = join->choice_key;
+	if (packed && join->choice.filter == FILTER_BY_SAMPLE)
+		set->chosen_for = join->choice.key;
 }
 
 void
@@ -304,6 +304,6 @@ cpu_keep_encodings(FastedJoin *join)
 {
 	for (int i = 0; i < join->nsets && join->packed != ROWS_NOT_LAID_OUT; i++)
 		keep_encoding(join, join->sets[i], join->packing[i]);
-	cpu_encoding_drop(join->context, join->known_encoding);
-	cpu_encoding_drop(join->context, join->new_encoding);
+	cpu_encoding_drop(join->context, join->choice.known_encoding);
+	cpu_encoding_drop(join->context, join->choice.new_encoding);
 }

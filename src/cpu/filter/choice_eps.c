@@ -87,6 +87,6 @@ cpu_find_choice_eps(Worker *worker)
 	if (count == 0)
 		return;
 	cpu_sort_doubles(radii, count);
-	join->choice_eps = fmin(join->problem.eps, join->context->metric->negative_product ? radii[count / 2]
+	join->choice.eps = fmin(join->problem.eps, join->context->metric->negative_product ? radii[count / 2]
 							: fmax(radii[count / 2], 0.0));
 }

@@ -109,7 +109,7 @@ pack(Worker *worker, const PackJob *job, size_t sliver)
 		.layout = &job->to->layout,
 		.sliver = sliver,
 		.packed = job->to->packed,
-		.stop = &context->stop,
+		.stop = &context->threads.stop,
 	};
 	RowTerms   *terms = job->to->terms + sliver * kernel->width;
 	uint32_t	out_of_range;

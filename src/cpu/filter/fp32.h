@@ -10,9 +10,10 @@
 
 #include "../state/worker.h"
 
+/* The filter for numbers in FP32. */
 extern const CpuFilter cpu_filter_fp32;
 
-/* Functions of CpuFilter that the filter for bits has in common with this one. */
+/* Functions of CpuFilter (cpu_filter.h says what each does) that the filter for bits has, too. */
 extern uint32_t cpu_fp32_words(const CpuKernel *kernel, uint32_t dimensions);
 extern uint32_t cpu_fp32_word_step(const CpuKernel *kernel);
 extern bool cpu_fp32_sides_differ(const CpuKernel *kernel);

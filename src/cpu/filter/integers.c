@@ -121,7 +121,7 @@ terms_of(const Int8Transform *transform, const float *row, const int8_t *values,
 	return terms;
 }
 
-/* Copies `depth` words of row r into a slice of its sliver, `together` adjacent words at a time. */
+/* Copies `depth` words of row r into a segment of its sliver, `together` adjacent words at a time. */
 static inline void
 copy_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const int8_t *values,
 		   uint32_t depth, uint32_t flip)
@@ -145,9 +145,9 @@ interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t 
 {
 	const PackLayout *layout = &to->layout;
 
-	for (uint32_t first = 0; first < layout->words; first += layout->slice)
+	for (uint32_t first = 0; first < layout->words; first += layout->segment)
 	{
-		uint32_t	depth = slice_depth(layout, first);
+		uint32_t	depth = segment_words(layout, first);
 		size_t		offset = pack_offset(layout, width, sliver, first);
 
 		copy_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,

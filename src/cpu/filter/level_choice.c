@@ -59,25 +59,25 @@ cpu_prepare_pruning(FastedJoin *join)
 		if (join->sets[i]->levels.ordered)
 			cpu_set_discard_packed(join->sets[i]);
 	}
-	if (!context->may_prune || !cpu_rows_may_move(join) || !is_worth_it(join))
+	if (!context->plan.may_prune || !cpu_rows_may_move(join) || !is_worth_it(join))
 		return true;
 	for (int i = 0; i < join->nsets; i++)
 	{
 		if (!cpu_levels_reserve(context, &join->sets[i]->levels, join->sets[i]->rows.rows))
 			return false;
 	}
-	join->projection = known_projection(join);
-	if (join->projection != NULL)
+	join->pruning.projection = known_projection(join);
+	if (join->pruning.projection != NULL)
 	{
-		join->projection->refcount++;
-		join->pruning = PRUNING_PROJECTED;
+		join->pruning.projection->refcount++;
+		join->pruning.state = PRUNING_PROJECTED;
 		return true;
 	}
 	if (context->fit_buffer == NULL)
-		context->fit_buffer = fasted_cpu_map(context->fit_bytes, &context->memory);
-	join->projection = cpu_projection_new(context);
-	join->pruning = PRUNING_FIT;
-	return context->fit_buffer != NULL && join->projection != NULL;
+		context->fit_buffer = fasted_cpu_map(context->plan.fit_bytes, &context->memory);
+	join->pruning.projection = cpu_projection_new(context);
+	join->pruning.state = PRUNING_FIT;
+	return context->fit_buffer != NULL && join->pruning.projection != NULL;
 }
 
 /* --- which levels */
@@ -109,7 +109,7 @@ test_tile(Worker *worker, size_t row, size_t col, uint32_t *hits)
 	const CpuKernel *kernel = join->context->kernel;
 	Tile		tile = {.row = row,.col = col,.hits = worker->hits,.hit_stride = FASTED_HIT_BYTES};
 
-	for (uint32_t level = 0; level < join->projection->levels; level++)
+	for (uint32_t level = 0; level < join->pruning.projection->levels; level++)
 	{
 		memset(worker->hits, 0, kernel->tile_rows * FASTED_HIT_BYTES);
 		cpu_sweep_tile(worker, &join->row_set->levels.packed[level],
@@ -137,7 +137,7 @@ test_row(Worker *worker, const PruneCosts *costs, size_t row, double *sums)
 			if (!cpu_may_continue(join->context))
 			break;
 		test_tile(worker, row, col, hits);
-		for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
+		for (uint32_t levels = 1; levels < 1U << join->pruning.projection->levels; levels++)
 			sums[levels] += tile_cost(costs, levels, hits);
 	}
 	return tiles;
@@ -151,8 +151,8 @@ cpu_fit_projection(Worker *worker)
 	FastedJoin *join = worker->join;
 	bool		forced = join->context->options.prune == FASTED_PRUNE_FORCE;
 
-	join->pruning = (forced || cpu_fit_promises(worker, join->projection)) &&
-		cpu_fit(worker, join->projection) ? PRUNING_PROJECTED : PRUNING_OFF;
+	join->pruning.state = (forced || cpu_fit_promises(worker, join->pruning.projection)) &&
+		cpu_fit(worker, join->pruning.projection) ? PRUNING_PROJECTED : PRUNING_OFF;
 }
 
 bool
@@ -160,13 +160,13 @@ cpu_begin_projecting(FastedJoin *join)
 {
 	bool		projecting = false;
 
-	for (int i = 0; i < join->nsets && join->pruning != PRUNING_OFF; i++)
+	for (int i = 0; i < join->nsets && join->pruning.state != PRUNING_OFF; i++)
 	{
 		SetLevels  *levels = &join->sets[i]->levels;
 
-		join->level_packing[i] = PACK_ROWS;
-		if (levels->projection == join->projection)
-			join->level_packing[i] = levels->eps == join->choice_eps ? PACKED_ALREADY : PACK_THRESHOLDS;
+		join->pruning.packing[i] = PACK_ROWS;
+		if (levels->projection == join->pruning.projection)
+			join->pruning.packing[i] = levels->eps == join->choice.eps ? PACKED_ALREADY : PACK_THRESHOLDS;
 		else
 		{
 			levels->ordered = false;
@@ -183,14 +183,14 @@ cpu_begin_levels(FastedJoin *join)
 	{
 		FastedSet  *set = join->sets[i];
 
-		if (join->level_packing[i] != PACK_ROWS)
+		if (join->pruning.packing[i] != PACK_ROWS)
 			continue;
 		set->levels.ordered = true;
-		for (uint32_t level = 0; level < join->projection->levels; level++)
+		for (uint32_t level = 0; level < join->pruning.projection->levels; level++)
 			cpu_packed_lay_out(join->context, &set->levels.packed[level], set->rows.rows,
 							   LEVEL_WORDS(level), cpu_level_filter(join->context));
 	}
-	return join->pruning != PRUNING_OFF;
+	return join->pruning.state != PRUNING_OFF;
 }
 
 bool
@@ -198,17 +198,17 @@ cpu_begin_testing(FastedJoin *join)
 {
 	uint32_t	rows = (uint32_t) (join->row_set->rows.rows / join->context->kernel->tile_rows);
 
-	if (join->pruning == PRUNING_OFF)
+	if (join->pruning.state == PRUNING_OFF)
 		return false;
 	if (join->context->options.prune == FASTED_PRUNE_FORCE)
 	{
-		join->levels = (1U << join->projection->levels) - 1;
-		join->pruning = PRUNING_LEVELED;
+		join->pruning.levels = (1U << join->pruning.projection->levels) - 1;
+		join->pruning.state = PRUNING_LEVELED;
 		return false;
 	}
-	join->tested_rows = cpu_clamp(rows / TESTED_PART, TESTED_LEAST, TESTED_MOST);
-	if (join->tested_rows > rows)
-		join->tested_rows = rows;
+	join->pruning.tested_rows = cpu_clamp(rows / TESTED_PART, TESTED_LEAST, TESTED_MOST);
+	if (join->pruning.tested_rows > rows)
+		join->pruning.tested_rows = rows;
 	return true;
 }
 
@@ -221,11 +221,11 @@ cpu_test_levels(Worker *worker)
 	PruneCosts	costs = cpu_prune_costs(join);
 	uint64_t	i;
 
-	while ((i = cpu_next_item(join->context)) < join->tested_rows && !cpu_stopping(join->context))
+	while ((i = cpu_next_item(join->context)) < join->pruning.tested_rows && !cpu_stopping(join->context))
 	{
-		uint32_t	row = fasted_sample_row((uint32_t) i, join->tested_rows, rows);
+		uint32_t	row = fasted_sample_row((uint32_t) i, join->pruning.tested_rows, rows);
 
-		join->tested_tiles[i] = test_row(worker, &costs, (size_t) row * tile_rows, join->tested_costs[i]);
+		join->pruning.tested_tiles[i] = test_row(worker, &costs, (size_t) row * tile_rows, join->pruning.tested_costs[i]);
 	}
 }
 
@@ -235,21 +235,21 @@ cpu_choose_levels(FastedJoin *join)
 	double		sums[PRUNE_SEQUENCES] = {0};
 	double		full;
 
-	if (join->tested_rows == 0)
+	if (join->pruning.tested_rows == 0)
 		return;
 	full = cpu_prune_costs(join).full;
-	for (uint32_t i = 0; i < join->tested_rows; i++)
+	for (uint32_t i = 0; i < join->pruning.tested_rows; i++)
 	{
-		sums[0] += WORTH * full * join->tested_tiles[i];
-		for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
-			sums[levels] += join->tested_costs[i][levels];
+		sums[0] += WORTH * full * join->pruning.tested_tiles[i];
+		for (uint32_t levels = 1; levels < 1U << join->pruning.projection->levels; levels++)
+			sums[levels] += join->pruning.tested_costs[i][levels];
 	}
-	for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
+	for (uint32_t levels = 1; levels < 1U << join->pruning.projection->levels; levels++)
 	{
-		if (sums[levels] < sums[join->levels])
-			join->levels = levels;
+		if (sums[levels] < sums[join->pruning.levels])
+			join->pruning.levels = levels;
 	}
-	join->pruning = PRUNING_LEVELED;
+	join->pruning.state = PRUNING_LEVELED;
 }
 
 void
@@ -261,22 +261,22 @@ cpu_keep_levels(FastedJoin *join)
 	{
 		FastedSet  *set = join->sets[i];
 
-		if (join->level_packing[i] == PACKED_ALREADY || (join->projection == NULL && laid_out))
+		if (join->pruning.packing[i] == PACKED_ALREADY || (join->pruning.projection == NULL && laid_out))
 			continue;
-		if (join->pruning == PRUNING_LEVELED && (laid_out || join->level_packing[i] == PACK_THRESHOLDS))
+		if (join->pruning.state == PRUNING_LEVELED && (laid_out || join->pruning.packing[i] == PACK_THRESHOLDS))
 		{
-			if (join->level_packing[i] == PACK_ROWS)
+			if (join->pruning.packing[i] == PACK_ROWS)
 			{
 				cpu_projection_drop(join->context, set->levels.projection);
-				set->levels.projection = join->projection;
-				join->projection->refcount++;
+				set->levels.projection = join->pruning.projection;
+				join->pruning.projection->refcount++;
 			}
-			set->levels.eps = join->choice_eps;
+			set->levels.eps = join->choice.eps;
 		}
-		else if (join->level_packing[i] == PACK_ROWS)
+		else if (join->pruning.packing[i] == PACK_ROWS)
 			cpu_set_discard_packed(set);
 		else
 			set->levels.eps = NAN;
 	}
-	cpu_projection_drop(join->context, join->projection);
+	cpu_projection_drop(join->context, join->pruning.projection);
 }

@@ -55,12 +55,12 @@ make_bits_own(const NearSide *side, size_t first, uint32_t count, const double *
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		double		share = reach[i];
+		double		part = reach[i];
 
 		if (jaccard)
-			share = reach[i] * side->packed->terms[first + i].ones - (most - reach[i]) * least
+			part = reach[i] * side->packed->terms[first + i].ones - (most - reach[i]) * least
 				+ BITS_SLACK;
-		own[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) floor(share)
+		own[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) floor(part)
 			: FASTED_INT8_PADDING;
 	}
 }
@@ -73,9 +73,9 @@ make_bits_other(const NearSide *side, size_t first, uint32_t count, double most,
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		double		share = jaccard ? most * side->packed->terms[first + i].ones + BITS_SLACK : 0.0;
+		double		part = jaccard ? most * side->packed->terms[first + i].ones + BITS_SLACK : 0.0;
 
-		other[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) ceil(share)
+		other[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) ceil(part)
 			: FASTED_INT8_PADDING;
 	}
 }

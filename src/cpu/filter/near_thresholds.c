@@ -63,7 +63,7 @@ cpu_begin_nearest(FastedJoin *join)
 {
 	for (int stage = 0; stage <= FULL_STAGE; stage++)
 	{
-		bool		there = stage == FULL_STAGE || (join->levels >> stage & 1) != 0;
+		bool		there = stage == FULL_STAGE || (join->pruning.levels >> stage & 1) != 0;
 
 		for (int i = 0; i < 2 && there; i++)
 			join->rho_most[stage][i] = find_rho(join->sets[i], packed_of(join->sets[i], stage));
@@ -71,7 +71,7 @@ cpu_begin_nearest(FastedJoin *join)
 	return !join->problem.continues && join->problem.k <= RADII_MOST &&
 		(join->problem.components == NULL || join->unbounded) &&
 		join->problem.k < join->sets[1]->rows.rows &&
-		(join->problem.partitions == NULL || join->partition_columns >= RADII_LEAST);
+		(join->problem.partitions == NULL || join->work.partition_columns >= RADII_LEAST);
 }
 
 /* --- thresholds of a strip */
@@ -89,7 +89,7 @@ side_of(const FastedJoin *join, const FastedSet *set, int stage, bool columns)
 		.rho_other = join->rho_most[stage][join->self ? 0 : !second],
 		.gamma = fasted_gamma32(words, 2),.alpha = fasted_alpha32(words),
 		.slack = fasted_sum_slack(words),
-		.spread = cpu_product_spread(join, join->encoding, join->filter, join->choice_eps),
+		.spread = cpu_product_spread(join, join->encoding, join->filter, join->choice.eps),
 	};
 }
 
@@ -100,7 +100,7 @@ cpu_radius_at(const NearSide *side, size_t place)
 				side->join->context->metric->negative_product ? -FLT_MAX : 0.0);
 }
 
-/* Returns the share of a row in the squared distance of a pair, if it is reach^2. */
+/* Returns the part of a row in the squared distance of a pair, if it is reach^2. */
 static double
 half_of_reach(double reach)
 {
@@ -131,7 +131,7 @@ reach_of(const NearSide *side, size_t place)
 	double		radius = cpu_radius_at(side, place);
 	double		upper = side->stage == FULL_STAGE
 		? cpu_eps_upper(join, join->encoding, join->filter, radius)
-		: cpu_level_eps_upper(join->context, join->projection, (uint32_t) side->stage, radius);
+		: cpu_level_eps_upper(join->context, join->pruning.projection, (uint32_t) side->stage, radius);
 
 	return upper + side->packed->terms[place].rho;
 }

@@ -37,12 +37,12 @@ cpu_flush_block(Worker *worker)
 	FastedContext *context = worker->context;
 
 	worker->work.pairs += worker->block->npairs;
-	pthread_mutex_lock(&context->lock);
+	pthread_mutex_lock(&context->threads.lock);
 	cpu_add_work_stats(worker);
 	pair_pool_push(&context->pool, worker->block);
 	worker->block = NULL;
-	pthread_cond_signal(&context->out_cond);
-	pthread_mutex_unlock(&context->lock);
+	pthread_cond_signal(&context->threads.out_cond);
+	pthread_mutex_unlock(&context->threads.lock);
 }
 
 /* Waits for a free block.  Returns false if the join is being closed. */
@@ -51,11 +51,11 @@ fetch_block(Worker *worker)
 {
 	FastedContext *context = worker->context;
 
-	pthread_mutex_lock(&context->lock);
+	pthread_mutex_lock(&context->threads.lock);
 	while (!cpu_stopping(context) &&
 		   (worker->block = pair_pool_pop(&context->pool.free_list)) == NULL)
-		pthread_cond_wait(&context->free_cond, &context->lock);
-	pthread_mutex_unlock(&context->lock);
+		pthread_cond_wait(&context->threads.free_cond, &context->threads.lock);
+	pthread_mutex_unlock(&context->threads.lock);
 	if (worker->block == NULL)
 		return false;
 	worker->block->npairs = 0;
@@ -97,7 +97,7 @@ hit_word(const uint8_t *map, uint32_t word)
 void
 cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 {
-	const uint8_t *map = worker->hits + row * worker->join->hit_stride
+	const uint8_t *map = worker->hits + row * worker->join->work.hit_stride
 		+ number * FASTED_HIT_BYTES;
 	uint32_t	first = number * strip->block_rows;
 	bool		diagonal = strip->diagonal && number == 0;
@@ -229,7 +229,7 @@ offer_pair(const FastedJoin *join, size_t row, size_t col, double dist)
  * closed.
  */
 static bool
-take_pair(Worker *worker, size_t row, size_t col, double dist)
+output_pair(Worker *worker, size_t row, size_t col, double dist)
 {
 	const FastedJoin *join = worker->join;
 	uint32_t	a;
@@ -288,7 +288,7 @@ refine_list(Worker *worker, const Strip *strip)
 		}
 		dist = cpu_distance(&recheck, pair.row == wide ? recheck.wide(worker->wide, y, d)
 							: recheck.rows(x, y, d), row, col);
-		if (dist <= eps && !take_pair(worker, row, col, dist))
+		if (dist <= eps && !output_pair(worker, row, col, dist))
 			return false;
 		if (cpu_stopping(context))
 			return false;

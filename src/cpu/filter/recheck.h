@@ -49,24 +49,6 @@ cpu_distance(const Recheck *recheck, double number, size_t row, size_t col)
 	return recheck->of_squares(number, recheck->squares_a[row], recheck->squares_b[col]);
 }
 
-/*
- * Ensures that the pool has at least nblocks blocks.  If the pool grows, the contents of all blocks
- * are lost.
- */
-extern bool pair_pool_reserve(PairPool *pool, size_t nblocks, size_t block_pairs,
-							  MemoryCount *count);
-extern void pair_pool_free(PairPool *pool, MemoryCount *count);
-
-/* Marks all blocks as free. */
-extern void pair_pool_reset(PairPool *pool);
-
-/*
- * Both need the lock.  Release marks a block as free; pop removes a list's first block, or returns
- * NULL.
- */
-extern void pair_pool_release(PairPool *pool, PairBlock *block);
-extern PairBlock *pair_pool_pop(PairBlock **list);
-
 /* Appends one row's candidates in block `number` of the strip to the list. */
 extern void cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number);
 

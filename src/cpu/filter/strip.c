@@ -22,7 +22,7 @@
 #define RECHECK_COST 8192.0
 
 /*
- * Sweeps all tiles of one block pair, slice by slice.  On the diagonal, tiles without a column
+ * Sweeps all tiles of one block pair, segment by segment.  On the diagonal, tiles without a column
  * beyond their first row are skipped.
  */
 static void
@@ -39,11 +39,11 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 	size_t		left_b = b->rows - first_b;
 	uint32_t	rows_b = left_b < strip->block_rows ? left_b : strip->block_rows;
 	TileSweep	sweep = {
-		.hit_stride = worker->join->hit_stride,
+		.hit_stride = worker->join->work.hit_stride,
 		.sparse = sparse,
 	};
 
-	for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
+	for (uint32_t k = 0; k < b->layout.words; k += b->layout.segment)
 	{
 		if (k > 0)
 			(void) cpu_may_continue(context);
@@ -71,7 +71,7 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 				continue;
 			/* a sweep begins with a whole sliver */
 			row = useful.first * kernel->tile_rows / kernel->width * kernel->width;
-			cpu_point_at_slice(&sweep, kernel, a, strip->first_a + row, b, first_b + col, k);
+			cpu_point_at_segment(&sweep, kernel, a, strip->first_a + row, b, first_b + col, k);
 			sweep.tiles = useful.end - row / kernel->tile_rows;
 			sweep.a_threshold = (const uint32_t *) a->as_a.threshold + strip->first_a + row;
 			sweep.partial = (uint32_t *) worker->partial
@@ -91,7 +91,7 @@ void
 cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 				 const Strip *strip, bool sparse)
 {
-	memset(worker->hits, 0, strip->rows_a * worker->join->hit_stride);
+	memset(worker->hits, 0, strip->rows_a * worker->join->work.hit_stride);
 	memset(worker->has_hits, false, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
 		filter_block(worker, a, b, strip, number, sparse);
@@ -192,9 +192,9 @@ cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const T
 
 	if (cpu_uses_radii(worker->join))
 		cpu_point_at_thresholds(worker, a, tile->row, tile->col, &sweep);
-	for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
+	for (uint32_t k = 0; k < b->layout.words; k += b->layout.segment)
 	{
-		cpu_point_at_slice(&sweep, kernel, a, tile->row, b, tile->col, k);
+		cpu_point_at_segment(&sweep, kernel, a, tile->row, b, tile->col, k);
 		cpu_sweep(kernel, b, &sweep);
 	}
 }
@@ -226,9 +226,9 @@ prune_tile(Worker *worker, const PruneCosts *costs, uint32_t first, const Tile *
 {
 	FastedJoin *join = worker->join;
 
-	for (uint32_t level = first + 1; level < join->projection->levels; level++)
+	for (uint32_t level = first + 1; level < join->pruning.projection->levels; level++)
 	{
-		if ((join->levels & 1U << level) == 0)
+		if ((join->pruning.levels & 1U << level) == 0)
 			continue;
 		if (hits * costs->recheck <= costs->level[level])
 			return;
@@ -271,21 +271,21 @@ prune_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Strip
 
 	for (uint32_t row = 0; row < strip->rows_a; row += kernel->tile_rows)
 	{
-		uint8_t    *hits = worker->hits + row * join->hit_stride + number * FASTED_HIT_BYTES;
+		uint8_t    *hits = worker->hits + row * join->work.hit_stride + number * FASTED_HIT_BYTES;
 
 		uint64_t	all[FASTED_HIT_BYTES / 8];
 
 		if (cpu_stopping(join->context))
 			return;
 		worker->work.pruned_tiles[first] += (rows_b + kernel->tile_cols - 1) / kernel->tile_cols;
-		if (!merge_hits(hits, join->hit_stride, kernel->tile_rows, all))
+		if (!merge_hits(hits, join->work.hit_stride, kernel->tile_rows, all))
 			continue;
 		memset(worker->has_hits + row, true, kernel->tile_rows);
 		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
 		{
 			Tile		tile = {
 				.row = strip->first_a + row,.col = first_b + col,.hits = hits + col / 8,
-				.hit_stride = join->hit_stride
+				.hit_stride = join->work.hit_stride
 			};
 
 			if (hit_bits((const uint8_t *) all + col / 8, kernel->tile_cols) != 0)
@@ -299,7 +299,7 @@ cpu_prune_strip(Worker *worker, const Strip *strip)
 {
 	FastedJoin *join = worker->join;
 	PruneCosts	costs = cpu_prune_costs(join);
-	uint32_t	first = (uint32_t) __builtin_ctz(join->levels);
+	uint32_t	first = (uint32_t) __builtin_ctz(join->pruning.levels);
 
 	cpu_filter_strip(worker, &join->row_set->levels.packed[first],
 					 &join->col_set->levels.packed[first], strip, true);

@@ -19,14 +19,14 @@ typedef struct Tile
 	size_t		hit_stride;
 } Tile;
 
-/* Points a sweep at the slice that begins with word k, for the given rows of tiles and columns. */
+/* Points a sweep at the segment that begins with word k, for the given rows of tiles and columns. */
 static inline void
-cpu_point_at_slice(TileSweep *sweep, const CpuKernel *kernel, const PackedRows *a, size_t row,
+cpu_point_at_segment(TileSweep *sweep, const CpuKernel *kernel, const PackedRows *a, size_t row,
 				   const PackedRows *b, size_t col, uint32_t k)
 {
 	uint32_t	width = kernel->width;
 
-	sweep->depth = slice_depth(&b->layout, k);
+	sweep->depth = segment_words(&b->layout, k);
 	sweep->first = k == 0;
 	sweep->last = k + sweep->depth == b->layout.words;
 	sweep->a = (const uint32_t *) a->as_a.packed

@@ -107,7 +107,7 @@ typedef struct TileSums
 		what(3, (sums)->part[3], ROW_BYTES); \
 	} while (0)
 
-/* The operands of a tile in one slice: two slivers each. */
+/* The operands of a tile in one segment: two slivers each. */
 typedef struct TileOperands
 {
 	const int32_t *a[2];
@@ -141,7 +141,7 @@ fasted_end_amx(void)
 	TILE_RELEASE();
 }
 
-/* Loads the sums of an earlier slice, or zeros. */
+/* Loads the sums of an earlier segment, or zeros. */
 TARGET static inline __attribute__((always_inline)) void
 start_sums(const TileSums *before)
 {
@@ -259,8 +259,8 @@ move_test(TileSweep *test, int rows)
 }
 
 /*
- * Multiplies all tiles of a column in one slice.  Sums are stored in `partial`, or tested in the
- * last slice.
+ * Multiplies all tiles of a column in one segment.  Sums are stored in `partial`, or tested in the
+ * last segment.
  */
 TARGET static void
 sweep_steps(const TileSweep *sweep, TileOperands *tile, size_t sliver)

@@ -5,9 +5,9 @@
  *
  * Packed rows.  The filter reads rows that are centred, scaled and interleaved, in words of 4
  * bytes.  A word holds one coordinate in FP32, or four in INT8.  Rows are stored in slivers of
- * `width` rows, word by word: [sliver][k][row].  The words of a row are divided into slices of at
- * most `slice` words.  One slice of all slivers is stored before the next slice:
- * [slice][sliver][k][row].  So one pass of the kernel reads contiguous memory, whatever the
+ * `width` rows, word by word: [sliver][k][row].  The words of a row are divided into segments of at
+ * most `segment` words.  One segment of all slivers is stored before the next segment:
+ * [segment][sliver][k][row].  So one pass of the kernel reads contiguous memory, whatever the
  * dimension.  In FP32 both operands of the product have this layout.  Integer operands may differ
  * in the number of adjacent words: see Int8Kernel.
  *
@@ -45,25 +45,25 @@
 typedef struct PackLayout
 {
 	uint32_t	words;			/* words per row */
-	uint32_t	slice;			/* words per slice; the last slice may be shorter */
+	uint32_t	segment;			/* words per segment; the last segment may be shorter */
 	size_t		padded_rows;	/* a multiple of the kernel's tile_cols */
 } PackLayout;
 
 /*
- * One sweep: the tiles of one tile column, over one slice.
+ * One sweep: the tiles of one tile column, over one segment.
  *
  * A tile is tile_rows rows of a by tile_cols rows of b.  The sums of unfinished tiles are stored
- * in partial.  After the last slice they are compared with the thresholds, and hits are set in the
+ * in partial.  After the last segment they are compared with the thresholds, and hits are set in the
  * map.  Rows, sums and thresholds are FP32, or INT32 for INT8 rows.
  */
 typedef struct TileSweep
 {
-	const void *a;				/* slice of the block's first sliver */
-	const void *b;				/* slice of the column's first sliver */
-	uint32_t	depth;			/* words of this slice */
+	const void *a;				/* segment of the block's first sliver */
+	const void *b;				/* segment of the column's first sliver */
+	uint32_t	depth;			/* words of this segment */
 	uint32_t	tiles;			/* number of tiles, from the first row on */
-	bool		first;			/* first slice: sums start at zero */
-	bool		last;			/* last slice: test the sums, do not store them */
+	bool		first;			/* first segment: sums start at zero */
+	bool		last;			/* last segment: test the sums, do not store them */
 	bool		sparse;			/* most tiles have no hit */
 	void	   *partial;		/* tiles x tile_rows x tile_cols */
 	const void *a_threshold;
@@ -115,7 +115,7 @@ typedef struct Int8Sums
  * The integer filter of a kernel, with that kernel's tiles and slivers.  Components are INT8, or
  * INT16 in two bytes.
  *
- * n = a_words or b_words words of a row are adjacent: [slice][sliver][k / n][row][k % n].  If the
+ * n = a_words or b_words words of a row are adjacent: [segment][sliver][k / n][row][k % n].  If the
  * instruction takes unsigned bytes for a, the words of a are XORed with a_flip.
  */
 typedef struct Int8Kernel
@@ -210,21 +210,21 @@ kernel_block(const CpuKernel *kernel)
 	return FASTED_MAX_BLOCK / kernel->tile_cols * kernel->tile_cols;
 }
 
-/* Returns the number of words of the slice that begins with word first_k. */
+/* Returns the number of words of the segment that begins with word first_k. */
 static inline uint32_t
-slice_depth(const PackLayout *layout, uint32_t first_k)
+segment_words(const PackLayout *layout, uint32_t first_k)
 {
 	uint32_t	left = layout->words - first_k;
 
-	return left < layout->slice ? left : layout->slice;
+	return left < layout->segment ? left : layout->segment;
 }
 
-/* Returns the offset of a sliver's slice, in words from the start of the packed set. */
+/* Returns the offset of a sliver's segment, in words from the start of the packed set. */
 static inline size_t
 pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
 			uint32_t first_k)
 {
-	return (size_t) first_k * layout->padded_rows + sliver * width * slice_depth(layout, first_k);
+	return (size_t) first_k * layout->padded_rows + sliver * width * segment_words(layout, first_k);
 }
 
 /* Compilers before GCC 11 and Clang 12 lack the instructions of AMX and AVX-VNNI. */
@@ -237,6 +237,7 @@ pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
 #endif
 #endif
 
+/* The kernels, by instruction set.  Only those that are available may be called. */
 #if defined(__x86_64__)
 extern const CpuKernel fasted_kernel_amx;
 extern const CpuKernel fasted_kernel_avx512vnni;
@@ -245,7 +246,6 @@ extern const CpuKernel fasted_kernel_avxvnni;
 extern const CpuKernel fasted_kernel_avx2int16;
 extern const CpuKernel fasted_kernel_avx2;
 extern const CpuKernel fasted_kernel_avx2_bits;
-
 #endif
 #if defined(__aarch64__)
 extern const CpuKernel fasted_kernel_sdot;

@@ -89,13 +89,13 @@ pack_sliver(PackSliver *job, const uint32_t width)
 	for (uint32_t r = 0; r < width; r++)
 		job->norm2[r] = job->error2[r] = 0.0;
 
-	for (uint32_t first = 0; first < layout->words; first += layout->slice)
+	for (uint32_t first = 0; first < layout->words; first += layout->segment)
 	{
-		uint32_t	depth = slice_depth(layout, first);
+		uint32_t	depth = segment_words(layout, first);
 		float	   *out = job->packed
 			+ pack_offset(layout, width, job->sliver, first);
 
-		/* in the first sliver each slice may touch a new large page */
+		/* in the first sliver each segment may touch a new large page */
 		if (job->stop != NULL && atomic_load_explicit(job->stop, memory_order_relaxed))
 			return;
 		for (uint32_t k = 0; k < depth; k += PACK_STEP)

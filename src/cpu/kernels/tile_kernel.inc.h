@@ -195,7 +195,7 @@ KERNEL(multiply) (const Word *a, const Word *b, size_t sliver,
 }
 #endif							/* BYTE_COUNTS */
 
-/* Multiplies all tiles of a column, in one slice. */
+/* Multiplies all tiles of a column, in one segment. */
 TARGET static void
 KERNEL(sweep) (const TileSweep *sweep)
 {

@@ -94,11 +94,11 @@ make_sums(const RadiusSearch *search)
 	for (uint32_t col = 0; col < search->ncols; col += kernel->tile_cols)
 	{
 		sweep.partial = (uint32_t *) search->worker->partial + (size_t) col * search->nrows;
-		for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
+		for (uint32_t k = 0; k < b->layout.words; k += b->layout.segment)
 		{
 			if (cpu_stopping(context))
 				return false;
-			cpu_point_at_slice(&sweep, kernel, a, search->first_row, b, col_place(search, col), k);
+			cpu_point_at_segment(&sweep, kernel, a, search->first_row, b, col_place(search, col), k);
 			sweep.last = false;	/* store the sums instead of testing them */
 			cpu_sweep(kernel, b, &sweep);
 		}

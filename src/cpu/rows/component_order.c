@@ -152,9 +152,9 @@ static void
 swap_packed(uint32_t *packed, const PackLayout *layout, uint32_t width, uint32_t together,
 			size_t x, size_t y)
 {
-	for (uint32_t first = 0; first < layout->words; first += layout->slice)
+	for (uint32_t first = 0; first < layout->words; first += layout->segment)
 	{
-		uint32_t	depth = slice_depth(layout, first);
+		uint32_t	depth = segment_words(layout, first);
 		uint32_t   *to_x = packed + pack_offset(layout, width, x / width, first) + x % width * together;
 		uint32_t   *to_y = packed + pack_offset(layout, width, y / width, first) + y % width * together;
 
@@ -241,7 +241,7 @@ group_set(Worker *worker, int i)
 	levels->ordered = true;
 	levels->sorted = false;
 	set->packed.fine.values = NULL; /* INT16 rows are not moved, because this join has none */
-	if (!move_rows(worker, set, join->pruning != PRUNING_OFF ? join->projection : levels->projection,
+	if (!move_rows(worker, set, join->pruning.state != PRUNING_OFF ? join->pruning.projection : levels->projection,
 				   join->keys[i]) || !cpu_hash_order(set))
 		return;
 	levels->moving = false;

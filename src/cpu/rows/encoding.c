@@ -85,7 +85,7 @@ static void
 find_coordinate(Worker *worker, const Sample *sample, const double *scales, uint32_t k,
 				double *peak)
 {
-	float	   *centre = worker->join->new_encoding->centre;
+	float	   *centre = worker->join->choice.new_encoding->centre;
 	uint32_t	count = cpu_sample_size(sample);
 	uint32_t	finite = 0;
 
@@ -115,7 +115,7 @@ cpu_find_centre(Worker *worker)
 	FastedContext *context = join->context;
 	uint32_t	d = context->options.dimensions;
 	uint32_t	rows = cpu_clamp(cpu_join_rows(join) / CENTRE_SHARE, CENTRE_ROWS_LEAST, CENTRE_ROWS);
-	Sample		sample = cpu_take_sample(join, 0, rows, rows);
+	Sample		sample = cpu_choose_sample(join, 0, rows, rows);
 	double		scales[CENTRE_ROWS] = {0};
 	double		peak[CENTRE_ROWS] = {0};
 	uint64_t	first;
@@ -137,10 +137,10 @@ cpu_find_centre(Worker *worker)
 			find_coordinate(worker, &sample, scales, k, peak);
 	}
 
-	pthread_mutex_lock(&context->lock);
+	pthread_mutex_lock(&context->threads.lock);
 	for (uint32_t s = 0; s < cpu_sample_size(&sample); s++)
-		join->sample_peak[s] = fmax(join->sample_peak[s], peak[s]);
-	pthread_mutex_unlock(&context->lock);
+		join->choice.sample_peak[s] = fmax(join->choice.sample_peak[s], peak[s]);
+	pthread_mutex_unlock(&context->threads.lock);
 }
 
 void
@@ -153,7 +153,7 @@ cpu_find_scale(FastedJoin *join)
 	for (uint32_t s = 0; s < CENTRE_ROWS; s++)
 	{
 		/* halve it: the difference of two floats may exceed FLT_MAX */
-		float		half = (float) (join->sample_peak[s] / 2);
+		float		half = (float) (join->choice.sample_peak[s] / 2);
 
 		if (half > 0.0f)
 			peaks[count++] = half;
@@ -170,7 +170,7 @@ cpu_find_scale(FastedJoin *join)
 	if (!(typical < 0x1p129))
 		typical = 0x1p129;
 
-	join->new_encoding->scale = ldexp(1.0, -ilogb(typical));
+	join->choice.new_encoding->scale = ldexp(1.0, -ilogb(typical));
 }
 
 /* --- integers */
@@ -204,7 +204,7 @@ find_integers(Worker *worker, float *centre)
 {
 	FastedContext *context = worker->context;
 	uint32_t	d = context->options.dimensions;
-	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+	Sample		sample = cpu_choose_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
 										 RANGE_ROWS);
 	float	   *low = worker->image;
 	float	   *high = worker->image + context->padded;
@@ -370,7 +370,7 @@ cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const Sampl
 static float
 find_int16_factor(Worker *worker, const Int8Transform *transform)
 {
-	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES / 16, SAMPLE_ROWS_LEAST,
+	Sample		sample = cpu_choose_sample(worker->join, SAMPLE_COORDINATES / 16, SAMPLE_ROWS_LEAST,
 										 FASTED_INT8_SCALE_ROWS);
 	double		norms[FASTED_INT8_SCALE_ROWS];
 	float		typical = find_sizes(worker, transform, &sample, norm_of, norms);
@@ -400,7 +400,7 @@ cpu_int8_find_transform(Worker *worker, Encoding *encoding)
 {
 	FastedContext *context = worker->context;
 	Int8Transform *transform = &encoding->transform;
-	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+	Sample		sample = cpu_choose_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
 										 FASTED_INT8_SCALE_ROWS);
 	uint32_t	d = context->options.dimensions;
 
@@ -419,7 +419,7 @@ cpu_int8_find_transform(Worker *worker, Encoding *encoding)
 	if (context->metric->negative_product)
 		encoding->large_square = find_large_square(worker, &sample);
 	encoding->int16_factor = 0.0f;
-	if (!transform->lossless && context->may_use_int16)
+	if (!transform->lossless && context->plan.may_use_int16)
 		encoding->int16_factor = find_int16_factor(worker, transform);
 	encoding->has_int8 = !cpu_stopping(context);
 }

@@ -135,9 +135,9 @@ begin_fit(Fit *fit, Worker *worker, uint32_t rows, uint32_t directions)
 	*fit = (Fit) {
 		.worker = worker,.kernel = kernel,.d = d,.rows = rows,
 		.columns = cpu_product_columns(context, directions + EXTRA_DIRECTIONS),
-		.by_row = {.words = d,.slice = FASTED_PRUNE_PIECE,.padded_rows = rows},
+		.by_row = {.words = d,.segment = FASTED_PRUNE_PIECE,.padded_rows = rows},
 		.by_coordinate = {
-			.words = rows,.slice = FASTED_PRUNE_PIECE,
+			.words = rows,.segment = FASTED_PRUNE_PIECE,
 			.padded_rows = (d + kernel->width - 1) / kernel->width * kernel->width
 		}
 	};
@@ -256,7 +256,7 @@ add_times(double *x, double factor, const float *y, uint32_t n)
 
 /* Computes the mean of the rows whose distance is at most `most`. */
 static void
-take_mean(const Fit *fit, uint32_t count, const double *distances, double most, double *mean)
+find_mean(const Fit *fit, uint32_t count, const double *distances, double most, double *mean)
 {
 	double		taken = 0.0;
 
@@ -312,7 +312,7 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 		cpu_sort_doubles(sorted, count);
 		typical = sorted[count / 2];
 		far = sorted[count - 1 - count / 4];
-		take_mean(fit, count, distances, fmin(round == 0 ? DBL_MAX : sorted[count - 1 - count / OUTLIERS],
+		find_mean(fit, count, distances, fmin(round == 0 ? DBL_MAX : sorted[count - 1 - count / OUTLIERS],
 											  DBL_MAX), mean);
 	}
 	drop_far_rows(fit, count, distances, far);
@@ -370,7 +370,7 @@ multiply(const Fit *fit, const float *a, const PackLayout *a_layout, uint32_t n,
 {
 	uint32_t	width = fit->kernel->width;
 	PackLayout	layout = {
-		.words = a_layout->words,.slice = FASTED_PRUNE_PIECE,.padded_rows = fit->columns
+		.words = a_layout->words,.segment = FASTED_PRUNE_PIECE,.padded_rows = fit->columns
 	};
 
 	if (!pack_columns(fit, from, fit->columns, layout.words, &layout, fit->operand))
@@ -528,7 +528,7 @@ find_directions(Fit *fit, Projection *projection, uint32_t count, uint32_t wante
 	projection->directions = orthonormalise(fit, fit->rotated, wanted < found ? wanted : found, 2);
 	projection->eta = measure_eta(fit, projection->directions);
 	projection->layout = (PackLayout) {
-		.words = fit->d,.slice = FASTED_PRUNE_PIECE,
+		.words = fit->d,.segment = FASTED_PRUNE_PIECE,
 		.padded_rows = cpu_product_columns(context, projection->directions)
 	};
 	return projection->directions > 0 && projection->eta < 0.1 &&
@@ -615,7 +615,7 @@ cpu_fit(Worker *worker, Projection *projection)
 {
 	FastedContext *context = worker->context;
 	uint32_t	rows = fit_rows(context);
-	Sample		sample = cpu_take_sample(worker->join, 0, rows, rows);
+	Sample		sample = cpu_choose_sample(worker->join, 0, rows, rows);
 	Fit			fit;
 	uint32_t	count;
 	uint32_t	wanted;
@@ -666,7 +666,7 @@ bool
 cpu_fit_promises(Worker *worker, Projection *projection)
 {
 	FastedJoin *join = worker->join;
-	Sample		sample = cpu_take_sample(join, 0, 2 * TRIAL_ROWS, 2 * TRIAL_ROWS);
+	Sample		sample = cpu_choose_sample(join, 0, 2 * TRIAL_ROWS, 2 * TRIAL_ROWS);
 	uint32_t	wanted = cpu_most_directions(worker->context, 1);
 	Fit			fit;
 	uint32_t	count;
@@ -681,6 +681,6 @@ cpu_fit_promises(Worker *worker, Projection *projection)
 	if (!project_rows(&fit, projection, count))
 		return false;
 	return (double) count_near(&fit, projection, count,
-							   cpu_reach(join->context, join->choice_eps) * projection->scale)
+							   cpu_reach(join->context, join->choice.eps) * projection->scale)
 		<= PROMISING * 0.5 * count * count;
 }

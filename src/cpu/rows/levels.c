@@ -24,9 +24,9 @@
 
 /* Returns true if projected rows need no buffer of their own: that of the packed rows suffices. */
 static bool
-borrows_room(const FastedContext *context)
+shares_packed_buffer(const FastedContext *context)
 {
-	return !context->may_prune ||
+	return !context->plan.may_prune ||
 		cpu_projected_stride(context) * sizeof(float) <= cpu_packed_row_bytes(context, FULL_STAGE);
 }
 
@@ -35,7 +35,7 @@ cpu_levels_row_bytes(const FastedContext *context)
 {
 	size_t		bytes = sizeof(uint32_t);
 
-	if (!borrows_room(context))
+	if (!shares_packed_buffer(context))
 		bytes += cpu_projected_stride(context) * sizeof(float);
 	for (uint32_t level = 0; level < cpu_prune_levels(context); level++)
 		bytes += cpu_packed_row_bytes(context, level) + cpu_packed_side_bytes(context, level);
@@ -67,7 +67,7 @@ cpu_levels_free(FastedContext *context, SetLevels *levels)
 bool
 cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 {
-	size_t		stride = borrows_room(context) ? 0 : cpu_projected_stride(context);
+	size_t		stride = shares_packed_buffer(context) ? 0 : cpu_projected_stride(context);
 	bool		allocated;
 
 	if (rows <= levels->capacity)
@@ -147,7 +147,7 @@ static void
 project_set_sliver(Worker *worker, int i, size_t sliver)
 {
 	const FastedSet *set = worker->join->sets[i];
-	const Projection *projection = worker->join->projection;
+	const Projection *projection = worker->join->pruning.projection;
 	uint32_t	width = worker->context->kernel->width;
 	const float *rows[FASTED_MAX_WIDTH] = {NULL};
 	double		moved[FASTED_MAX_WIDTH] = {0};
@@ -170,7 +170,7 @@ project_set_sliver(Worker *worker, int i, size_t sliver)
 void
 cpu_project(Worker *worker)
 {
-	cpu_do_slivers(worker, worker->join->level_packing, PACK_ROWS, project_set_sliver);
+	cpu_do_slivers(worker, worker->join->pruning.packing, PACK_ROWS, project_set_sliver);
 }
 
 /*
@@ -182,7 +182,7 @@ order_set(Worker *worker, FastedSet *set)
 {
 	SetLevels  *levels = &set->levels;
 
-	return cpu_kd_order(worker, worker->join->projection, projected_rows(set), set->rows.rows,
+	return cpu_kd_order(worker, worker->join->pruning.projection, projected_rows(set), set->rows.rows,
 						levels->packed[0].packed, levels->order) &&
 		cpu_hash_order(set);
 }
@@ -195,7 +195,7 @@ cpu_order(Worker *worker)
 
 	while ((i = cpu_next_item(join->context)) < (uint64_t) join->nsets)
 	{
-		if (join->level_packing[i] == PACK_ROWS && !order_set(worker, join->sets[i]))
+		if (join->pruning.packing[i] == PACK_ROWS && !order_set(worker, join->sets[i]))
 			return;
 	}
 }
@@ -204,7 +204,7 @@ cpu_order(Worker *worker)
 static void
 load_level_rows(Worker *worker, const FastedSet *set, uint32_t level, size_t sliver, PackJob *job)
 {
-	const Projection *projection = worker->join->projection;
+	const Projection *projection = worker->join->pruning.projection;
 	uint32_t	width = worker->context->kernel->width;
 	float	   *rows = (float *) ((double *) worker->project_buffer
 								  + FASTED_MAX_WIDTH * PRODUCT_COLUMNS);
@@ -230,16 +230,16 @@ pack_level_sliver(Worker *worker, int i, size_t sliver)
 	FastedJoin *join = worker->join;
 	FastedSet  *set = join->sets[i];
 
-	for (uint32_t level = 0; level < join->projection->levels; level++)
+	for (uint32_t level = 0; level < join->pruning.projection->levels; level++)
 	{
 		PackJob		job = {
-			.context = join->context,.encoding = &join->projection->encodings[level],
-			.eps_upper = cpu_level_eps_upper(join->context, join->projection, level,
-											 join->choice_eps),
+			.context = join->context,.encoding = &join->pruning.projection->encodings[level],
+			.eps_upper = cpu_level_eps_upper(join->context, join->pruning.projection, level,
+											 join->choice.eps),
 			.to = &set->levels.packed[level]
 		};
 
-		if (join->level_packing[i] == PACK_ROWS)
+		if (join->pruning.packing[i] == PACK_ROWS)
 		{
 			load_level_rows(worker, set, level, sliver, &job);
 			job.to->filter->pack(worker, &job, sliver);
@@ -252,5 +252,5 @@ pack_level_sliver(Worker *worker, int i, size_t sliver)
 void
 cpu_pack_levels(Worker *worker)
 {
-	cpu_do_slivers(worker, worker->join->level_packing, PACK_THRESHOLDS, pack_level_sliver);
+	cpu_do_slivers(worker, worker->join->pruning.packing, PACK_THRESHOLDS, pack_level_sliver);
 }

@@ -78,7 +78,7 @@ cpu_half_of(const PackJob *job, size_t row, bool int16)
 bool
 cpu_has_int16(const FastedJoin *join, const Encoding *encoding, const CpuFilter *filter)
 {
-	return filter->transforms && join->int16_pays && encoding->int16_factor > 0.0f && !join->nearest;
+	return filter->transforms && join->choice.int16_pays && encoding->int16_factor > 0.0f && !join->nearest;
 }
 
 void
@@ -122,7 +122,7 @@ cpu_begin_packing(FastedJoin *join)
 		join->packing[i] = PACK_ROWS;
 		if (set->encoding == join->encoding && set->packed.filter == join->filter)
 			join->packing[i] = set->eps == join->problem.eps ? PACKED_ALREADY : PACK_THRESHOLDS;
-		if (join->level_packing[i] == PACK_ROWS)
+		if (join->pruning.packing[i] == PACK_ROWS)
 			join->packing[i] = PACK_ROWS;	/* the rows' order has changed */
 		if (join->packing[i] == PACK_ROWS)
 		{

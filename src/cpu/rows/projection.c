@@ -3,8 +3,8 @@
  * projection.c
  *	  Projects rows by a product in FP32, with an error bound for each row.
  *
- * A kernel stores the sums of a slice that is not the last one in `partial`.  So each piece of
- * FASTED_PRUNE_PIECE terms is a slice, and the pieces are added here in FP64.
+ * A kernel stores the sums of a segment that is not the last one in `partial`.  So each piece of
+ * FASTED_PRUNE_PIECE terms is a segment, and the pieces are added here in FP64.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +43,7 @@ cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *r
 	{
 		PackSliver	pack = {
 			.centre = centre,.scale = scale,.layout = layout,.sliver = first / kernel->width,
-			.packed = packed,.stop = &context->stop
+			.packed = packed,.stop = &context->threads.stop
 		};
 
 		if (!cpu_may_continue(context))
@@ -77,9 +77,9 @@ cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const PackLayout *a
 	};
 
 	memset(sums, 0, kernel->width * columns * sizeof(double));
-	for (uint32_t k = 0; k < a_layout->words; k += a_layout->slice)
+	for (uint32_t k = 0; k < a_layout->words; k += a_layout->segment)
 	{
-		sweep.depth = slice_depth(a_layout, k);
+		sweep.depth = segment_words(a_layout, k);
 		sweep.a = a + pack_offset(a_layout, kernel->width, sliver, k);
 		for (size_t col = 0; col < columns; col += kernel->tile_cols)
 		{
@@ -98,7 +98,7 @@ cpu_prune_levels(const FastedContext *context)
 	uint32_t	part = context->options.prune == FASTED_PRUNE_FORCE ? 2 : 1;
 	uint32_t	levels = 1;
 
-	if (!context->may_prune)
+	if (!context->plan.may_prune)
 		return 0;
 	while (levels < FASTED_PRUNE_LEVELS &&
 		   LEVEL_WORDS(levels) <= part * context->options.dimensions / 2)
@@ -237,7 +237,7 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 	double	   *sums = worker->project_buffer;
 	PackSliver	pack = {
 		.centre = projection->centre,.scale = projection->scale,.layout = &layout,
-		.packed = (float *) (sums + FASTED_MAX_WIDTH * PRODUCT_COLUMNS),.stop = &context->stop
+		.packed = (float *) (sums + FASTED_MAX_WIDTH * PRODUCT_COLUMNS),.stop = &context->threads.stop
 	};
 	uint32_t	out_of_range;
 

@@ -10,7 +10,7 @@
 #include "sample.h"
 
 Sample
-cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least, uint32_t most)
+cpu_choose_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least, uint32_t most)
 {
 	uint32_t	count = cpu_clamp(coordinates / join->context->options.dimensions, least, most);
 	Sample		sample = {.rows = {&join->sets[0]->rows, &join->sets[1]->rows}};

@@ -44,7 +44,7 @@ cpu_stored_sample_row(const Sample *sample, uint32_t s)
  * Chooses the size of a sample: rows with `coordinates` coordinates in total, but at least
  * `least` and at most `most` rows.  Of two sets, each gives half of the rows.
  */
-extern Sample cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least,
+extern Sample cpu_choose_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least,
 							  uint32_t most);
 
 /* Sorts numbers in ascending order.  None may be NaN. */

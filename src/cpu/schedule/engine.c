@@ -3,6 +3,24 @@
  * engine.c
  *	  Implementation of the engine interface: contexts, sets of rows, joins.
  *
+ * The folders of the CPU engine.  A folder includes only itself and those above it.
+ *
+ *	  kernels	  products, packing and distances, for each instruction set; choice of a kernel
+ *	  store		  memory; input rows; lists of neighbors; blocks of pairs
+ *	  state		  contexts, sets, joins and workers; packed rows; the filter as an object
+ *	  rows		  filter rows, encodings, packing, projection, order
+ *	  filter	  the filters; choice among them; hit map of a strip, and its recheck
+ *	  nearest	  initial radii of a join for nearest neighbors
+ *	  schedule	  memory and work plans; threads and phases of a join; this file
+ *
+ * The packed rows of a set depend on an encoding and a filter.  Sets that are joined share their
+ * encoding.  Thresholds also depend on eps.  Only the caller's thread allocates and frees memory.
+ *
+ * The path of a row: it is stored (store/row_store.h), converted to a filter row (rows/filter_row.h),
+ * packed (rows/pack.h) by a filter (state/cpu_filter.h), and compared in strips (filter/strip.h).  The
+ * candidates are rechecked (filter/recheck.h), and pairs are passed to the caller in blocks
+ * (store/pair_pool.h).
+ *
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -34,7 +52,7 @@ static size_t
 chunk_bytes(const FastedContext *context, const FastedSetOptions *options)
 {
 	size_t		row_bytes = fasted_row_bytes(&context->options);
-	size_t		bytes = context->chunk_bytes;
+	size_t		bytes = context->plan.chunk_bytes;
 
 	if (options->expected_rows > 0 && options->expected_rows < bytes / row_bytes)
 		bytes = options->expected_rows * row_bytes;
@@ -115,7 +133,7 @@ static uint64_t
 rows_left(const FastedSet *set)
 {
 	const FastedContext *context = set->context;
-	uint64_t	most = context->row_limit;
+	uint64_t	most = context->plan.row_limit;
 	uint64_t	others = 0;
 
 	for (const FastedSet *other = context->sets; other != NULL; other = other->next)
@@ -261,8 +279,8 @@ cpu_join_close(FastedJoin *join)
 	pair_pool_reset(&context->pool);
 	context->caller_block = NULL;
 	context->join = NULL;
-	free(join->spans);
-	free(join->stripes);
+	free(join->work.spans);
+	free(join->work.stripes);
 	free(join);
 }
 
@@ -327,7 +345,7 @@ make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, Fa
 	join->row_side = swap;
 	join->row_set = swap ? b : a;
 	join->col_set = swap ? a : b;
-	join->int16_pays = true;
+	join->choice.int16_pays = true;
 	join->filter = context->filter;
 	join->phase = PHASE_OVER;
 	return join;
@@ -377,13 +395,13 @@ start_work(FastedJoin *join)
 
 	if (!cpu_plan_join(join))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
-	status = cpu_reserve_workers(context, join->nworkers, join->nearest);
+	status = cpu_reserve_workers(context, join->work.nworkers, join->nearest);
 	if (status != FASTED_OK)
 		return status;
-	if (join->nworkers > context->nthreads)
-		join->nworkers = context->nthreads;
+	if (join->work.nworkers > context->threads.nthreads)
+		join->work.nworkers = context->threads.nthreads;
 	if ((join->problem.output == FASTED_OUTPUT_PAIRS &&
-		 !pair_pool_reserve(&context->pool, cpu_pool_blocks(join->nworkers), context->block_pairs,
+		 !pair_pool_reserve(&context->pool, cpu_pool_blocks(join->work.nworkers), context->plan.block_pairs,
 							&context->memory)) ||
 		!cpu_prepare_pruning(join) || !context->filter->prepare_choice(join) || !cpu_reserve_grouping(join))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
@@ -427,13 +445,13 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	int			rc = 0;
 
 	memset(batch, 0, sizeof(*batch));
-	pthread_mutex_lock(&context->lock);
+	pthread_mutex_lock(&context->threads.lock);
 	cpu_rest_after(context, CALLER_AWAY_MS + (uint64_t) (timeout_ms > 0 ? timeout_ms : 0));
 	if (context->caller_block != NULL)
 	{
 		/* the caller has finished with the last batch */
 		pair_pool_release(&context->pool, context->caller_block);
-		pthread_cond_signal(&context->free_cond);
+		pthread_cond_signal(&context->threads.free_cond);
 	}
 	while ((context->caller_block = pair_pool_pop(&context->pool.queue_head)) == NULL)
 	{
@@ -443,12 +461,12 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 			status = FASTED_AGAIN;
 		else
 		{
-			rc = pthread_cond_timedwait(&context->out_cond, &context->lock, &deadline);
+			rc = pthread_cond_timedwait(&context->threads.out_cond, &context->threads.lock, &deadline);
 			continue;
 		}
 		break;
 	}
-	pthread_mutex_unlock(&context->lock);
+	pthread_mutex_unlock(&context->threads.lock);
 	if (status == FASTED_OK)
 	{
 		batch->pairs = context->caller_block->pairs;
@@ -460,9 +478,9 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 static void
 cpu_pause(FastedJoin *join)
 {
-	pthread_mutex_lock(&join->context->lock);
+	pthread_mutex_lock(&join->context->threads.lock);
 	cpu_rest_after(join->context, PAUSE_MS);
-	pthread_mutex_unlock(&join->context->lock);
+	pthread_mutex_unlock(&join->context->threads.lock);
 }
 
 static FastedStatus
@@ -569,11 +587,11 @@ init_locks(FastedContext *context)
 	if (pthread_condattr_init(&attr) != 0)
 		return false;
 	ok = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
-		pthread_mutex_init(&context->lock, NULL) == 0 &&
-		pthread_cond_init(&context->work_cond, &attr) == 0 &&
-		pthread_cond_init(&context->free_cond, &attr) == 0 &&
-		pthread_cond_init(&context->out_cond, &attr) == 0 &&
-		pthread_cond_init(&context->rest_cond, &attr) == 0;
+		pthread_mutex_init(&context->threads.lock, NULL) == 0 &&
+		pthread_cond_init(&context->threads.work_cond, &attr) == 0 &&
+		pthread_cond_init(&context->threads.free_cond, &attr) == 0 &&
+		pthread_cond_init(&context->threads.out_cond, &attr) == 0 &&
+		pthread_cond_init(&context->threads.rest_cond, &attr) == 0;
 	pthread_condattr_destroy(&attr);
 	return ok;
 }
@@ -653,12 +671,12 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 static void
 cpu_stats(const FastedContext *context, FastedStats *stats)
 {
-	pthread_mutex_t *lock = (pthread_mutex_t *) (uintptr_t) &context->lock;
+	pthread_mutex_t *lock = (pthread_mutex_t *) (uintptr_t) &context->threads.lock;
 
 	pthread_mutex_lock(lock);
 	*stats = context->stats;
 	pthread_mutex_unlock(lock);
-	stats->threads = context->join != NULL ? context->join->nworkers : context->nthreads;
+	stats->threads = context->join != NULL ? context->join->work.nworkers : context->threads.nthreads;
 	stats->host_bytes = context->memory.peak;
 }
 
@@ -680,12 +698,12 @@ cpu_close(FastedContext *context)
 		cpu_set_close(context->sets);
 	for (int i = 0; i < 2; i++)
 		cpu_packed_free(context, &context->samples[i]);
-	fasted_cpu_unmap(context->fit_buffer, context->fit_bytes, &context->memory);
-	pthread_cond_destroy(&context->rest_cond);
-	pthread_cond_destroy(&context->out_cond);
-	pthread_cond_destroy(&context->free_cond);
-	pthread_cond_destroy(&context->work_cond);
-	pthread_mutex_destroy(&context->lock);
+	fasted_cpu_unmap(context->fit_buffer, context->plan.fit_bytes, &context->memory);
+	pthread_cond_destroy(&context->threads.rest_cond);
+	pthread_cond_destroy(&context->threads.out_cond);
+	pthread_cond_destroy(&context->threads.free_cond);
+	pthread_cond_destroy(&context->threads.work_cond);
+	pthread_mutex_destroy(&context->threads.lock);
 	free(context);
 }
 

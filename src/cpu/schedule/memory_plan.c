@@ -122,14 +122,14 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 	uint64_t	packed_bytes = cpu_packed_row_bytes(context, FULL_STAGE)
 		+ cpu_packed_side_bytes(context, FULL_STAGE);
 	uint64_t	padding = PLANNED_SETS * context->kernel->tile_cols
-		+ 2 * cpu_whole_tiles(context, context->sample_rows);
+		+ 2 * cpu_whole_tiles(context, context->plan.sample_rows);
 
-	return context->thread_limit * cpu_worker_bytes(context, false)
-		+ cpu_pool_blocks(context->thread_limit) * context->block_pairs * sizeof(FastedPair)
-		+ PLANNED_SETS * (context->chunk_bytes > stored_bytes ? context->chunk_bytes : stored_bytes)
+	return context->plan.thread_limit * cpu_worker_bytes(context, false)
+		+ cpu_pool_blocks(context->plan.thread_limit) * context->plan.block_pairs * sizeof(FastedPair)
+		+ PLANNED_SETS * (context->plan.chunk_bytes > stored_bytes ? context->plan.chunk_bytes : stored_bytes)
 		+ (PLANNED_SETS + 1) * 2 * row_bytes	/* encodings */
 		+ padding * packed_bytes
-		+ (context->may_prune ? context->fit_bytes
+		+ (context->plan.may_prune ? context->plan.fit_bytes
 		   + (PLANNED_SETS + 1) * cpu_projection_bytes(context) : 0)
 		+ limit / 64;			/* allocations are rounded up to pages */
 }
@@ -140,23 +140,23 @@ plan_memory(FastedContext *context, uint64_t limit)
 {
 	uint64_t	fixed;
 
-	context->longest_slice = cpu_longest_slice(context->kernel);
-	context->slice = cpu_slice_length(context, cpu_filter_words(context), 8);
-	context->thread_limit = limit_threads(context, limit);
-	context->block_pairs = BLOCK_PAIRS;
-	while (context->block_pairs > BLOCK_PAIRS_MIN &&
-		   cpu_pool_blocks(context->thread_limit) * context->block_pairs * sizeof(FastedPair)
+	context->plan.longest_segment = cpu_longest_segment(context->kernel);
+	context->plan.segment = cpu_segment_words(context, cpu_filter_words(context), 8);
+	context->plan.thread_limit = limit_threads(context, limit);
+	context->plan.block_pairs = BLOCK_PAIRS;
+	while (context->plan.block_pairs > BLOCK_PAIRS_MIN &&
+		   cpu_pool_blocks(context->plan.thread_limit) * context->plan.block_pairs * sizeof(FastedPair)
 		   > limit / 8)
-		context->block_pairs /= 2;
-	context->chunk_bytes = limit / 64 < CHUNK_BYTES ? limit / 64 : CHUNK_BYTES;
-	context->sample_rows = limit_sample(context, limit);
+		context->plan.block_pairs /= 2;
+	context->plan.chunk_bytes = limit / 64 < CHUNK_BYTES ? limit / 64 : CHUNK_BYTES;
+	context->plan.sample_rows = limit_sample(context, limit);
 
 	fixed = fixed_bytes(context, limit);
-	context->row_bytes = fasted_row_bytes(&context->options)
+	context->plan.row_bytes = fasted_row_bytes(&context->options)
 		+ cpu_packed_row_bytes(context, FULL_STAGE) + cpu_packed_side_bytes(context, FULL_STAGE)
 		+ cpu_levels_row_bytes(context)
 		+ sizeof(uint32_t);		/* counts, or the order of components */
-	context->row_limit = cpu_clamp(fixed < limit ? (limit - fixed) / context->row_bytes : 0,
+	context->plan.row_limit = cpu_clamp(fixed < limit ? (limit - fixed) / context->plan.row_bytes : 0,
 								   2 * context->kernel->tile_cols, FASTED_MAX_ROWS);
 }
 
@@ -178,7 +178,7 @@ static bool
 pruning_suits(const FastedContext *context, uint64_t limit)
 {
 	return context->options.prune == FASTED_PRUNE_FORCE ||
-		(context->row_limit >= 2 * PRUNED_PAIRS_PER_ROW && context->fit_bytes <= limit / 16);
+		(context->plan.row_limit >= 2 * PRUNED_PAIRS_PER_ROW && context->plan.fit_bytes <= limit / 16);
 }
 
 void
@@ -187,16 +187,16 @@ cpu_plan_memory(FastedContext *context)
 	uint64_t	limit = cpu_memory_limit(&context->options);
 
 	context->integer_filter = may_use_int8(context) ? &cpu_filter_integers : NULL;
-	context->may_use_int16 = context->integer_filter != NULL && context->kernel->int8->dot_int16 != NULL &&
+	context->plan.may_use_int16 = context->integer_filter != NULL && context->kernel->int8->dot_int16 != NULL &&
 		context->options.dimensions >= INT16_DIMENSIONS;
 	context->product_kernel = context->metric->of_bits ? NULL : cpu_product_kernel(context->kernel);
-	context->may_prune = may_prune(context);
-	if (context->may_prune)
-		context->fit_bytes = cpu_fit_bytes(context);
+	context->plan.may_prune = may_prune(context);
+	if (context->plan.may_prune)
+		context->plan.fit_bytes = cpu_fit_bytes(context);
 	plan_memory(context, limit);
-	if (context->may_prune && !pruning_suits(context, limit))
+	if (context->plan.may_prune && !pruning_suits(context, limit))
 	{
-		context->may_prune = false;
+		context->plan.may_prune = false;
 		plan_memory(context, limit);
 	}
 }
@@ -204,7 +204,7 @@ cpu_plan_memory(FastedContext *context)
 bool
 cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 {
-	uint64_t	left = context->row_limit;
+	uint64_t	left = context->plan.row_limit;
 
 	for (int i = 0; i < nsets; i++)
 	{
@@ -228,7 +228,7 @@ cpu_rows_for_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 
 	if (rows <= free_rows)
 		return 0;
-	return ((rows - free_rows) * list_bytes(k) + context->row_bytes - 1) / context->row_bytes;
+	return ((rows - free_rows) * list_bytes(k) + context->plan.row_bytes - 1) / context->plan.row_bytes;
 }
 
 uint64_t
@@ -239,5 +239,5 @@ cpu_rows_with_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 
 	if (rows <= free_rows)
 		return rows;
-	return free_rows + (rows - free_rows) * context->row_bytes / (context->row_bytes + bytes);
+	return free_rows + (rows - free_rows) * context->plan.row_bytes / (context->plan.row_bytes + bytes);
 }

@@ -46,8 +46,8 @@
 static uint64_t
 diagonal_first(const FastedJoin *join, uint64_t item)
 {
-	uint64_t	square = item / join->order.square;
-	uint64_t	squares = ceil_div(join->order.rows, join->order.square);
+	uint64_t	square = item / join->work.order.square;
+	uint64_t	squares = ceil_div(join->work.order.rows, join->work.order.square);
 	uint64_t	i = square;
 	uint64_t	j = square;
 
@@ -56,18 +56,18 @@ diagonal_first(const FastedJoin *join, uint64_t item)
 		fasted_triangle_pair(square - squares, &i, &j);
 		j++;
 	}
-	return (fasted_triangle(j) + i) * join->order.square + item % join->order.square;
+	return (fasted_triangle(j) + i) * join->work.order.square + item % join->work.order.square;
 }
 
 /* Finds the strip of a work item within partitions.  Returns false if the item is empty. */
 static bool
 locate_partition_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 {
-	uint32_t	block = join->block_rows;
-	uint32_t	width = (uint32_t) join->order.square * block;
-	uint32_t	stripe = fasted_stripe_of(&join->strips, item, 0);
-	uint32_t	i = join->stripes[stripe].row + (uint32_t) (item - join->stripes[stripe].first);
-	FastedSpan	columns = fasted_span_within(&join->strips, i, (uint64_t) stripe * width, width);
+	uint32_t	block = join->work.block_rows;
+	uint32_t	width = (uint32_t) join->work.order.square * block;
+	uint32_t	stripe = fasted_stripe_of(&join->work.strips, item, 0);
+	uint32_t	i = join->work.stripes[stripe].row + (uint32_t) (item - join->work.stripes[stripe].first);
+	FastedSpan	columns = fasted_span_within(&join->work.strips, i, (uint64_t) stripe * width, width);
 	size_t		left = join->row_set->rows.rows - (size_t) i * block;
 
 	if (columns.first == columns.end)
@@ -88,7 +88,7 @@ locate_partition_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 static bool
 locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 {
-	uint32_t	block = join->block_rows;
+	uint32_t	block = join->work.block_rows;
 	size_t		end_a = join->row_set->rows.rows;
 
 	if (join->problem.partitions != NULL)
@@ -97,12 +97,12 @@ locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 		item = diagonal_first(join, item);
 	strip->block_rows = block;
 	strip->blocks = 0;
-	for (uint64_t in = 0; in < join->order.square; in++)
+	for (uint64_t in = 0; in < join->work.order.square; in++)
 	{
 		uint64_t	i;
 		uint64_t	j;
 
-		if (!fasted_order_unit(&join->order, item * join->order.square + in,
+		if (!fasted_order_unit(&join->work.order, item * join->work.order.square + in,
 							   &i, &j))
 			continue;
 		if (strip->blocks++ == 0)
@@ -124,9 +124,9 @@ locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 static void
 add_work_stats(Worker *worker, uint64_t now)
 {
-	pthread_mutex_lock(&worker->context->lock);
+	pthread_mutex_lock(&worker->context->threads.lock);
 	cpu_add_work_stats(worker);
-	pthread_mutex_unlock(&worker->context->lock);
+	pthread_mutex_unlock(&worker->context->threads.lock);
 	worker->report_at = now + REPORT_EVERY_NS;
 }
 
@@ -145,7 +145,7 @@ join_strip(Worker *worker, const Strip *strip)
 	begin = cpu_now();
 	if (join->nearest)
 		cpu_set_near_strip(worker, strip);
-	if (join->levels != 0)
+	if (join->pruning.levels != 0)
 		cpu_prune_strip(worker, strip);
 	else
 		cpu_filter_strip(worker, &join->row_set->packed, &join->col_set->packed, strip, false);
@@ -170,7 +170,7 @@ join_units(Worker *worker)
 	uint64_t	item;
 
 	worker->near.cols = 0;
-	while ((item = cpu_next_item(context)) < join->end_item && !cpu_stopping(context))
+	while ((item = cpu_next_item(context)) < join->work.end_item && !cpu_stopping(context))
 	{
 		Strip		strip;
 
@@ -198,15 +198,15 @@ note_orders(FastedJoin *join)
 		const SetLevels *levels = &join->sets[i]->levels;
 
 		if (levels->ordered)
-			*hash = fasted_hash_order(fasted_hash_order(*hash, 2 * join->number + i), levels->order_hash);
+			*hash = fasted_hash_order(fasted_hash_order(*hash, 2 * join->work.number + i), levels->order_hash);
 	}
 }
 
 static bool
 begin_trial(FastedJoin *join)
 {
-	return join->encoding_choice == ENCODING_TESTED ||
-		join->encoding_choice == ENCODING_COMMON_TESTED;
+	return join->choice.encoding == ENCODING_TESTED ||
+		join->choice.encoding == ENCODING_COMMON_TESTED;
 }
 
 static bool
@@ -226,13 +226,13 @@ begin_choice(FastedJoin *join)
 static bool
 begin_fit(FastedJoin *join)
 {
-	return join->pruning == PRUNING_FIT;
+	return join->pruning.state == PRUNING_FIT;
 }
 
 static bool
 prunes(FastedJoin *join)
 {
-	return join->pruning != PRUNING_OFF;
+	return join->pruning.state != PRUNING_OFF;
 }
 
 static bool
@@ -296,13 +296,13 @@ begin_phase(FastedJoin *join, Phase phase)
 	join->phase = phase;
 	if (phase == PHASE_OVER)
 	{
-		pthread_cond_signal(&context->out_cond);
+		pthread_cond_signal(&context->threads.out_cond);
 		return;
 	}
-	atomic_store(&context->next_item, phase == PHASE_JOIN ? join->first_item : 0);
-	context->phase_number++;
-	context->at_work = context->engaged;
-	pthread_cond_broadcast(&context->work_cond);
+	atomic_store(&context->threads.next_item, phase == PHASE_JOIN ? join->work.first_item : 0);
+	context->threads.phase_number++;
+	context->threads.at_work = context->threads.engaged;
+	pthread_cond_broadcast(&context->threads.work_cond);
 }
 
 /*
@@ -315,11 +315,11 @@ wait_for_phase(Worker *worker)
 
 	do
 	{
-		while (!context->quit && context->phase_number == worker->seen)
-			pthread_cond_wait(&context->work_cond, &context->lock);
-		worker->seen = context->phase_number;
-	} while (!context->quit && worker->number >= context->engaged);
-	return !context->quit;
+		while (!context->threads.quit && context->threads.phase_number == worker->seen)
+			pthread_cond_wait(&context->threads.work_cond, &context->threads.lock);
+		worker->seen = context->threads.phase_number;
+	} while (!context->threads.quit && worker->number >= context->threads.engaged);
+	return !context->threads.quit;
 }
 
 static void *
@@ -330,14 +330,14 @@ worker_main(void *arg)
 	const Int8Kernel *int8 = context->integer_filter != NULL ? context->kernel->int8 : NULL;
 
 	fasted_cpu_reset_fpu();
-	pthread_mutex_lock(&context->lock);
+	pthread_mutex_lock(&context->threads.lock);
 	while (wait_for_phase(worker))
 	{
 		FastedJoin *join = context->join;
 		Phase		phase = join->phase;
 
 		worker->join = join;
-		pthread_mutex_unlock(&context->lock);
+		pthread_mutex_unlock(&context->threads.lock);
 
 		if (int8 != NULL && int8->begin != NULL)
 			int8->begin();
@@ -346,15 +346,15 @@ worker_main(void *arg)
 		if (int8 != NULL && int8->end != NULL)
 			int8->end();
 
-		pthread_mutex_lock(&context->lock);
-		if (--context->at_work > 0)
+		pthread_mutex_lock(&context->threads.lock);
+		if (--context->threads.at_work > 0)
 			continue;
 		if (cpu_stopping(context))
-			pthread_cond_signal(&context->out_cond);
+			pthread_cond_signal(&context->threads.out_cond);
 		else
 			begin_phase(join, phase + 1);
 	}
-	pthread_mutex_unlock(&context->lock);
+	pthread_mutex_unlock(&context->threads.lock);
 	return NULL;
 }
 
@@ -363,12 +363,12 @@ cpu_begin_join(FastedJoin *join)
 {
 	FastedContext *context = join->context;
 
-	pthread_mutex_lock(&context->lock);
-	context->engaged = join->nworkers;
+	pthread_mutex_lock(&context->threads.lock);
+	context->threads.engaged = join->work.nworkers;
 	join->begun_at = cpu_now();
 	cpu_rest_after(context, CALLER_AWAY_MS);
 	begin_phase(join, PHASE_TRY);
-	pthread_mutex_unlock(&context->lock);
+	pthread_mutex_unlock(&context->threads.lock);
 }
 
 void
@@ -376,21 +376,21 @@ cpu_stop_join(FastedJoin *join)
 {
 	FastedContext *context = join->context;
 
-	pthread_mutex_lock(&context->lock);
-	atomic_store(&context->stop, true);
-	pthread_cond_broadcast(&context->free_cond);
-	pthread_cond_broadcast(&context->rest_cond);
-	while (context->at_work > 0)
-		pthread_cond_wait(&context->out_cond, &context->lock);
-	for (int i = 0; i < context->nthreads; i++)
-		context->workers[i].block = NULL;
-	atomic_store(&context->stop, false);
-	pthread_mutex_unlock(&context->lock);
+	pthread_mutex_lock(&context->threads.lock);
+	atomic_store(&context->threads.stop, true);
+	pthread_cond_broadcast(&context->threads.free_cond);
+	pthread_cond_broadcast(&context->threads.rest_cond);
+	while (context->threads.at_work > 0)
+		pthread_cond_wait(&context->threads.out_cond, &context->threads.lock);
+	for (int i = 0; i < context->threads.nthreads; i++)
+		context->threads.workers[i].block = NULL;
+	atomic_store(&context->threads.stop, false);
+	pthread_mutex_unlock(&context->threads.lock);
 }
 
 /* --- threads */
 
-/* Bytes of a block pair's sums, needed if rows have several slices, or for nearest neighbors. */
+/* Bytes of a block pair's sums, needed if rows have several segments, or for nearest neighbors. */
 #define PARTIAL_BYTES (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float))
 
 /*
@@ -409,7 +409,7 @@ carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 		worker->wide = fasted_carve(&next, (d + 31) * sizeof(double));
 	if (context->integer_filter != NULL)
 		worker->image = fasted_carve(&next, 2 * padded * sizeof(float));
-	if (context->may_prune)
+	if (context->plan.may_prune)
 		worker->project_buffer = fasted_carve(&next, cpu_project_buffer_bytes(context));
 	if (context->metric->has_direction || context->doubles)
 		worker->directions = fasted_carve(&next, context->kernel->width * d * sizeof(float));
@@ -421,7 +421,7 @@ cpu_worker_bytes(const FastedContext *context, bool sums)
 {
 	Worker		worker;
 
-	sums = sums || cpu_filter_words(context) > context->slice;
+	sums = sums || cpu_filter_words(context) > context->plan.segment;
 	return sizeof(Worker) + carve_worker(context, &worker, 0) + (sums ? PARTIAL_BYTES : 0);
 }
 
@@ -441,13 +441,13 @@ init_worker(FastedContext *context, Worker *worker)
 
 	memset(worker, 0, sizeof(*worker));
 	worker->context = context;
-	worker->number = (int) (worker - context->workers);
-	worker->seen = context->phase_number;
+	worker->number = (int) (worker - context->threads.workers);
+	worker->seen = context->threads.phase_number;
 	worker->bytes = carve_worker(context, worker, 0);
 	piece = fasted_cpu_map(worker->bytes, &context->memory);
 	(void) carve_worker(context, worker, (uintptr_t) piece);
 	return piece != NULL &&
-		(cpu_filter_words(context) <= context->slice || reserve_sums(context, worker));
+		(cpu_filter_words(context) <= context->plan.segment || reserve_sums(context, worker));
 }
 
 static void
@@ -460,13 +460,13 @@ free_worker(FastedContext *context, Worker *worker)
 FastedStatus
 cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 {
-	if (context->workers == NULL)
-		context->workers = fasted_cpu_map_lazily(context->thread_limit * sizeof(Worker), &context->memory);
-	if (context->workers == NULL)
+	if (context->threads.workers == NULL)
+		context->threads.workers = fasted_cpu_map_lazily(context->plan.thread_limit * sizeof(Worker), &context->memory);
+	if (context->threads.workers == NULL)
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for threads.");
-	while (context->nthreads < nworkers)
+	while (context->threads.nthreads < nworkers)
 	{
-		Worker	   *worker = &context->workers[context->nthreads];
+		Worker	   *worker = &context->threads.workers[context->threads.nthreads];
 		bool		ready = init_worker(context, worker);
 
 		if (!ready || !fasted_start_thread(&worker->thread, STACK_BYTES, worker_main, worker))
@@ -477,13 +477,13 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 			return cpu_fail(context, FASTED_OUT_OF_MEMORY,
 							"Could not allocate memory for %d threads.", nworkers);
 		}
-		context->nthreads++;
+		context->threads.nthreads++;
 	}
-	if (context->nthreads == 0)
+	if (context->threads.nthreads == 0)
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not create a thread.");
-	for (int i = 0; i < context->nthreads && sums; i++)
+	for (int i = 0; i < context->threads.nthreads && sums; i++)
 	{
-		if (!reserve_sums(context, &context->workers[i]))
+		if (!reserve_sums(context, &context->threads.workers[i]))
 			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	}
 	return FASTED_OK;
@@ -492,16 +492,16 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 void
 cpu_end_workers(FastedContext *context)
 {
-	pthread_mutex_lock(&context->lock);
-	context->quit = true;
-	pthread_cond_broadcast(&context->work_cond);
-	pthread_mutex_unlock(&context->lock);
+	pthread_mutex_lock(&context->threads.lock);
+	context->threads.quit = true;
+	pthread_cond_broadcast(&context->threads.work_cond);
+	pthread_mutex_unlock(&context->threads.lock);
 
-	for (int i = 0; i < context->nthreads; i++)
+	for (int i = 0; i < context->threads.nthreads; i++)
 	{
-		pthread_join(context->workers[i].thread, NULL);
-		free_worker(context, &context->workers[i]);
+		pthread_join(context->threads.workers[i].thread, NULL);
+		free_worker(context, &context->threads.workers[i]);
 	}
-	fasted_cpu_unmap(context->workers, context->thread_limit * sizeof(Worker), &context->memory);
-	context->workers = NULL;
+	fasted_cpu_unmap(context->threads.workers, context->plan.thread_limit * sizeof(Worker), &context->memory);
+	context->threads.workers = NULL;
 }

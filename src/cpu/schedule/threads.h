@@ -19,11 +19,11 @@
 
 /*
  * Starts threads until there are nworkers, or as many as the system allows, but at least one.
- * With sums, each worker gets a buffer of sums even if rows have a single slice.
+ * With sums, each worker gets a buffer of sums even if rows have a single segment.
  */
 extern FastedStatus cpu_reserve_workers(FastedContext *context, int nworkers, bool sums);
 
-/* Returns the bytes per worker.  Sums are included if requested or needed for slices. */
+/* Returns the bytes per worker.  Sums are included if requested or needed for segments. */
 extern uint64_t cpu_worker_bytes(const FastedContext *context, bool sums);
 
 /* Ends all threads.  No join may be open. */

@@ -60,7 +60,7 @@ partition_columns(const FastedJoin *join)
 static uint32_t
 partition_block(const FastedJoin *join, uint32_t step)
 {
-	double		most = join->partition_columns / BLOCKS_PER_PARTITION;
+	double		most = join->work.partition_columns / BLOCKS_PER_PARTITION;
 
 	if (most >= FASTED_MAX_BLOCK)
 		return FASTED_MAX_BLOCK / step * step;
@@ -74,21 +74,21 @@ partition_block(const FastedJoin *join, uint32_t step)
 static bool
 plan_strips(FastedJoin *join)
 {
-	uint32_t	width = (uint32_t) join->order.square * join->block_rows;
-	uint32_t	nspans = (uint32_t) join->order.rows;
+	uint32_t	width = (uint32_t) join->work.order.square * join->work.block_rows;
+	uint32_t	nspans = (uint32_t) join->work.order.rows;
 	uint32_t	nstripes = (uint32_t) ceil_div(join->col_set->rows.rows, width);
 
-	free(join->spans);
-	free(join->stripes);
-	join->spans = malloc(nspans * sizeof(FastedSpan));
-	join->stripes = malloc(((size_t) nstripes + 1) * sizeof(FastedStripe));
-	if (join->spans == NULL || join->stripes == NULL)
+	free(join->work.spans);
+	free(join->work.stripes);
+	join->work.spans = malloc(nspans * sizeof(FastedSpan));
+	join->work.stripes = malloc(((size_t) nstripes + 1) * sizeof(FastedStripe));
+	if (join->work.spans == NULL || join->work.stripes == NULL)
 		return false;
 	fasted_find_spans(join->problem.partitions, join->problem.npartitions, join->row_side, join->self,
-					  join->block_rows, join->spans, nspans);
-	join->strips = (FastedPartitionTiles) {
-		.spans = join->spans,.stripes = join->stripes,.nstripes = nstripes,
-		.count = fasted_find_stripes(join->spans, nspans, width, join->stripes, nstripes)
+					  join->work.block_rows, join->work.spans, nspans);
+	join->work.strips = (FastedPartitionTiles) {
+		.spans = join->work.spans,.stripes = join->work.stripes,.nstripes = nstripes,
+		.count = fasted_find_stripes(join->work.spans, nspans, width, join->work.stripes, nstripes)
 	};
 	return true;
 }
@@ -106,32 +106,32 @@ plan_blocks(FastedJoin *join)
 {
 	uint64_t	slices = join->problem.slices;
 	uint32_t	step = slices > 1 ? FASTED_COMMON_COLS : join->context->kernel->tile_cols;
-	uint64_t	wanted = slices == 1 ? (uint64_t) join->nworkers : slices * THREADS_PER_SLICE;
+	uint64_t	wanted = slices == 1 ? (uint64_t) join->work.nworkers : slices * THREADS_PER_SLICE;
 	bool		partitioned = join->problem.partitions != NULL;
 	uint64_t	units;
 
-	join->order.triangle = join->self;
+	join->work.order.triangle = join->self;
 	if (partitioned)
-		join->partition_columns = partition_columns(join);
-	join->block_rows = partitioned ? partition_block(join, step) : FASTED_MAX_BLOCK / step * step;
+		join->work.partition_columns = partition_columns(join);
+	join->work.block_rows = partitioned ? partition_block(join, step) : FASTED_MAX_BLOCK / step * step;
 	for (;;)
 	{
-		join->order.rows = ceil_div(join->row_set->rows.rows, join->block_rows);
-		join->order.cols = ceil_div(join->col_set->rows.rows, join->block_rows);
-		join->order.square = 1;
+		join->work.order.rows = ceil_div(join->row_set->rows.rows, join->work.block_rows);
+		join->work.order.cols = ceil_div(join->col_set->rows.rows, join->work.block_rows);
+		join->work.order.square = 1;
 		if (partitioned && !plan_strips(join))
 			return false;
-		units = partitioned ? join->strips.count : fasted_order_units(&join->order);
-		if (units >= wanted * UNITS_PER_THREAD || join->block_rows <= step || wanted == 1)
+		units = partitioned ? join->work.strips.count : fasted_order_units(&join->work.order);
+		if (units >= wanted * UNITS_PER_THREAD || join->work.block_rows <= step || wanted == 1)
 			break;
-		join->block_rows -= step;
+		join->work.block_rows -= step;
 	}
-	if (units < (uint64_t) join->nworkers)
-		join->nworkers = (int) units;
-	join->order.square = SQUARE_BLOCKS;
-	while (join->order.square > 1 && units / join->order.square < wanted * STRIPS_PER_THREAD)
-		join->order.square /= 2;
-	join->hit_stride = join->order.square * FASTED_HIT_BYTES;
+	if (units < (uint64_t) join->work.nworkers)
+		join->work.nworkers = (int) units;
+	join->work.order.square = SQUARE_BLOCKS;
+	while (join->work.order.square > 1 && units / join->work.order.square < wanted * STRIPS_PER_THREAD)
+		join->work.order.square /= 2;
+	join->work.hit_stride = join->work.order.square * FASTED_HIT_BYTES;
 	return !partitioned || plan_strips(join);
 }
 
@@ -143,31 +143,31 @@ cpu_plan_join(FastedJoin *join)
 	double		useful = 1.0 + work / THREAD_WORK;
 	uint64_t	items;
 
-	join->nworkers = join->context->thread_limit;
-	if (useful < join->nworkers)
-		join->nworkers = (int) useful;
+	join->work.nworkers = join->context->plan.thread_limit;
+	if (useful < join->work.nworkers)
+		join->work.nworkers = (int) useful;
 	if (join->nearest)
 	{
 		/* as many as have memory for their sums: cpu_reserve_workers */
 		uint64_t	each = cpu_worker_bytes(join->context, true);
 
-		join->nworkers = (int) cpu_clamp(cpu_memory_limit(&join->context->options) / 4 / each,
-										 1, (uint32_t) join->nworkers);
+		join->work.nworkers = (int) cpu_clamp(cpu_memory_limit(&join->context->options) / 4 / each,
+										 1, (uint32_t) join->work.nworkers);
 	}
 	if (!plan_blocks(join))
 		return false;
-	items = join->problem.partitions != NULL ? join->strips.count
-		: fasted_order_numbers(&join->order) / join->order.square;
-	join->number = ++join->context->joins;
-	join->interleaved = join->problem.slices > 1 && join->problem.identical_kernels &&
+	items = join->problem.partitions != NULL ? join->work.strips.count
+		: fasted_order_numbers(&join->work.order) / join->work.order.square;
+	join->work.number = ++join->context->joins;
+	join->work.interleaved = join->problem.slices > 1 && join->problem.identical_kernels &&
 		join->problem.partitions == NULL;
-	if (join->interleaved)
+	if (join->work.interleaved)
 	{
-		join->end_item = items;
+		join->work.end_item = items;
 		return true;
 	}
-	join->first_item = items_before(join, items, join->problem.slice);
-	join->end_item = items_before(join, items, (uint64_t) join->problem.slice + 1
+	join->work.first_item = items_before(join, items, join->problem.slice);
+	join->work.end_item = items_before(join, items, (uint64_t) join->problem.slice + 1
 								  + join->problem.more_slices);
 	return true;
 }
@@ -213,18 +213,18 @@ uint64_t
 cpu_count_items(const FastedJoin *join)
 {
 	uint64_t	all = UINT64_C(1) << 32;
-	uint64_t	rest = join->end_item % all;
+	uint64_t	rest = join->work.end_item % all;
 	uint64_t	from;
 	uint64_t	to;
 	uint64_t	start;
 
-	if (!join->interleaved)
-		return join->end_item - join->first_item;
+	if (!join->work.interleaved)
+		return join->work.end_item - join->work.first_item;
 	from = first_place(join, join->problem.slice);
 	to = first_place(join, (uint64_t) join->problem.slice + 1 + join->problem.more_slices);
 	/* each place occurs once in 2^32 items */
-	start = (uint32_t) join->number * GOLDEN_RATIO_STEP + all;
-	return join->end_item / all * (to - from) +
+	start = (uint32_t) join->work.number * GOLDEN_RATIO_STEP + all;
+	return join->work.end_item / all * (to - from) +
 		sum_of_quotients(GOLDEN_RATIO_STEP, start - from, rest) -
 		sum_of_quotients(GOLDEN_RATIO_STEP, start - to, rest);
 }

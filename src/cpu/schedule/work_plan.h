@@ -21,9 +21,9 @@
 static inline bool
 cpu_is_in_slice(const FastedJoin *join, uint64_t item)
 {
-	uint32_t	place = (uint32_t) (item + join->number) * GOLDEN_RATIO_STEP;
+	uint32_t	place = (uint32_t) (item + join->work.number) * GOLDEN_RATIO_STEP;
 
-	return !join->interleaved ||
+	return !join->work.interleaved ||
 		(((uint64_t) place * join->problem.slices) >> 32) - join->problem.slice <= join->problem.more_slices;
 }
 

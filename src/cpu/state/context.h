@@ -17,6 +17,47 @@
 
 typedef struct Worker Worker;
 
+/* How the memory of a context is divided; computed when it is opened: see memory_plan.c. */
+typedef struct MemoryPlan
+{
+	uint32_t	longest_segment;	/* limit of the words per segment of a packed row */
+	uint32_t	segment;		/* words per segment, for FP32 rows */
+	bool		may_use_int16;	/* INT16 rows may be used */
+	bool		may_prune;
+	int			thread_limit;
+	size_t		block_pairs;	/* pairs per block of the pool */
+	uint64_t	row_limit;		/* limit for the rows of all sets together */
+	uint64_t	row_bytes;		/* memory per row, neighbor lists excluded */
+	size_t		chunk_bytes;	/* size of a chunk of input rows */
+	uint32_t	sample_rows;	/* rows sampled per set to test an encoding */
+	size_t		fit_bytes;		/* size of the buffer of fit.c */
+} MemoryPlan;
+
+/*
+ * The threads of a context.  They start when a join first needs them, and end with the context.  The
+ * lock guards these fields, the last three excepted, the pool, and the statistics.
+ */
+typedef struct Threads
+{
+	Worker	   *workers;		/* array of thread_limit workers; NULL until needed */
+	int			nthreads;		/* number of threads started */
+	bool		quit;
+	pthread_mutex_t lock;
+	pthread_cond_t work_cond;	/* signalled when a phase begins */
+	pthread_cond_t free_cond;	/* signalled when a block becomes free */
+	pthread_cond_t out_cond;	/* signalled when a block is filled or work ends */
+	pthread_cond_t rest_cond;	/* signalled when the caller is back */
+	int			resting;		/* number of paused workers */
+	uint64_t	phase_number;
+	int			engaged;		/* number of workers that take part in the join */
+	int			at_work;		/* number of these that have not finished the phase */
+
+	/* Read and written without the lock. */
+	atomic_bool stop;			/* the join is being closed */
+	_Atomic uint64_t rest_at;	/* workers pause from this time on; see cpu_now */
+	_Atomic uint64_t next_item; /* next work item of the phase */
+} Threads;
+
 struct FastedContext
 {
 	FastedOptions options;
@@ -30,47 +71,19 @@ struct FastedContext
 	uint32_t	length;			/* dimensions of a row; of rows of bits, 64-bit words */
 	uint32_t	padded;			/* dimensions of integer rows, padded to 32 */
 	const CpuKernel *kernel;
+	const CpuKernel *product_kernel;	/* pruning: kernel for FP32 products; or NULL */
 	char		error[256];
 	FastedSet  *sets;
 	FastedJoin *join;			/* NULL: no join is open */
 
-	/* Memory plan: see memory_plan.c. */
 	MemoryCount memory;
-	uint32_t	longest_slice;	/* limit of the words per slice */
-	uint32_t	slice;			/* words per slice, for FP32 rows */
-	bool		may_use_int16;	/* INT16 rows may be used */
-	int			thread_limit;
-	size_t		block_pairs;
-	uint64_t	row_limit;		/* limit for the rows of all sets together */
-	uint64_t	row_bytes;		/* memory per row, neighbor lists excluded */
-	size_t		chunk_bytes;
-	uint32_t	sample_rows;	/* rows sampled per set to test an encoding */
-	PackedRows	samples[2];
-	bool		may_prune;
-	const CpuKernel *product_kernel;	/* pruning: kernel for FP32 products; or NULL */
-	size_t		fit_bytes;
+	MemoryPlan	plan;
+	PackedRows	samples[2];		/* sampled rows, with which an encoding is tested */
 	void	   *fit_buffer;		/* buffer of fit.c; NULL: not yet allocated */
 
-	/* Threads.  The lock guards these fields and the pool. */
-	Worker	   *workers;		/* array of thread_limit workers; NULL until needed */
-	int			nthreads;		/* number of threads started */
-	bool		quit;
-	pthread_mutex_t lock;
-	pthread_cond_t work_cond;	/* signalled when a phase begins */
-	pthread_cond_t free_cond;	/* signalled when a block becomes free */
-	pthread_cond_t out_cond;	/* signalled when a block is filled or work ends */
-	pthread_cond_t rest_cond;	/* signalled when the caller is back */
-	int			resting;		/* number of paused workers */
-	uint64_t	phase_number;
-	int			engaged;		/* number of workers that take part in the join */
-	int			at_work;		/* number of these that have not finished the phase */
-	PairPool	pool;
+	Threads		threads;
+	PairPool	pool;			/* guarded by the lock */
 	PairBlock  *caller_block;	/* block that the caller reads until its next call */
-
-	/* Read and written without the lock. */
-	atomic_bool stop;
-	_Atomic uint64_t rest_at;	/* workers pause from this time on; see cpu_now */
-	_Atomic uint64_t next_item;		/* next work item of the phase */
 
 	FastedStats stats;			/* statistics of all joins; guarded by the lock */
 	uint64_t	joins;			/* number of joins so far */
@@ -110,14 +123,14 @@ cpu_clamp(uint64_t value, uint32_t least, uint32_t most)
 static inline bool
 cpu_stopping(const FastedContext *context)
 {
-	return atomic_load_explicit(&context->stop, memory_order_relaxed);
+	return atomic_load_explicit(&context->threads.stop, memory_order_relaxed);
 }
 
 /* Returns the number of a work item of the phase that no worker has begun.  It may not exist. */
 static inline uint64_t
 cpu_next_item(FastedContext *context)
 {
-	return atomic_fetch_add_explicit(&context->next_item, 1,
+	return atomic_fetch_add_explicit(&context->threads.next_item, 1,
 									 memory_order_relaxed);
 }
 

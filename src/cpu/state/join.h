@@ -106,58 +106,38 @@ struct Strip
 	bool		diagonal;		/* the first block of columns is the block of rows */
 };
 
-struct FastedJoin
+/* Choice of the encoding and the filter of a join: see choice.c, and bits.c for rows of bits. */
+typedef struct JoinChoice
 {
-	FastedContext *context;
-	FastedProblem problem;
-	FastedSet  *sets[2];		/* a and b; the same set for a self-join */
-	bool		self;
-	int			nsets;			/* number of distinct sets */
-	bool		nearest;		/* the output is nearest neighbors */
-	int			row_side;		/* index of the smaller set, which gives the rows of tiles */
-	FastedSet  *row_set;
-	FastedSet  *col_set;
-	Phase		phase;			/* guarded by the lock */
-
-	/* Encoding and filter: see choice.c. */
-	EncodingChoice encoding_choice;
-	FilterChoice filter_choice;
+	EncodingChoice encoding;
+	FilterChoice filter;
 	Encoding   *known_encoding; /* encoding of the larger set, or NULL */
 	const CpuFilter *known_filter;	/* filter with which it is used or tested */
 	Encoding   *new_encoding;	/* encoding to be computed, or NULL */
 	double		sample_peak[CENTRE_ROWS];	/* largest centred coordinate of each sampled row */
-	Encoding   *encoding;		/* the encoding chosen */
-	const CpuFilter *filter;	/* the filter chosen */
-	double		choice_eps;		/* eps for which the filter is chosen */
-	ChoiceKey	choice_key;		/* key under which the sets remember the choice */
+	double		eps;			/* eps for which the filter is chosen */
+	ChoiceKey	key;			/* key under which the sets remember the choice */
 	bool		sorts;			/* rows of bits may be sorted */
 	bool		int16_pays;		/* INT16 rows pay; true if no sample was taken */
-	bool		fine;			/* both sets have INT16 rows */
-	PackProgress packed;
-	Packing		packing[2];		/* of each set */
-	uint64_t	begun_at;
+} JoinChoice;
 
-	/* Pruning: see level_choice.c. */
-	PruningState pruning;
+/* Pruning of a join: see level_choice.c. */
+typedef struct JoinPruning
+{
+	PruningState state;
 	Projection *projection;		/* projection of the sets, or the one to be computed; or NULL */
-	Packing		level_packing[2];	/* of each set */
+	Packing		packing[2];		/* what the level rows, or the order, of each set need */
 	uint32_t	levels;			/* bit mask of the levels at which tiles are tested */
 
 	/* Tested rows of tiles: their tiles, and their cost with each set of levels. */
 	uint32_t	tested_rows;
 	size_t		tested_tiles[TESTED_MOST];
 	double		tested_costs[TESTED_MOST][PRUNE_SEQUENCES];
+} JoinPruning;
 
-	/* Nearest neighbors: packing error of most rows of each set, by stage.  See near_thresholds.c. */
-	double		rho_most[FULL_STAGE + 1][2];
-
-	/* Components: whether a row has no finite bound. */
-	bool		unbounded;
-
-	/* Components: buffers for the order of each set; NULL: rows are not moved. */
-	uint32_t   *keys[2];
-
-	/* Work: see work_plan.c. */
+/* Partition of a join into work items: see work_plan.c. */
+typedef struct JoinWork
+{
 	int			nworkers;
 	uint32_t	block_rows;		/* rows per block */
 	size_t		hit_stride;		/* bytes per row of a strip's hit map */
@@ -170,6 +150,37 @@ struct FastedJoin
 	uint64_t	end_item;
 	bool		interleaved;	/* the slice has interleaved work items: cpu_is_in_slice */
 	uint64_t	number;			/* number of the join within the context, from 1 */
+} JoinWork;
+
+struct FastedJoin
+{
+	FastedContext *context;
+	FastedProblem problem;
+	FastedSet  *sets[2];		/* a and b; the same set for a self-join */
+	bool		self;
+	int			nsets;			/* number of distinct sets */
+	bool		nearest;		/* the output is nearest neighbors */
+	int			row_side;		/* index of the smaller set, which gives the rows of tiles */
+	FastedSet  *row_set;
+	FastedSet  *col_set;
+	Phase		phase;			/* guarded by the lock */
+	uint64_t	begun_at;		/* see cpu_now */
+
+	JoinWork	work;
+	JoinChoice	choice;
+	Encoding   *encoding;		/* the encoding chosen */
+	const CpuFilter *filter;	/* the filter chosen */
+	JoinPruning pruning;
+	PackProgress packed;
+	Packing		packing[2];		/* what the packed rows of each set need */
+	bool		fine;			/* both sets have INT16 rows */
+
+	/* Nearest neighbors: packing error of most rows of each set, by stage.  See near_thresholds.c. */
+	double		rho_most[FULL_STAGE + 1][2];
+
+	/* Components: whether a row has no finite bound; buffers for the order of each set, or NULL. */
+	bool		unbounded;
+	uint32_t   *keys[2];
 };
 
 /* Returns the span of rows of the other set with which a row of this side is compared. */

@@ -17,13 +17,13 @@ cpu_packed_row_bytes(const FastedContext *context, uint32_t level)
 	uint32_t	d = level == FULL_STAGE ? cpu_filter_words(context) : LEVEL_WORDS(level);
 	size_t		bytes = context->integer_filter != NULL ? cpu_int8_row_bytes(context->kernel, d) : 0;
 
-	if (level == FULL_STAGE && context->may_use_int16)
+	if (level == FULL_STAGE && context->plan.may_use_int16)
 		bytes += context->padded * sizeof(int16_t);
 	return bytes == 0 || (level == FULL_STAGE && bytes < d * sizeof(float)) ? d * sizeof(float) : bytes;
 }
 
 uint32_t
-cpu_longest_slice(const CpuKernel *kernel)
+cpu_longest_segment(const CpuKernel *kernel)
 {
 	long		cache = 0;
 	uint32_t	most;
@@ -38,11 +38,11 @@ cpu_longest_slice(const CpuKernel *kernel)
 }
 
 uint32_t
-cpu_slice_length(const FastedContext *context, uint32_t words, uint32_t step)
+cpu_segment_words(const FastedContext *context, uint32_t words, uint32_t step)
 {
-	uint32_t	slices = (words + context->longest_slice - 1) / context->longest_slice;
+	uint32_t	segments = (words + context->plan.longest_segment - 1) / context->plan.longest_segment;
 
-	return ((words + slices - 1) / slices + step - 1) / step * step;
+	return ((words + segments - 1) / segments + step - 1) / step * step;
 }
 
 /*
@@ -61,7 +61,7 @@ carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, u
 	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
 	if (level == FULL_STAGE && (context->metric->of_product))
 		packed->squares = fasted_carve(&next, capacity * sizeof(double));
-	if (level == FULL_STAGE && context->may_use_int16)
+	if (level == FULL_STAGE && context->plan.may_use_int16)
 	{
 		packed->fine.threshold = fasted_carve(&next, capacity * sizeof(double));
 		packed->fine.terms = fasted_carve(&next, capacity * sizeof(RowTerms));
@@ -112,7 +112,7 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 	packed->rows = rows;
 	packed->filter = filter;
 	layout->words = filter->words(context->kernel, dimensions);
-	layout->slice = cpu_slice_length(context, layout->words, filter->word_step(context->kernel));
+	layout->segment = cpu_segment_words(context, layout->words, filter->word_step(context->kernel));
 	layout->padded_rows = cpu_whole_tiles(context, rows);
 	packed->as_a.packed = packed->as_b.packed = packed->packed;
 	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;

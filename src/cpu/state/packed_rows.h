@@ -53,12 +53,14 @@ typedef struct RowTerms
 	double		rho;			/* bound of the packing error; infinite: out-of-range row */
 } RowTerms;
 
+/* Returns the terms of a row that is in no pair, and of padding. */
 static inline RowTerms
 row_without_pairs(void)
 {
 	return (RowTerms) {.norm2 = -1.0};
 }
 
+/* Returns whether a row may be in a pair. */
 static inline bool
 row_has_pairs(const RowTerms *terms)
 {
@@ -160,17 +162,17 @@ extern void cpu_packed_lay_out(const FastedContext *context, PackedRows *packed,
 							   uint32_t dimensions, const CpuFilter *filter);
 
 /*
- * Returns the most words per slice: a column of tiles fills three quarters of the L1 cache.  It is
- * called once per context, because all sides of a join need the same slices, and the size of the
+ * Returns the most words per segment: a column of tiles fills three quarters of the L1 cache.  It is
+ * called once per context, because all sides of a join need the same segments, and the size of the
  * cache may depend on the core, or be unknown for a moment.
  */
-extern uint32_t cpu_longest_slice(const CpuKernel *kernel);
+extern uint32_t cpu_longest_segment(const CpuKernel *kernel);
 
 /*
- * Returns the words per slice of rows of `words` words: a multiple of step, which must be a multiple
- * of 8.  All slices have about the same length.
+ * Returns the words per segment of rows of `words` words: a multiple of step, which must be a multiple
+ * of 8.  All segments have about the same length.
  */
-extern uint32_t cpu_slice_length(const FastedContext *context, uint32_t words, uint32_t step);
+extern uint32_t cpu_segment_words(const FastedContext *context, uint32_t words, uint32_t step);
 
 /* Returns a new encoding with one reference and the scale 1, or NULL if out of memory. */
 extern Encoding *cpu_encoding_new(FastedContext *context);

@@ -54,6 +54,7 @@ typedef struct ChoiceKey
 	double		eps;			/* zero in joins for neighbors */
 } ChoiceKey;
 
+/* Returns whether both keys are known and equal. */
 static inline bool
 choice_keys_are_equal(ChoiceKey x, ChoiceKey y)
 {

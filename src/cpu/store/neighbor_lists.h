@@ -50,8 +50,11 @@ neighbor_list_bytes(uint32_t k)
 /* Creates empty lists for `rows` rows.  Returns false if out of memory. */
 extern bool neighbor_lists_begin(NeighborLists *lists, size_t rows, uint32_t k, double eps,
 								 MemoryCount *memory);
+
+/* Frees all lists. */
 extern void neighbor_lists_free(NeighborLists *lists, MemoryCount *memory);
 
+/* Returns a row's radius. */
 static inline double
 neighbor_radius(const NeighborLists *lists, size_t row)
 {

@@ -31,7 +31,10 @@ typedef struct RowStore
 	bool		may_be_few;		/* rows may fill only a small part of the first chunk */
 } RowStore;
 
-/* chunk_bytes is the largest size of a chunk, which has at least one row. */
+/*
+ * Initializes an empty store of rows of row_floats floats.  chunk_bytes is the largest size of a chunk,
+ * which has at least one row.  may_be_few: the rows may fill only a small part of the first chunk.
+ */
 extern void row_store_init(RowStore *store, uint32_t row_floats,
 						   size_t chunk_bytes, bool may_be_few);
 
@@ -42,8 +45,10 @@ extern float *row_store_offer(RowStore *store, size_t max_rows,
 /* Commits the first nrows rows of the buffer offered.  Returns false if that is too many. */
 extern bool row_store_commit(RowStore *store, size_t nrows);
 
+/* Frees all chunks. */
 extern void row_store_free(RowStore *store, MemoryCount *count);
 
+/* Returns a committed row. */
 static inline const float *
 row_store_row(const RowStore *store, size_t row)
 {
