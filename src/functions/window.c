@@ -25,6 +25,7 @@
 #include "functions/clustering.h"
 #include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
+#include "rows/row_batch.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -45,15 +46,23 @@ typedef struct WindowFunction
 	bool		composite;
 } WindowFunction;
 
-/* Pushes the rows of a window partition into a join. */
+/* The rows of a window partition. */
 typedef struct PartitionRows
 {
-	RowPusher	pusher;
 	WindowObject window;
 	int			argument;		/* number of the vector argument */
 	int64		count;
-	Oid			type;			/* of the vector argument */
+	Oid			type;			/* of its values */
 } PartitionRows;
+
+/* Vectors that wait to be fetched together (row_batch.h). */
+typedef struct WaitingRows
+{
+	int			count;
+	Size		bytes;			/* of the vectors' copies */
+	int64		rows[BATCH_ROWS];
+	Datum		vectors[BATCH_ROWS];
+} WaitingRows;
 
 /* State of a window partition, in its local memory, which is zero at first. */
 typedef struct Partition
@@ -95,16 +104,31 @@ RequireDefaultFrame(WindowObject window, const char *name)
 
 /* --- reading the rows of a partition */
 
-/* RowPusher's push: gives all rows with a vector to the join. */
+/* Passes the waiting rows to the join. */
 static void
-PushPartition(RowPusher *pusher, VectorJoin *join)
+PushWaiting(RowTaker *taker, WaitingRows *waiting, Oid type)
 {
-	PartitionRows *rows = (PartitionRows *) pusher;
-	RowTaker   *taker = RowTakerCreate(join->request.sources[0], JoinSink(join, 0));
+	char	   *buffer = palloc(Max(waiting->bytes, 1));
+
+	FetchOutOfLine(waiting->vectors, waiting->count, buffer);
+	for (int i = 0; i < waiting->count && !taker->stopped; i++)
+		TakeSourceRow(taker, Int64GetDatum(waiting->rows[i] + 1), false, waiting->vectors[i], type);
+	pfree(buffer);
+	waiting->count = 0;
+	waiting->bytes = 0;
+}
+
+/* Passes all rows with a vector to the join, in their order. */
+static void
+PushPartition(const PartitionRows *rows, const VectorSource *source, RowSink *sink)
+{
 	MemoryContext values = AllocSetContextCreate(CurrentMemoryContext, "fasted values",
 												 ALLOCSET_SMALL_SIZES);
+	RowTaker   *taker = RowTakerCreate(source, sink);
+	bool		varlena = get_typlen(rows->type) == -1;
+	WaitingRows waiting = {0};
 
-	taker->sink->expect_rows(taker->sink, rows->count);
+	sink->expect_rows(sink, rows->count);
 	for (int64 row = 0; row < rows->count && !taker->stopped; row++)
 	{
 		MemoryContext old = MemoryContextSwitchTo(values);
@@ -112,14 +136,25 @@ PushPartition(RowPusher *pusher, VectorJoin *join)
 		bool		out;
 		Datum		vector = WinGetFuncArgInPartition(rows->window, rows->argument, row,
 													  WINDOW_SEEK_HEAD, false, &isnull, &out);
+		bool		out_of_line = !isnull && varlena && IsOutOfLine(vector);
 
+		if (out_of_line)
+		{
+			waiting.rows[waiting.count] = row;
+			waiting.vectors[waiting.count++] = datumCopy(vector, false, -1);
+			waiting.bytes += OutOfLineBytes(vector);
+		}
 		MemoryContextSwitchTo(old);
-		if (isnull && row % 64 == 0)
+		if (row % 64 == 0)
 			CheckJoinInterrupts();
-		if (!isnull)
+		if (out_of_line && waiting.count < BATCH_ROWS && waiting.bytes < BATCH_BYTES)
+			continue;
+		PushWaiting(taker, &waiting, rows->type);
+		if (!isnull && !out_of_line)
 			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector, rows->type);
 		MemoryContextReset(values);
 	}
+	PushWaiting(taker, &waiting, rows->type);
 	RowTakerEnd(taker);
 	MemoryContextDelete(values);
 }
@@ -146,18 +181,18 @@ SetArguments(const WindowFunction *window, WindowObject object, NullableDatum *a
 	}
 }
 
-/* Checks the arguments and begins the partition's run, in the current memory context. */
+/* Checks the arguments, begins the partition's run and gives it the rows, in the current memory context. */
 static FunctionRun *
 RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 {
 	WindowObject object = PG_WINDOW_OBJECT();
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, window->vector);
 	NullableDatum *args = palloc0(FUNCTION_MAX_ARGS * sizeof(NullableDatum));
-	PartitionRows *rows = palloc0(sizeof(PartitionRows));
 	FunctionCall call = {
 		.function = window->function,.args = args,.key_type = INT8OID,
-		.columns = list_make2_int(1, 2),.pusher = &rows->pusher
+		.columns = list_make2_int(1, 2),.most_rows = WinGetPartitionRowCount(object)
 	};
+	PartitionRows rows = {.window = object,.argument = window->vector,.count = call.most_rows,.type = type};
 	FunctionRun *run;
 
 	RequireDefaultFrame(object, window->name);
@@ -172,15 +207,12 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	for (int column = 3; window->composite && column <= call.function->ncolumns; column++)
 		call.columns = lappend_int(call.columns, column);
 
-	rows->pusher.push = PushPartition;
-	rows->window = object;
-	rows->argument = window->vector;
-	rows->count = WinGetPartitionRowCount(object);
-	if (rows->count > PG_INT32_MAX)
+	if (rows.count > PG_INT32_MAX)
 		ReportManyRows(NULL);
-	rows->pusher.most_rows = rows->count;
-	rows->type = type;
 	run = BeginFunctionRun(&call);
+	do
+		PushPartition(&rows, call.rows, JoinSink(run->join, 0));
+	while (!StartClustering((Clustering *) run));
 	return run;
 }
 

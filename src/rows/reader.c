@@ -35,6 +35,7 @@
 #include "parser/parse_collate.h"
 #include "parser/parse_relation.h"
 #include "postmaster/bgworker_internals.h"
+#include "rows/distributor.h"
 #include "rows/input_queue.h"
 #include "rows/row_batch.h"
 #include "rows/vector.h"
@@ -118,21 +119,19 @@ KeyOf(ParseState *pstate, const VectorSource *source)
 	return CastTo(pstate, ColumnOf(pstate, source->key_column), source->key_type);
 }
 
-/* Makes the vector's column, or the call of the function that converts the vector to another value. */
+/*
+ * Makes the vector's column, or a call of the function with the vector.  The column is cast to a
+ * vector after a batch of rows has been fetched, because the cast would fetch each value on its own.
+ */
 static Node *
-ValueOf(ParseState *pstate, const VectorSource *source, SourceValue value)
+ValueOf(ParseState *pstate, const VectorSource *source, Oid function)
 {
 	Node	   *column = ColumnOf(pstate, source->vector_column);
-	Node	   *vector = CastTo(pstate, column, VectorFormType(source->form));
-	Oid			function = value == VALUE_BYTES ? VectorBytesFunction(source->form) :
-		value == VALUE_HASH ? VectorHashFunction(source->form) : InvalidOid;
 
-	/* the cast would fetch each vector on its own: it is made after a batch has been fetched */
-	if (value == VALUE_VECTOR)
-		return column;
-	return !OidIsValid(function) ? vector :
-		(Node *) makeFuncExpr(function, value == VALUE_BYTES ? BYTEAOID : INT8OID,
-							  list_make1(vector), InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+	return !OidIsValid(function) ? column :
+		(Node *) makeFuncExpr(function, get_func_rettype(function),
+							  list_make1(CastTo(pstate, column, VectorFormType(source->form))),
+							  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 }
 
 static List *
@@ -189,30 +188,35 @@ SortKeys(ParseState *pstate, const VectorSource *source, bool in_order, List **t
 }
 
 Query *
-MakeSourceQuery(const VectorSource *source, SourceValue value)
+MakeSourceQuery(const VectorSource *source, Oid function)
 {
 	ParseState *pstate = BeginQuery(source->relid);
 	List	   *targets = AddTarget(NIL, KeyOf(pstate, source), "k");
 	List	   *sort_keys = NIL;
-	bool		vectors = value == VALUE_VECTOR || value == VALUE_BYTES;
-	NullTest   *has_vector = NULL;
+
+	targets = AddTarget(targets, ValueOf(pstate, source, function), "v");
+	if (source->partition_column != NULL)
+		targets = AddTarget(targets, ColumnOf(pstate, source->partition_column), "g");
+	if (source->order_column != NULL && !source->order_apart)
+		sort_keys = SortKeys(pstate, source, true, &targets);
+	else if (source->key_order)
+		sort_keys = SortKeys(pstate, source, false, &targets);
+	return FinishQuery(pstate, targets, sort_keys);
+}
+
+/* Makes SELECT key FROM relation, of the rows with a vector, in the source's order. */
+static Query *
+MakeOrderQuery(const VectorSource *source)
+{
+	ParseState *pstate = BeginQuery(source->relid);
+	List	   *targets = AddTarget(NIL, KeyOf(pstate, source), "k");
+	List	   *sort_keys = SortKeys(pstate, source, true, &targets);
+	NullTest   *has_vector = makeNode(NullTest);
 	Query	   *query;
 
-	if (value != VALUE_NONE)
-		targets = AddTarget(targets, ValueOf(pstate, source, value), "v");
-	if (vectors && source->partition_column != NULL)
-		targets = AddTarget(targets, ColumnOf(pstate, source->partition_column), "g");
-	if (source->order_column != NULL && !(vectors && source->order_apart))
-		sort_keys = SortKeys(pstate, source, true, &targets);
-	else if (source->key_order || value == VALUE_HASH)
-		sort_keys = SortKeys(pstate, source, false, &targets);
-	if (value == VALUE_NONE)
-	{
-		has_vector = makeNode(NullTest);
-		has_vector->arg = (Expr *) ColumnOf(pstate, source->vector_column);
-		has_vector->nulltesttype = IS_NOT_NULL;
-		has_vector->location = -1;
-	}
+	has_vector->arg = (Expr *) ColumnOf(pstate, source->vector_column);
+	has_vector->nulltesttype = IS_NOT_NULL;
+	has_vector->location = -1;
 	query = FinishQuery(pstate, targets, sort_keys);
 	query->jointree->quals = (Node *) has_vector;
 	return query;
@@ -255,23 +259,10 @@ PlanQuery(const VectorSource *source, Query *query, int cursor_options)
 	return plan;
 }
 
-/* Returns true for a plan of Citus.  Its node is on top, or below a Sort. */
-static bool
-IsCitusPlan(const Plan *plan)
-{
-	for (; plan != NULL; plan = outerPlan(plan))
-		if (IsA(plan, CustomScan) && strncmp(((const CustomScan *) plan)->methods->CustomName, "Citus", 5) == 0)
-			return true;
-	return false;
-}
-
 PlannedStmt *
 PlanSource(const VectorSource *source)
 {
-	PlannedStmt *plan = PlanQuery(source, MakeSourceQuery(source, VALUE_VECTOR), 0);
-
-	return !IsCitusPlan(plan->planTree) ? plan :
-		PlanQuery(source, MakeSourceQuery(source, VALUE_BYTES), 0);
+	return PlanQuery(source, MakeSourceQuery(source, InvalidOid), 0);
 }
 
 uint64
@@ -544,7 +535,7 @@ PrepareCast(RowTaker *taker, Oid type)
 	value->typeId = type;
 	value->typeMod = -1;
 	value->collation = get_typcollation(type);
-	cast = CastToVector((Expr *) value, taker->source->form);
+	cast = type == BYTEAOID ? (Expr *) value : CastToVector((Expr *) value, taker->source->form);
 	taker->value_type = type;
 	taker->cast = cast == (Expr *) value ? NULL : ExecInitExpr(cast, NULL);
 	MemoryContextSwitchTo(old);
@@ -556,8 +547,6 @@ VectorOfValue(RowTaker *taker, Datum value, Oid type)
 {
 	bool		isnull = false;
 
-	if (type == BYTEAOID)
-		return VectorFromBytes(value, taker->source);
 	if (unlikely(type != taker->value_type))
 		PrepareCast(taker, type);
 	if (taker->cast != NULL)
@@ -685,7 +674,7 @@ ReadInParallel(RowTaker *taker, uint64 rows)
 	planning_read = true;
 	PG_TRY();
 	{
-		plan = PlanQuery(taker->source, MakeSourceQuery(taker->source, VALUE_VECTOR),
+		plan = PlanQuery(taker->source, MakeSourceQuery(taker->source, InvalidOid),
 						 CURSOR_OPT_PARALLEL_OK);
 	}
 	PG_FINALLY();
@@ -709,9 +698,12 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 	RowTaker   *taker = RowTakerCreate(source, sink);
 	PlannedStmt *plan = PlanSource(source);
 	uint64		rows = PlannedRows(plan);
+	const JoinDistributor *distributor = FindDistributor();
 
 	sink->expect_rows(sink, rows);
-	if (sink->in_order)
+	if (distributor != NULL && distributor->read(taker, plan))
+		 /* all rows have been read */ ;
+	else if (sink->in_order)
 	{
 		int			nest_level = NewGUCNestLevel();
 
@@ -720,8 +712,6 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 		TakeAllRows(taker, plan);
 		AtEOXact_GUC(true, nest_level);
 	}
-	else if (source->reader != NULL && source->reader(source, taker))
-		 /* all rows have been read */ ;
 	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
 		TakeAllRows(taker, plan);
 	RowTakerEnd(taker);
@@ -764,7 +754,7 @@ ReadOrder(const VectorSource *source, void (*take) (void *arg, Datum key), void 
 
 	taker.row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
 	RunPlan(source,
-			PlanQuery(source, MakeSourceQuery(source, VALUE_NONE), CURSOR_OPT_PARALLEL_OK),
+			PlanQuery(source, MakeOrderQuery(source), CURSOR_OPT_PARALLEL_OK),
 			ReceiveKey, &taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
