@@ -71,204 +71,56 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION fasted_distance_support(internal) IS
 	'planner support for functions of two vectors';
 
--- Functions of two vectors: arrays, text (fasted_reals, fasted_doubles), or values of any other
--- type with a cast to real[].  The planner converts the vectors (fasted_distance_support).
---
--- No call is ambiguous, because each overload is for other combinations of arguments:
---
---	anycompatiblearray, anycompatiblearray	arrays; an untyped literal or parameter beside an array
---	anynonarray, anycompatible				other types, and a literal, as text, beside them
---	anyarray, anycompatiblenonarray			an array beside another type
---	text, anycompatiblenonarray				a literal, as text, beside another type or a literal
-
-CREATE FUNCTION fasted_distance(a anycompatiblearray, b anycompatiblearray)
+-- Functions of two vectors: values of any types with a cast to real[], and untyped literals, as an
+-- array or in pgvector's form.  The planner checks the types and converts the vectors
+-- (fasted_distance_support).  With "any", no call is ambiguous, and no type converts to another one first.
+CREATE FUNCTION fasted_distance(a "any", b "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_distance'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_distance(anycompatiblearray, anycompatiblearray) IS
-	'Euclidean distance between two vectors, as computed by fasted_self_join';
-
-CREATE FUNCTION fasted_distance(a anynonarray, b anycompatible)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_distance(anynonarray, anycompatible) IS
-	'Euclidean distance between two vectors, as computed by fasted_self_join';
-
-CREATE FUNCTION fasted_distance(a anyarray, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_distance(anyarray, anycompatiblenonarray) IS
-	'Euclidean distance between two vectors, as computed by fasted_self_join';
-
-CREATE FUNCTION fasted_distance(a text, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_distance(text, anycompatiblenonarray) IS
+COMMENT ON FUNCTION fasted_distance("any", "any") IS
 	'Euclidean distance between two vectors, as computed by fasted_self_join';
 
 -- 1 - cosine similarity; NaN if either vector is zero.
-CREATE FUNCTION fasted_cosine_distance(a anycompatiblearray, b anycompatiblearray)
+CREATE FUNCTION fasted_cosine_distance(a "any", b "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_cosine_distance(anycompatiblearray, anycompatiblearray) IS
-	'cosine distance between two vectors, from 0 to 2';
-
-CREATE FUNCTION fasted_cosine_distance(a anynonarray, b anycompatible)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_distance(anynonarray, anycompatible) IS
-	'cosine distance between two vectors, from 0 to 2';
-
-CREATE FUNCTION fasted_cosine_distance(a anyarray, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_distance(anyarray, anycompatiblenonarray) IS
-	'cosine distance between two vectors, from 0 to 2';
-
-CREATE FUNCTION fasted_cosine_distance(a text, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_distance(text, anycompatiblenonarray) IS
+COMMENT ON FUNCTION fasted_cosine_distance("any", "any") IS
 	'cosine distance between two vectors, from 0 to 2';
 
 -- The cosine of the angle; NULL if either vector is zero.
-CREATE FUNCTION fasted_cosine_similarity(a anycompatiblearray, b anycompatiblearray)
+CREATE FUNCTION fasted_cosine_similarity(a "any", b "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_cosine_similarity(anycompatiblearray, anycompatiblearray) IS
+COMMENT ON FUNCTION fasted_cosine_similarity("any", "any") IS
 	'cosine similarity of two vectors, from -1 to 1';
 
-CREATE FUNCTION fasted_cosine_similarity(a anynonarray, b anycompatible)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_similarity(anynonarray, anycompatible) IS
-	'cosine similarity of two vectors, from -1 to 1';
-
-CREATE FUNCTION fasted_cosine_similarity(a anyarray, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_similarity(anyarray, anycompatiblenonarray) IS
-	'cosine similarity of two vectors, from -1 to 1';
-
-CREATE FUNCTION fasted_cosine_similarity(a text, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_similarity(text, anycompatiblenonarray) IS
-	'cosine similarity of two vectors, from -1 to 1';
-
-CREATE FUNCTION fasted_negative_inner_product(a anycompatiblearray, b anycompatiblearray)
+CREATE FUNCTION fasted_negative_inner_product(a "any", b "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_negative_inner_product(anycompatiblearray, anycompatiblearray) IS
+COMMENT ON FUNCTION fasted_negative_inner_product("any", "any") IS
 	'negative inner product of two vectors';
 
-CREATE FUNCTION fasted_negative_inner_product(a anynonarray, b anycompatible)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_negative_inner_product(anynonarray, anycompatible) IS
-	'negative inner product of two vectors';
-
-CREATE FUNCTION fasted_negative_inner_product(a anyarray, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_negative_inner_product(anyarray, anycompatiblenonarray) IS
-	'negative inner product of two vectors';
-
-CREATE FUNCTION fasted_negative_inner_product(a text, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_negative_inner_product(text, anycompatiblenonarray) IS
-	'negative inner product of two vectors';
-
--- In fasted_within, the type of eps, too, makes PostgreSQL prefer the overload for two arrays.  A
--- literal beside a literal is text, not bits, by an overload of its own.
-CREATE DOMAIN fasted_limit AS double precision;
-
-COMMENT ON DOMAIN fasted_limit IS
-	'limit of a distance';
-
-CREATE FUNCTION fasted_within(a anycompatiblearray, b anycompatiblearray, eps double precision, metric text DEFAULT 'l2')
+-- Accepts bits, too.
+CREATE FUNCTION fasted_within(a "any", b "any", eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'fasted_within'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_within(anycompatiblearray, anycompatiblearray, double precision, text) IS
-	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
-
-CREATE FUNCTION fasted_within(a anyelement, b anycompatible, eps fasted_limit, metric text DEFAULT 'l2')
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_within(anyelement, anycompatible, fasted_limit, text) IS
-	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
-
-CREATE FUNCTION fasted_within(a text, b anycompatiblenonarray, eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_within(text, anycompatiblenonarray, double precision, text) IS
-	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
-
-CREATE FUNCTION fasted_within(a text, b text, eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_within(text, text, double precision, text) IS
-	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
+COMMENT ON FUNCTION fasted_within("any", "any", double precision, text) IS
+	'is the distance between two vectors at most eps, by metric l2, cosine, inner_product, hamming or jaccard?';
 
 -- Distances and similarity of bits.  Values of type bit varying are accepted, too.
 CREATE FUNCTION fasted_hamming_distance(a bit, b bit)
@@ -298,39 +150,11 @@ SUPPORT fasted_distance_support;
 COMMENT ON FUNCTION fasted_jaccard_similarity(bit, bit) IS
 	'Jaccard (Tanimoto) similarity of two vectors of bits, from 0 to 1; 0 if they have no common bit';
 
-CREATE FUNCTION fasted_within(a bit varying, b bit varying, eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within_bits'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_within(bit varying, bit varying, double precision, text) IS
-	'is the distance between two vectors of bits at most eps, by metric hamming or jaccard?';
-
 -- Internal objects; other users have no USAGE on this schema.
 CREATE SCHEMA fasted_internal;
 
 COMMENT ON SCHEMA fasted_internal IS
 	'internal to the extension fasted';
-
--- Read a vector from text: an array literal, or pgvector's [1,2,3].  IMMUTABLE, so that the
--- planner evaluates a literal once.  The casts are STABLE only because the input functions of
--- other element types may depend on settings.
-CREATE FUNCTION fasted_reals(vector text)
-RETURNS real[]
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN pg_catalog.regexp_replace(vector COLLATE pg_catalog."C", '^\s*\[([^]]*)\]\s*$', '{\1}')::real[];
-
-COMMENT ON FUNCTION fasted_reals(text) IS
-	'reads a vector from text';
-
-CREATE FUNCTION fasted_doubles(vector text)
-RETURNS double precision[]
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN pg_catalog.regexp_replace(vector COLLATE pg_catalog."C", '^\s*\[([^]]*)\]\s*$', '{\1}')::double precision[];
-
-COMMENT ON FUNCTION fasted_doubles(text) IS
-	'reads a vector from text';
 
 -- The eps that gives rows a wanted mean number of neighbors.
 --

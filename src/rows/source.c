@@ -567,7 +567,8 @@ RequireVector(Oid type, const char *argument, const char *function)
 				 errmsg("cannot read type %s as a vector", format_type_be(type)),
 				 errdetail("Argument \"%s\" of %s has no cast to real[].", argument, function),
 				 OidIsValid(between) ? errhint("Cast it to %s.", format_type_be(between)) :
-				 type == UNKNOWNOID ? errhint("Cast the literal, for example to real[].") :
+				 type == UNKNOWNOID || TypeCategory(type) == TYPCATEGORY_STRING ?
+				 errhint("Cast it, for example to real[].") :
 				 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
 	}
 	RequireTrustedCast(&cast, argument, NULL);
