@@ -66,7 +66,7 @@ GROUP BY topic, rows ORDER BY rows DESC, topic LIMIT 5;
 
 SELECT rank, b.source, b.metadata->>'section' AS section, round(dist::numeric, 3) AS dist
 FROM fasted_knn_join('documents', 'embedding', 'documents', 'embedding', 2, id_type => NULL::uuid,
-                           metric => 'cosine', partition_by => 'tenant')
+                     metric => 'cosine', partition_by => 'tenant')
     JOIN documents a ON a.id = id_a JOIN documents b ON b.id = id_b
 WHERE a.metadata->>'section' = 'default_tablespace (string)' ORDER BY rank;
 
