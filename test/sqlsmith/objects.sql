@@ -70,7 +70,7 @@ CREATE VIEW many_hdbscan_view AS SELECT * FROM fasted_hdbscan('smith_many', 'v',
 CREATE VIEW many_join_view AS SELECT a.id, b.id AS other FROM smith_many a JOIN smith_many b ON fasted_within(a.v, b.v, 300);
 CREATE VIEW epsilon_view AS SELECT * FROM fasted_epsilon('smith_real', 'v', 4);
 CREATE VIEW window_view AS
-SELECT id, part, fasted_dbscan(v, 3, 2) OVER p, fasted_dbscan(v, 3) OVER p, fasted_keep(v, 3, id) OVER o,
+SELECT id, part, fasted_dbscan(v, 3, 2) OVER p, fasted_dbscan(v, 3) OVER p AS component, fasted_keep(v, 3, id) OVER o,
 	fasted_neighbor_count(v, 3) OVER p, (fasted_hdbscan_cluster(v, 3) OVER p).*
 FROM smith_real WHERE v IS NOT NULL WINDOW p AS (PARTITION BY part), o AS (ORDER BY id);
 CREATE VIEW join_view AS
