@@ -22,7 +22,6 @@ extern PGDLLEXPORT Datum fasted_jaccard_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_cosine_similarity(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_jaccard_similarity(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_within_bits(PG_FUNCTION_ARGS);
 
 /*
  * The canonical distance of two vectors, bit for bit as engines compute it.  Doubles for

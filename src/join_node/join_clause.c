@@ -44,7 +44,6 @@ typedef struct KnownFunction
 
 static const KnownFunction known_functions[] = {
 	{"fasted_within", fasted_within, FORM_WITHIN, FASTED_METRIC_L2},
-	{"fasted_within", fasted_within_bits, FORM_WITHIN, FASTED_METRIC_HAMMING},
 	{"fasted_distance", fasted_distance, FORM_DISTANCE, FASTED_METRIC_L2},
 	{"fasted_cosine_distance", fasted_cosine_distance, FORM_DISTANCE, FASTED_METRIC_COSINE},
 	{"fasted_negative_inner_product", fasted_negative_inner_product, FORM_DISTANCE,
@@ -273,7 +272,7 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	/* an invalid metric raises an error when rows are compared */
 	if (!IsA(metric, Const) || metric->constisnull ||
 		!FindMetric(DatumGetTextPP(metric->constvalue), &found) ||
-		fasted_metric_of_bits(found) != fasted_metric_of_bits(clause->kind.metric))
+		fasted_metric_of_bits(found) != IsOfBits(exprType(linitial(*args))))
 		return false;
 	clause->kind.metric = found;
 	clause->kind.strict = clause->kind.similarity = false;
