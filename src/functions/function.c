@@ -385,6 +385,9 @@ NumberedFunction(int number)
 int
 FindFunction(PGFunction address, int *first)
 {
+	/* functions[].forms has NULLs */
+	if (address == NULL)
+		return -1;
 	for (int number = 0; number < FUNCTIONS; number++)
 		for (*first = 0; *first < 2; (*first)++)
 			if (address == functions[number].forms[*first])
