@@ -110,7 +110,7 @@ BEGIN
 			['nearest', 'int, int, int, int, float8',
 				$$fasted_knn_join(smith_table($1), 'v', smith_table($2), 'v', $3, 'id', 'id', smith_metric($4, $1), $5)$$],
 			['epsilon', 'int, float8, int, bigint, int, bool',
-				$$fasted_epsilon(smith_table($1), 'v', $2, $3, 0.9, $4, smith_metric($5, $1), $6)$$],
+				$$fasted_epsilon(smith_table($1), 'v', $2, $3, $4, smith_metric($5, $1), $6)$$],
 			['window', 'float8, int, int',
 				$$(SELECT fasted_dbscan(v, $1, $2, smith_metric($3, 2)) OVER (PARTITION BY part),
 					fasted_keep(id, v, $1) OVER (ORDER BY key, id) FROM smith_real WHERE v IS NOT NULL) w$$]]
