@@ -40,7 +40,6 @@ bench:
 	@bench/brute_force/run.py
 	@bench/optimizations/run.py
 	@bench/profile/run.py
-	@bench/accuracy/run.py
 	@bench/real_world/run.py --gemm
 	@bench/groups/run.py --engine cuda
 	@bench/hdbscan/run.py --engine cuda --large

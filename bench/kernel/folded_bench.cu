@@ -203,7 +203,7 @@ struct Bench
 		Event		begin;
 		Event		end;
 
-		*buffer = {pairs.get(), nullptr, counts.get(), (uint32_t) (pairs.size() >> kLargeChunkShift),
+		*buffer = {pairs.get(), counts.get(), (uint32_t) (pairs.size() >> kLargeChunkShift),
 			kLargeChunkShift, state.get(), {lists.get(), lists.get() + list}, list,
 			lists.get() + 2 * list};
 		check_cuda(cudaMemcpy(state.get(), &first, sizeof(first), cudaMemcpyHostToDevice),
@@ -211,7 +211,7 @@ struct Bench
 		check_cuda(cudaMemset(counts.get(), 0, counts.size() * 4), "benchmarking");
 		check_cuda(cudaDeviceSynchronize(), "benchmarking");
 
-		FilterParams params = {quantised(), quantised(), stride, order, *buffer, 0};
+		FilterParams params = {quantised(), quantised(), stride, order, *buffer};
 
 		begin.record(stream);
 		launch_filter_folded(params, shape.bytes, device, stream);

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import accuracy  # noqa: E402
 import bits  # noqa: E402
 import brute_force  # noqa: E402
 import clustering  # noqa: E402
@@ -33,8 +32,8 @@ import throughput  # noqa: E402
 from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "bench/evaluation.md"
-SECTIONS = (expect, real_world, on_cpu, pruning, clustering, hdbscan, nearest, bits, throughput, brute_force, optimizations, profiler, accuracy, environment)
-PLOTTED = (models, over_rows, real_world, pruning, throughput, brute_force, accuracy)
+SECTIONS = (expect, real_world, on_cpu, pruning, clustering, hdbscan, nearest, bits, throughput, brute_force, optimizations, profiler, environment)
+PLOTTED = (models, over_rows, real_world, pruning, throughput, brute_force)
 
 INTRODUCTION = """# Evaluation
 

@@ -301,7 +301,6 @@ struct RoundReport
 	unsigned long long open;	/* total of all rounds */
 	unsigned long long items_done;	/* items taken in all rounds; repeated items count once */
 	uint32_t	voided;
-	uint32_t	overflow;		/* approximate joins only: a value exceeds FP16 */
 	uint32_t	finished;		/* no work remains */
 	uint32_t	again;			/* entries of unfinished work for the next round */
 };
@@ -351,7 +350,6 @@ advance_state(WorkState &state, unsigned long long budget)
 	report.open = state.open;
 	report.items_done = state.fresh_first;
 	report.voided = state.voided;
-	report.overflow = 0;
 	report.again = again;
 	report.finished = (again == 0 && state.fresh_first == state.total);
 

@@ -97,8 +97,6 @@ launch_filter_mma(const FilterParams &params, Criterion criterion, const Device 
 		mma::launch<AllOn>(params, Int8Test{}, device, stream);
 	else if (criterion == Criterion::kFp64)
 		mma::launch<Fp64Shape>(params, Fp64Test{}, device, stream);
-	else if (criterion == Criterion::kPaper)
-		mma::launch<AllOn>(params, PaperTest{params.eps2}, device, stream);
 	else
 		mma::launch<AllOn>(params, Fp16Test{}, device, stream);
 }

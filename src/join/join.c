@@ -181,7 +181,7 @@ FindsEqualRows(const VectorJoin *join)
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
-	return join->run.problem.sides == 1 && !options->approximate && join->request.print == NULL &&
+	return join->run.problem.sides == 1 && join->request.print == NULL &&
 		((options->metric == FASTED_METRIC_HAMMING && eps < 1.0) ||
 		 (eps == 0.0 && (options->metric == FASTED_METRIC_L2 || options->metric == FASTED_METRIC_JACCARD)));
 }
@@ -354,9 +354,7 @@ BeginRemote(VectorJoin *join)
 	return true;
 }
 
-/*
- * Sets the engine options.  Rows from a pusher and nearest neighbors are always compared exactly.
- */
+/* Sets the engine options. */
 static void
 SetOptions(EngineRun *run, const JoinRequest *request)
 {
@@ -369,27 +367,18 @@ SetOptions(EngineRun *run, const JoinRequest *request)
 	run->problem.searches = request->searches;
 	run->caller_row_bytes = request->caller_row_bytes;
 	run->problem.sides = source == NULL ? pusher->sides : request->sources[1] != NULL ? 2 : 1;
-	if (pusher != NULL || request->problem.output == FASTED_OUTPUT_NEAREST)
-		options->approximate = false;
 	options->metric = source != NULL ? source->metric : pusher->metric;
-	options->element = source == NULL ? pusher->element :
-		options->approximate ? FASTED_ELEMENT_REAL : source->element;
+	options->element = source != NULL ? source->element : pusher->element;
 	if (source == NULL)
 	{
 		options->dimensions = pusher->dimensions;
 		memcpy(run->problem.expected_rows, pusher->expected_rows, sizeof(pusher->expected_rows));
 	}
-	if (options->approximate && options->metric != FASTED_METRIC_L2)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("approximate results are not supported for metric \"%s\"", MetricName(options->metric)),
-				 errdetail("The results are approximate because fasted.refine is off."),
-				 errhint("Use \"SET fasted.refine = on\".")));
 }
 
 /*
  * Creates a join in a memory context of its own.  The copied sources are allocated in the caller's
- * context, because the keys may outlive the join.  Approximate results always use FP32 rows.
+ * context, because the keys may outlive the join.
  */
 static VectorJoin *
 Create(const JoinRequest *request)

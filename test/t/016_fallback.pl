@@ -178,8 +178,6 @@ for my $list (',', '0,', 'GPU', 'one', '-1', '0; 1', '0 1', 'GPU-123456789')
 ($status, $out, $err) = $node->psql('postgres',
 	"\\set VERBOSITY verbose\nSET fasted.engine = cuda; SET fasted.gpu_memory_limit = '16kB'; $join");
 like($err, qr/ERROR:  0A000: engine "failing" does not support this join\nDETAIL:  The rows are too long\.\nHINT:  Use shorter rows\./, 'an unsupported option, with a hint');
-($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cpu; SET fasted.refine = off; $join");
-like($err, qr/ERROR:  engine "cpu" does not support this join\nDETAIL:  The CPU engine computes only exact results\./, 'an option that the CPU engine does not support');
 
 $node->safe_psql('postgres', 'CREATE ROLE ordinary');
 ($status, $out, $err) = $node->psql('postgres', "LOAD 'fasted'; SET ROLE ordinary; SET fasted.cuda_library = 'x'");

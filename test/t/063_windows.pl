@@ -161,8 +161,7 @@ my %ways = (
 	'little of any memory' => "fasted.memory_limit = '1MB'; SET work_mem = '64kB'",
 	'work_mem 64kB' => "work_mem = '64kB'",
 	'one thread' => 'fasted.threads = 1',
-	'kernel portable' => 'fasted.cpu_kernel = portable',
-	'refine off' => 'fasted.refine = off');
+	'kernel portable' => 'fasted.cpu_kernel = portable');
 for my $way (sort keys %ways)
 {
 	my $offset = log_size($node);

@@ -110,7 +110,7 @@ my $self = "SELECT * FROM fasted_self_join('t', 'v', 2)";
 my $stored = 'SET fasted.scan_node = off';
 my $small = "SET fasted.memory_limit = '2MB'; SET work_mem = '64kB'";
 my $parallel = 'SET max_parallel_workers_per_gather = 2';
-my $gpus = 'SET fasted.engine = cuda; SET fasted.gpu_share = force';
+my $gpus = 'SET fasted.engine = cuda; SET fasted.gpu_devices = "0, 1, 2"';
 my $on = 'ON fasted_within(a.v, b.v, 2)';
 
 # Name, statement, settings.
