@@ -197,7 +197,7 @@ struct Bench
 	double filter(const FoldShape &shape, CandidateBuffer *buffer)
 	{
 		TileShape	tiles = folded_tiles(shape.bytes, n, n, true, device);
-		TileOrder	order = {n, n, tiles.tile_m, tiles.tile_n, true, true, tiles.side};
+		TileOrder	order = {n, n, tiles.tile_m, tiles.tile_n, true, tiles.side};
 		uint32_t	list = device.multiprocessors * kVoidedPerMultiprocessor;
 		WorkState	first = first_state(0, order.items(), order.items());
 		Event		begin;

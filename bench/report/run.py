@@ -23,7 +23,6 @@ import hdbscan  # noqa: E402
 import models  # noqa: E402
 import nearest  # noqa: E402
 import on_cpu  # noqa: E402
-import optimizations  # noqa: E402
 import over_rows  # noqa: E402
 import profiler  # noqa: E402
 import pruning  # noqa: E402
@@ -32,7 +31,7 @@ import throughput  # noqa: E402
 from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "bench/evaluation.md"
-SECTIONS = (expect, real_world, on_cpu, pruning, clustering, hdbscan, nearest, bits, throughput, brute_force, optimizations, profiler, environment)
+SECTIONS = (expect, real_world, on_cpu, pruning, clustering, hdbscan, nearest, bits, throughput, brute_force, profiler, environment)
 PLOTTED = (models, over_rows, real_world, pruning, throughput, brute_force)
 
 INTRODUCTION = """# Evaluation

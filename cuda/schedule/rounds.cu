@@ -311,7 +311,7 @@ Rounds::tile_order(const JoinTask &task) const
 							 settings_.device);
 	else if (settings_.kernel == Kernel::kWgmma)
 		shape = wgmma_tiles(settings_.row_bytes, a, b, task.self, settings_.device);
-	return {a, b, shape.tile_m, shape.tile_n, task.self, true, shape.side,
+	return {a, b, shape.tile_m, shape.tile_n, task.self, shape.side,
 		task.near.table.lists != nullptr && !task.self};
 }
 
