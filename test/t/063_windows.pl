@@ -1,6 +1,6 @@
 # Window functions: cancelled at each stage, the same result with little memory and above a parallel
 # plan, shown in the progress view, and computed by the CPU if a GPU fails.  The GPU engine is
-# test/t/engine/failing_engine.c.
+# test/t/engine/simulated_engine.c.
 use strict;
 use warnings;
 use FindBin;
@@ -9,9 +9,10 @@ use FastedTest;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $engine = simulated_engine('failing');
+my $engine = simulated_engine();
 my $node = new_node('windows', <<"END");
 fasted.cuda_library = '$engine'
+fasted.gpu_devices = '1'
 fasted.threads = 2
 fasted.memory_limit = '400MB'
 max_worker_processes = 16
@@ -309,7 +310,7 @@ END
 my $right = sql("SET fasted.engine = cpu; $on_gpu");
 like($right, qr/^\d+\|2\d\d\|/, "without a GPU: $right");
 my $few = 'SELECT max(c) FROM (SELECT fasted_components(v, 0.5) OVER (ORDER BY id) AS c FROM small WHERE id < 90) AS s';
-# Positions of the failure, as failing_engine.c numbers them.
+# Positions of the failure, as simulated_engine.c numbers them.
 my @places = qw(open set_open stage commit read_back seal join_open next set_reset stage);
 for my $i (0 .. $#places)
 {

@@ -38,7 +38,7 @@ system($cc, qw(-std=gnu11 -O1 -U_FORTIFY_SOURCE -D_GNU_SOURCE -Wall -shared -fPI
   or die 'could not compile failing_calls.c';
 
 # Three GPUs.
-my $engine = simulated_engine('several');
+my $engine = simulated_engine();
 
 local $ENV{SERVER_PRELOAD} = $library;
 my $node = new_node('faults', <<"END");
