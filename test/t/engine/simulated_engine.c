@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../unit/copied_rows.h"
 #include "connecting.h"
 #include "engine/device_list.h"
 #include "engine/engine.h"
@@ -379,35 +380,6 @@ static FastedStatus
 engine_wait_read(FastedSet *set, bool all)
 {
 	return at(simulated(set->context), PLACE_WAIT_READ, cpu->wait_read(set, all));
-}
-
-/* Adds rows of another device's set, as stage and commit do. */
-static FastedStatus
-copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
-{
-	size_t		row = from->rows.row_floats * sizeof(float);
-
-	for (uint64_t end = first + nrows; first < end; first++)
-	{
-		float	   *room;
-		size_t		capacity;
-		FastedStatus status = cpu->stage(set, &room, &capacity);
-
-		if (status != FASTED_OK)
-			return status;
-		memcpy(room, row_store_row(&from->rows, first), row);
-		status = cpu->commit(set, 1);
-		if (status != FASTED_OK)
-			return status;
-	}
-	return FASTED_OK;
-}
-
-/* The staging buffer of the CPU engine follows the rows that the set already has. */
-static FastedStatus
-copy_staged(FastedSet *set, const FastedSet *from, size_t nrows)
-{
-	return copy_rows(set, from, from->rows.rows, nrows);
 }
 
 static FastedStatus
