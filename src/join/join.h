@@ -122,8 +122,7 @@ struct VectorJoin
 
 /*
  * Reads all rows and starts the engine, or has Citus workers do so.  With FASTED_OUTPUT_NEAREST,
- * rows of b at equal distance are ordered by their keys.  Raises an error if sources are joined
- * with fasted.refine off and a metric other than L2.
+ * rows of b at equal distance are ordered by their keys.
  *
  * The join's memory, threads and device memory belong to a child of the current memory context and
  * are released with it.  Resources unknown to PostgreSQL are released with the resource owner if
