@@ -118,7 +118,7 @@ NoticeManyCopies(double neighbors, uint32 rows)
 static void
 NoticeCopies(DistanceGuess *guess, double neighbors, uint64 total)
 {
-	double		share = CountCopies(guess) / (double) PairsOf(guess->rows.array.count);
+	double		share = CountCopies(guess) / (double) PairsOf(guess->rows.count);
 
 	ereport(NOTICE,
 			(errmsg("eps is 0, because exact copies alone give rows %.15g neighbors on average",

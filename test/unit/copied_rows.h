@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "../../src/cpu/cpu_state.h"
+#include "../../src/cpu/state/join.h"
 
 /* Adds rows of another device's set, as stage and commit do. */
 static FastedStatus

@@ -247,6 +247,7 @@ engine_stats(const FastedContext *context, FastedStats *stats)
 {
 	cpu->stats(context, stats);
 	strcpy(stats->engine, "cuda");
+	strcpy(stats->device, "simulated GPU");
 }
 
 static const char *
@@ -510,9 +511,10 @@ fasted_engine(void)
 	make_connecting(&engine);
 	engine.join_open = engine_join_open;
 	engine.next = engine_next;
-#ifndef WITHOUT_NEAREST
 	engine.nearest = engine_nearest;
 	engine.rows_for_lists = cpu->rows_for_lists;
+#ifdef WITHOUT_NEAREST
+	engine.nearest = NULL;
 #endif
 	return &engine;
 }
