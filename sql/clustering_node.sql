@@ -59,7 +59,7 @@ BEGIN
 END $$;
 SELECT keep_one.pairs, keep_one.spilled FROM spilled($$SELECT * FROM fasted_keep_one('grouped', 'v', 0.4, id_column => 'id')$$) AS keep_one;
 SET fasted.memory_limit = '1MB';
-SET fasted.max_threads = 1;	-- the order of pairs decides which can be dropped
+SET fasted.threads = 1;	-- the order of pairs decides which can be dropped
 SELECT * FROM unnest(ARRAY['fasted_keep_one(''grouped'', ''v'', 0.4, id_column => ''id'')', 'fasted_cluster(''grouped'', ''v'', 0.4, 500, id_column => ''id'')',
 	'fasted_cluster(''hundreds'', ''v'', 0, 100, id_column => ''id'')', 'fasted_cluster(''grouped'', ''v'', 0.4, 2, id_column => ''id'')',
 	'fasted_keep_one(''copies'', ''v'', 0.4, id_column => ''id'')', 'fasted_cluster(''copies'', ''v'', 0.4, 2, id_column => ''id'')']) AS c, spilled('SELECT * FROM ' || c) AS s;
@@ -67,7 +67,7 @@ SELECT * FROM unnest(ARRAY['fasted_keep_one(''grouped'', ''v'', 0.4, id_column =
 CREATE TABLE triples AS SELECT i AS id, array_fill(i / 3, ARRAY[1000])::real[] AS v FROM generate_series(0, 299) AS i;
 SELECT pairs::int BETWEEN 101 AND 299 AS some_withheld FROM spilled($$SELECT * FROM fasted_cluster('triples', 'v', 0.5, 1, id_column => 'id')$$);
 RESET fasted.memory_limit;
-RESET fasted.max_threads;
+RESET fasted.threads;
 
 -- the same rows as by the function, whichever columns are selected
 CREATE TEMP TABLE calls (call text);

@@ -244,10 +244,6 @@ SELECT * FROM fasted_cluster('t', 'v', 1, metric => NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_cluster('t', 'v', 1, metric => 'euclidean');
 \echo :SQLSTATE
-SET fasted.refine = off;
-SELECT * FROM fasted_cluster('t', 'v', 1, metric => 'cosine');
-\echo :SQLSTATE
-RESET fasted.refine;
 SELECT * FROM fasted_keep_one('t', 'v', 1, NULL, NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_neighbors('t', 'v', -1);

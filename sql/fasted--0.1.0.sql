@@ -167,20 +167,17 @@ CREATE FUNCTION fasted_epsilon(
 	vector_column name,
 	neighbors double precision,
 	sample_rows integer DEFAULT NULL,
-	confidence double precision DEFAULT 0.95,
 	seed bigint DEFAULT NULL,
 	ignore_copies boolean DEFAULT false,
 	metric text DEFAULT 'l2',
 	OUT eps double precision,
-	OUT eps_low double precision,
-	OUT eps_high double precision,
 	OUT rows bigint,
 	OUT sampled bigint)
 RETURNS record
 AS 'MODULE_PATHNAME', 'fasted_epsilon'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
 
-COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint, boolean, text) IS
+COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, bigint, boolean, text) IS
 	'the eps that gives rows this mean number of neighbors, estimated from a sample';
 
 -- Estimates rows and cost of the following functions, and tells the planner what they read.

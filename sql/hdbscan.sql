@@ -206,9 +206,6 @@ SELECT * FROM fasted_hdbscan('line', 'v', 3, metric => 'inner_product');
 SELECT fasted_hdbscan_cluster(v, 3, metric => 'hamming') OVER () FROM line;
 SELECT fasted_hdbscan_cluster(v, NULL) OVER () FROM line;
 SELECT fasted_hdbscan_cluster(v, 3) OVER (ORDER BY id ROWS 1 PRECEDING) FROM line;
-SET fasted.refine = off;
-SELECT count(*) FROM fasted_spanning_tree('line', 'v');
-RESET fasted.refine;
 
 DROP FUNCTION right_tree, shown, cut;
 DROP VIEW fewer;

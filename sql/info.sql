@@ -21,7 +21,6 @@ FROM fasted_info() WHERE component = 'preloading';
 
 -- settings with values that can't be met
 SET fasted.threads = 3;
-SET fasted.max_threads = 2;
 SET fasted.cpu_kernel = portable;
 SET fasted.engine = cpu;
 SELECT component, regexp_replace(state, 'processors \d+', 'processors N') AS state, advice

@@ -181,10 +181,6 @@ SELECT * FROM fasted_self_join('small', 'v', 1, id_type => NULL::int, metric => 
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('small', 'v', -1, metric => 'cosine');
 \echo :SQLSTATE
-SET fasted.refine = off;
-SELECT count(*) FROM fasted_self_join('small', 'v', 1, metric => 'cosine');
-\echo :SQLSTATE
-RESET fasted.refine;
 
 DROP VIEW many, casts, holes_alone;
 DROP TABLE line, small, large, due, holes, odd;

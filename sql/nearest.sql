@@ -99,10 +99,6 @@ SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2147483647);
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2, metric => 'cosine');
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2, metric => 'cosine', partition_by => 'g');
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0);
--- approximate results are not supported
-SET fasted.refine = off;
-SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0);
-RESET fasted.refine;
 
 -- EXPLAIN; PostgreSQL 18 shows rows with two decimals
 CREATE FUNCTION nearest_ran(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$

@@ -336,6 +336,11 @@ SELECT count(*) FROM fasted_self_join('most', 'v', 4, id_column => 'id') WHERE d
 DROP VIEW fewer;
 DROP TABLE most;
 
+-- a function that is not one of fasted's, with as many arguments
+CREATE FUNCTION seven(a int, b int, c int, d int, e int, f int, g int, OUT x int, OUT y bigint) LANGUAGE plpgsql AS 'BEGIN x := a; y := g; END';
+SELECT y FROM seven(1, 2, 3, 4, 5, 6, 7);
+DROP FUNCTION seven;
+
 -- the errors are those of the function
 SELECT * FROM fasted_self_join(NULL, 'v', 1);
 SELECT * FROM fasted_self_join('points', 'v', NULL);

@@ -35,7 +35,6 @@ SET fasted.cpu_kernel = 'sse2';
 SET fasted.filter = 'fp8';
 SET fasted.gpu_memory_limit = -1;
 SET fasted.gpu_devices = 'first';
-SET fasted.max_threads = -1;
 SET fasted.nonsense = 1;
 \set VERBOSITY default
 
@@ -87,9 +86,6 @@ SELECT differences();
 SET fasted.filter = 'int8';
 SELECT differences();
 RESET fasted.filter;
-SET fasted.refine = off;
-SELECT count(*) FROM fasted_self_join('t', 'v', 2);
-RESET fasted.refine;
 RESET fasted.engine;
 SET work_mem = '64kB';
 SELECT differences();

@@ -218,10 +218,7 @@ FROM letters WINDOW w AS () ORDER BY id;
 SELECT id, fasted_dbscan(v, 1) OVER (ORDER BY id RANGE UNBOUNDED PRECEDING) AS a, fasted_dbscan(v, 1) OVER (ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS b,
 	fasted_dbscan(v, 1) OVER (ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE NO OTHERS) AS c, row_number() OVER (ORDER BY id) AS d, rank() OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) AS e
 FROM letters ORDER BY id;
--- fasted.refine has no effect: the result is exact
-SET fasted.refine = off;
 SELECT id, fasted_dbscan(v, 0, metric => 'cosine') OVER (ORDER BY id) FROM letters ORDER BY id;
-RESET fasted.refine;
 
 -- places in a query where they can be called
 CREATE VIEW clustered AS SELECT g, id, fasted_dbscan(v, 1, 2) OVER (PARTITION BY g ORDER BY id) AS cluster FROM items;

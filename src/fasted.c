@@ -12,7 +12,7 @@
  *				sides, pushes their vectors to an engine, checks the other clauses on each pair
  *	  function_node/	plan node for functions in FROM: plans, executes and explains them,
  *				counts their rows, distributes rows to parallel workers
- *	  epsilon/	fasted_epsilon: random sample, closest pairs, confidence interval
+ *	  epsilon/	fasted_epsilon: random sample, distance of a rank
  *	  functions/	from pairs to result rows: fasted_self_join, fasted_knn_join,
  *				fasted_neighbors, fasted_cluster and fasted_keep_one; their common descriptions
  *				and planner estimates

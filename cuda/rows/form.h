@@ -69,14 +69,6 @@ void launch_quantise(const RowTable &rows, const Transform &transform, Precision
 /* Bound of the error of a computed inner product, relative to the product of the rows' norms. */
 double product_error(uint32_t dimensions, Precision precision);
 
-/*
- * The paper's step 1: rounds rows to FP16 without a transformation, and computes s_i, the sum of
- * squares rounded toward zero.  Sets *overflow to 1 if a value exceeds FP16.
- */
-void launch_quantise_paper(const RowTable &rows, uint32_t row_bytes,
-						   __half *values, uint32_t *norms, uint32_t *overflow,
-						   cudaStream_t stream);
-
 /* Maximum number of dimensions for which INT32 sums cannot overflow with any rows. */
 constexpr uint32_t kMostDimensionsInt8 = FASTED_INT8_MOST_DIMENSIONS;
 

@@ -89,8 +89,6 @@ CreateTree(TreeRun *run, uint32 k)
 	int			threads = options->threads > 0 ? options->threads : fasted_processors();
 	uint64		bytes = tree_bytes(run->base.count, k) + (uint64) run->base.count * SEARCH_ROW_BYTES;
 
-	if (options->max_threads > 0)
-		threads = Min(threads, options->max_threads);
 	RequireTreeMemory(run, bytes / (TREE_SHARES - 1) * TREE_SHARES, tree_memory);
 	run->tree = tree_create(run->base.count, k, run->min_samples, threads);
 	if (run->tree == NULL)

@@ -112,9 +112,7 @@ InitRows(VectorJoin *join)
 		JoinOpenEngine(join);
 }
 
-/*
- * Sets the engine options.  Rows without a source and nearest neighbors are always compared exactly.
- */
+/* Sets the engine options. */
 static void
 SetOptions(EngineRun *run, const JoinRequest *request)
 {
@@ -126,27 +124,18 @@ SetOptions(EngineRun *run, const JoinRequest *request)
 	run->problem.searches = request->searches;
 	run->caller_row_bytes = request->caller_row_bytes;
 	run->problem.sides = source == NULL ? request->sides : request->sources[1] != NULL ? 2 : 1;
-	if (source == NULL || request->exact || request->problem.output == FASTED_OUTPUT_NEAREST)
-		options->approximate = false;
 	options->metric = source != NULL ? source->metric : request->metric;
-	options->element = source == NULL ? request->element :
-		options->approximate ? FASTED_ELEMENT_REAL : source->element;
+	options->element = source != NULL ? source->element : request->element;
 	if (source == NULL)
 	{
 		options->dimensions = request->dimensions;
 		memcpy(run->problem.expected_rows, request->expected_rows, sizeof(request->expected_rows));
 	}
-	if (options->approximate && options->metric != FASTED_METRIC_L2)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("approximate results are not supported for metric \"%s\"", MetricName(options->metric)),
-				 errdetail("The results are approximate because fasted.refine is off."),
-				 errhint("Use \"SET fasted.refine = on\".")));
 }
 
 /*
  * The join has a memory context of its own.  The copied sources are allocated in the caller's context,
- * because the keys may outlive the join.  Approximate results always use FP32 rows.
+ * because the keys may outlive the join.
  */
 VectorJoin *
 JoinOpen(const JoinRequest *request)
@@ -223,7 +212,7 @@ FindsEqualRows(const VectorJoin *join)
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
-	return join->run.problem.sides == 1 && !options->approximate &&
+	return join->run.problem.sides == 1 &&
 		((options->metric == FASTED_METRIC_HAMMING && eps < 1.0) ||
 		 (eps == 0.0 && (options->metric == FASTED_METRIC_L2 || options->metric == FASTED_METRIC_JACCARD)));
 }

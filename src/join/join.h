@@ -40,7 +40,6 @@ typedef struct JoinRequest
 	uint32		dimensions;
 	uint64		expected_rows[2];
 
-	bool		exact;			/* compare exactly, even if fasted.refine is off */
 	bool		searches;		/* JoinSearch will be called: one process and one GPU at most */
 	bool		finds_zeros;	/* fill in `zeros`; the join is then not distributed */
 	uint64		caller_row_bytes;	/* host memory that the caller will use meanwhile, per row */
@@ -126,7 +125,6 @@ struct VectorJoin
 
 /*
  * Opens a join.  With FASTED_OUTPUT_NEAREST, rows of b at equal distance are ordered by their keys.
- * Raises an error if sources are joined with fasted.refine off and a metric other than L2.
  *
  * The join's memory, threads and device memory belong to a child of the current memory context and
  * are released with it.  Resources unknown to PostgreSQL are released with the resource owner if

@@ -84,7 +84,6 @@ typedef struct EngineRun
 
 	/* The problem and the settings in effect when the join began. */
 	EngineChoice choice;		/* ENGINE_CPU if a GPU has failed */
-	AutoChoice	share;			/* whether to use several GPUs */
 	PanelProblem problem;
 	uint64		caller_row_bytes;	/* see JoinRequest */
 

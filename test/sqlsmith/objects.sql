@@ -111,7 +111,7 @@ BEGIN
 			['nearest', 'int, int, int, int, float8',
 				$$fasted_knn_join(smith_table($1), 'v', smith_table($2), 'v', $3, a_id => 'id', b_id => 'id', metric => smith_metric($4, $1), max_distance => $5)$$],
 			['epsilon', 'int, float8, int, bigint, int, bool',
-				$$fasted_epsilon(smith_table($1), 'v', $2, $3, 0.9, $4, metric => smith_metric($5, $1), ignore_copies => $6)$$],
+				$$fasted_epsilon(smith_table($1), 'v', $2, $3, $4, metric => smith_metric($5, $1), ignore_copies => $6)$$],
 			['window', 'float8, int, int',
 				$$(SELECT fasted_dbscan(v, $1, $2, smith_metric($3, 2)) OVER (PARTITION BY part),
 					fasted_keep(v, $1, id) OVER (ORDER BY key, id) FROM smith_real WHERE v IS NOT NULL) w$$]]

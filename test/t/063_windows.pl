@@ -1,6 +1,6 @@
 # Window functions: cancelled at each stage, the same result with little memory and above a parallel
 # plan, shown in the progress view, and computed by the CPU if a GPU fails.  The GPU engine is
-# test/t/engine/failing_engine.c.
+# test/t/engine/simulated_engine.c.
 use strict;
 use warnings;
 use FindBin;
@@ -9,9 +9,10 @@ use FastedTest;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $engine = simulated_engine('failing');
+my $engine = simulated_engine();
 my $node = new_node('windows', <<"END");
 fasted.cuda_library = '$engine'
+fasted.gpu_devices = '1'
 fasted.threads = 2
 fasted.memory_limit = '400MB'
 max_worker_processes = 16
@@ -161,8 +162,7 @@ my %ways = (
 	'little of any memory' => "fasted.memory_limit = '1MB'; SET work_mem = '64kB'",
 	'work_mem 64kB' => "work_mem = '64kB'",
 	'one thread' => 'fasted.threads = 1',
-	'kernel portable' => 'fasted.cpu_kernel = portable',
-	'refine off' => 'fasted.refine = off');
+	'kernel portable' => 'fasted.cpu_kernel = portable');
 for my $way (sort keys %ways)
 {
 	my $offset = log_size($node);
@@ -310,7 +310,7 @@ END
 my $right = sql("SET fasted.engine = cpu; $on_gpu");
 like($right, qr/^\d+\|2\d\d\|/, "without a GPU: $right");
 my $few = 'SELECT max(c) FROM (SELECT fasted_dbscan(v, 0.5) OVER (ORDER BY id) AS c FROM small WHERE id < 90) AS s';
-# Positions of the failure, as failing_engine.c numbers them; those after the start are errors.
+# Positions of the failure, as simulated_engine.c numbers them; those after the start are errors.
 my %before = (open => 2, set_open => 3, stage => 4, commit => 5, read_back => 6, seal => 7, join_open => 8, set_reset => 10);
 my %after = (next => 9, stage => 11, 'next, after a pair' => 12);
 for my $place (sort keys %before)

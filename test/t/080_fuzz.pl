@@ -188,19 +188,19 @@ sub random_nearest
 
 # The eps for a mean number of neighbours; exact for so few rows, and NULL for too few.
 my %wrong_epsilon = (relation => $wrong{relation}, column => $wrong{column}, neighbors => [ 0, -1, "'NaN'", undef ],
-	sample_rows => [ 99, -1 ], confidence => [ 0, 1, "'NaN'", undef ], metric => [ 'l3', undef ], ignore_copies => [undef]);
+	sample_rows => [ 99, -1 ], metric => [ 'l3', undef ], ignore_copies => [undef]);
 
 sub random_epsilon
 {
 	my %call = (relation => pick(@relations, 'twice'), column => 'v', neighbors => pick(0.5, 1, 2, 7, 20, 1e9), sample_rows => undef,
-		confidence => 0.9, metric => 'l2', ignore_copies => pick('false', 'true'), right => 1);
+		metric => 'l2', ignore_copies => pick('false', 'true'), right => 1);
 	if (rand() < 0.5)
 	{
 		my $bad = pick(sort keys %wrong_epsilon);
 		$call{$bad} = pick(@{ $wrong_epsilon{$bad} });
 		$call{right} = 0;
 	}
-	my @options = map { defined $call{$_} || $_ ne 'sample_rows' ? "$_ => " . literal($call{$_}) : () } qw(sample_rows confidence metric ignore_copies);
+	my @options = map { defined $call{$_} || $_ ne 'sample_rows' ? "$_ => " . literal($call{$_}) : () } qw(sample_rows metric ignore_copies);
 	$call{sql} = 'fasted_epsilon(' . join(', ', (map { literal($call{$_}) } qw(relation column neighbors)), @options) . ')';
 	$call{expected} = [ 'max(eps)', "SELECT dist AS eps FROM (SELECT fasted_distance(a.v::real[], b.v::real[]) AS dist, "
 		  . 'row_number() OVER (ORDER BY fasted_distance(a.v::real[], b.v::real[])) AS n '

@@ -38,7 +38,7 @@ system($cc, qw(-std=gnu11 -O1 -U_FORTIFY_SOURCE -D_GNU_SOURCE -Wall -shared -fPI
   or die 'could not compile failing_calls.c';
 
 # Three GPUs.
-my $engine = simulated_engine('several');
+my $engine = simulated_engine();
 
 local $ENV{SERVER_PRELOAD} = $library;
 my $node = new_node('faults', <<"END");
@@ -110,7 +110,7 @@ my $self = "SELECT * FROM fasted_self_join('t', 'v', 2)";
 my $stored = 'SET fasted.scan_node = off';
 my $small = "SET fasted.memory_limit = '2MB'; SET work_mem = '64kB'";
 my $parallel = 'SET max_parallel_workers_per_gather = 2';
-my $gpus = 'SET fasted.engine = cuda; SET fasted.gpu_share = force';
+my $gpus = 'SET fasted.engine = cuda; SET fasted.gpu_devices = "0, 1, 2"';
 my $on = 'ON fasted_within(a.v, b.v, 2)';
 
 # Name, statement, settings.

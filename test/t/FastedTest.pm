@@ -64,11 +64,11 @@ sub random_seed
 # Under a sanitizer, memory and times are not comparable.
 sub sanitized { return defined $ENV{ASAN_OPTIONS}; }
 
-# Compiles test/t/engine/NAME_engine.c with the CPU engine, of which the simulated GPUs consist, and
-# returns its name for fasted.cuda_library.  The first test compiles the CPU engine for all.
+# Compiles test/t/engine/simulated_engine.c, with the CPU engine and compiler options, and returns the
+# path for fasted.cuda_library.
 sub simulated_engine
 {
-	my ($name, @sources) = @_;
+	my @options = @_;
 	my $here = File::Basename::dirname(__FILE__);
 	my @cc = ($ENV{CC} || 'cc', qw(-std=gnu11 -O2 -Wall -fPIC -fvisibility=hidden), "-I$here/../../src");
 	my $cpu = "$PostgreSQL::Test::Utils::tmp_check/cpu_engine.o";
@@ -77,9 +77,9 @@ sub simulated_engine
 		system(@cc, qw(-r -nostdlib), glob("$here/../../src/cpu/*/*.c"), "$here/../../src/engine/metric_rules.c", '-o', "$cpu.$$") == 0 && rename("$cpu.$$", $cpu)
 		  or die 'could not compile the CPU engine';
 	}
-	my $library = PostgreSQL::Test::Utils::tempdir_short() . "/$name";
-	system(@cc, '-shared', "$here/engine/${name}_engine.c", (map { "$here/../../src/$_" } @sources), $cpu, '-lpthread', '-lm', '-o', "$library.so") == 0
-	  or die "could not compile ${name}_engine.c";
+	my $library = PostgreSQL::Test::Utils::tempdir_short() . '/simulated';
+	system(@cc, @options, '-shared', "$here/engine/simulated_engine.c", "$here/../../src/engine/thread.c", $cpu, '-lpthread', '-lm', '-o', "$library.so") == 0
+	  or die 'could not compile simulated_engine.c';
 	return $library;
 }
 

@@ -550,11 +550,6 @@ check_options(FastedContext *context)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
 						"Vectors must have between 1 and %u dimensions, not %u.",
 						FASTED_MAX_DIMENSIONS, options->dimensions);
-	if (options->approximate)
-		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"The CPU engine computes only exact results.\n"
-						"Use \"SET fasted.refine = on\".");
-
 	if (context->metric == NULL)
 		return cpu_fail(context, FASTED_UNSUPPORTED, "Metric %d is unknown.", (int) options->metric);
 	if (context->metric->of_bits != (options->element == FASTED_ELEMENT_BIT))

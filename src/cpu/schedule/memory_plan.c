@@ -90,8 +90,6 @@ limit_threads(const FastedContext *context, uint64_t limit)
 
 	if (threads <= 0)
 		threads = fasted_processors();
-	if (options->max_threads > 0 && threads > options->max_threads)
-		threads = options->max_threads;
 	if (threads > MAX_THREADS)
 		threads = MAX_THREADS;
 	return (int) cpu_clamp(limit / 4 / cpu_worker_bytes(context, false), 1, (uint32_t) threads);
