@@ -6,6 +6,7 @@
  * The folders, from the highest layer to the lowest, are listed below.  Files include headers of
  * their own folder and of lower folders only (test/setup/check-includes).
  *
+ *	  core.c	the functions that another library of the project calls
  *	  info.c	fasted_info(): versions and state of all components; advice on preloading
  *	  join_node/	join method of the planner for joins on a distance: retains the rows of both
  *				sides, pushes their vectors to an engine, checks the other clauses on each pair
@@ -16,7 +17,6 @@
  *				fasted_neighbors, fasted_cluster and fasted_keep_one; their common descriptions
  *				and planner estimates
  *	  distance/	SQL functions of two vectors
- *	  citus/	joins distributed over the workers of a Citus cluster
  *	  join/		from rows to the engine, with staging and spilling; from the engine to pairs of
  *				row numbers; the keys of rows and their order
  *	  rows/		from heap tuples to rows of floats or doubles: the query that reads a source, with

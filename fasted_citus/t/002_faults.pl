@@ -2,7 +2,7 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use lib $FindBin::RealBin, "$FindBin::RealBin/../../test/t";
 use CitusCluster;
 use FastedTest;
 use Test::More;
@@ -118,7 +118,7 @@ $workers[2]->stop('immediate');
 ended('a worker was stopped', $session, qr/lost connection to Citus worker|terminating connection/);
 none_left('a worker was stopped', $begin, @workers[0, 1]);
 my ($status, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$quick");
-like($err, qr/08001.*could not connect to Citus worker "127\.0\.0\.1:\d+".*HINT.*fasted\.distribute = off/s, 'a worker is down');
+like($err, qr/08001.*could not connect to Citus worker "127\.0\.0\.1:\d+".*HINT.*fasted_citus\.distribute = off/s, 'a worker is down');
 none_left('a worker is down', time, @workers[0, 1]);
 start_node($workers[2]);
 ok(wait_until(sub { ($node->psql('postgres', $quick))[1] eq '99' }), 'the worker is available again');

@@ -15,16 +15,11 @@
  */
 #include "postgres.h"
 
-#include "base/guc.h"
-#include "base/interrupts.h"
-#include "base/row_numbers.h"
-#include "citus/cluster.h"
-#include "cpu/kernels/kernel.h"
+#include "cluster.h"
+#include "fasted_citus.h"
 #include "funcapi.h"
-#include "join/join.h"
-#include "rows/reader.h"
-#include "rows/vector.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -91,9 +86,9 @@ typedef struct Slice
 	uint32	   *parent;			/* SLICE_CONNECTIONS: sets of rows connected by the pairs sent */
 	uint32		next_row;		/* SLICE_COUNTS: the first row whose count was not sent yet */
 
-	/* SLICE_NEAREST: */
-	RowPusher	pusher;
 	VectorSource *sources[2];	/* read in the order of keys; b is NULL for a self-join */
+
+	/* SLICE_NEAREST: */
 	uint32		number;			/* number of this slice */
 	uint32		slices;			/* number of slices */
 	uint32		k;
@@ -104,7 +99,11 @@ typedef struct Slice
 	uint32		found;			/* neighbours of the row that were sent */
 } Slice;
 
-/* --- rows for nearest rows: all rows of b go to side 1, the share of a goes to side 0 */
+/*
+ * --- the rows of a slice
+ *
+ * For nearest rows, all rows of b go to side 1, and the share of a goes to side 0.
+ */
 
 /* Receives the rows of one relation and pushes them to the join, where row numbers are the keys. */
 typedef struct ShareSink
@@ -131,7 +130,7 @@ typedef struct ShareSink
 static void
 PushRows(ShareSink *sink, int side, uint32 begin, uint32 end)
 {
-	RowSink    *to = JoinSink(sink->slice->join, side);
+	RowSink    *to = core->JoinSink(sink->slice->join, side);
 	Datum		keys[SHARE_BLOCK_ROWS];
 
 	while (begin < end && !sink->stopped)
@@ -163,7 +162,7 @@ Flush(ShareSink *sink)
 		uint32		row = sink->first + begin;
 
 		end = Min(sink->used, begin + SHARE_BLOCK_ROWS - row % SHARE_BLOCK_ROWS);
-		if (IsInShare(row, sink->slice->number, sink->slice->slices))
+		if (sink->slice->output != SLICE_NEAREST || IsInShare(row, sink->slice->number, sink->slice->slices))
 			PushRows(sink, 0, begin, end);
 	}
 	sink->first += sink->used;
@@ -177,9 +176,9 @@ ExpectRows(RowSink *self, uint64 rows)
 
 	for (int side = sink->last_side; side >= sink->side; side--)
 	{
-		RowSink    *to = JoinSink(sink->slice->join, side);
+		RowSink    *to = core->JoinSink(sink->slice->join, side);
 
-		to->expect_rows(to, side == 1 ? rows : rows / sink->slice->slices);
+		to->expect_rows(to, side == 1 || sink->slice->output != SLICE_NEAREST ? rows : rows / sink->slice->slices);
 	}
 }
 
@@ -195,7 +194,7 @@ SetDimensions(RowSink *self, int dimensions, const char *row_name)
 										sink->capacity * sink->floats * sizeof(float));
 	for (int side = sink->side; side <= sink->last_side; side++)
 	{
-		RowSink    *to = JoinSink(sink->slice->join, side);
+		RowSink    *to = core->JoinSink(sink->slice->join, side);
 
 		to->set_dimensions(to, dimensions, row_name);
 	}
@@ -220,13 +219,13 @@ TakeRows(RowSink *self, const Datum *keys, size_t nrows)
 	ShareSink  *sink = (ShareSink *) self;
 
 	for (size_t i = 0; i < nrows; i++, sink->used++)
-		FingerprintAdd(sink->fingerprint, KeyHash(keys[i], sink->typlen, sink->typbyval),
+		FingerprintAdd(sink->fingerprint, keys[i], sink->typlen, sink->typbyval,
 					   VectorHash(sink->rows + sink->used * sink->floats, sink->element,
 								  sink->dimensions));
 }
 
-/* Reads the relation of a side into the join.  Returns false if the engine has failed. */
-static bool
+/* Reads the relation of a side into the join. */
+static void
 ReadRelation(Slice *slice, int side)
 {
 	const VectorSource *source = slice->sources[side];
@@ -234,28 +233,27 @@ ReadRelation(Slice *slice, int side)
 		.sink = {.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
 		.buffer_for_rows = BufferForRows,.take_rows = TakeRows},
 		.slice = slice,.fingerprint = &slice->report.rows[side],.element = source->element,
-		.side = side,.last_side = slice->sources[1] == NULL ? 1 : side
+		.side = side,.last_side = slice->output == SLICE_NEAREST && slice->sources[1] == NULL ? 1 : side
 	};
 
 	get_typlenbyval(source->key_type, &sink.typlen, &sink.typbyval);
 	memset(sink.fingerprint, 0, sizeof(Fingerprint));
-	ReadVectors(source, &sink.sink);
+	core->ReadVectors(source, &sink.sink);
 	if (!sink.stopped)
 		Flush(&sink);
 	if (sink.rows != NULL)
 		pfree(sink.rows);
-	return !sink.stopped;
 }
 
-/* RowPusher's push. */
+/* Opens the join and reads all rows; once more, if the CPU takes over from a GPU. */
 static void
-PushBothSides(RowPusher *pusher, VectorJoin *join)
+StartJoin(Slice *slice, const JoinRequest *request)
 {
-	Slice	   *slice = (Slice *) ((char *) pusher - offsetof(Slice, pusher));
-
-	slice->join = join;
-	if (ReadRelation(slice, 0) && slice->sources[1] != NULL)
-		ReadRelation(slice, 1);
+	slice->join = core->JoinOpen(request);
+	do
+		for (int side = 0; side < 2 && slice->sources[side] != NULL; side++)
+			ReadRelation(slice, side);
+	while (!core->JoinStart(slice->join));
 }
 
 /* --- beginning a slice */
@@ -305,14 +303,25 @@ static VectorSource *
 ResolveArguments(FunctionCallInfo fcinfo, int relation, int column, int id_column, int key_type,
 				 int metric, const char *id_argument, const char *function)
 {
-	VectorSource *source = ResolveSource(PG_GETARG_OID(relation), NameStr(*PG_GETARG_NAME(column)),
+	VectorSource *source = core->ResolveSource(PG_GETARG_OID(relation), NameStr(*PG_GETARG_NAME(column)),
 										 NameStr(*PG_GETARG_NAME(id_column)), id_argument,
 										 KeyTypeArgument(fcinfo, key_type),
-										 MetricFromText(PG_GETARG_TEXT_PP(metric)), function, NULL);
+										 core->MetricFromText(PG_GETARG_TEXT_PP(metric)), function, NULL);
 
 	source->key_order = true;
-	source->reader = ReadShards;
 	return source;
+}
+
+/* Returns a copy of the source with row numbers as keys, which messages refer to. */
+static VectorSource *
+NumberKeys(const VectorSource *source)
+{
+	VectorSource *numbered = palloc(sizeof(VectorSource));
+
+	*numbered = *source;
+	numbered->key_type = INT8OID;
+	numbered->key_collation = InvalidOid;
+	return numbered;
 }
 
 static Slice *
@@ -331,24 +340,24 @@ BeginPairs(FunctionCallInfo fcinfo)
 											SLICE_KEY_TYPE, SLICE_METRIC, "id_column",
 											"fasted_self_join");
 	JoinRequest request = {
-		.sources = {source},
 		.problem = {
 			.eps = PG_GETARG_FLOAT8(SLICE_EPS),.output = outputs[slice->output],
 			.slice = slice->number,.slices = slice->slices,
 			.identical_kernels = PG_GETARG_BOOL(SLICE_IDENTICAL_KERNELS)
-		},
-		.print = &slice->report.rows[0]
+		}
 	};
 
-	RequireDistance("eps", PG_GETARG_FLOAT8(SLICE_EPS), source->metric);
+	core->RequireDistance("eps", PG_GETARG_FLOAT8(SLICE_EPS), source->metric);
 	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
 	if (source->skip_zeros && source->metric != FASTED_METRIC_COSINE)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("skip_zeros requires metric \"cosine\"")));
-	slice->join = JoinBegin(&request);
+	slice->sources[0] = source;
+	request.sources[0] = NumberKeys(source);
+	StartJoin(slice, &request);
 	if (slice->output == SLICE_CONNECTIONS)
-		slice->parent = OwnRowNumbers(slice->join->keys[0]->count);
+		slice->parent = core->OwnRowNumbers(slice->join->keys[0]->count);
 	return slice;
 }
 
@@ -359,18 +368,6 @@ ResolveSide(FunctionCallInfo fcinfo, int relation, const char *id_argument)
 							NEAREST_SLICE_METRIC, id_argument, "fasted_knn_join");
 }
 
-/* Returns a copy of the source with row numbers as keys, which messages refer to. */
-static VectorSource *
-NumberKeys(const VectorSource *source)
-{
-	VectorSource *numbered = palloc(sizeof(VectorSource));
-
-	*numbered = *source;
-	numbered->key_type = INT8OID;
-	numbered->key_collation = InvalidOid;
-	return numbered;
-}
-
 static Slice *
 BeginNearest(FunctionCallInfo fcinfo)
 {
@@ -379,8 +376,7 @@ BeginNearest(FunctionCallInfo fcinfo)
 	JoinRequest request = {
 		.problem = {
 			.output = FASTED_OUTPUT_NEAREST,.eps = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST)
-		},
-		.pusher = &slice->pusher
+		}
 	};
 	int32		k = PG_GETARG_INT32(NEAREST_SLICE_K);
 
@@ -390,20 +386,19 @@ BeginNearest(FunctionCallInfo fcinfo)
 				 errmsg("invalid number of nearest rows: %d", k)));
 	slice->k = k;
 	slice->sources[0] = ResolveSide(fcinfo, NEAREST_SLICE_A, "a_id");
-	RequireDistance("max_distance", request.problem.eps, slice->sources[0]->metric);
+	core->RequireDistance("max_distance", request.problem.eps, slice->sources[0]->metric);
 	/* two different sources, by the rule of ResolveSources in nearest.c */
 	if (PG_GETARG_OID(NEAREST_SLICE_A) != PG_GETARG_OID(NEAREST_SLICE_B) ||
 		strcmp(NameStr(*PG_GETARG_NAME(NEAREST_SLICE_A_COLUMN)),
 			   NameStr(*PG_GETARG_NAME(NEAREST_SLICE_B_COLUMN))) != 0)
 	{
 		slice->sources[1] = ResolveSide(fcinfo, NEAREST_SLICE_B, "b_id");
-		ShareElement(slice->sources[0], slice->sources[1]);
+		core->ShareElement(slice->sources[0], slice->sources[1]);
 	}
-	slice->pusher.push = PushBothSides;
 	request.sources[0] = NumberKeys(slice->sources[0]);
 	request.sources[1] = NumberKeys(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
 	request.problem.k = slice->sources[1] != NULL ? slice->k : slice->k + 1;
-	slice->join = JoinBegin(&request);
+	StartJoin(slice, &request);
 	return slice;
 }
 
@@ -455,7 +450,7 @@ NextPairs(Slice *slice)
 
 	while (n == 0)
 	{
-		if (slice->npairs == 0 && !JoinNext(slice->join, &slice->pairs, &slice->npairs))
+		if (slice->npairs == 0 && !core->JoinNext(slice->join, &slice->pairs, &slice->npairs))
 			break;
 		for (; slice->npairs > 0 && n < MESSAGE_MAX_PAIRS; slice->pairs++, slice->npairs--)
 			if (slice->parent == NULL || Connects(slice->parent, slice->pairs))
@@ -484,7 +479,7 @@ FindRow(Slice *slice)
 
 	while (slice->row == slice->end)
 	{
-		if (!JoinNextRows(slice->join, &slice->row, &count))
+		if (!core->JoinNextRows(slice->join, &slice->row, &count))
 			return false;
 		slice->end = slice->row + count;
 	}
@@ -500,7 +495,7 @@ AppendNeighbors(Slice *slice, size_t npairs)
 {
 	uint32		a = (uint32) DatumGetInt64(slice->join->keys[0]->values[slice->row]);
 	uint32		length;
-	const FastedNeighbor *list = JoinNearest(slice->join, slice->row, &length);
+	const FastedNeighbor *list = core->JoinNearest(slice->join, slice->row, &length);
 
 	while (slice->next < length && slice->found < slice->k && npairs < MESSAGE_MAX_PAIRS)
 	{
@@ -515,7 +510,7 @@ AppendNeighbors(Slice *slice, size_t npairs)
 		return npairs;			/* the message is full */
 	slice->next = slice->found = 0;
 	if (++slice->row % ROWS_PER_CHECK == 0)
-		CheckJoinInterrupts();
+		core->CheckJoinInterrupts();
 	return npairs;
 }
 
@@ -541,11 +536,11 @@ NextNeighbors(Slice *slice)
 static bytea *
 Report(Slice *slice, char tag)
 {
-	(void) JoinStatistics(slice->join, &slice->report.stats, &slice->report.read_seconds);
+	(void) core->JoinStatistics(slice->join, &slice->report.stats, &slice->report.read_seconds);
 	if (slice->output == SLICE_NEAREST)
 		slice->report.stats.pairs = slice->sent;
 	else
-		JoinDescribeCut(slice->join, slice->report.cut, sizeof(slice->report.cut));
+		core->JoinDescribeCut(slice->join, slice->report.cut, sizeof(slice->report.cut));
 	slice->report.version = WIRE_VERSION;
 	return MakeMessage(tag, &slice->report, sizeof(SliceReport));
 }
@@ -593,7 +588,7 @@ StreamSlice(FunctionCallInfo fcinfo, Slice *(*begin) (FunctionCallInfo fcinfo))
 	message = NextMessage(call->user_fctx);
 	if (message != NULL)
 		SRF_RETURN_NEXT(call, PointerGetDatum(message));
-	JoinEnd(((Slice *) call->user_fctx)->join);
+	core->JoinEnd(((Slice *) call->user_fctx)->join);
 	SRF_RETURN_DONE(call);
 }
 
@@ -624,10 +619,11 @@ fasted_citus_nearest_slice(PG_FUNCTION_ARGS)
 Datum
 fasted_citus_kernel(PG_FUNCTION_ARGS)
 {
-	const CpuKernel *kernel = fasted_cpu_choose_kernel(RequestedCpuKernel());
+	const CpuKernel *kernel = core->fasted_cpu_choose_kernel(core->RequestedCpuKernel());
 
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, prune %d, filter %d, memory %d kB",
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, prune %s, filter %s, memory %s kB",
 											  kernel != NULL ? kernel->name : "none",
-											  fasted_setting_prune, fasted_setting_filter,
-											  fasted_setting_memory_limit)));
+											  GetConfigOption("fasted.prune", false, false),
+											  GetConfigOption("fasted.filter", false, false),
+											  GetConfigOption("fasted.memory_limit", false, false))));
 }

@@ -3,18 +3,15 @@
  * links.c
  *	  Nonblocking connections with libpq: connect, send, wait, report errors.
  *
- * This is a separate library, fasted_libpq, as PostgreSQL has libpqwalreceiver: libpq depends on
- * some twenty libraries, which sessions without a cluster need not load.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "base/compat.h"
-#include "citus/links.h"
 #include "commands/dbcommands.h"
-#include "fmgr.h"
+#include "fasted_citus.h"
 #include "libpq-fe.h"
+#include "links.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -24,8 +21,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
-
-PG_MODULE_MAGIC;
 
 /* The longest wait without a check for interrupts and for our own client. */
 #define WAIT_MS 100
@@ -54,8 +49,6 @@ struct ConnectionSet
 	Connection	connections[FLEXIBLE_ARRAY_MEMBER];
 };
 
-static void (*check_interrupts) (void);
-
 /* --- closing */
 
 static void
@@ -75,14 +68,14 @@ CloseAll(void *arg)
 	}
 }
 
-static void
-CloseConnections(ConnectionSet *set)
+void
+LinksClose(ConnectionSet *set)
 {
 	MemoryContextDelete(set->context);
 }
 
-static const char *
-ConnectionName(const ConnectionSet *set, int n)
+const char *
+LinksName(const ConnectionSet *set, int n)
 {
 	return set->connections[n].name;
 }
@@ -172,7 +165,7 @@ Wait(const Connection *connections, int count)
 	(void) WaitEventSetWait(set, WAIT_MS, &event, 1, PG_WAIT_EXTENSION);
 	FreeWaitEventSet(set);
 	ResetLatch(MyLatch);
-	check_interrupts();
+	core->CheckJoinInterrupts();
 	return (event.events & (WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE)) != 0;
 }
 
@@ -267,7 +260,7 @@ ReportUnreachable(const Connection *connection, const char *detail)
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
 			 errmsg("could not connect to Citus worker \"%s\"", connection->name),
 			 errdetail_internal("%s", detail),
-			 errhint("Use \"SET fasted.distribute = off\" to join without the workers.")));
+			 errhint("Use \"SET fasted_citus.distribute = off\" to join without the workers.")));
 }
 
 static void
@@ -311,8 +304,8 @@ Connect(Connection *connection, TimestampTz deadline)
 		ReportLostConnection(connection);
 }
 
-static ConnectionSet *
-OpenConnections(List *nodes)
+ConnectionSet *
+LinksOpen(List *nodes)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted connections",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -381,8 +374,8 @@ FinishQuery(Connection *connection)
 	return value;
 }
 
-static char **
-RunCommands(ConnectionSet *set, const char *commands)
+char **
+LinksCommand(ConnectionSet *set, const char *commands)
 {
 	char	  **values = palloc(set->count * sizeof(char *));
 
@@ -393,8 +386,8 @@ RunCommands(ConnectionSet *set, const char *commands)
 	return values;
 }
 
-static void
-SendQuery(ConnectionSet *set, int n, const char *query)
+void
+LinksSend(ConnectionSet *set, int n, const char *query)
 {
 	Connection *connection = &set->connections[n];
 
@@ -432,8 +425,8 @@ TakeRow(Connection *connection)
 }
 
 /* Connections take turns, so that no server is blocked by a full socket for long. */
-static bool
-NextRow(ConnectionSet *set, int *n, char **value, int *length)
+bool
+LinksNext(ConnectionSet *set, int *n, char **value, int *length)
 {
 	for (;;)
 	{
@@ -461,8 +454,8 @@ NextRow(ConnectionSet *set, int *n, char **value, int *length)
 
 /* --- COPY */
 
-static bool
-TakeCopyData(ConnectionSet *set, int n, char **data, int *length)
+bool
+LinksTake(ConnectionSet *set, int n, char **data, int *length)
 {
 	Connection *connection = &set->connections[n];
 	bool		looked = false;
@@ -497,26 +490,4 @@ TakeCopyData(ConnectionSet *set, int n, char **data, int *length)
 			Consume(connection);
 		looked = true;
 	}
-}
-
-/* --- the library's entry point */
-
-static const ConnectionFunctions functions = {
-	.abi = CONNECTIONS_ABI,
-	.open = OpenConnections,
-	.command = RunCommands,
-	.send = SendQuery,
-	.next = NextRow,
-	.take = TakeCopyData,
-	.name = ConnectionName,
-	.close = CloseConnections
-};
-
-PGDLLEXPORT const ConnectionFunctions *fasted_link_functions(void (*check) (void));
-
-const ConnectionFunctions *
-fasted_link_functions(void (*check) (void))
-{
-	check_interrupts = check;
-	return &functions;
 }

@@ -31,13 +31,14 @@ shared_buffers = 32MB
 fsync = off
 jit = off
 restart_after_crash = on
-fasted.distribute = force
+fasted_citus.distribute = force
 fasted.threads = 1
 END
 	$_->safe_psql('postgres', 'CREATE EXTENSION citus') for @nodes;
 	my ($coordinator, @workers) = @nodes;
 	$coordinator->safe_psql('postgres', "SELECT citus_set_coordinator_host('127.0.0.1', " . $coordinator->port . ")");
 	$coordinator->safe_psql('postgres', "SELECT citus_add_node('127.0.0.1', " . $_->port . ")") for @workers;
+	$coordinator->safe_psql('postgres', 'CREATE EXTENSION fasted_citus');
 	return @nodes;
 }
 

@@ -2,7 +2,7 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use lib $FindBin::RealBin, "$FindBin::RealBin/../../test/t";
 use CitusCluster;
 use FastedTest;
 use Test::More;

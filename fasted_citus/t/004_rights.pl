@@ -2,7 +2,7 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use lib $FindBin::RealBin, "$FindBin::RealBin/../../test/t";
 use CitusCluster;
 use FastedTest;
 use Test::More;
@@ -111,7 +111,7 @@ $workers[1]->append_conf('postgresql.conf', "fasted.memory_limit = '2MB'");
 $workers[1]->reload;
 like(failure($count), qr/55000: the Citus workers divide the join into different slices.*panels of/s, 'another panel size on one worker');
 is(sql("SET fasted.memory_limit = '3MB'; $count"), 0, 'the same panel size on all workers');
-is(sql("SET fasted.distribute = off; $count"), 0, 'not distributed');
+is(sql("SET fasted_citus.distribute = off; $count"), 0, 'not distributed');
 
 # --- choice of the nodes
 
@@ -122,6 +122,6 @@ like($two, qr/Citus Workers: \S+ \(50%.*, \S+ \(50%/, 'the nodes with shouldhave
 
 # a sufficiently large table
 sql("SET fasted.memory_limit = '3MB'; INSERT INTO items SELECT i, array_agg(sin(i * k)), NULL FROM generate_series(3001, 23000) i, generate_series(1, 500) k GROUP BY i");
-like(sql("SET fasted.distribute = auto; $plan"), qr/Citus Workers/, 'auto: a large table is distributed');
+like(sql("SET fasted_citus.distribute = auto; $plan"), qr/Citus Workers/, 'auto: a large table is distributed');
 
 done_testing();

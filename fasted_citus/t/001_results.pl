@@ -2,7 +2,7 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use lib $FindBin::RealBin, "$FindBin::RealBin/../../test/t";
 use CitusCluster;
 use FastedTest;
 use Test::More;
@@ -83,12 +83,12 @@ for my $call ("fasted_neighbors('dist', 'v', 4)", "(SELECT id_a AS id FROM faste
 }
 is(sql("SELECT count(*) FROM (SELECT fasted_self_join('dist', 'v', 4)) x"),
 	sql("SELECT count(*) FROM truth"), 'the function in a select list');
-is(sql("SET fasted.distribute = off; SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
-	sql("SELECT count(*) FROM truth"), 'fasted.distribute = off: all pairs');
-unlike(sql("SET fasted.distribute = off; EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
-	qr/Citus Workers/, 'fasted.distribute = off: not divided');
-unlike(sql("SET fasted.distribute = auto; EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
-	qr/Citus Workers/, 'fasted.distribute = auto: a small join is not divided');
+is(sql("SET fasted_citus.distribute = off; SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
+	sql("SELECT count(*) FROM truth"), 'fasted_citus.distribute = off: all pairs');
+unlike(sql("SET fasted_citus.distribute = off; EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
+	qr/Citus Workers/, 'fasted_citus.distribute = off: not divided');
+unlike(sql("SET fasted_citus.distribute = auto; EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
+	qr/Citus Workers/, 'fasted_citus.distribute = auto: a small join is not divided');
 unlike(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('plain', 'v', 4)"),
 	qr/Citus Workers/, 'not a table of Citus: not divided');
 same('the row to keep', "fasted_keep_one('dist', 'v', 3)");

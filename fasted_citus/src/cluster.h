@@ -6,19 +6,19 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_CLUSTER_H
-#define FASTED_CLUSTER_H
+#ifndef FASTED_CITUS_CLUSTER_H
+#define FASTED_CITUS_CLUSTER_H
 
-#include "citus/links.h"
-#include "commands/explain.h"
 #include "engine/engine.h"
+#include "links.h"
 #include "nodes/execnodes.h"
+#include "rows/distributor.h"
 #include "rows/reader.h"
-#include "rows/vector.h"
+#include "vectors.h"
 
 /*
  * Returns the worker nodes that can share a join of this source, always in the same order.  Returns
- * NIL if the join cannot be divided.  Then *reason says why, or is NULL if fasted.distribute is
+ * NIL if the join cannot be divided.  Then *reason says why, or is NULL if fasted_citus.distribute is
  * off or Citus is not installed.
  */
 extern List *FindWorkers(const VectorSource *source, const char **reason);
@@ -30,9 +30,6 @@ extern List *FindWorkers(const VectorSource *source, const char **reason);
  */
 extern Oid	BaseTable(Oid relid);
 
-/* Returns the connection library, loaded by the first call.  Error: it is not installed. */
-extern const ConnectionFunctions *Libpq(void);
-
 /*
  * Returns the commands to send to a node before a query.  They begin a transaction, so that nothing
  * persists in a session of a connection pooler, and copy the settings of this session to it.
@@ -40,11 +37,40 @@ extern const ConnectionFunctions *Libpq(void);
 extern char *SlicePrologue(void);
 
 /*
- * A SourceReader that reads a distributed table directly from its shards.  Returns false for views,
- * tables with row security, tables without a distribution column, and elements of type numeric.
- * Each node is read in its own transaction, as the current user.
+ * JoinDistributor.read: reads a distributed table directly from its shards, if the source's rows are
+ * to come in the order of their keys.  Each node is read in its own transaction, as the current
+ * user.  Views, tables with row security, tables without a distribution column, and sources in
+ * another order are read through Citus, with vectors as bytea.  Returns false for other tables, and
+ * for elements of type numeric.
  */
-extern bool ReadShards(const VectorSource *source, RowTaker *taker);
+extern bool ReadDistributed(RowTaker *taker, const PlannedStmt *plan);
+
+/* --- slices */
+
+/* Kind of result that is requested from a worker, and its name in the protocol. */
+typedef enum SliceOutput
+{
+	SLICE_PAIRS,
+	SLICE_COUNT,				/* number of pairs */
+	SLICE_COUNTS,				/* number of pairs of each row */
+	SLICE_CONNECTIONS,			/* pairs that suffice to connect all connected rows */
+	SLICE_NEAREST				/* each row of a with its nearest rows of b */
+} SliceOutput;
+
+/* Names by SliceOutput.  SLICE_NEAREST has none, because another function serves it. */
+extern const char *const slice_output_names[4];
+
+/*
+ * The rows of a are assigned to slices round-robin in blocks of this size.  A worker can thus
+ * select its rows before it knows their total number.
+ */
+#define SHARE_BLOCK_ROWS 64
+
+static inline bool
+IsInShare(uint32 row, uint32 slice, uint32 slices)
+{
+	return row / SHARE_BLOCK_ROWS % slices == slice;
+}
 
 /* --- messages of a worker about its slice, each one a bytea */
 
@@ -73,17 +99,7 @@ typedef struct SliceReport
 	FastedStats stats;
 } SliceReport;
 
-/* --- EXPLAIN (ANALYZE) */
+/* The core's interface to this library. */
+extern const JoinDistributor distributor;
 
-/*
- * Raises an error for a node that reads a Citus table, or a view of one, if EXPLAIN (ANALYZE) shows
- * it in a subplan that Citus has run before.  Citus (13.2) treats every custom scan in such a
- * subplan as its own, and crashes.  The EXPLAIN_ONLY flag together with instrumentation identifies
- * these subplans.
- */
-extern void RefuseCitusExplain(const EState *estate, int eflags, Oid relid);
-
-/* Shows each worker's share of the last run: a list of WorkerShare, or NIL. */
-extern void ExplainShares(List *shares, struct ExplainState *es);
-
-#endif							/* FASTED_CLUSTER_H */
+#endif							/* FASTED_CITUS_CLUSTER_H */

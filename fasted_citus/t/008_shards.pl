@@ -2,7 +2,7 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use lib $FindBin::RealBin, "$FindBin::RealBin/../../test/t";
 use CitusCluster;
 use FastedTest;
 use Test::More;
@@ -126,7 +126,7 @@ SELECT create_distributed_table('parted', 'id');
 INSERT INTO parted SELECT i, i % 10, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i;
 END
 is(sql("SELECT count(*) FROM fasted_self_join('parted', 'v', 1, id_column => 'id')"),
-	sql("SET fasted.distribute = off; SELECT count(*) FROM fasted_self_join('parted', 'v', 1, id_column => 'id')"), 'partitions');
+	sql("SET fasted_citus.distribute = off; SELECT count(*) FROM fasted_self_join('parted', 'v', 1, id_column => 'id')"), 'partitions');
 is(ways("SELECT count(*) FROM fasted_self_join('parted', 'v', 1, id_column => 'id')"), '9 copies', 'partitions: copies');
 
 # a cast that turns null into a vector
@@ -158,13 +158,13 @@ sql('CREATE VIEW even AS SELECT * FROM dist WHERE id % 2 = 0');
 is(ways("SELECT count(*) FROM fasted_self_join('even', 'v', 1, id_column => 'id')"), 'no copies, and through Citus', 'a view: through Citus');
 
 # not distributed: within the transaction; the session reads binary values, too
-my $here = 'SET fasted.distribute = off; SELECT count(*) FROM';
+my $here = 'SET fasted_citus.distribute = off; SELECT count(*) FROM';
 for my $call ("fasted_self_join('dist', 'v', 1)", "fasted_self_join('even', 'v', 1, id_column => 'id')",
 	"fasted_knn_join('dist', 'v', 'dist', 'v', 3, partition_by => 'id')", "fasted_epsilon('dist', 'v', 3)",
 	"fasted_keep_one('dist', 'v', 1, 'id', descending => true)")
 {
 	is(ways("$here $call"), 'no copies, and through Citus', "$call: in binary form");
-	my $both = sql("$here $call; RESET fasted.distribute; SELECT count(*) FROM $call");
+	my $both = sql("$here $call; RESET fasted_citus.distribute; SELECT count(*) FROM $call");
 	my ($off, $divided) = split(/\n/, $both);
 	is($off, $divided, "$call: the same result");
 }

@@ -2,7 +2,7 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use lib $FindBin::RealBin, "$FindBin::RealBin/../../test/t";
 use CitusCluster;
 use FastedTest;
 use Test::More;
@@ -83,8 +83,8 @@ for my $case (["fasted_knn_join('dist', 'v', 'plain_ref', 'v', 3)", 'a table of 
 	is(sql("SELECT count(*), sum(id_a * id_b * rank) FROM $call"), sql("SELECT count(*), sum(id_a * id_b * rank) FROM $plain"), $name);
 	unlike(sql("EXPLAIN (ANALYZE, COSTS off) SELECT * FROM $call"), qr/Citus Workers/, "$name: not distributed");
 }
-unlike(sql("SET fasted.distribute = auto; EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_knn_join('dist', 'v', 'ref', 'v', 3)"),
-	qr/Citus Workers/, 'fasted.distribute = auto: a join of small tables is not divided');
+unlike(sql("SET fasted_citus.distribute = auto; EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_knn_join('dist', 'v', 'ref', 'v', 3)"),
+	qr/Citus Workers/, 'fasted_citus.distribute = auto: a join of small tables is not divided');
 
 # keys passed by reference; magnitudes; empty tables
 sql(<<'END');

@@ -11,28 +11,23 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/relation.h"
-#include "base/guc.h"
-#include "base/interrupts.h"
 #include "catalog/pg_authid_d.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
-#include "citus/cluster.h"
+#include "cluster.h"
 #include "executor/executor.h"
-#include "executor/instrument.h"
 #include "executor/spi.h"
-#include "fmgr.h"
+#include "fasted_citus.h"
 #include "lib/binaryheap.h"
 #include "libpq/pqformat.h"
 #include "miscadmin.h"
+#include "nodes/extensible.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteHandler.h"
-#include "rows/reader.h"
-#include "rows/vector.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -269,8 +264,6 @@ WhyNotDivided(const VectorSource *source)
 		return "Citus reads from secondary nodes";
 	if (source->element != ElementOfForm(source->form))
 		return "the vectors are converted to double precision";
-	if (!OidIsValid(VectorHashFunction(source->form)))
-		return "the extension must be updated in this database";
 	return NULL;
 }
 
@@ -280,7 +273,7 @@ FindWorkers(const VectorSource *source, const char **reason)
 	List	   *nodes;
 
 	*reason = NULL;
-	if (fasted_setting_distribute == CHOICE_OFF || !CitusIsInstalled())
+	if (setting_distribute == CHOICE_OFF || !CitusIsInstalled())
 		return NIL;
 	*reason = WhyNotDivided(source);
 	if (*reason != NULL)
@@ -355,27 +348,6 @@ SlicePrologue(void)
 	return commands.data;
 }
 
-const ConnectionFunctions *
-Libpq(void)
-{
-	static const ConnectionFunctions *functions = NULL;
-
-	if (functions == NULL)
-	{
-		ConnectionsEntry entry = (ConnectionsEntry)
-			load_external_function("$libdir/fasted_libpq", "fasted_link_functions", true, NULL);
-		const ConnectionFunctions *loaded = entry(CheckJoinInterrupts);
-
-		if (loaded->abi != CONNECTIONS_ABI)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("library \"fasted_libpq\" has a different version than library \"fasted\""),
-					 errhint("Start a new session, or use \"SET fasted.distribute = off\".")));
-		functions = loaded;
-	}
-	return functions;
-}
-
 /* --- reading shards */
 
 /*
@@ -444,7 +416,7 @@ ShardQuery(const VectorSource *source, List *shards)
 	const char *vector = quote_identifier(source->vector_column);
 	char	   *key_type = NameOfType(source->key_type);
 	Oid			column_type = get_atttype(source->relid, get_attnum(source->relid, source->key_column));
-	bool		by_column = CastKeepsOrder(column_type, source->key_type);
+	bool		by_column = core->CastKeepsOrder(column_type, source->key_type);
 	ListCell   *cell;
 
 	initStringInfo(&query);
@@ -471,7 +443,7 @@ ReportInvalidCopy(const ShardReader *reader, int n)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("unexpected COPY data from Citus node \"%s\"",
-					Libpq()->name(reader->connections, n))));
+					LinksName(reader->connections, n))));
 }
 
 /* Returns the next field of a COPY row, within the data, and its length; NULL for a null. */
@@ -512,7 +484,7 @@ NextRow(ShardReader *reader, int n)
 	int			length;
 	int			fields;
 
-	while (Libpq()->take(reader->connections, n, &data.data, &data.len))
+	while (LinksTake(reader->connections, n, &data.data, &data.len))
 	{
 		data.cursor = 0;
 		if (!stream->begun &&
@@ -563,7 +535,7 @@ CreateReader(const VectorSource *source, List *nodes)
 	fmgr_info(receive, &reader->receive);
 	initStringInfo(&reader->key_text);
 	/* the same order as in a KeySet */
-	PrepareTypeOrder(source->key_type, source->key_collation, CurrentMemoryContext, &reader->order);
+	core->PrepareTypeOrder(source->key_type, source->key_collation, CurrentMemoryContext, &reader->order);
 	reader->heap = binaryheap_allocate(count, CompareStreams, reader);
 	for (int n = 0; n < count; n++)
 	{
@@ -573,7 +545,7 @@ CreateReader(const VectorSource *source, List *nodes)
 													ALLOCSET_SMALL_SIZES);
 		initStringInfo(&stream->vector);
 	}
-	reader->connections = Libpq()->open(nodes);
+	reader->connections = LinksOpen(nodes);
 	return reader;
 }
 
@@ -590,8 +562,9 @@ Merge(ShardReader *reader, int streams, RowTaker *taker)
 		int			n = DatumGetInt32(binaryheap_first(reader->heap));
 		ShardStream *stream = &reader->streams[n];
 
-		if (!TakeSourceRow(taker, stream->key, stream->key_isnull,
-						   PointerGetDatum(stream->vector.data), true))
+		if (!core->TakeSourceRow(taker, stream->key, stream->key_isnull,
+								 PointerGetDatum(VectorFromBytes(PointerGetDatum(stream->vector.data),
+																 taker->source))))
 			return;
 		if (NextRow(reader, n))
 			binaryheap_replace_first(reader->heap, Int32GetDatum(n));
@@ -617,9 +590,11 @@ ReportMovedShard(void *arg)
 	errhint("Try again.");
 }
 
-bool
-ReadShards(const VectorSource *source, RowTaker *taker)
+/* Reads the shards, in the order of keys.  Returns false if that is not possible. */
+static bool
+ReadShards(RowTaker *taker)
 {
+	const VectorSource *source = taker->source;
 	ErrorContextCallback callback = {
 		.previous = error_context_stack,.callback = ReportMovedShard,
 		.arg = unconstify(VectorSource *, source)
@@ -639,7 +614,7 @@ ReadShards(const VectorSource *source, RowTaker *taker)
 	if (nodes == NIL)
 		return false;
 	/* check the privileges that a query of the table needs, which shards have too */
-	query = MakeSourceQuery(source, VALUE_VECTOR);
+	query = core->MakeSourceQuery(source, InvalidOid);
 #if PG_VERSION_NUM >= 160000
 	ExecCheckPermissions(query->rtable, query->rteperminfos, true);
 #else
@@ -648,30 +623,65 @@ ReadShards(const VectorSource *source, RowTaker *taker)
 	error_context_stack = &callback;
 	reader = CreateReader(source, nodes);
 	/* start all nodes before waiting for the first row */
-	Libpq()->command(reader->connections, SlicePrologue());
+	LinksCommand(reader->connections, SlicePrologue());
 	foreach(cell, nodes)
-		Libpq()->send(reader->connections, n++, ShardQuery(source, ((WorkerNode *) lfirst(cell))->shards));
+		LinksSend(reader->connections, n++, ShardQuery(source, ((WorkerNode *) lfirst(cell))->shards));
 	Merge(reader, list_length(nodes), taker);
-	Libpq()->close(reader->connections);
+	LinksClose(reader->connections);
 	error_context_stack = callback.previous;
 	return true;
 }
 
-/* --- EXPLAIN */
+/* --- reading through Citus */
 
-void
-RefuseCitusExplain(const EState *estate, int eflags, Oid relid)
+/* Returns true for a plan of Citus.  Its node is on top, or below a Sort. */
+static bool
+IsCitusPlan(const Plan *plan)
 {
-	ListCell   *cell;
+	for (; plan != NULL; plan = outerPlan(plan))
+		if (IsA(plan, CustomScan) && strncmp(((const CustomScan *) plan)->methods->CustomName, "Citus", 5) == 0)
+			return true;
+	return false;
+}
 
-	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 ||
-		(estate->es_instrument & (INSTRUMENT_TIMER | INSTRUMENT_ROWS)) == 0 ||
-		!OidIsValid(relid) || !CitusIsInstalled())
-		return;
-	foreach(cell, FindSourceRelations(relid))
-		if (IsInCatalog(TABLE_QUERY, lfirst_oid(cell)))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("EXPLAIN (ANALYZE) does not support fasted functions in a subplan of Citus"),
-					 errhint("Use \"SET fasted.scan_node = off\", or run EXPLAIN for the function call in a query of its own.")));
+typedef struct BytesTaker
+{
+	RowTaker   *taker;
+	MemoryContext context;		/* for the vector; reset for each row */
+} BytesTaker;
+
+/* A TupleCallback for rows whose vectors are bytea. */
+static bool
+TakeBytesSlot(void *arg, TupleTableSlot *slot)
+{
+	BytesTaker *bytes = arg;
+	MemoryContext old;
+
+	slot_getallattrs(slot);
+	MemoryContextReset(bytes->context);
+	old = MemoryContextSwitchTo(bytes->context);
+	if (!slot->tts_isnull[VECTOR_COLUMN])
+		slot->tts_values[VECTOR_COLUMN] =
+			PointerGetDatum(VectorFromBytes(slot->tts_values[VECTOR_COLUMN], bytes->taker->source));
+	MemoryContextSwitchTo(old);
+	return core->TakeSlot(bytes->taker, slot);
+}
+
+bool
+ReadDistributed(RowTaker *taker, const PlannedStmt *plan)
+{
+	const VectorSource *source = taker->source;
+	BytesTaker	bytes = {.taker = taker};
+	Oid			function;
+
+	if (!IsCitusPlan(plan->planTree))
+		return false;
+	if (source->key_order && ReadShards(taker))
+		return true;
+	function = VectorBytesFunction(source->form);
+	if (!OidIsValid(function))
+		return false;
+	bytes.context = AllocSetContextCreate(CurrentMemoryContext, "fasted vector", ALLOCSET_DEFAULT_SIZES);
+	core->RunPlan(source, core->PlanQuery(source, core->MakeSourceQuery(source, function), 0), TakeBytesSlot, &bytes);
+	return true;
 }

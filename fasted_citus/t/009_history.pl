@@ -7,7 +7,7 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use lib $FindBin::RealBin, "$FindBin::RealBin/../../test/t";
 use CitusCluster;
 use FastedTest;
 use History;
@@ -249,7 +249,7 @@ sub join_rows
 	my $alone = $form ne 'twice' && rand(4) < 1;
 	my $sql = $form eq 'twice'
 	  ? "BEGIN ISOLATION LEVEL REPEATABLE READ\\;SET LOCAL citus.max_adaptive_executor_pool_size = 1\\;$pairs\\;" . ($pairs =~ s/pairs/again/r) . '\;COMMIT'
-	  : $alone ? "BEGIN\\;SET LOCAL fasted.distribute = off\\;$queries{$form}\\;COMMIT" : $queries{$form};
+	  : $alone ? "BEGIN\\;SET LOCAL fasted_citus.distribute = off\\;$queries{$form}\\;COMMIT" : $queries{$form};
 	my $begin = now();
 	$client->send($sql, sub {
 		my ($state, $output, $messages) = @_;
@@ -350,7 +350,7 @@ for my $form (sort keys %queries)
 {
 	my $now = now();
 	check_join("$form at the end", $form, $now, sql($queries{$form}));
-	check_join("$form at the end, alone", $form, $now, sql("SET fasted.distribute = off; $queries{$form}"));
+	check_join("$form at the end, alone", $form, $now, sql("SET fasted_citus.distribute = off; $queries{$form}"));
 }
 is(join("\n\n", @wrong), '', "each join shows consistent rows, FASTED_SEED=$seed");
 is(join("\n", @unexpected), '', 'all errors are expected');

@@ -1,6 +1,6 @@
 -- Requests to the workers of a Citus cluster: one slice of the pairs, returned as messages.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS fasted;
+CREATE EXTENSION IF NOT EXISTS fasted_citus CASCADE;
 RESET client_min_messages;
 
 -- Rows are in no order of their keys; whole numbers, so that distances tie; one null; zero vectors.
@@ -133,6 +133,10 @@ SELECT fasted_citus.vector_hash('{1,2}'::real[]) <> fasted_citus.vector_hash('{1
 	fasted_citus.vector_hash('{}'::real[]) AS empty, fasted_citus.vector_hash('{NaN}'::real[]) AS nan,
 	fasted_citus.vector_hash(NULL::real[]) AS nothing;
 SELECT count(DISTINCT fasted_citus.vector_hash(ARRAY[i, i / 7]::real[])) FROM generate_series(1, 100000) i;
+SELECT fasted_citus.vector_hash(B'0000') AS zero, fasted_citus.vector_hash(B'01') <> fasted_citus.vector_hash(B'010') AS lengths,
+	fasted_citus.vector_hash(B'') AS empty, length(fasted_citus.vector_bytes(B'101'::bit(3))) AS bytes;
+SELECT count(DISTINCT fasted_citus.vector_hash(v)) = count(DISTINCT v) AS same
+FROM (SELECT (i / 2 * 2654435761)::bit(64) AS v FROM generate_series(0, 10000) i) x;
 
 -- vectors are sent in binary form: doubles, too, rows of any length, and invalid vectors
 SELECT length(fasted_citus.vector_bytes('{1,2}'::real[])) AS f4, length(fasted_citus.vector_bytes('{1,2}'::float8[])) AS f8,

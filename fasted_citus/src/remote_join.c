@@ -4,29 +4,27 @@
  *	  The coordinator of a divided join: sends queries to the workers, reads the rows' keys
  *	  itself, and merges the workers' results.
  *
+ * Each worker reads all rows in key order, joins one slice of the tiles and sends row numbers.
+ * This session reads the keys and hashes of the same rows.  The join succeeds only if all workers
+ * have read the same rows as this session.
+ *
+ * For nearest neighbors, a slice is a subset of the rows of a.  Each worker reads all rows of both
+ * relations and finds the neighbors of its subset.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include <math.h>
 
-#include "base/compat.h"
-#include "base/guc.h"
-#include "base/interrupts.h"
-#include "base/row_numbers.h"
-#include "citus/cluster.h"
-#include "join/join.h"
-#include "rows/reader.h"
+#include "cluster.h"
+#include "fasted_citus.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#if PG_VERSION_NUM >= 180000
-#include "commands/explain_format.h"
-#include "commands/explain_state.h"
-#endif
 
 /*
- * With fasted.distribute = auto, smaller tables are joined in this session, which takes less time
+ * With fasted_citus.distribute = auto, smaller tables are joined in this session, which takes less time
  * than workers need to read them.  Two tables are compared by the product of their sizes.
  */
 #define MIN_TABLE_BYTES (INT64CONST(32) << 20)
@@ -38,6 +36,16 @@
 #define FIRST_HASHES 1024
 
 const char *const slice_output_names[4] = {"pairs", "count", "counts", "connections"};
+
+/* Input of a distributed join. */
+typedef struct RemoteProblem
+{
+	const VectorSource *sources[2]; /* the second is NULL in a self-join */
+	SliceOutput output;
+	double		eps;			/* or the largest distance of a neighbor */
+	uint32		k;				/* number of neighbors */
+	bool		identical_kernels; /* all workers use the same kernel */
+} RemoteProblem;
 
 /* The state of a worker's slice. */
 typedef struct RemoteSlice
@@ -53,13 +61,13 @@ typedef struct RemoteSlice
 	uint32		counted;		/* SLICE_COUNTS: number of rows whose counts were received */
 } RemoteSlice;
 
-struct RemoteJoin
+typedef struct RemoteJoin
 {
 	RemoteProblem problem;
 	int			sides;
 	ConnectionSet *connections;
 	uint32		rows[2];		/* number of rows by side */
-	uint32	   *ranks;			/* ranks of side 0 in its source's order, if it has one */
+	uint32	   *ranks;			/* of side 0 in its source's order; NULL: it has none */
 	Fingerprint fingerprints[2]; /* fingerprints of the rows that this session has read */
 	uint32	   *counts;			/* SLICE_COUNTS: number of pairs by row */
 	FastedPair *pairs;			/* pairs of the last message */
@@ -67,7 +75,7 @@ struct RemoteJoin
 	uint32		first_rank;		/* SLICE_NEAREST: rank of the last message's first pair */
 	int			nslices;
 	RemoteSlice slices[FLEXIBLE_ARRAY_MEMBER];
-};
+} RemoteJoin;
 
 /* --- whether to divide a join */
 
@@ -85,7 +93,7 @@ TableBytes(ConnectionSet *connections, const VectorSource *source)
 {
 	char	   *query = psprintf("SELECT pg_catalog.citus_table_size(%s)",
 								 quote_literal_cstr(QualifiedName(BaseTable(source->relid))));
-	char	   *bytes = Libpq()->command(connections, query)[0];
+	char	   *bytes = LinksCommand(connections, query)[0];
 
 	return bytes != NULL ? strtod(bytes, NULL) : 0.0;
 }
@@ -97,11 +105,11 @@ TableBytes(ConnectionSet *connections, const VectorSource *source)
 static bool
 IsLarge(const RemoteProblem *problem, List *nodes)
 {
-	ConnectionSet *connections = Libpq()->open(list_make1(linitial(nodes)));
+	ConnectionSet *connections = LinksOpen(list_make1(linitial(nodes)));
 	double		a = TableBytes(connections, problem->sources[0]);
 	double		b = problem->sources[1] != NULL ? TableBytes(connections, problem->sources[1]) : a;
 
-	Libpq()->close(connections);
+	LinksClose(connections);
 	return a * b >= (double) MIN_TABLE_BYTES * MIN_TABLE_BYTES;
 }
 
@@ -114,7 +122,7 @@ ChooseWorkers(const RemoteProblem *problem)
 
 	if (nodes != NIL && problem->sources[1] != NULL)
 		nodes = FindWorkers(problem->sources[1], &reason);
-	if (nodes != NIL && fasted_setting_distribute == CHOICE_AUTO && !IsLarge(problem, nodes))
+	if (nodes != NIL && setting_distribute == CHOICE_AUTO && !IsLarge(problem, nodes))
 	{
 		nodes = NIL;
 		reason = "the table is small";
@@ -142,7 +150,7 @@ SliceQuery(const RemoteProblem *problem, int slice, int slices)
 	const VectorSource *a = problem->sources[0];
 	const VectorSource *b = problem->sources[1] != NULL ? problem->sources[1] : a;
 	const char *key_type = quote_literal_cstr(format_type_be_qualified(a->key_type));
-	const char *metric = MetricName(a->metric);
+	const char *metric = core->MetricName(a->metric);
 	const char *eps = isinf(problem->eps) ? "Infinity" : psprintf("%.17g", problem->eps);
 
 	if (problem->output == SLICE_NEAREST)
@@ -173,7 +181,7 @@ typedef struct OwnRows
 static void
 AddToFingerprint(OwnRows *rows, Datum key, uint64 vector_hash)
 {
-	FingerprintAdd(&rows->fingerprint, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
+	FingerprintAdd(&rows->fingerprint, key, rows->keys->typlen, rows->keys->typbyval, vector_hash);
 }
 
 /*
@@ -189,7 +197,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 	uint64		vector_hash;
 
 	if (count % ROWS_PER_CHECK == 0)
-		CheckJoinInterrupts();
+		core->CheckJoinInterrupts();
 	slot_getallattrs(slot);
 	vector_hash = (uint64) DatumGetInt64(slot->tts_values[1]);
 	if (slot->tts_isnull[1] || (rows->source->skip_zeros && vector_hash == 0))
@@ -200,7 +208,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 		return true;
 	}
 	if (count >= FASTED_MAX_ROWS)
-		ReportManyRows(rows->source);
+		core->ReportManyRows(rows->source);
 	if (rows->hashes != NULL && count == rows->capacity)
 	{
 		rows->capacity = Min((uint64) rows->capacity * 2, FASTED_MAX_ROWS);
@@ -212,7 +220,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 		rows->hashes[count] = vector_hash;
 	else
 		AddToFingerprint(rows, slot->tts_values[0], vector_hash);
-	KeySetAdd(rows->keys, slot->tts_values, 1);
+	core->KeySetAdd(rows->keys, slot->tts_values, 1);
 	MemoryContextSwitchTo(old);
 	return true;
 }
@@ -221,12 +229,12 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 static uint32 *
 SortRows(OwnRows *rows)
 {
-	uint32	   *ranks = KeySetSort(rows->keys);
+	uint32	   *ranks = core->KeySetSort(rows->keys);
 
 	for (uint32 row = 0; row < rows->keys->count; row++)
 	{
 		if (row % ROWS_PER_CHECK == 0)
-			CheckJoinInterrupts();
+			core->CheckJoinInterrupts();
 		AddToFingerprint(rows, rows->keys->values[row], rows->hashes[ranks[row]]);
 	}
 	return ranks;
@@ -245,14 +253,19 @@ ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	OwnRows		rows = {.source = source,.keys = keys};
+	VectorSource in_order = *source;
+	Query	   *query;
 
+	in_order.order_apart = false;
+	in_order.key_order = source->order_column == NULL;
 	rows.row_context = AllocSetContextCreate(context, "fasted own row", ALLOCSET_DEFAULT_SIZES);
 	if (source->order_column != NULL)
 	{
 		rows.capacity = FIRST_HASHES;
 		rows.hashes = palloc(rows.capacity * sizeof(uint64));
 	}
-	RunPlan(source, PlanQuery(source, MakeSourceQuery(source, VALUE_HASH), 0), TakeOwnRow, &rows);
+	query = core->MakeSourceQuery(&in_order, VectorHashFunction(source->form));
+	core->RunPlan(source, core->PlanQuery(source, query, 0), TakeOwnRow, &rows);
 	*ranks = rows.hashes != NULL ? SortRows(&rows) : NULL;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
@@ -265,7 +278,7 @@ ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 static bool
 HaveSameKernel(const RemoteJoin *remote)
 {
-	char	  **kernels = Libpq()->command(remote->connections, "SELECT fasted_citus.kernel()");
+	char	  **kernels = LinksCommand(remote->connections, "SELECT fasted_citus.kernel()");
 
 	for (int n = 0; n < remote->nslices; n++)
 		if (kernels[n] == NULL || strcmp(kernels[n], kernels[0]) != 0)
@@ -273,9 +286,13 @@ HaveSameKernel(const RemoteJoin *remote)
 	return true;
 }
 
-/* Sends the workers' queries before it reads the rows' keys, so that all read at the same time. */
-RemoteJoin *
-RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
+/*
+ * Starts a distributed join and reads the keys of the sources.  Returns NULL if the sources do not
+ * permit this.  Sends the workers' queries before it reads the keys, so that all read at the same
+ * time.
+ */
+static RemoteJoin *
+OpenRemote(const RemoteProblem *problem, KeySet *const *keys)
 {
 	List	   *nodes = ChooseWorkers(problem);
 	int			nslices = list_length(nodes);
@@ -287,26 +304,63 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	remote->problem = *problem;
 	remote->sides = problem->sources[1] != NULL ? 2 : 1;
 	remote->nslices = nslices;
-	remote->connections = Libpq()->open(nodes);
-	Libpq()->command(remote->connections, SlicePrologue());
+	remote->connections = LinksOpen(nodes);
+	LinksCommand(remote->connections, SlicePrologue());
 	/* shares of nearest rows do not depend on the kernel */
 	remote->problem.identical_kernels = problem->output != SLICE_NEAREST && HaveSameKernel(remote);
 	for (int n = 0; n < nslices; n++)
-		Libpq()->send(remote->connections, n, SliceQuery(&remote->problem, n, nslices));
+		LinksSend(remote->connections, n, SliceQuery(&remote->problem, n, nslices));
 	for (int side = 0; side < remote->sides; side++)
 	{
 		uint32	   *ranks;
 
 		remote->fingerprints[side] = ReadOwnRows(problem->sources[side], keys[side], &ranks);
-		KeySetFinish(keys[side]);
+		core->KeySetFinish(keys[side]);
 		remote->rows[side] = keys[side]->count;
 		if (side == 0)
 			remote->ranks = ranks;
 	}
 	if (problem->output == SLICE_COUNTS)
-		remote->counts = SameRowNumbers(remote->rows[0], 0);
+		remote->counts = core->SameRowNumbers(remote->rows[0], 0);
 	remote->pairs = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
 	return remote;
+}
+
+/* Returns the kind of result that workers send for their slices. */
+static SliceOutput
+SliceOutputOf(const FastedProblem *problem)
+{
+	switch (problem->output)
+	{
+		case FASTED_OUTPUT_COUNT:
+			return SLICE_COUNT;
+		case FASTED_OUTPUT_COUNTS:
+			return SLICE_COUNTS;
+		case FASTED_OUTPUT_NEAREST:
+			return SLICE_NEAREST;
+		case FASTED_OUTPUT_CONNECTIONS:
+			/* every row with a pair is a core row, connected by one pair */
+			return problem->core_pairs <= 1 ? SLICE_CONNECTIONS : SLICE_PAIRS;
+		default:
+			return SLICE_PAIRS;
+	}
+}
+
+/* Returns true if workers can share a join of these sources. */
+static bool
+IsDivisible(const JoinRequest *request)
+{
+	/*
+	 * workers search for k + 1 neighbors, including the row itself, and do not support partitions
+	 */
+	if (request->problem.k >= FASTED_MAX_NEIGHBORS || request->sources[0]->partition_column != NULL)
+		return false;
+	/* vectors are hashed in their column's type, so the rows must have the same element type */
+	for (int side = 0; side < 2 && request->sources[side] != NULL; side++)
+		if ((request->sources[side]->form == VECTOR_FLOAT8) !=
+			(request->sources[side]->element == FASTED_ELEMENT_DOUBLE))
+			return false;
+	return true;
 }
 
 /* --- checks of the workers' messages */
@@ -315,7 +369,7 @@ ReportInvalidMessage(const RemoteJoin *remote, int n)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("invalid message from Citus worker \"%s\"", Libpq()->name(remote->connections, n))));
+			 errmsg("invalid message from Citus worker \"%s\"", LinksName(remote->connections, n))));
 }
 
 /* Raises an error unless worker n has read the same rows as this session. */
@@ -335,8 +389,8 @@ CheckRows(const RemoteJoin *remote, int n)
 						remote->problem.sources[side]->relation),
 				 errdetail("Worker \"%s\" read " UINT64_FORMAT " rows, and this session read "
 						   UINT64_FORMAT " rows; their contents or their order differ.",
-						   Libpq()->name(remote->connections, n), theirs->rows, own->rows),
-				 errhint("Try again, or use \"SET fasted.distribute = off\" to join in this session alone.")));
+						   LinksName(remote->connections, n), theirs->rows, own->rows),
+				 errhint("Try again, or use \"SET fasted_citus.distribute = off\" to join in this session alone.")));
 	}
 }
 
@@ -356,9 +410,9 @@ CheckCuts(const RemoteJoin *remote)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the Citus workers divide the join into different slices"),
 				 errdetail("Worker \"%s\": %s. Worker \"%s\": %s.",
-						   Libpq()->name(remote->connections, 0), first,
-						   Libpq()->name(remote->connections, n), cut),
-				 errhint("Use \"SET fasted.distribute = off\". Alternatively, use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session.")));
+						   LinksName(remote->connections, 0), first,
+						   LinksName(remote->connections, n), cut),
+				 errhint("Use \"SET fasted_citus.distribute = off\". Alternatively, use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session.")));
 	}
 }
 
@@ -441,8 +495,8 @@ TakeReport(RemoteJoin *remote, int n, StringInfo message)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("Citus worker \"%s\" has a different version of the extension",
-						Libpq()->name(remote->connections, n)),
-				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted.distribute = off\".")));
+						LinksName(remote->connections, n)),
+				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted_citus.distribute = off\".")));
 	if (report->stats.threads < 0 || report->stats.threads > PG_UINT16_MAX ||
 		*(uint8 *) &report->stats.filter_sampled > 1)
 		ReportInvalidMessage(remote, n);
@@ -491,61 +545,42 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 	return npairs;
 }
 
-bool
-RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs)
+/*
+ * JoinBackend.next: returns the pairs of the next message.  Verifies at the end that all workers have
+ * read the same rows as this session.  A mismatch raises a serialization failure here or earlier.
+ */
+static FastedStatus
+Next(VectorJoin *join, FastedBatch *batch)
 {
+	RemoteJoin *remote = join->distributed;
 	StringInfoData message = {0};
 	int			n;
 
-	while (Libpq()->next(remote->connections, &n, &message.data, &message.len))
+	while (LinksNext(remote->connections, &n, &message.data, &message.len))
 	{
 		message.cursor = 0;
-		*npairs = TakeMessage(remote, n, &message);
-		*pairs = remote->pairs;
-		remote->npairs += *npairs;
-		if (*npairs > 0)
-			return true;
+		batch->npairs = TakeMessage(remote, n, &message);
+		batch->pairs = remote->pairs;
+		remote->npairs += batch->npairs;
+		join->first_rank = remote->first_rank;
+		if (batch->npairs > 0)
+			return FASTED_OK;
 	}
 	for (n = 0; n < remote->nslices; n++)
 		if (!remote->slices[n].done)
 			ReportInvalidMessage(remote, n);
 	CheckCuts(remote);
-	return false;
+	join->counts = remote->counts;
+	return FASTED_DONE;
 }
 
-/* --- results and statistics */
+/* --- statistics */
 
-uint64
-RemoteJoinPairs(const RemoteJoin *remote)
+/* JoinBackend.statistics: those that workers have reported so far. */
+static FastedStats
+Statistics(const VectorJoin *join)
 {
-	uint64		npairs = 0;
-
-	for (int n = 0; n < remote->nslices; n++)
-		npairs += remote->slices[n].report.stats.pairs;
-	return Max(npairs, remote->npairs);
-}
-
-const uint32 *
-RemoteJoinOrder(const RemoteJoin *remote)
-{
-	return remote->ranks;
-}
-
-uint32
-RemoteJoinRank(const RemoteJoin *remote)
-{
-	return remote->first_rank;
-}
-
-const uint32 *
-RemoteJoinCounts(const RemoteJoin *remote)
-{
-	return remote->counts;
-}
-
-FastedStats
-RemoteJoinStatistics(const RemoteJoin *remote)
-{
+	const RemoteJoin *remote = join->distributed;
 	FastedStats sum = {0};
 
 	for (int n = 0; n < remote->nslices; n++)
@@ -555,78 +590,58 @@ RemoteJoinStatistics(const RemoteJoin *remote)
 		if (sum.engine[0] == '\0')
 			sum = *stats;
 		else if (stats->engine[0] != '\0')
-			fasted_add_stats(&sum, stats);
+			core->fasted_add_stats(&sum, stats);
 	}
 	sum.rows = (uint64) remote->rows[0] + remote->rows[1];
+	sum.pairs = Max(sum.pairs, remote->npairs);
+	/* workers do not report their progress */
+	sum.units_done = sum.units_total = 0;
 	return sum;
 }
 
-/* --- EXPLAIN */
-
-/* Appends a copy of the share to the list. */
+/* JoinBackend.shares. */
 static List *
-AppendShare(List *shares, const WorkerShare *share)
+Shares(const VectorJoin *join)
 {
-	WorkerShare *copy = palloc(sizeof(WorkerShare));
-
-	*copy = *share;
-	copy->name = pstrdup(share->name);
-	return lappend(shares, copy);
-}
-
-List *
-RemoteJoinShares(const RemoteJoin *remote)
-{
+	const RemoteJoin *remote = join->distributed;
 	List	   *shares = NIL;
 
 	for (int n = 0; n < remote->nslices; n++)
 	{
 		const SliceReport *report = &remote->slices[n].report;
+		JoinShare  *share = palloc(sizeof(JoinShare));
 
-		shares = AppendShare(shares, &(WorkerShare) {.name = Libpq()->name(remote->connections, n),
-							 .read_seconds = report->read_seconds,.stats = report->stats});
+		*share = (JoinShare) {.name = LinksName(remote->connections, n),
+		.read_seconds = report->read_seconds,.stats = report->stats};
+		shares = lappend(shares, share);
 	}
 	return shares;
 }
 
-List *
-CopyShares(List *shares)
-{
-	List	   *copies = NIL;
-	ListCell   *cell;
+/* --- the distributor of the core's joins */
 
-	foreach(cell, shares)
-		copies = AppendShare(copies, lfirst(cell));
-	return copies;
+static const JoinBackend workers = {.next = Next,.statistics = Statistics,.shares = Shares};
+
+/* JoinDistributor.begin. */
+static bool
+Begin(VectorJoin *join, const JoinRequest *request)
+{
+	RemoteProblem problem = {
+		.sources = {request->sources[0], request->sources[1]},
+		.output = SliceOutputOf(&request->problem),
+		.eps = request->problem.eps,.k = request->problem.k
+	};
+	RemoteJoin *remote = IsDivisible(request) ? OpenRemote(&problem, join->keys) : NULL;
+
+	if (remote == NULL)
+		return false;
+	join->backend = &workers;
+	join->distributed = remote;
+	join->output = problem.output == SLICE_COUNTS ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS;
+	join->order = remote->ranks;
+	return true;
 }
 
-/* Formats a worker's share of all units of work, for EXPLAIN. */
-static char *
-ShareText(const WorkerShare *share, double units, bool timing)
-{
-	const FastedStats *stats = &share->stats;
-	char	   *text = psprintf("%s (%.0f%%, %s, " UINT64_FORMAT " pairs", share->name,
-								100.0 * stats->units_total / units,
-								stats->engine[0] != '\0' ? stats->engine : "no rows", stats->pairs);
-
-	if (!timing)
-		return psprintf("%s)", text);
-	return psprintf("%s, read %.3f ms, filter %.3f ms, refine %.3f ms)", text,
-					1000.0 * share->read_seconds, 1000.0 * stats->filter_seconds,
-					1000.0 * stats->refine_seconds);
-}
-
-void
-ExplainShares(List *shares, ExplainState *es)
-{
-	List	   *texts = NIL;
-	double		units = 0.0;
-	ListCell   *cell;
-
-	foreach(cell, shares)
-		units += ((WorkerShare *) lfirst(cell))->stats.units_total;
-	foreach(cell, shares)
-		texts = lappend(texts, ShareText(lfirst(cell), Max(units, 1.0), es->timing));
-	if (texts != NIL)
-		ExplainPropertyList("Citus Workers", texts, es);
-}
+const JoinDistributor distributor = {
+	.begin = Begin,.read = ReadDistributed,.label = "Citus Workers"
+};
