@@ -108,7 +108,8 @@ bits_reaches(const NearSide *side, size_t first, uint32_t count, double *reach)
 }
 
 void
-cpu_near_thresholds_of_bits(NearThresholds *near, const NearSide *a, const NearSide *b, StageThresholds *stage)
+cpu_near_thresholds_of_bits(NearThresholds *near, const NearSide *a, const NearSide *b,
+							StageThresholds *stage)
 {
 	if (b->lists)
 	{

@@ -178,9 +178,10 @@ make_other(const NearSide *side, size_t first, uint32_t count, double reach, uin
 
 		if (row_has_pairs(&side->packed->terms[first + i]) && rho > side->rho_most)
 			more = (rho - side->rho_most) * (2.0 * reach + rho + side->rho_most);
-		other[i] = side->packed->filter->near_threshold(side, first + i, side->join->context->metric->negative_product
-								  ? half_of_product(side, first + i, 0.0)
-								  : half_of_reach(sqrt(more)));
+		other[i] = side->packed->filter->near_threshold(side, first + i,
+														side->join->context->metric->negative_product
+														? half_of_product(side, first + i, 0.0)
+														: half_of_reach(sqrt(more)));
 	}
 }
 

@@ -185,7 +185,8 @@ cpu_plan_memory(FastedContext *context)
 	uint64_t	limit = cpu_memory_limit(&context->options);
 
 	context->integer_filter = may_use_int8(context) ? &cpu_filter_integers : NULL;
-	context->plan.may_use_int16 = context->integer_filter != NULL && context->kernel->int8->dot_int16 != NULL &&
+	context->plan.may_use_int16 = context->integer_filter != NULL &&
+		context->kernel->int8->dot_int16 != NULL &&
 		context->options.dimensions >= INT16_DIMENSIONS;
 	context->product_kernel = context->metric->of_bits ? NULL : cpu_product_kernel(context->kernel);
 	context->plan.may_prune = may_prune(context);
