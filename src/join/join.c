@@ -24,7 +24,6 @@
 /* Lists of neighbors between two checks for interrupts. */
 #define LISTS_PER_CHECK 64
 
-
 static void
 Close(void *arg)
 {
