@@ -65,7 +65,7 @@ ReportNullArgument(const char *function, const char *name)
 void
 RequireDistance(const char *argument, double distance, FastedMetric metric)
 {
-	bool		products = metric == FASTED_METRIC_INNER_PRODUCT;
+	bool		products = fasted_metric_rules(metric)->negative_product;
 
 	if (distance >= LeastDistance(metric))
 		return;
@@ -77,32 +77,16 @@ RequireDistance(const char *argument, double distance, FastedMetric metric)
 			 errhint("Use 0 to find exact duplicates, or 'Infinity' to get all pairs.")));
 }
 
-static const char *const metric_names[] = {
-	[FASTED_METRIC_L2] = "l2",
-	[FASTED_METRIC_COSINE] = "cosine",
-	[FASTED_METRIC_INNER_PRODUCT] = "inner_product",
-	[FASTED_METRIC_HAMMING] = "hamming",
-	[FASTED_METRIC_JACCARD] = "jaccard"
-};
-
-const char *
-MetricName(FastedMetric metric)
-{
-	return metric_names[metric];
-}
-
 bool
 FindMetric(const text *name, FastedMetric *metric)
 {
 	const char *string = text_to_cstring(name);
+	const MetricRules *rules;
 
-	for (size_t i = 0; i < lengthof(metric_names); i++)
-	{
-		*metric = (FastedMetric) i;
-		if (strcmp(string, metric_names[i]) == 0)
-			return true;
-	}
-	return false;
+	*metric = 0;
+	while ((rules = fasted_metric_rules(*metric)) != NULL && strcmp(string, rules->name) != 0)
+		(*metric)++;
+	return rules != NULL;
 }
 
 FastedMetric
@@ -124,7 +108,7 @@ errmetric(FastedMetric metric, Oid type)
 	(void) errcode(ERRCODE_DATATYPE_MISMATCH);
 	(void) errmsg("metric \"%s\" is not defined for vectors of type %s", MetricName(metric),
 				  format_type_be(type));
-	return fasted_metric_of_bits(metric) ?
+	return fasted_metric_rules(metric)->of_bits ?
 		errhint("Use metric => 'l2', 'cosine' or 'inner_product'; other metrics need vectors of type bit.") :
 		errhint("Use metric => 'hamming' or metric => 'jaccard'.");
 }
@@ -227,7 +211,7 @@ FindVectorCast(Oid type, Oid *function)
 static void
 SetForm(VectorSource *source, Oid type, VectorForm form)
 {
-	if ((form == VECTOR_BIT) != fasted_metric_of_bits(source->metric))
+	if ((form == VECTOR_BIT) != fasted_metric_rules(source->metric)->of_bits)
 		ereport(ERROR,
 				(errmetric(source->metric, type),
 				 source->relation == NULL ? 0 :
@@ -545,7 +529,7 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 	source->relid = relid;
 	source->id_argument = id_argument;
 	source->metric = metric;
-	source->skip_zeros = metric == FASTED_METRIC_COSINE;
+	source->skip_zeros = fasted_metric_rules(metric)->has_direction;
 	source->relation = pstrdup(RelationGetRelationName(rel));
 	SetVector(source, rel, vector_column);
 	if (OidIsValid(key_type))

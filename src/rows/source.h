@@ -10,13 +10,10 @@
 #ifndef FASTED_SOURCE_H
 #define FASTED_SOURCE_H
 
-#include <float.h>
-#include <math.h>
-
 #include "access/attnum.h"
 #include "base/compat.h"
 #include "catalog/pg_type_d.h"
-#include "engine/engine.h"
+#include "engine/metric_rules.h"
 #include "fmgr.h"
 #include "utils/sortsupport.h"
 
@@ -182,7 +179,7 @@ pg_noreturn extern void ReportNullArgument(const char *function, const char *nam
 static inline double
 LeastDistance(FastedMetric metric)
 {
-	return metric == FASTED_METRIC_INNER_PRODUCT ? -DBL_MAX : 0.0;
+	return fasted_metric_rules(metric)->least;
 }
 
 /* Raises an error if the argument is NaN, or below every distance. */
@@ -195,7 +192,11 @@ extern FastedMetric MetricFromText(const text *name);
 extern bool FindMetric(const text *name, FastedMetric *metric);
 
 /* The name of a metric in SQL. */
-extern const char *MetricName(FastedMetric metric);
+static inline const char *
+MetricName(FastedMetric metric)
+{
+	return fasted_metric_rules(metric)->name;
+}
 
 /* For ereport: sets the SQLSTATE, message and hint of a metric that does not fit the type. */
 extern int	errmetric(FastedMetric metric, Oid type);
@@ -207,8 +208,9 @@ extern int	errmetric(FastedMetric metric, Oid type);
 static inline double
 GreatestDistance(FastedMetric metric, double dimensions)
 {
-	return metric == FASTED_METRIC_COSINE ? 2.0 : metric == FASTED_METRIC_JACCARD ? 1.0 :
-		metric == FASTED_METRIC_HAMMING ? dimensions : HUGE_VAL;
+	const MetricRules *rules = fasted_metric_rules(metric);
+
+	return rules->is_count ? dimensions : rules->greatest;
 }
 
 /* --- numbers of the values of a partition column: equal values have the same number */
