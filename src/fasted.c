@@ -32,6 +32,7 @@
 #include "postgres.h"
 
 #include "base/guc.h"
+#include "citus/cluster.h"
 #include "fmgr.h"
 #include "function_node/function_node.h"
 #include "join_node/join_node.h"
@@ -51,7 +52,8 @@ void
 _PG_init(void)
 {
 	static void (*const steps[]) (void) = {
-		DefineSettings, InstallPlannerHook, InstallInputNode, InstallFunctionNode, InstallJoinNode
+		DefineSettings, InstallPlannerHook, InstallInputNode, InstallFunctionNode, InstallJoinNode,
+		InstallDistributor
 	};
 	static size_t done = 0;
 

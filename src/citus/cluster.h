@@ -10,7 +10,6 @@
 #define FASTED_CLUSTER_H
 
 #include "citus/links.h"
-#include "commands/explain.h"
 #include "engine/engine.h"
 #include "nodes/execnodes.h"
 #include "rows/reader.h"
@@ -46,6 +45,33 @@ extern char *SlicePrologue(void);
  */
 extern bool ReadShards(const VectorSource *source, RowTaker *taker);
 
+/* --- slices */
+
+/* Kind of result that is requested from a worker, and its name in the protocol. */
+typedef enum SliceOutput
+{
+	SLICE_PAIRS,
+	SLICE_COUNT,				/* number of pairs */
+	SLICE_COUNTS,				/* number of pairs of each row */
+	SLICE_CONNECTIONS,			/* pairs that suffice to connect all connected rows */
+	SLICE_NEAREST				/* each row of a with its nearest rows of b */
+} SliceOutput;
+
+/* Names by SliceOutput.  SLICE_NEAREST has none, because another function serves it. */
+extern const char *const slice_output_names[4];
+
+/*
+ * The rows of a are assigned to slices round-robin in blocks of this size.  A worker can thus
+ * select its rows before it knows their total number.
+ */
+#define SHARE_BLOCK_ROWS 64
+
+static inline bool
+IsInShare(uint32 row, uint32 slice, uint32 slices)
+{
+	return row / SHARE_BLOCK_ROWS % slices == slice;
+}
+
 /* --- messages of a worker about its slice, each one a bytea */
 
 /*
@@ -73,7 +99,7 @@ typedef struct SliceReport
 	FastedStats stats;
 } SliceReport;
 
-/* --- EXPLAIN (ANALYZE) */
+/* --- the core's interface */
 
 /*
  * Raises an error for a node that reads a Citus table, or a view of one, if EXPLAIN (ANALYZE) shows
@@ -83,7 +109,7 @@ typedef struct SliceReport
  */
 extern void RefuseCitusExplain(const EState *estate, int eflags, Oid relid);
 
-/* Shows each worker's share of the last run: a list of WorkerShare, or NIL. */
-extern void ExplainShares(List *shares, struct ExplainState *es);
+/* Sets join_distributor (join.h); called once, when the library is loaded. */
+extern void InstallDistributor(void);
 
 #endif							/* FASTED_CLUSTER_H */

@@ -4,6 +4,13 @@
  *	  The coordinator of a divided join: sends queries to the workers, reads the rows' keys
  *	  itself, and merges the workers' results.
  *
+ * Each worker reads all rows in key order, joins one slice of the tiles and sends row numbers.
+ * This session reads the keys and hashes of the same rows.  The join succeeds only if all workers
+ * have read the same rows as this session.
+ *
+ * For nearest neighbors, a slice is a subset of the rows of a.  Each worker reads all rows of both
+ * relations and finds the neighbors of its subset.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -20,10 +27,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#if PG_VERSION_NUM >= 180000
-#include "commands/explain_format.h"
-#include "commands/explain_state.h"
-#endif
 
 /*
  * With fasted.distribute = auto, smaller tables are joined in this session, which takes less time
@@ -39,6 +42,16 @@
 
 const char *const slice_output_names[4] = {"pairs", "count", "counts", "connections"};
 
+/* Input of a distributed join. */
+typedef struct RemoteProblem
+{
+	const VectorSource *sources[2]; /* the second is NULL in a self-join */
+	SliceOutput output;
+	double		eps;			/* or the largest distance of a neighbor */
+	uint32		k;				/* number of neighbors */
+	bool		identical_kernels; /* all workers use the same kernel */
+} RemoteProblem;
+
 /* The state of a worker's slice. */
 typedef struct RemoteSlice
 {
@@ -53,13 +66,13 @@ typedef struct RemoteSlice
 	uint32		counted;		/* SLICE_COUNTS: number of rows whose counts were received */
 } RemoteSlice;
 
-struct RemoteJoin
+typedef struct RemoteJoin
 {
 	RemoteProblem problem;
 	int			sides;
 	ConnectionSet *connections;
 	uint32		rows[2];		/* number of rows by side */
-	uint32	   *ranks;			/* ranks of side 0 in its source's order, if it has one */
+	uint32	   *ranks;			/* of side 0 in its source's order; NULL: it has none */
 	Fingerprint fingerprints[2]; /* fingerprints of the rows that this session has read */
 	uint32	   *counts;			/* SLICE_COUNTS: number of pairs by row */
 	FastedPair *pairs;			/* pairs of the last message */
@@ -67,7 +80,7 @@ struct RemoteJoin
 	uint32		first_rank;		/* SLICE_NEAREST: rank of the last message's first pair */
 	int			nslices;
 	RemoteSlice slices[FLEXIBLE_ARRAY_MEMBER];
-};
+} RemoteJoin;
 
 /* --- whether to divide a join */
 
@@ -273,9 +286,13 @@ HaveSameKernel(const RemoteJoin *remote)
 	return true;
 }
 
-/* Sends the workers' queries before it reads the rows' keys, so that all read at the same time. */
-RemoteJoin *
-RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
+/*
+ * Starts a distributed join and reads the keys of the sources.  Returns NULL if the sources do not
+ * permit this.  Sends the workers' queries before it reads the keys, so that all read at the same
+ * time.
+ */
+static RemoteJoin *
+OpenRemote(const RemoteProblem *problem, KeySet *const *keys)
 {
 	List	   *nodes = ChooseWorkers(problem);
 	int			nslices = list_length(nodes);
@@ -307,6 +324,43 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 		remote->counts = SameRowNumbers(remote->rows[0], 0);
 	remote->pairs = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
 	return remote;
+}
+
+/* Returns the kind of result that workers send for their slices. */
+static SliceOutput
+SliceOutputOf(const FastedProblem *problem)
+{
+	switch (problem->output)
+	{
+		case FASTED_OUTPUT_COUNT:
+			return SLICE_COUNT;
+		case FASTED_OUTPUT_COUNTS:
+			return SLICE_COUNTS;
+		case FASTED_OUTPUT_NEAREST:
+			return SLICE_NEAREST;
+		case FASTED_OUTPUT_CONNECTIONS:
+			/* every row with a pair is a core row, connected by one pair */
+			return problem->core_pairs <= 1 ? SLICE_CONNECTIONS : SLICE_PAIRS;
+		default:
+			return SLICE_PAIRS;
+	}
+}
+
+/* Returns true if workers can share a join of these sources. */
+static bool
+IsDivisible(const JoinRequest *request)
+{
+	/*
+	 * workers search for k + 1 neighbors, including the row itself, and do not support partitions
+	 */
+	if (request->problem.k >= FASTED_MAX_NEIGHBORS || request->sources[0]->partition_column != NULL)
+		return false;
+	/* vectors are hashed in their column's type, so the rows must have the same element type */
+	for (int side = 0; side < 2 && request->sources[side] != NULL; side++)
+		if ((request->sources[side]->form == VECTOR_FLOAT8) !=
+			(request->sources[side]->element == FASTED_ELEMENT_DOUBLE))
+			return false;
+	return true;
 }
 
 /* --- checks of the workers' messages */
@@ -491,61 +545,42 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 	return npairs;
 }
 
-bool
-RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs)
+/*
+ * JoinBackend.next: returns the pairs of the next message.  Verifies at the end that all workers have
+ * read the same rows as this session.  A mismatch raises a serialization failure here or earlier.
+ */
+static FastedStatus
+Next(VectorJoin *join, FastedBatch *batch)
 {
+	RemoteJoin *remote = join->distributed;
 	StringInfoData message = {0};
 	int			n;
 
 	while (Libpq()->next(remote->connections, &n, &message.data, &message.len))
 	{
 		message.cursor = 0;
-		*npairs = TakeMessage(remote, n, &message);
-		*pairs = remote->pairs;
-		remote->npairs += *npairs;
-		if (*npairs > 0)
-			return true;
+		batch->npairs = TakeMessage(remote, n, &message);
+		batch->pairs = remote->pairs;
+		remote->npairs += batch->npairs;
+		join->first_rank = remote->first_rank;
+		if (batch->npairs > 0)
+			return FASTED_OK;
 	}
 	for (n = 0; n < remote->nslices; n++)
 		if (!remote->slices[n].done)
 			ReportInvalidMessage(remote, n);
 	CheckCuts(remote);
-	return false;
+	join->counts = remote->counts;
+	return FASTED_DONE;
 }
 
-/* --- results and statistics */
+/* --- statistics */
 
-uint64
-RemoteJoinPairs(const RemoteJoin *remote)
+/* JoinBackend.statistics: those that workers have reported so far. */
+static FastedStats
+Statistics(const VectorJoin *join)
 {
-	uint64		npairs = 0;
-
-	for (int n = 0; n < remote->nslices; n++)
-		npairs += remote->slices[n].report.stats.pairs;
-	return Max(npairs, remote->npairs);
-}
-
-const uint32 *
-RemoteJoinOrder(const RemoteJoin *remote)
-{
-	return remote->ranks;
-}
-
-uint32
-RemoteJoinRank(const RemoteJoin *remote)
-{
-	return remote->first_rank;
-}
-
-const uint32 *
-RemoteJoinCounts(const RemoteJoin *remote)
-{
-	return remote->counts;
-}
-
-FastedStats
-RemoteJoinStatistics(const RemoteJoin *remote)
-{
+	const RemoteJoin *remote = join->distributed;
 	FastedStats sum = {0};
 
 	for (int n = 0; n < remote->nslices; n++)
@@ -558,75 +593,61 @@ RemoteJoinStatistics(const RemoteJoin *remote)
 			fasted_add_stats(&sum, stats);
 	}
 	sum.rows = (uint64) remote->rows[0] + remote->rows[1];
+	sum.pairs = Max(sum.pairs, remote->npairs);
+	/* workers do not report their progress */
+	sum.units_done = sum.units_total = 0;
 	return sum;
 }
 
-/* --- EXPLAIN */
-
-/* Appends a copy of the share to the list. */
+/* JoinBackend.shares. */
 static List *
-AppendShare(List *shares, const WorkerShare *share)
+Shares(const VectorJoin *join)
 {
-	WorkerShare *copy = palloc(sizeof(WorkerShare));
-
-	*copy = *share;
-	copy->name = pstrdup(share->name);
-	return lappend(shares, copy);
-}
-
-List *
-RemoteJoinShares(const RemoteJoin *remote)
-{
+	const RemoteJoin *remote = join->distributed;
 	List	   *shares = NIL;
 
 	for (int n = 0; n < remote->nslices; n++)
 	{
 		const SliceReport *report = &remote->slices[n].report;
+		JoinShare  *share = palloc(sizeof(JoinShare));
 
-		shares = AppendShare(shares, &(WorkerShare) {.name = Libpq()->name(remote->connections, n),
-							 .read_seconds = report->read_seconds,.stats = report->stats});
+		*share = (JoinShare) {.name = Libpq()->name(remote->connections, n),
+		.read_seconds = report->read_seconds,.stats = report->stats};
+		shares = lappend(shares, share);
 	}
 	return shares;
 }
 
-List *
-CopyShares(List *shares)
+/* --- the distributor of the core's joins */
+
+static const JoinBackend workers = {.next = Next,.statistics = Statistics,.shares = Shares};
+
+/* JoinDistributor.begin. */
+static bool
+Begin(VectorJoin *join, const JoinRequest *request)
 {
-	List	   *copies = NIL;
-	ListCell   *cell;
+	RemoteProblem problem = {
+		.sources = {request->sources[0], request->sources[1]},
+		.output = SliceOutputOf(&request->problem),
+		.eps = request->problem.eps,.k = request->problem.k
+	};
+	RemoteJoin *remote = IsDivisible(request) ? OpenRemote(&problem, join->keys) : NULL;
 
-	foreach(cell, shares)
-		copies = AppendShare(copies, lfirst(cell));
-	return copies;
-}
-
-/* Formats a worker's share of all units of work, for EXPLAIN. */
-static char *
-ShareText(const WorkerShare *share, double units, bool timing)
-{
-	const FastedStats *stats = &share->stats;
-	char	   *text = psprintf("%s (%.0f%%, %s, " UINT64_FORMAT " pairs", share->name,
-								100.0 * stats->units_total / units,
-								stats->engine[0] != '\0' ? stats->engine : "no rows", stats->pairs);
-
-	if (!timing)
-		return psprintf("%s)", text);
-	return psprintf("%s, read %.3f ms, filter %.3f ms, refine %.3f ms)", text,
-					1000.0 * share->read_seconds, 1000.0 * stats->filter_seconds,
-					1000.0 * stats->refine_seconds);
+	if (remote == NULL)
+		return false;
+	join->backend = &workers;
+	join->distributed = remote;
+	join->output = problem.output == SLICE_COUNTS ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS;
+	join->order = remote->ranks;
+	return true;
 }
 
 void
-ExplainShares(List *shares, ExplainState *es)
+InstallDistributor(void)
 {
-	List	   *texts = NIL;
-	double		units = 0.0;
-	ListCell   *cell;
+	static const JoinDistributor distributor = {
+		.begin = Begin,.check_explain = RefuseCitusExplain,.label = "Citus Workers"
+	};
 
-	foreach(cell, shares)
-		units += ((WorkerShare *) lfirst(cell))->stats.units_total;
-	foreach(cell, shares)
-		texts = lappend(texts, ShareText(lfirst(cell), Max(units, 1.0), es->timing));
-	if (texts != NIL)
-		ExplainPropertyList("Citus Workers", texts, es);
+	join_distributor = &distributor;
 }

@@ -19,7 +19,6 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
-#include "citus/cluster.h"
 #include "executor/executor.h"
 #include "funcapi.h"
 #include "function_node/function_node.h"
@@ -309,7 +308,8 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 	{
 		Oid			relid = KnownRelation(scan, n);
 
-		RefuseCitusExplain(estate, eflags, relid);
+		if (join_distributor != NULL)
+			join_distributor->check_explain(estate, eflags, relid);
 		if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker() && relid != previous)
 			scan->open_relations = OpenRelations(scan->open_relations, relid);
 		previous = relid;

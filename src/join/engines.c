@@ -15,7 +15,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include "distance/distance.h"
 #include "engine/device_list.h"
 #include "join/join.h"
 #include "miscadmin.h"
@@ -358,30 +357,6 @@ JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *o
 	/* a row and two packed copies */
 	return Min(limit / ROWS_SHARE / (((uint64) floats + 2 * packed) * sizeof(float) + ROW_OVERHEAD),
 			   FASTED_MAX_ROWS);
-}
-
-size_t
-SmallJoinPairs(const SmallJoin *join, const FastedPartition *partition, FastedPair *pairs)
-{
-	const float *others = join->b != NULL ? join->b : join->a;
-	Size		floats = RowFloats(join->element, join->dimensions);
-	size_t		count = 0;
-
-	for (uint32 a = partition->first_a; a < partition->first_a + partition->rows_a; a++)
-	{
-		uint32		b = join->b != NULL ? partition->first_b : a + 1;
-
-		for (; b < partition->first_b + partition->rows_b; b++)
-		{
-			double		dist = ExactDistance(join->metric, join->element, join->a + a * floats,
-											 others + b * floats, join->dimensions);
-
-			/* a NaN cosine distance is not within any eps */
-			if (dist <= join->eps)
-				pairs[count++] = (FastedPair) {.a = a,.b = b,.dist = dist};
-		}
-	}
-	return count;
 }
 
 /* --- running an engine */

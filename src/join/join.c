@@ -20,6 +20,10 @@
 /* Minimum number of rows for the NOTICE: most pairs of a few rows may well be near. */
 #define MANY_ROWS 1000
 
+const JoinDistributor *join_distributor = NULL;
+
+static const JoinBackend panels;
+
 static void
 Close(void *arg)
 {
@@ -65,13 +69,10 @@ JoinShowProgress(VectorJoin *join, ProgressPhase phase)
 		numbers.rows_expected += join->run.problem.expected_rows[side];
 	}
 	join->progress_stale = false;
-	if (join->remote != NULL)
-		numbers.pairs = RemoteJoinPairs(join->remote);
-	else if (phase >= PROGRESS_JOINING)
+	if (phase >= PROGRESS_JOINING)
 	{
-		FastedStats stats;
+		FastedStats stats = join->backend->statistics(join);
 
-		panel_join_stats(join->run.join, &stats);
 		numbers.units_done = stats.units_done;
 		numbers.units_total = stats.units_total;
 		numbers.pairs = stats.pairs;
@@ -284,6 +285,7 @@ ReadAndStart(VectorJoin *join)
 		PushRows(join);
 		if (join->run.engine == NULL)
 			return;
+		join->backend = &panels;
 		for (int side = 0; side < join->run.problem.sides; side++)
 			RowSetFlush(&join->rows[side]);
 		if (!join->run.failed)
@@ -291,66 +293,17 @@ ReadAndStart(VectorJoin *join)
 	} while (join->run.failed);
 }
 
-/* Returns the kind of result that workers send for their slices. */
-static SliceOutput
-SliceOutputOf(const FastedProblem *problem)
-{
-	switch (problem->output)
-	{
-		case FASTED_OUTPUT_COUNT:
-			return SLICE_COUNT;
-		case FASTED_OUTPUT_COUNTS:
-			return SLICE_COUNTS;
-		case FASTED_OUTPUT_NEAREST:
-			return SLICE_NEAREST;
-		case FASTED_OUTPUT_CONNECTIONS:
-			/* every row with a pair is a core row, connected by one pair */
-			return problem->core_pairs <= 1 ? SLICE_CONNECTIONS : SLICE_PAIRS;
-		default:
-			return SLICE_PAIRS;
-	}
-}
-
-/* Returns true if the join can be distributed over workers. */
+/* Starts a distributed join.  Returns false if other servers do not take part. */
 static bool
-IsDivisible(const VectorJoin *join)
+BeginDistributed(VectorJoin *join)
 {
 	const JoinRequest *request = &join->request;
 
-	if (request->pusher != NULL || request->print != NULL || request->searches ||
-		request->finds_zeros)
-		return false;
-	/*
-	 * workers search for k + 1 neighbors, including the row itself, and do not support partitions
-	 */
-	if (request->problem.k >= FASTED_MAX_NEIGHBORS || request->sources[0]->partition_column != NULL)
-		return false;
-	/* vectors are hashed in their column's type, so the rows must have the same element type */
-	for (int side = 0; side < join->run.problem.sides; side++)
-		if ((request->sources[side]->form == VECTOR_FLOAT8) !=
-			(join->run.problem.options.element == FASTED_ELEMENT_DOUBLE))
-			return false;
-	return true;
-}
-
-/* Starts a distributed join.  Returns false if workers do not take part. */
-static bool
-BeginRemote(VectorJoin *join)
-{
-	const JoinRequest *request = &join->request;
-	RemoteProblem problem = {
-		.sources = {request->sources[0], request->sources[1]},
-		.output = SliceOutputOf(&request->problem),
-		.eps = request->problem.eps,.k = request->problem.k
-	};
-
-	join->remote = RemoteJoinBegin(&problem, join->keys);
-	if (join->remote == NULL)
+	if (join_distributor == NULL || request->pusher != NULL || request->print != NULL ||
+		request->searches || request->finds_zeros || !join_distributor->begin(join, request))
 		return false;
 	for (int side = 0; side < join->run.problem.sides; side++)
 		join->rows[side].count = join->keys[side]->count;
-	join->output = problem.output == SLICE_COUNTS ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS;
-	join->order = RemoteJoinOrder(join->remote);
 	return true;
 }
 
@@ -402,6 +355,7 @@ Create(const JoinRequest *request)
 	join->context = join->run.context = context;
 	join->request = *request;
 	join->output = request->problem.output;
+	join->backend = &few_rows;
 	SetOptions(&join->run, request);
 	CleanupRegister(&join->cleanup, Close, join);
 	INSTR_TIME_SET_CURRENT(join->begun);
@@ -428,10 +382,10 @@ JoinBegin(const JoinRequest *request)
 	VectorJoin *join = Create(request);
 	MemoryContext old = MemoryContextSwitchTo(join->context);
 
-	if (!IsDivisible(join) || !BeginRemote(join))
+	if (!BeginDistributed(join))
 		ReadAndStart(join);
 	join->read_seconds = SecondsSince(join->begun);
-	if (join->remote != NULL || join->run.engine != NULL)
+	if (join->backend != &few_rows)
 		JoinShowProgress(join, PROGRESS_JOINING);
 	MemoryContextSwitchTo(old);
 	return join;
@@ -510,6 +464,59 @@ JoinAgain(VectorJoin *join, double eps)
 		ReadAndStart(join);
 }
 
+/* --- the backend that uses an engine */
+
+static FastedStatus
+NextFromEngine(VectorJoin *join, FastedBatch *batch)
+{
+	EngineRun  *run = &join->run;
+	FastedStatus status;
+
+	ForAllKeys(join, KeySetPoll);
+	status = EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, batch));
+	if (status == FASTED_OK)
+	{
+		run->can_fall_back = false;
+		join->progress_stale = true;
+	}
+	else if (status == FASTED_DONE)
+		join->counts = panel_join_counts(run->join, 0);
+	else if (status == FASTED_WANT_ROWS)
+		/* a search has two sides, both of which are rows of a self-join */
+		RowSetFeed(&join->rows[join->searched != NULL ? 0 : batch->side], batch->side,
+				   batch->side == 0 ? join->searched : NULL, batch->first_row, batch->row_count);
+	if (run->failed)
+		ReadAndStart(join);
+	if (status != FASTED_OK && status != FASTED_DONE)
+		return FASTED_AGAIN;
+	/* the order of keys is needed from the first batch on */
+	ForAllKeys(join, KeySetFinish);
+	return status;
+}
+
+static FastedStats
+EngineStatistics(const VectorJoin *join)
+{
+	FastedStats stats;
+
+	panel_join_stats(join->run.join, &stats);
+	for (int side = 0; side < join->run.problem.sides; side++)
+		stats.rows += join->rows[side].withheld;
+	return stats;
+}
+
+static void
+PauseEngine(VectorJoin *join)
+{
+	panel_join_pause(join->run.join);
+}
+
+static const JoinBackend panels = {
+	.next = NextFromEngine,.statistics = EngineStatistics,.pause = PauseEngine
+};
+
+/* --- batches */
+
 /* Updates the progress view and checks the NOTICE, if enough time has passed. */
 static void
 UpdateProgress(VectorJoin *join)
@@ -520,89 +527,19 @@ UpdateProgress(VectorJoin *join)
 	NoticeManyPairs(join);
 }
 
-static bool
-NextFromEngine(VectorJoin *join, FastedBatch *batch)
-{
-	EngineRun  *run = &join->run;
-
-	for (;;)
-	{
-		CheckJoinInterrupts();
-		UpdateProgress(join);
-		ForAllKeys(join, KeySetPoll);
-		switch (EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, batch)))
-		{
-			case FASTED_OK:
-				run->can_fall_back = false;
-				join->progress_stale = true;
-				return true;
-			case FASTED_DONE:
-				return false;
-			case FASTED_WANT_ROWS:
-				/* a search has two sides, both of which are rows of a self-join */
-				RowSetFeed(&join->rows[join->searched != NULL ? 0 : batch->side], batch->side,
-						   batch->side == 0 ? join->searched : NULL, batch->first_row,
-						   batch->row_count);
-				break;
-			default:
-				break;
-		}
-		if (run->failed)
-			ReadAndStart(join);
-	}
-}
-
-/* Finds all pairs of a few rows without an engine, or counts the pairs of each row. */
-static bool
-NextOfFew(VectorJoin *join, FastedBatch *batch)
-{
-	const FastedOptions *options = &join->run.problem.options;
-	uint32		nrows = join->rows[0].used;
-	FastedPartition all = {.rows_a = nrows,.rows_b = nrows};
-	SmallJoin	small = {
-		.metric = options->metric,.element = options->element,.dimensions = options->dimensions,
-		.eps = join->request.problem.eps,.a = join->rows[0].buffer
-	};
-	uint32	   *counts;
-
-	if (nrows == 0 || join->few != NULL)
-		return false;
-	join->few = MemoryContextAlloc(join->context, nrows * nrows / 2 * sizeof(FastedPair));
-	batch->pairs = join->few;
-	batch->npairs = join->nfew = SmallJoinPairs(&small, &all, join->few);
-	if (join->output != FASTED_OUTPUT_COUNTS)
-		return join->nfew > 0;
-	join->counts = counts = MemoryContextAllocZero(join->context, nrows * sizeof(uint32));
-	for (uint64 i = 0; i < join->nfew; i++)
-	{
-		counts[join->few[i].a]++;
-		counts[join->few[i].b]++;
-	}
-	return false;
-}
-
-/* Fetches the next batch.  Also finishes sorting the keys. */
+/* Waits for the next batch.  Returns false at the end. */
 static bool
 NextBatch(VectorJoin *join, FastedBatch *batch)
 {
-	EngineRun  *run = &join->run;
-	bool		more;
+	FastedStatus status;
 
-	if (join->remote != NULL)
+	do
 	{
+		CheckJoinInterrupts();
 		UpdateProgress(join);
-		more = RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
-		join->first_rank = RemoteJoinRank(join->remote);
-		join->counts = RemoteJoinCounts(join->remote);
-		return more;
-	}
-	if (run->engine == NULL)
-		return NextOfFew(join, batch);	/* also if there is no vector */
-	more = NextFromEngine(join, batch);
-	ForAllKeys(join, KeySetFinish);
-	if (!more)
-		join->counts = panel_join_counts(run->join, 0);
-	return more;
+		status = join->backend->next(join, batch);
+	} while (status == FASTED_AGAIN);
+	return status == FASTED_OK;
 }
 
 /* Counts the pairs of withheld rows that correspond to these pairs, for the NOTICE. */
@@ -659,14 +596,7 @@ JoinSearch(VectorJoin *join, const PanelSearch *search)
 uint64
 JoinPairs(const VectorJoin *join)
 {
-	FastedStats stats;
-
-	if (join->remote != NULL)
-		return RemoteJoinPairs(join->remote);
-	if (join->run.join == NULL)
-		return join->nfew;
-	panel_join_stats(join->run.join, &stats);
-	return stats.pairs;
+	return join->backend->statistics(join).pairs;
 }
 
 uint64
@@ -693,9 +623,9 @@ JoinRank(VectorJoin *join, const uint32 *ranks)
 void
 JoinPause(VectorJoin *join)
 {
-	if (join->run.join == NULL)
+	if (join->backend->pause == NULL)
 		return;
-	panel_join_pause(join->run.join);
+	join->backend->pause(join);
 	if (join->progress_stale)
 		JoinShowProgress(join, PROGRESS_JOINING);
 }
@@ -704,23 +634,14 @@ bool
 JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds)
 {
 	*read_seconds = join->read_seconds;
-	if (join->remote != NULL)
-	{
-		*stats = RemoteJoinStatistics(join->remote);
-		return stats->engine[0] != '\0';
-	}
-	if (join->run.join == NULL)
-		return false;
-	panel_join_stats(join->run.join, stats);
-	for (int side = 0; side < join->run.problem.sides; side++)
-		stats->rows += join->rows[side].withheld;
-	return true;
+	*stats = join->backend->statistics(join);
+	return stats->engine[0] != '\0';
 }
 
 List *
 JoinShares(const VectorJoin *join)
 {
-	return join->remote != NULL ? RemoteJoinShares(join->remote) : NIL;
+	return join->backend->shares != NULL ? join->backend->shares(join) : NIL;
 }
 
 static void

@@ -4,8 +4,8 @@
  *	  A join from its input rows to its result pairs of row numbers.
  *
  * This interface connects PostgreSQL code to a distance engine (engine.h).  Rows come from sources
- * (reader.h) or from a RowPusher.  Implemented by join.c and engines.c; joins distributed over the
- * workers of a Citus cluster are implemented in citus/.
+ * (reader.h) or from a RowPusher.  Implemented by join.c, engines.c and few_rows.c.  Another library may
+ * distribute joins over other servers (JoinDistributor).
  *
  *-------------------------------------------------------------------------
  */
@@ -16,8 +16,9 @@
 #include "join/row_set.h"
 #include "rows/vector.h"
 
+struct EState;
+
 typedef struct VectorJoin VectorJoin;
-typedef struct RemoteJoin RemoteJoin;
 
 /*
  * A supplier of rows.  The push function passes all rows to JoinPush or JoinSink, and stops early
@@ -98,13 +99,16 @@ struct VectorJoin
 	CopiedRows	copied;			/* with FASTED_OUTPUT_NEAREST or _CONNECTIONS: see JoinRow */
 
 	/*
-	 * The distributed join, or NULL.  With FASTED_OUTPUT_NEAREST it returns each neighbor as a pair
-	 * of a row of a and a row of b.  The pairs of one row of a are consecutive, nearest first, but
-	 * may continue in the next call.  first_rank is the rank, from 1, of the first pair returned by
-	 * the last call.
+	 * If a distributed join with FASTED_OUTPUT_NEAREST has the output FASTED_OUTPUT_PAIRS, it returns
+	 * each neighbor as a pair of a row of a and a row of b.  The pairs of one row of a are consecutive,
+	 * nearest first, but may continue in the next call.  first_rank is the rank, from 1, of the first
+	 * pair returned by the last call.
 	 */
-	RemoteJoin *remote;
 	uint32		first_rank;
+
+	/* What finds the pairs; and the state of a distributed join. */
+	const struct JoinBackend *backend;
+	void	   *distributed;
 
 	/* The remaining fields are private to join.c and row_set.c. */
 	MemoryContext context;
@@ -221,7 +225,7 @@ extern void JoinPause(VectorJoin *join);
  */
 extern bool JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds);
 
-/* Returns a List of WorkerShare if the join is distributed, else NIL. */
+/* Returns a List of JoinShare, one for each server, if the join is distributed, else NIL. */
 extern List *JoinShares(const VectorJoin *join);
 
 extern void JoinEnd(VectorJoin *join);
@@ -230,7 +234,7 @@ extern void JoinEnd(VectorJoin *join);
 extern void JoinOpenEngine(VectorJoin *join);
 extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
 
-/* --- engines.c: choice of an engine, and joins small enough to need none */
+/* --- engines.c: choice of an engine */
 
 /*
  * Returns the reason why the CUDA engine cannot be used, or NULL if it can.  Creates no GPU context
@@ -250,6 +254,8 @@ extern bool DescribeGpu(int ordinal, char *text, size_t size);
  * engine.  Sets *orders if that engine reorders rows for each join.
  */
 extern uint64 JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
+
+/* --- few_rows.c: joins small enough to need no engine */
 
 /*
  * Joins up to these limits use no engine: row pairs, rows of a self-join, and floats of all rows.
@@ -276,92 +282,53 @@ typedef struct SmallJoin
 extern size_t SmallJoinPairs(const SmallJoin *join, const FastedPartition *partition,
 							 FastedPair *pairs);
 
-/*
- * --- citus/: a join distributed over the workers of a Citus cluster, for join.c
- *
- * Each worker reads all rows in key order, joins one slice of the tiles and sends row numbers.
- * This session reads the keys and hashes of the same rows.  The join succeeds only if all workers
- * have read the same rows as this session.
- *
- * For nearest neighbors, a slice is a subset of the rows of a.  Each worker reads all rows of both
- * relations and finds the neighbors of its subset.
- */
-
-/* Kind of result that is requested from a worker, and its name in the protocol. */
-typedef enum SliceOutput
-{
-	SLICE_PAIRS,
-	SLICE_COUNT,				/* number of pairs */
-	SLICE_COUNTS,				/* number of pairs of each row */
-	SLICE_CONNECTIONS,			/* pairs that suffice to connect all connected rows */
-	SLICE_NEAREST				/* each row of a with its nearest rows of b */
-} SliceOutput;
-
-/* Names by SliceOutput.  SLICE_NEAREST has none, because another function serves it. */
-extern const char *const slice_output_names[4];
-
-/* Input of a distributed join. */
-typedef struct RemoteProblem
-{
-	const VectorSource *sources[2]; /* the second is NULL in a self-join */
-	SliceOutput output;
-	double		eps;			/* or the largest distance of a neighbor */
-	uint32		k;				/* number of neighbors */
-	bool		identical_kernels; /* all workers use the same kernel: set by RemoteJoinBegin */
-} RemoteProblem;
+/* --- what finds the pairs of a join */
 
 /*
- * The rows of a are assigned to slices round-robin in blocks of this size.  A worker can thus
- * select its rows before it knows their total number.
+ * An engine (join.c), the comparison of few rows in this process (few_rows.c), or other servers.
+ *
+ * next: waits for a short time.  Returns FASTED_OK and the next batch, FASTED_AGAIN if there is none
+ * yet, or FASTED_DONE at the end.  It then sets the join's `counts`.
+ * statistics: returns the statistics so far.  The engine's name is empty if no engine ran.
+ * shares, pause: see JoinShares and JoinPause; or NULL.
  */
-#define SHARE_BLOCK_ROWS 64
-
-static inline bool
-IsInShare(uint32 row, uint32 slice, uint32 slices)
+typedef struct JoinBackend
 {
-	return row / SHARE_BLOCK_ROWS % slices == slice;
-}
+	FastedStatus (*next) (VectorJoin *join, FastedBatch *batch);
+	FastedStats (*statistics) (const VectorJoin *join);
+	List	   *(*shares) (const VectorJoin *join);
+	void		(*pause) (VectorJoin *join);
+} JoinBackend;
 
-/* Statistics of one worker, for EXPLAIN. */
-typedef struct WorkerShare
+/* Of joins without an engine. */
+extern const JoinBackend few_rows;
+
+/* Statistics of one server of a distributed join, for EXPLAIN. */
+typedef struct JoinShare
 {
 	const char *name;
 	double		read_seconds;
 	FastedStats stats;
-} WorkerShare;
+} JoinShare;
 
 /*
- * Starts a distributed join and reads the keys of the sources.  Returns NULL if the sources do not
- * permit this.  The problem's sources must outlive the join.  Raises an error if a worker is
- * unreachable or refuses.  Memory and connections belong to the current memory context.
+ * Distributes joins over other servers.
+ *
+ * begin: starts a distributed join of the request's sources.  Returns false if this is not possible
+ * or not wanted.  Otherwise it adds the rows' keys to the join's `keys` and finishes them, and sets
+ * the join's backend, distributed, output and order.  Memory and connections belong to the current
+ * memory context, and the sources outlive the join.  Raises an error if a server is unreachable.
+ * check_explain: raises an error if EXPLAIN cannot run a node that reads this relation.
+ * label: the label of the shares in EXPLAIN.
  */
-extern RemoteJoin *RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys);
+typedef struct JoinDistributor
+{
+	bool		(*begin) (VectorJoin *join, const JoinRequest *request);
+	void		(*check_explain) (const struct EState *estate, int eflags, Oid relid);
+	const char *label;
+} JoinDistributor;
 
-/*
- * Returns each row's position in the source's order, or NULL if the source has none.  Allocated in
- * the memory context of the keys.
- */
-extern const uint32 *RemoteJoinOrder(const RemoteJoin *remote);
-
-/*
- * Returns the next pairs of row numbers, valid until the next call.  Returns false at the end,
- * after verifying that all workers have read the same rows as this session.  A mismatch raises a
- * serialization failure here or earlier.
- */
-extern bool RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs);
-
-/* With SLICE_NEAREST: returns first_rank (VectorJoin). */
-extern uint32 RemoteJoinRank(const RemoteJoin *remote);
-
-/* After the last pair: the total with SLICE_COUNT, and the counts by row with SLICE_COUNTS. */
-extern uint64 RemoteJoinPairs(const RemoteJoin *remote);
-extern const uint32 *RemoteJoinCounts(const RemoteJoin *remote);
-
-/*
- * Statistics reported so far, summed over the workers and for each worker (a List of WorkerShare).
- */
-extern FastedStats RemoteJoinStatistics(const RemoteJoin *remote);
-extern List *RemoteJoinShares(const RemoteJoin *remote);
-extern List *CopyShares(List *shares);
+/* NULL unless a library that distributes joins has been loaded, which sets it. */
+extern PGDLLIMPORT const JoinDistributor *join_distributor;
 
 #endif							/* FASTED_JOIN_H */
