@@ -342,7 +342,7 @@ BeginPairs(FunctionCallInfo fcinfo)
 
 	RequireDistance("eps", PG_GETARG_FLOAT8(SLICE_EPS), source->metric);
 	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
-	if (source->skip_zeros && source->metric != FASTED_METRIC_COSINE)
+	if (source->skip_zeros && !fasted_metric_rules(source->metric)->has_direction)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("skip_zeros requires metric \"cosine\"")));

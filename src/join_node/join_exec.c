@@ -22,98 +22,84 @@
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
-/* --- one execution */
-
 /*
- * Reads the sides and forms hash partitions.  A side that retains its vectors is read completely
- * before the engine starts, because its rows may have to wait for their partitions.
- * Late-materialized vectors are passed to the engine while the side is read.  The inner side is
- * not read if the outer side is empty.
+ * --- one execution
+ *
+ * An execution passes through phases, each of which is a function.  It returns true if it has stored
+ * a match in cursor.last.  Otherwise it sets the next phase, or NULL at the end.  Only the phases that
+ * fill read a side; those that fetch do not.
  */
-static void
-BeginRun(JoinNode *node)
-{
-	JoinSide   *outer = &node->sides[OUTER_SIDE];
-	JoinSide   *inner = &node->sides[INNER_SIDE];
 
-	for (int i = 0; i < 2; i++)
-		LoadRow(node, &node->sides[i], NO_ROW);
-	if (node->plan.keys[OUTER_SIDE] == NIL)
-		WarmEngine(outer->plan->plan->plan_rows, inner->plan->plan->plan_rows);
-	BeginSide(node, outer);
-	if (node->plan.shared)
-		inner->rows.retained = outer->rows.retained;
-	else
-		BeginSide(node, inner);
-	if (outer->late_vector < 0 && outer->nkeys == 0)
-		ReadSide(node, outer);
-	if (!node->plan.shared && inner->late_vector < 0 && inner->nkeys == 0 && !IsEmptySide(node, outer))
-		ReadSide(node, inner);
-	FindPartitions(node);
-	node->totals.runs++;
+static bool FetchCount(JoinNode *node);
+static bool FetchPair(JoinNode *node);
+static bool FetchUnmatched(JoinNode *node);
+
+static bool
+Fill(JoinNode *node)
+{
+	node->run.phase = !FillBatch(node) ? FetchUnmatched :
+		node->run.batch.engine_counts ? FetchCount : FetchPair;
+	return false;
 }
 
-/* Starts the join of the next batch, or after the last batch the phase of unmatched rows. */
-static void
-StartNextBatch(JoinNode *node)
+static bool
+FillFirst(JoinNode *node)
 {
-	JoinRun    *run = &node->run;
-	JoinSide   *outer = &node->sides[OUTER_SIDE];
-
-	run->cursor = (MatchCursor) {0};
-	if (FormBatch(node))
+	node->run.phase = NULL;
+	if (ExecQual(node->clauses.one_time, ScanTuple(node)))
 	{
-		run->phase = JOIN_PAIRS;
-		StartBatch(node);
-		CountPairs(node);
+		BeginFilling(node);
+		node->run.phase = Fill;
 	}
-	else
-	{
-		run->phase = JOIN_UNMATCHED;
-		ReadSide(node, outer);
-	}
-	if (node->plan.type != JOIN_INNER && run->matched == NULL)
-		run->matched = MemoryContextAllocExtended(node->context, outer->rows.retained->count + 1,
-												  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	return false;
 }
 
-/* Ends the execution.  The next one begins with the state of a new node. */
-static void
-EndRun(JoinNode *node)
+static bool
+FetchCount(JoinNode *node)
 {
-	EndJoin(node);
-	for (int i = 0; i < 2; i++)
-		EndSide(&node->sides[i]);
-	node->run = (JoinRun) {0};
-	node->bound.value = (BoundValue) {0};
-	MemoryContextReset(node->context);
+	CountPairs(node);
+	node->run.phase = FetchPair;
+	return false;
+}
+
+static bool
+FetchPair(JoinNode *node)
+{
+	if (NextPair(node))
+		return true;
+	node->run.phase = Fill;
+	return false;
+}
+
+static bool
+FetchUnmatched(JoinNode *node)
+{
+	if (NextUnmatched(node))
+		return true;
+	node->run.phase = NULL;
+	return false;
 }
 
 /* Stores the next match or unmatched outer row in cursor.last.  Returns false at the end. */
 static bool
 NextMatch(JoinNode *node)
 {
-	JoinRun    *run = &node->run;
-
-	if (run->phase == JOIN_TO_BEGIN)
-	{
-		run->phase = JOIN_OVER;
-		if (ExecQual(node->clauses.one_time, ScanTuple(node)))
-		{
-			BeginRun(node);
-			StartNextBatch(node);
-		}
-	}
-	while (run->phase == JOIN_PAIRS)
-	{
-		if (NextPair(node))
+	while (node->run.phase != NULL)
+		if (node->run.phase(node))
 			return true;
-		StartNextBatch(node);
-	}
-	if (run->phase == JOIN_UNMATCHED && NextUnmatched(node))
-		return true;
-	run->phase = JOIN_OVER;
 	return false;
+}
+
+/* Ends the execution, if any, and prepares the next one. */
+static void
+EndRun(JoinNode *node)
+{
+	EndJoin(node);
+	for (int i = 0; i < 2; i++)
+		EndSide(&node->sides[i]);
+	node->run = (JoinRun) {.phase = FillFirst};
+	node->bound.value = (BoundValue) {0};
+	MemoryContextReset(node->context);
 }
 
 /* Copies the columns of the result from the retained rows of the last match. */
@@ -175,14 +161,14 @@ NextCount(PlanState *state)
 	uint64		count;
 	ExprContext *econtext;
 
-	if (node->run.phase == JOIN_OVER)
+	if (node->run.phase == NULL)
 		return ExecClearTuple(state->ps_ProjInfo->pi_state.resultslot);
 	while (NextMatch(node))
 		node->run.count++;
 	count = node->run.count;
 	/* release memory before the result is returned */
 	EndRun(node);
-	node->run.phase = JOIN_OVER;
+	node->run.phase = NULL;
 	econtext = ScanTuple(node);
 	econtext->ecxt_scantuple->tts_values[column] = Int64GetDatum((int64) count);
 	econtext->ecxt_scantuple->tts_isnull[column] = false;
@@ -393,6 +379,7 @@ CreateJoinNode(CustomScan *plan)
 	NodeSetTag(node, T_CustomScanState);
 	node->css.methods = &exec_methods;
 	node->plan = ReadJoinPlan(plan);
+	node->run.phase = FillFirst;
 	node->bound = MakeJoinBound(&node->plan.distance, FASTED_ELEMENT_REAL, node->plan.shared);
 	return (Node *) node;
 }

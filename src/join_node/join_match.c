@@ -262,8 +262,6 @@ CountPairs(JoinNode *node)
 {
 	JoinRun    *run = &node->run;
 
-	if (!run->batch.distance_decides || !node->bound.exact)
-		return;
 	run->count += JoinCount(run->join) * (MatchesBothWays(node) ? 2 : 1);
 	EndJoin(node);
 	if (MatchesBothWays(node) && EqualRowsMatch(&node->bound))

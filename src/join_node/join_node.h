@@ -16,7 +16,7 @@
  *	  join_rows.c		reads a side, and loads its rows into the scan tuple
  *	  join_partitions.c	rows with equal keys: hash partitions
  *	  join_push.c		passes the vectors of a batch to an engine and starts the join
- *	  join_batch.c		combines partitions to batches
+ *	  join_fill.c		reads both sides; combines partitions to batches and starts their joins
  *	  join_match.c		returns the pairs of a batch that match; reads no side
  *	  join_exec.c		the executor's callbacks, and EXPLAIN
  *
@@ -186,6 +186,7 @@ typedef struct JoinBatch
 	bool		unequal_keys;	/* the keys of a partition may differ */
 	bool		small;			/* it is joined without an engine */
 	bool		distance_decides;	/* every pair within the radius counts */
+	bool		engine_counts;	/* the engine counts these pairs and returns none */
 
 	/* These remain allocated from batch to batch. */
 	BatchPartition *partitions;
@@ -231,14 +232,6 @@ typedef struct MatchCursor
 
 /* --- the node */
 
-typedef enum JoinPhase
-{
-	JOIN_TO_BEGIN,
-	JOIN_PAIRS,					/* returning matches of the current batch */
-	JOIN_UNMATCHED,				/* returning outer rows without a match */
-	JOIN_OVER
-} JoinPhase;
-
 /* The expressions of the plan, ready for evaluation. */
 typedef struct JoinClauses
 {
@@ -269,10 +262,10 @@ typedef struct JoinTotals
 	FastedStats stats;			/* sums over finished engine joins */
 } JoinTotals;
 
-/* One execution.  All its memory is in the node's context.  Zero before it begins. */
+/* One execution.  All its memory is in the node's context. */
 typedef struct JoinRun
 {
-	JoinPhase	phase;
+	bool		(*phase) (struct JoinNode *node);	/* NULL: the execution is over (join_exec.c) */
 	uint64		count;			/* count(*) so far */
 	int			direction;		/* comparison of each row with the next; 0: not monotonic */
 	uint32		tried_pairs;	/* in search of a pair that needs the bound */
@@ -426,19 +419,27 @@ extern int	DimensionsOfPartition(JoinNode *node);
  */
 extern void StartBatch(JoinNode *node);
 
-/* --- join_batch.c */
+/* --- join_fill.c */
 
 /*
- * Forms the next batch of partitions.  Returns false if no partition is left.  The row ranges for the
- * engine are estimates that assume that it takes every row.
+ * Begins an execution: reads the sides and forms hash partitions.  A side that retains its vectors
+ * is read completely, because its rows may have to wait for their partitions.  Late-materialized
+ * vectors are passed to the engine while the side is read.  The inner side is not read if the outer
+ * side is empty.
  */
-extern bool FormBatch(JoinNode *node);
+extern void BeginFilling(JoinNode *node);
+
+/*
+ * Forms the next batch and starts its join.  Returns false after the last batch; all outer rows have
+ * then been read.
+ */
+extern bool FillBatch(JoinNode *node);
 
 /* --- join_match.c */
 
 /*
- * If the engine counts the pairs of the batch, adds their number to the execution's count.  Those
- * with fallback rows are then still to be counted.
+ * Adds the number of the batch's pairs to the execution's count, if the engine counts them.  The
+ * pairs with fallback rows are then still to be counted.
  */
 extern void CountPairs(JoinNode *node);
 

@@ -363,8 +363,8 @@ BeginEngine(JoinNode *node)
 	MemoryContext old;
 
 	batch->distance_decides = node->plan.distance_decides && !batch->unequal_keys;
-	request.problem.output = batch->distance_decides && node->bound.exact ?
-		FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
+	batch->engine_counts = batch->distance_decides && node->bound.exact;
+	request.problem.output = batch->engine_counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	if (batch->count > 1)
 	{
 		request.problem.partitions = batch->engine_partitions;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * join_batch.c
- *	  Combines hash partitions to batches, each of which one engine joins.
+ * join_fill.c
+ *	  Fills: reads both sides, combines hash partitions to batches, and starts the join of each batch.
  *
  * Opening and filling an engine takes milliseconds, in which it could join hundreds of small
  * partitions.  The rows of as many partitions as fit into memory therefore form a batch.  All
@@ -14,6 +14,7 @@
 #include "base/large_memory.h"
 #include "join_node/join_node.h"
 #include "miscadmin.h"
+#include "utils/memutils.h"
 
 /*
  * Partitions with at least this number of pairs per row are joined separately.  They gain more from
@@ -103,7 +104,11 @@ AddToBatch(JoinNode *node, int dimensions)
 	batch->unequal_keys |= all->count > 0 && !all->array[all->next - 1].equal_keys;
 }
 
-bool
+/*
+ * Forms the next batch of partitions.  Returns false if no partition is left.  The row ranges for the
+ * engine are estimates that assume that it takes every row.
+ */
+static bool
 FormBatch(JoinNode *node)
 {
 	JoinBatch  *batch = &node->run.batch;
@@ -128,4 +133,45 @@ FormBatch(JoinNode *node)
 	}
 	batch->small = AreSmall(node, batch->size);
 	return batch->count > 0;
+}
+
+void
+BeginFilling(JoinNode *node)
+{
+	JoinSide   *outer = &node->sides[OUTER_SIDE];
+	JoinSide   *inner = &node->sides[INNER_SIDE];
+
+	for (int i = 0; i < 2; i++)
+		LoadRow(node, &node->sides[i], NO_ROW);
+	if (node->plan.keys[OUTER_SIDE] == NIL)
+		WarmEngine(outer->plan->plan->plan_rows, inner->plan->plan->plan_rows);
+	BeginSide(node, outer);
+	if (node->plan.shared)
+		inner->rows.retained = outer->rows.retained;
+	else
+		BeginSide(node, inner);
+	if (outer->late_vector < 0 && outer->nkeys == 0)
+		ReadSide(node, outer);
+	if (!node->plan.shared && inner->late_vector < 0 && inner->nkeys == 0 && !IsEmptySide(node, outer))
+		ReadSide(node, inner);
+	FindPartitions(node);
+	node->totals.runs++;
+}
+
+bool
+FillBatch(JoinNode *node)
+{
+	JoinRun    *run = &node->run;
+	JoinSide   *outer = &node->sides[OUTER_SIDE];
+	bool		formed = FormBatch(node);
+
+	run->cursor = (MatchCursor) {0};
+	if (formed)
+		StartBatch(node);
+	else
+		ReadSide(node, outer);
+	if (node->plan.type != JOIN_INNER && run->matched == NULL)
+		run->matched = MemoryContextAllocExtended(node->context, outer->rows.retained->count + 1,
+												  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	return formed;
 }
