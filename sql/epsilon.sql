@@ -22,7 +22,7 @@ ALTER TABLE points ADD PRIMARY KEY (id);
 CREATE FUNCTION is_exact(relation regclass, s float8) RETURNS boolean LANGUAGE sql AS $$
 	SELECT count(*) >= ceil(s * e.rows / 2) AND count(*) FILTER (WHERE p.dist < e.eps) < ceil(s * e.rows / 2)
 		AND bool_and(e.eps_low = e.eps AND e.eps_high = e.eps AND e.sampled = e.rows)
-	FROM fasted_epsilon(relation, 'v', s) AS e, fasted_self_join(relation, 'v', e.eps, 'id') AS p
+	FROM fasted_epsilon(relation, 'v', s) AS e, fasted_self_join(relation, 'v', e.eps, id_column => 'id') AS p
 	GROUP BY e.rows
 $$;
 SELECT s, is_exact('points', s) FROM unnest('{0.001, 1, 64, 777.7, 2999}'::float8[]) AS s;
@@ -53,7 +53,7 @@ SELECT * FROM fasted_epsilon('some_twins', 'v', 1, ignore_copies => NULL);
 CREATE TABLE copied AS SELECT * FROM points UNION ALL SELECT id + 3000, v FROM points WHERE id % 12 = 0 ORDER BY 1;
 SELECT eps FROM fasted_epsilon('copied', 'v', 0.1);
 SELECT s, (SELECT count(*) >= ceil(s * e.rows / 2) AND count(*) FILTER (WHERE dist < e.eps) < ceil(s * e.rows / 2)
-		FROM fasted_self_join('copied', 'v', e.eps, 'id') WHERE dist > 0) AS exact, e.eps_low = e.eps AND e.eps_high = e.eps AS no_width
+		FROM fasted_self_join('copied', 'v', e.eps, id_column => 'id') WHERE dist > 0) AS exact, e.eps_low = e.eps AND e.eps_high = e.eps AS no_width
 FROM unnest('{0.1, 1, 64, 777.7}'::float8[]) AS s, fasted_epsilon('copied', 'v', s, ignore_copies => true) AS e;
 -- without duplicates the result is the same
 SELECT count(*) FROM unnest('{0.1, 64, 2999}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS e,
@@ -116,7 +116,7 @@ CREATE FUNCTION is_exact_cosine(relation regclass, s float8, OUT exact boolean, 
 	SELECT count(*) >= ceil(s * e.rows / 2) AND count(*) FILTER (WHERE p.dist < e.eps) < ceil(s * e.rows / 2)
 		AND bool_and(e.eps_low = e.eps AND e.eps_high = e.eps AND e.sampled = e.rows), e.rows
 	FROM fasted_epsilon(relation, 'v', s, metric => 'cosine') AS e,
-		fasted_self_join(relation, 'v', e.eps, 'id', metric => 'cosine') AS p
+		fasted_self_join(relation, 'v', e.eps, id_column => 'id', metric => 'cosine') AS p
 	GROUP BY e.rows
 $$;
 SELECT s, e.* FROM unnest('{0.001, 1, 64, 777.7, 1999}'::float8[]) AS s, is_exact_cosine('angles', s) AS e;
@@ -130,14 +130,14 @@ SELECT s, bool_and(abs(c.eps - l.eps ^ 2 / 2) < 1e-6) AS eps, bool_and(abs(c.eps
 	bool_and(abs(c.eps_high - l.eps_high ^ 2 / 2) < 1e-6) AS high, count(DISTINCT c.eps) > 3 AS by_chance,
 	min(c.rows) AS rows, max(c.sampled) AS sampled
 FROM unnest('{5, 64, 1000}'::float8[]) AS s, generate_series(1, 5) AS seed,
-	LATERAL fasted_epsilon('angles', 'v', s, 700, 0.95, seed, 'cosine') AS c,
+	LATERAL fasted_epsilon('angles', 'v', s, 700, 0.95, seed, metric => 'cosine') AS c,
 	LATERAL fasted_epsilon('directions', 'v', s, 700, 0.95, seed) AS l
 GROUP BY s ORDER BY s;
 RESET max_parallel_workers_per_gather;
 -- no cosine distance is larger than 2
 SELECT s, bool_and(e.eps_high = 2) AS no_upper_end, bool_and(e.eps_low < e.eps) AS width_below
 FROM unnest('{1990, 1998.5}'::float8[]) AS s, generate_series(1, 5) AS seed,
-	LATERAL fasted_epsilon('angles', 'v', s, 100, 0.95, seed, 'cosine') AS e
+	LATERAL fasted_epsilon('angles', 'v', s, 100, 0.95, seed, metric => 'cosine') AS e
 GROUP BY s ORDER BY s;
 -- more pairs than memory can hold at distance 0, and at 2
 CREATE TABLE opposites AS SELECT i AS id, ARRAY[1 - i % 2 * 2]::real[] AS v FROM generate_series(1, 3000) AS i;

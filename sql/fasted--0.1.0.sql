@@ -11,6 +11,16 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION fasted_self_join_support(internal) IS
 	'planner support for fasted_self_join';
 
+-- Functions in FROM have two forms: for keys that convert to bigint, and for keys of any type with a
+-- default btree operator class.  The latter have an argument id_type, a NULL of that type.
+--
+-- id_type cannot be the last argument, with a default: the parser determines the types of polymorphic
+-- columns from the argument at the same position of the call as written, before it adds defaults
+-- and sorts named arguments.  So the arguments before id_type have no default.  id_type replaces
+-- an argument of a string type, which becomes the last one.  Then no call by position is ambiguous:
+-- the parser prefers the string type for an untyped literal or parameter.
+-- With anycompatible, an untyped NULL is text, so the error that follows is about the key type.
+
 -- All pairs of rows within distance eps of each other.
 --
 -- STABLE, because it reads the table in the snapshot of the calling query.
@@ -20,42 +30,35 @@ CREATE FUNCTION fasted_self_join(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2',
 	ordered boolean DEFAULT false,
 	self_pairs boolean DEFAULT false,
-	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id_a bigint, id_b bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_self_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_self_join_support;
 
-COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, name, boolean, boolean, text, name) IS
+COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, text, boolean, boolean, name, name) IS
 	'every pair of rows whose vectors are within eps of each other, for integer keys';
 
--- The same for keys of any type with a default btree operator class.  id_type is a NULL of that
--- type, which only determines the type of the result.
---
--- It has a name of its own, because calls with untyped literals would be ambiguous otherwise.
--- id_type comes first and has no default, because the parser determines a polymorphic result
--- type from the arguments of the call as written.
--- With anycompatible, an untyped NULL is text, so the error that follows is about the key type.
-CREATE FUNCTION fasted_self_join_typed(
-	id_type anycompatible,
+CREATE FUNCTION fasted_self_join(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	id_column name DEFAULT NULL,
+	id_type anycompatible,
 	ordered boolean DEFAULT false,
 	self_pairs boolean DEFAULT false,
-	metric text DEFAULT 'l2',
-	partition_by name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision)
-AS 'MODULE_PATHNAME', 'fasted_self_join_typed'
+AS 'MODULE_PATHNAME', 'fasted_self_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_self_join_support;
 
-COMMENT ON FUNCTION fasted_self_join_typed(anycompatible, regclass, name, double precision, name, boolean, boolean, text, name) IS
+COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, anycompatible, boolean, boolean, name, name, text) IS
 	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';
 
 -- Estimates the fraction of pairs within eps for the planner.  The call also loads the library,
@@ -342,8 +345,8 @@ CREATE FUNCTION fasted_epsilon(
 	sample_rows integer DEFAULT NULL,
 	confidence double precision DEFAULT 0.95,
 	seed bigint DEFAULT NULL,
-	metric text DEFAULT 'l2',
 	ignore_copies boolean DEFAULT false,
+	metric text DEFAULT 'l2',
 	OUT eps double precision,
 	OUT eps_low double precision,
 	OUT eps_high double precision,
@@ -353,7 +356,7 @@ RETURNS record
 AS 'MODULE_PATHNAME', 'fasted_epsilon'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
 
-COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint, text, boolean) IS
+COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint, boolean, text) IS
 	'the eps that gives rows this mean number of neighbors, estimated from a sample';
 
 -- Estimates rows and cost of the following functions, and tells the planner what they read.
@@ -370,33 +373,67 @@ CREATE FUNCTION fasted_neighbors(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	id_column name DEFAULT NULL,
 	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, neighbors bigint)
 AS 'MODULE_PATHNAME', 'fasted_neighbors'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
 
-COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name, text, name) IS
+COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, text, name, name) IS
 	'the number of other rows within eps of each row, for integer keys';
 
--- Clusters by DBSCAN; with min_points 1, the connected components of the pairs within eps.
+CREATE FUNCTION fasted_neighbors(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	id_type anycompatible,
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL,
+	metric text DEFAULT 'l2')
+RETURNS TABLE (id anycompatible, neighbors bigint)
+AS 'MODULE_PATHNAME', 'fasted_neighbors'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, anycompatible, name, name, text) IS
+	'the number of other rows within eps of each row, for keys of any ordered type';
+
+-- Clusters by DBSCAN.  min_samples counts the row itself; with 1, the clusters are the connected
+-- components of the pairs within eps.
 CREATE FUNCTION fasted_cluster(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	min_points integer DEFAULT 1,
-	id_column name DEFAULT NULL,
+	min_samples integer DEFAULT 1,
 	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, cluster integer, core boolean)
 AS 'MODULE_PATHNAME', 'fasted_cluster'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
 
-COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name, text, name) IS
+COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, text, name, name) IS
 	'the cluster of each row, by density (DBSCAN), for integer keys';
+
+CREATE FUNCTION fasted_cluster(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	min_samples integer,
+	id_type anycompatible,
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL,
+	metric text DEFAULT 'l2')
+RETURNS TABLE (id anycompatible, cluster integer, core boolean)
+AS 'MODULE_PATHNAME', 'fasted_cluster'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, anycompatible, name, name, text) IS
+	'the cluster of each row, by density (DBSCAN), for keys of any ordered type';
 
 -- The representative of each row, among rows within eps of each other.
 CREATE FUNCTION fasted_keep_one(
@@ -405,16 +442,34 @@ CREATE FUNCTION fasted_keep_one(
 	eps double precision,
 	priority_column name DEFAULT NULL,
 	descending boolean DEFAULT false,
-	id_column name DEFAULT NULL,
 	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, kept bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_keep_one'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
 
-COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name, text, name) IS
+COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, text, name, name) IS
 	'the representative of each row, which may be the row itself, for integer keys';
+
+CREATE FUNCTION fasted_keep_one(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	id_type anycompatible,
+	descending boolean DEFAULT false,
+	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL,
+	priority_column name DEFAULT NULL)
+RETURNS TABLE (id anycompatible, kept anycompatible, dist double precision)
+AS 'MODULE_PATHNAME', 'fasted_keep_one'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, anycompatible, boolean, text, name, name, name) IS
+	'the representative of each row, which may be the row itself, for keys of any ordered type';
 
 -- The minimum spanning tree of the rows; with min_samples above 1, of mutual reachability distances.
 CREATE FUNCTION fasted_spanning_tree(
@@ -432,20 +487,20 @@ SUPPORT fasted_clustering_support;
 COMMENT ON FUNCTION fasted_spanning_tree(regclass, name, integer, text, name, name) IS
 	'the edges of the minimum spanning tree of the rows, for integer keys';
 
-CREATE FUNCTION fasted_spanning_tree_typed(
-	id_type anycompatible,
+CREATE FUNCTION fasted_spanning_tree(
 	relation regclass,
 	vector_column name,
-	min_samples integer DEFAULT 1,
-	metric text DEFAULT 'l2',
+	min_samples integer,
+	id_type anycompatible,
 	id_column name DEFAULT NULL,
-	partition_by name DEFAULT NULL)
+	partition_by name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision)
-AS 'MODULE_PATHNAME', 'fasted_spanning_tree_typed'
+AS 'MODULE_PATHNAME', 'fasted_spanning_tree'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
 
-COMMENT ON FUNCTION fasted_spanning_tree_typed(anycompatible, regclass, name, integer, text, name, name) IS
+COMMENT ON FUNCTION fasted_spanning_tree(regclass, name, integer, anycompatible, name, name, text) IS
 	'the edges of the minimum spanning tree of the rows, for keys of any ordered type';
 
 -- Clusters of varying density, without an eps (HDBSCAN).
@@ -456,11 +511,11 @@ CREATE FUNCTION fasted_hdbscan(
 	vector_column name,
 	min_cluster_size integer,
 	min_samples integer DEFAULT NULL,
-	metric text DEFAULT 'l2',
 	cluster_selection_method text DEFAULT 'eom',
 	cluster_selection_epsilon double precision DEFAULT 0,
 	allow_single_cluster boolean DEFAULT false,
 	max_cluster_size integer DEFAULT NULL,
+	metric text DEFAULT 'l2',
 	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, cluster integer, probability double precision, outlier_score double precision)
@@ -468,11 +523,32 @@ AS 'MODULE_PATHNAME', 'fasted_hdbscan'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
 
-COMMENT ON FUNCTION fasted_hdbscan(regclass, name, integer, integer, text, text, double precision, boolean, integer, name, name) IS
+COMMENT ON FUNCTION fasted_hdbscan(regclass, name, integer, integer, text, double precision, boolean, integer, text, name, name) IS
 	'the cluster of each row, by varying density (HDBSCAN), for integer keys';
 
+CREATE FUNCTION fasted_hdbscan(
+	relation regclass,
+	vector_column name,
+	min_cluster_size integer,
+	min_samples integer,
+	id_type anycompatible,
+	cluster_selection_epsilon double precision DEFAULT 0,
+	allow_single_cluster boolean DEFAULT false,
+	max_cluster_size integer DEFAULT NULL,
+	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL,
+	cluster_selection_method text DEFAULT 'eom')
+RETURNS TABLE (id anycompatible, cluster integer, probability double precision, outlier_score double precision)
+AS 'MODULE_PATHNAME', 'fasted_hdbscan'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_hdbscan(regclass, name, integer, integer, anycompatible, double precision, boolean, integer, text, name, name, text) IS
+	'the cluster of each row, by varying density (HDBSCAN), for keys of any ordered type';
+
 -- Window functions for the rows of any query; rows are compared within their window partition.
-CREATE FUNCTION fasted_dbscan(vector "any", eps double precision, min_points integer, metric text DEFAULT 'l2')
+CREATE FUNCTION fasted_dbscan(vector "any", eps double precision, min_samples integer DEFAULT 1, metric text DEFAULT 'l2')
 RETURNS integer
 AS 'MODULE_PATHNAME', 'fasted_dbscan'
 LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
@@ -480,20 +556,12 @@ LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 COMMENT ON FUNCTION fasted_dbscan("any", double precision, integer, text) IS
 	'the cluster of each row in its window partition, by density (DBSCAN)';
 
-CREATE FUNCTION fasted_components(vector "any", eps double precision, metric text DEFAULT 'l2')
-RETURNS integer
-AS 'MODULE_PATHNAME', 'fasted_components'
-LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
-
-COMMENT ON FUNCTION fasted_components("any", double precision, text) IS
-	'the cluster of each row in its window partition: connected components of the pairs within eps';
-
-CREATE FUNCTION fasted_keep(id anyelement, vector "any", eps double precision, metric text DEFAULT 'l2')
+CREATE FUNCTION fasted_keep(vector "any", eps double precision, id anyelement, metric text DEFAULT 'l2')
 RETURNS anyelement
 AS 'MODULE_PATHNAME', 'fasted_keep'
 LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 
-COMMENT ON FUNCTION fasted_keep(anyelement, "any", double precision, text) IS
+COMMENT ON FUNCTION fasted_keep("any", double precision, anyelement, text) IS
 	'the representative of each row in its window partition, which may be the row itself';
 
 CREATE FUNCTION fasted_neighbor_count(vector "any", eps double precision, metric text DEFAULT 'l2')
@@ -517,16 +585,16 @@ CREATE FUNCTION fasted_hdbscan_cluster(
 	vector "any",
 	min_cluster_size integer,
 	min_samples integer DEFAULT NULL,
-	metric text DEFAULT 'l2',
 	cluster_selection_method text DEFAULT 'eom',
 	cluster_selection_epsilon double precision DEFAULT 0,
 	allow_single_cluster boolean DEFAULT false,
-	max_cluster_size integer DEFAULT NULL)
+	max_cluster_size integer DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS fasted_hdbscan_result
 AS 'MODULE_PATHNAME', 'fasted_hdbscan_cluster'
 LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 
-COMMENT ON FUNCTION fasted_hdbscan_cluster("any", integer, integer, text, text, double precision, boolean, integer) IS
+COMMENT ON FUNCTION fasted_hdbscan_cluster("any", integer, integer, text, double precision, boolean, integer, text) IS
 	'the cluster of each row in its window partition, by varying density (HDBSCAN)';
 
 -- Estimates rows and cost of the following functions, and tells the planner what they read.
@@ -548,37 +616,37 @@ CREATE FUNCTION fasted_knn_join(
 	b regclass,
 	b_column name,
 	k integer,
-	a_id name DEFAULT NULL,
-	b_id name DEFAULT NULL,
 	metric text DEFAULT 'l2',
 	max_distance double precision DEFAULT NULL,
+	a_id name DEFAULT NULL,
+	b_id name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id_a bigint, id_b bigint, dist double precision, rank integer)
 AS 'MODULE_PATHNAME', 'fasted_knn_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_knn_join_support;
 
-COMMENT ON FUNCTION fasted_knn_join(regclass, name, regclass, name, integer, name, name, text, double precision, name) IS
+COMMENT ON FUNCTION fasted_knn_join(regclass, name, regclass, name, integer, text, double precision, name, name, name) IS
 	'the k nearest rows of b for each row of a, for integer keys';
 
-CREATE FUNCTION fasted_knn_join_typed(
-	id_type anycompatible,
+CREATE FUNCTION fasted_knn_join(
 	a regclass,
 	a_column name,
 	b regclass,
 	b_column name,
 	k integer,
+	id_type anycompatible,
+	max_distance double precision DEFAULT NULL,
 	a_id name DEFAULT NULL,
 	b_id name DEFAULT NULL,
-	metric text DEFAULT 'l2',
-	max_distance double precision DEFAULT NULL,
-	partition_by name DEFAULT NULL)
+	partition_by name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision, rank integer)
-AS 'MODULE_PATHNAME', 'fasted_knn_join_typed'
+AS 'MODULE_PATHNAME', 'fasted_knn_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_knn_join_support;
 
-COMMENT ON FUNCTION fasted_knn_join_typed(anycompatible, regclass, name, regclass, name, integer, name, name, text, double precision, name) IS
+COMMENT ON FUNCTION fasted_knn_join(regclass, name, regclass, name, integer, anycompatible, double precision, name, name, name, text) IS
 	'the k nearest rows of b for each row of a, for keys of any ordered type';
 
 -- The running joins that the current user may see.

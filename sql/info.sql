@@ -38,7 +38,7 @@ SET fasted.engine = cuda;
 SET fasted.gpu_devices = '7';
 SELECT component, state, advice FROM fasted_info() WHERE component = 'engine' OR component LIKE 'GPU%';
 CREATE TEMP TABLE points AS SELECT i AS id, ARRAY[i]::real[] AS v FROM generate_series(1, 1000) AS i;
-SELECT count(*) FROM fasted_self_join('points', 'v', 1, 'id');
+SELECT count(*) FROM fasted_self_join('points', 'v', 1, id_column => 'id');
 \echo :SQLSTATE
 RESET ALL;
 

@@ -49,8 +49,8 @@ enum
 	ARG_SAMPLE_ROWS,
 	ARG_CONFIDENCE,
 	ARG_SEED,
-	ARG_METRIC,
-	ARG_IGNORE_COPIES
+	ARG_IGNORE_COPIES,
+	ARG_METRIC
 };
 
 typedef struct Estimate
@@ -531,8 +531,8 @@ FormResult(FunctionCallInfo fcinfo, const Estimate *estimate)
 }
 
 /*
- * fasted_epsilon(relation, vector_column, neighbors, sample_rows, confidence, seed, metric,
- * ignore_copies)
+ * fasted_epsilon(relation, vector_column, neighbors, sample_rows, confidence, seed, ignore_copies,
+ * metric)
  */
 Datum
 fasted_epsilon(PG_FUNCTION_ARGS)

@@ -133,7 +133,7 @@ ExpressionText(const ShownCall *shown, Node *expression)
 static Node *
 Argument(const ShownCall *shown, int n)
 {
-	return list_nth(shown->plan->call->args, shown->plan->first + n);
+	return list_nth(shown->plan->args, n);
 }
 
 static bool

@@ -367,10 +367,10 @@ const FunctionDescriptor nearest_function = {
 		[NEAREST_B] = {"b", true, NULL},
 		[NEAREST_B_COLUMN] = {"b_column", true, NULL},
 		[NEAREST_K] = {"k", true, "Neighbors"},
-		[NEAREST_A_ID] = {"a_id", false, NULL},
-		[NEAREST_B_ID] = {"b_id", false, NULL},
 		[NEAREST_METRIC] = {"metric", true, "Metric"},
 		[NEAREST_MAX_DISTANCE] = {"max_distance", false, "Max Distance"},
+		[NEAREST_A_ID] = {"a_id", false, NULL},
+		[NEAREST_B_ID] = {"b_id", false, NULL},
 		[NEAREST_PARTITION_BY] = {"partition_by", false, "Partition Column"}
 	},
 	.nsources = 2,

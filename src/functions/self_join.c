@@ -339,10 +339,10 @@ const FunctionDescriptor self_join_function = {
 		[SELF_JOIN_RELATION] = {"relation", true, NULL},
 		[SELF_JOIN_COLUMN] = {"vector_column", true, NULL},
 		[SELF_JOIN_EPS] = {"eps", false, "Eps"},
-		[SELF_JOIN_ID_COLUMN] = {"id_column", false, NULL},
+		[SELF_JOIN_METRIC] = {"metric", true, "Metric"},
 		[SELF_JOIN_ORDERED] = {"ordered", true, NULL},
 		[SELF_JOIN_SELF_PAIRS] = {"self_pairs", true, NULL},
-		[SELF_JOIN_METRIC] = {"metric", true, "Metric"},
+		[SELF_JOIN_ID_COLUMN] = {"id_column", false, NULL},
 		[SELF_JOIN_PARTITION_BY] = {"partition_by", false, "Partition Column"}
 	},
 	.nsources = 1,

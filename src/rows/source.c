@@ -417,7 +417,7 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 			 nkeys > 0 ?
 			 errhint("Join a view with a single key column: row_number() OVER () AS id, or a composite of the key's columns.") :
 			 has_ctid ?
-			 errhint("Name such a column with %s => '...', or take the rows' addresses: %s_typed(NULL::tid, ..., %s => 'ctid').",
+			 errhint("Name such a column with %s => '...', or take the rows' addresses: %s(..., id_type => NULL::tid, %s => 'ctid').",
 					 argument, function, argument) :
 			 errhint("Name such a column with %s => '...', for example one that a view computes with row_number().",
 					 argument)));
@@ -425,7 +425,7 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 
 static void
 CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument,
-			 const char *function, const char *window)
+			 const char *function)
 {
 	bool		second = strcmp(argument, "b_id") == 0;
 
@@ -437,13 +437,9 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 					key->name, RelationGetRelationName(rel),
 					format_type_be(key->type), format_type_be(key_type)),
 			 errdetail("Keys are converted only if no information is lost."),
-			 window != NULL ?
-			 errhint("Use the window function %s, which accepts keys of any type.", window) :
-			 second ?
-			 errhint("Use %s_typed(NULL::%s, ...) if the keys of both relations can be converted to this type.",
-					 function, format_type_be(key->type)) :
-			 errhint("Use %s_typed(NULL::%s, '%s', ...).",
-					 function, format_type_be(key->type), RelationGetRelationName(rel))));
+			 errhint("Use the form of %s with the argument id_type => NULL::%s%s.",
+					 function, format_type_be(key->type),
+					 second ? ", if the keys of both relations convert to this type" : "")));
 }
 
 pg_noreturn static void
@@ -506,7 +502,7 @@ SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 	if (name == NULL)
 		ReportNoKeyColumn(rel, nkeys, source->id_argument, function, window);
 	key = FindColumn(rel, name);
-	CheckKeyType(rel, &key, key_type, source->id_argument, function, window);
+	CheckKeyType(rel, &key, key_type, source->id_argument, function);
 	if (!OidIsValid(lookup_type_cache(key_type, TYPECACHE_LT_OPR)->lt_opr))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),

@@ -75,8 +75,7 @@ typedef struct VectorSource
  * metric is the metric of the join.  With cosine, rows whose vector is zero are skipped, unless
  * the caller clears skip_zeros afterwards.
  *
- * Hints quote id_argument.  For other key types they recommend the window function, if there is
- * one, or else function with the suffix "_typed".
+ * Hints quote id_argument, the function, and the window function that needs no key, if there is one.
  */
 extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 								   const char *id_argument, Oid key_type, FastedMetric metric,

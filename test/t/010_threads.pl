@@ -20,7 +20,7 @@ for my $threads (1 .. 4)
 	my $session = FastedTest::Session->new($node);
 	my $pid = $session->pid;
 	$session->send("SET fasted.threads = $threads;");
-	$session->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');");
+	$session->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, id_column => 'id');");
 	ok(wait_until(sub { thread_count($pid) > 1 }), "threads = $threads: the join runs");
 	my $most = 0;
 	for (1 .. 50)
@@ -58,7 +58,7 @@ for my $case ([ 'ordinary', 4, 1 ], [ 'ordinary', 0, 1 ], [ 'ordinary', 4, 1, $b
 	my $pid = $session->pid;
 	$session->query($first) if $first;
 	$session->send("SET fasted.threads = $threads;");
-	$session->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');");
+	$session->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, id_column => 'id');");
 	ok(wait_until(sub { thread_count($pid) > 1 }), "$role, threads = $threads: the join runs" . ($first ? ", after $first" : ''));
 	usleep(200_000);
 	is(thread_count($pid), 1 + $expected, "$role, threads = $threads: $expected threads");

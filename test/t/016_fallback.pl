@@ -40,7 +40,7 @@ for my $i (0 .. $#places)
 }
 
 # This engine can't find nearest neighbours: the CPU does, or there is an error.
-my $nearest = "SELECT count(*), sum(dist) FROM fasted_knn_join('thought_large', 'v', 'thought_large', 'v', 1, 'id'%s)";
+my $nearest = "SELECT count(*), sum(dist) FROM fasted_knn_join('thought_large', 'v', 'thought_large', 'v', 1, a_id => 'id'%s)";
 for my $call (sprintf($nearest, ''), sprintf($nearest, ", partition_by => 'id'"))
 {
 	my $found = $call =~ /partition_by/ ? '0|' : '100|20';

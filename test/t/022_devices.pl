@@ -25,7 +25,7 @@ my %queries = (
 		FROM fasted_self_join('items', 'v', 1.1)",
 	count => "SELECT count(*) FROM fasted_self_join('items', 'v', 1.1)",
 	neighbors => "SELECT sum(neighbors), sum(neighbors * id) FROM fasted_neighbors('items', 'v', 1.1)",
-	(map { ("clusters, min_points $_->[0]" => "SELECT count(DISTINCT cluster), sum(cluster * id), count(*) FILTER (WHERE core)
+	(map { ("clusters, min_samples $_->[0]" => "SELECT count(DISTINCT cluster), sum(cluster * id), count(*) FILTER (WHERE core)
 		FROM fasted_cluster('items', 'v', $_->[1], $_->[0])") } ([1, 0.85], [2, 0.9], [3, 0.95], [10, 1.1])),
 	(map { ("kept by $_" => "SELECT sum(kept * id), sum(hashfloat8(dist)::bigint), count(*) FILTER (WHERE id = kept)
 		FROM fasted_keep_one('items', 'v', 1.0, $_)") } ("NULL", "'priority'", "'priority', true", "'id', true")),
@@ -76,7 +76,7 @@ for my $name (sort keys %queries)
 	is($panels, $right{$name}, "in panels: $name");
 	like($said, qr/panels ([2-9]|\d\d)/, 'there were panels') if $name eq 'pairs';
 }
-my $found = $node->safe_psql('postgres', "SET fasted.engine = cuda; EXPLAIN (ANALYZE) $queries{'clusters, min_points 3'}");
+my $found = $node->safe_psql('postgres', "SET fasted.engine = cuda; EXPLAIN (ANALYZE) $queries{'clusters, min_samples 3'}");
 my $near = $node->safe_psql('postgres', "SELECT count(*) FROM fasted_self_join('items', 'v', 0.95)");
 like($found, qr/ Pairs: $near$/m, 'EXPLAIN counts omitted pairs, too');
 
@@ -143,7 +143,7 @@ CREATE FUNCTION few() RETURNS SETOF int LANGUAGE plpgsql STABLE ROWS 100000000 A
 CREATE VIEW thought_large AS SELECT i AS id, ARRAY[i, i % 7]::real[] AS v FROM few() AS i;
 CREATE VIEW thought_equal AS SELECT * FROM thought_large;
 END
-my $of_two = "SELECT count(*), sum(id_a * id_b) FROM fasted_knn_join('thought_large', 'v', 'thought_equal', 'v', 2, 'id', 'id')";
+my $of_two = "SELECT count(*), sum(id_a * id_b) FROM fasted_knn_join('thought_large', 'v', 'thought_equal', 'v', 2, a_id => 'id', b_id => 'id')";
 my (undef, $cpu_found, $warning) = $node->psql('postgres', "SET fasted.engine = auto; SET fasted.gpu_share = off;
 	SET fasted.gpu_memory_limit = '3000kB'; $of_two; SET fasted.engine = cpu; $of_two");
 like($cpu_found, qr/^(20\|\d+)\n\1$/, 'the CPU finds the neighbors');

@@ -219,7 +219,7 @@ my $asker = FastedTest::Session->new($node);
 for my $case ([ 'many', 'many' ], [ 'parts', 'part' ], [ 'parts', 'parts' ], [ 'seen', 'seen' ])
 {
 	my ($joined, $locked) = @$case;
-	my $explain = "EXPLAIN SELECT id_a FROM fasted_self_join('$joined', 'v', 1, 'id')";
+	my $explain = "EXPLAIN SELECT id_a FROM fasted_self_join('$joined', 'v', 1, id_column => 'id')";
 	for my $scan_node ('on', 'off')
 	{
 		$holder->query("BEGIN; LOCK TABLE $locked IN ACCESS EXCLUSIVE MODE");

@@ -349,12 +349,12 @@ BEGIN
 		WHERE p.v IS NOT NULL GROUP BY p.id', points, distances) USING eps;
 END $$;
 
-CREATE FUNCTION reference_cluster(points regclass, distances regclass, eps float8, min_points int)
+CREATE FUNCTION reference_cluster(points regclass, distances regclass, eps float8, min_samples int)
 RETURNS TABLE (id bigint, cluster int, core boolean) LANGUAGE plpgsql AS $$
 DECLARE changed int;
 BEGIN
 	CREATE TEMP TABLE member ON COMMIT DROP AS
-		SELECT n.id, n.neighbors + 1 >= min_points AS core, CASE WHEN n.neighbors + 1 >= min_points THEN n.id END AS label
+		SELECT n.id, n.neighbors + 1 >= min_samples AS core, CASE WHEN n.neighbors + 1 >= min_samples THEN n.id END AS label
 		FROM reference_neighbors(points, distances, eps) n;
 	EXECUTE format('CREATE TEMP TABLE edge ON COMMIT DROP AS SELECT a, b, dist FROM %s WHERE dist <= %L', distances, eps);
 	-- core rows take the least label around them until none changes
