@@ -259,41 +259,14 @@ typedef struct Vector
 	int			dimensions;
 } Vector;
 
-static Vector
-GetBits(FunctionCallInfo fcinfo, int n, const char *function, const char *name)
+/* Raises an error if an element is NaN or infinite. */
+static void
+RequireFinite(const Vector *vector, const char *function, const char *name)
 {
-	VarBit	   *bits = PG_GETARG_VARBIT_P(n);
-	Vector		vector = {.element = FASTED_ELEMENT_BIT};
-	VectorProblem problem = VectorShape((struct varlena *) bits, VECTOR_BIT, &vector.dimensions);
-	float	   *row;
-
-	if (problem != VECTOR_OK)
-		ereport(ERROR,
-				(errvector(problem, (struct varlena *) bits),
-				 errdetail("The vector is argument %s of %s.", name, function)));
-	row = palloc(RowBytes(vector.element, vector.dimensions));
-	CopyBits(VARBITS(bits), row, vector.dimensions);
-	vector.elements = row;
-	return vector;
-}
-
-static Vector
-GetVector(ArrayType *array, FastedMetric metric, const char *function, const char *name)
-{
-	Vector		vector;
-	bool		doubles = ARR_ELEMTYPE(array) == FLOAT8OID;
-	VectorProblem problem = VectorShape((struct varlena *) array, doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4,
-										&vector.dimensions);
-
-	vector.element = doubles ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
-	vector.elements = (const float *) ARR_DATA_PTR(array);
-	if (problem != VECTOR_OK)
-		ereport(ERROR,
-				(errvector(problem, (struct varlena *) array),
-				 errdetail("The vector is argument %s of %s.", name, function)));
-	for (int k = 0; k < vector.dimensions; k++)
+	for (int k = 0; k < vector->dimensions; k++)
 	{
-		double		element = doubles ? ((const double *) vector.elements)[k] : vector.elements[k];
+		double		element = vector->element == FASTED_ELEMENT_DOUBLE ?
+			((const double *) vector->elements)[k] : vector->elements[k];
 
 		if (!isfinite(element))
 			ereport(ERROR,
@@ -302,14 +275,39 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 					 errdetail("The element is number %d of argument %s of %s.", k + 1, name, function),
 					 errhint("Distances need finite numbers.")));
 	}
+}
+
+/* Returns a vector of bits, if the metric compares these, or else an array. */
+static Vector
+GetVector(struct varlena *value, const MetricRules *rules, const char *function, const char *name)
+{
+	VectorForm	form = rules->of_bits ? VECTOR_BIT :
+		ARR_ELEMTYPE((ArrayType *) value) == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_FLOAT4;
+	Vector		vector = {.element = ElementOfForm(form)};
+	VectorProblem problem = VectorShape(value, form, &vector.dimensions);
+	float	   *row;
+
+	if (problem != VECTOR_OK)
+		ereport(ERROR,
+				(errvector(problem, value),
+				 errdetail("The vector is argument %s of %s.", name, function)));
+	if (form == VECTOR_BIT)
+	{
+		row = palloc(RowBytes(vector.element, vector.dimensions));
+		CopyBits(VARBITS(value), row, vector.dimensions);
+		vector.elements = row;
+		return vector;
+	}
+	vector.elements = (const float *) ARR_DATA_PTR((ArrayType *) value);
+	RequireFinite(&vector, function, name);
 	/* scaling changes only vectors with extremely large or small elements */
-	if (doubles && fasted_metric_rules(metric)->has_direction)
+	if (form == VECTOR_FLOAT8 && rules->has_direction)
 	{
 		Size		bytes = vector.dimensions * sizeof(double);
-		double	   *scaled = memcpy(palloc(bytes), vector.elements, bytes);
 
-		fasted_scale_direction(scaled, vector.dimensions);
-		vector.elements = (const float *) scaled;
+		row = memcpy(palloc(bytes), vector.elements, bytes);
+		fasted_scale_direction((double *) row, vector.dimensions);
+		vector.elements = row;
 	}
 	return vector;
 }
@@ -322,14 +320,10 @@ static double
 CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, const char *function,
 			   double (*compare) (FastedMetric, FastedElement, const float *, const float *, uint32))
 {
-	bool		bits = fasted_metric_rules(metric)->of_bits;
-	Vector		a;
-	Vector		b;
+	const MetricRules *rules = fasted_metric_rules(metric);
+	Vector		a = GetVector(PG_GETARG_VARLENA_P(0), rules, function, "a");
+	Vector		b = GetVector(PG_GETARG_VARLENA_P(1), rules, function, "b");
 
-	a = bits ? GetBits(fcinfo, 0, function, "a") :
-		GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
-	b = bits ? GetBits(fcinfo, 1, function, "b") :
-		GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
 	if (a.dimensions != b.dimensions)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),

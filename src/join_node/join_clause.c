@@ -51,6 +51,12 @@ FunctionOf(Expr *expr, List **args)
 	return ((OpExpr *) expr)->opfuncid;
 }
 
+static bool
+IsOfBits(Oid type)
+{
+	return FormOfType(getBaseType(type)) == VECTOR_BIT;
+}
+
 /* Returns true if the expression is a constant of type double precision in this range. */
 static bool
 IsNumber(const Const *expr, double least, double greatest)
@@ -203,7 +209,7 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	/* an invalid metric raises an error when rows are compared */
 	if (!IsA(metric, Const) || metric->constisnull ||
 		!FindMetric(DatumGetTextPP(metric->constvalue), &found) ||
-		fasted_metric_rules(found)->of_bits != fasted_metric_rules(clause->kind.metric)->of_bits)
+		fasted_metric_rules(found)->of_bits != IsOfBits(exprType(linitial(*args))))
 		return false;
 	clause->kind.metric = found;
 	clause->kind.strict = clause->kind.similarity = false;
@@ -308,7 +314,7 @@ AreReadable(const DistanceClause *clause)
 	Oid			b = exprType((Node *) clause->vectors[1]);
 
 	if (fasted_metric_rules(clause->kind.metric)->of_bits)
-		return FormOfType(getBaseType(a)) == VECTOR_BIT && FormOfType(getBaseType(b)) == VECTOR_BIT;
+		return IsOfBits(a) && IsOfBits(b);
 	return a == b && (a == FLOAT4ARRAYOID || a == FLOAT8ARRAYOID);
 }
 

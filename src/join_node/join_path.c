@@ -181,34 +181,16 @@ IsOrderedByIndex(const Path *path)
 	return false;
 }
 
-/* Returns the side's cheapest path that omits no rows, or NULL if the planner kept none. */
-static Path *
-CheapestOfSide(const RelOptInfo *side)
-{
-	Path	   *cheapest = side->cheapest_total_path;
-	Path	   *complete = NULL;
-	ListCell   *cell;
-
-	if (!IsOrderedByIndex(cheapest))
-		return cheapest;
-	foreach(cell, side->pathlist)
-	{
-		Path	   *path = lfirst(cell);
-
-		if (bms_equal(PATH_REQ_OUTER(path), PATH_REQ_OUTER(cheapest)) && !IsOrderedByIndex(path) &&
-			(complete == NULL || path->total_cost < complete->total_cost))
-			complete = path;
-	}
-	return complete;
-}
-
 /*
- * Returns the cheapest non-parallel scan of the table itself that omits no rows.  Such a scan can
- * return columns that the planner did not foresee, unlike an index-only scan or a Gather.
+ * Returns the relation's cheapest path that omits no rows, with the same parameters as the cheapest
+ * one, or NULL if the planner kept none.  With of_table, returns a non-parallel scan of the table
+ * itself without parameters.  Such a scan can return columns that the planner did not foresee,
+ * unlike an index-only scan or a Gather.
  */
 static Path *
-ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
+CheapestPath(PlannerInfo *root, RelOptInfo *rel, bool of_table)
 {
+	Relids		parameters = of_table ? NULL : PATH_REQ_OUTER(rel->cheapest_total_path);
 	Path	   *cheapest = NULL;
 	ListCell   *cell;
 
@@ -218,11 +200,12 @@ ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
 		bool		scan = path->pathtype == T_SeqScan || path->pathtype == T_IndexScan ||
 			path->pathtype == T_BitmapHeapScan;
 
-		if (scan && path->param_info == NULL && !path->parallel_aware && !IsOrderedByIndex(path) &&
+		if (bms_equal(PATH_REQ_OUTER(path), parameters) && !IsOrderedByIndex(path) &&
+			(!of_table || (scan && !path->parallel_aware)) &&
 			(cheapest == NULL || path->total_cost < cheapest->total_cost))
 			cheapest = path;
 	}
-	return cheapest != NULL ? cheapest : create_seqscan_path(root, rel, NULL, 0);
+	return cheapest == NULL && of_table ? create_seqscan_path(root, rel, NULL, 0) : cheapest;
 }
 
 /*
@@ -295,8 +278,8 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 	ListCell   *cell;
 
 	if (!of_table && (data->param_info != NULL || !IsPlainTable(root, side)))
-		return CheapestOfSide(side);
-	path = ScanOfTable(root, side);
+		return CheapestPath(root, side, false);
+	path = CheapestPath(root, side, true);
 	target = copy_pathtarget(path->pathtarget);
 	if (data->plan.shared)
 		foreach(cell, inner->reltarget->exprs)
@@ -309,7 +292,7 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 		return read;
 	if (of_table)
 		return (Path *) create_projection_path(root, side, path, target);
-	read = CheapestOfSide(side);
+	read = CheapestPath(root, side, false);
 	return read != NULL ? read : path;
 }
 

@@ -442,34 +442,41 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 					 second ? ", if the keys of both relations convert to this type" : "")));
 }
 
-pg_noreturn static void
-ReportNoVector(Relation rel, const Column *column)
+/*
+ * Returns the form of vectors of a type, which is that of a column of the relation, or, if relation
+ * is NULL, of an argument of the function.  Errors: as RequireVector.
+ */
+static VectorForm
+RequireForm(Oid type, const char *name, const char *function, const char *relation)
 {
-	Oid			intermediate = IntermediateVectorType(column->type);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_DATATYPE_MISMATCH),
-			 errmsg("cannot read type %s as a vector", format_type_be(column->type)),
-			 errdetail("Column \"%s\" of relation \"%s\" has no cast to real[].",
-					   column->name, RelationGetRelationName(rel)),
-			 OidIsValid(intermediate) ?
-			 errhint("Join a view that casts it: %s::%s.",
-					 quote_identifier(column->name), format_type_be(intermediate)) :
-			 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
-}
-
-static void
-SetVector(VectorSource *source, Relation rel, const char *vector_column)
-{
-	Column		vector = FindColumn(rel, vector_column);
 	VectorForm	form;
 	CastFunction cast;
 
-	source->vector_column = vector.name;
-	if (!FindVectorForm(vector.type, &form, &cast))
-		ReportNoVector(rel, &vector);
-	SetForm(source, vector.type, form);
-	RequireTrustedCast(&cast, vector.name, RelationGetRelationName(rel));
+	if (!FindVectorForm(type, &form, &cast))
+	{
+		Oid			between = IntermediateVectorType(type);
+
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("cannot read type %s as a vector", format_type_be(type)),
+				 relation != NULL ?
+				 errdetail("Column \"%s\" of relation \"%s\" has no cast to real[].", name, relation) :
+				 errdetail("Argument \"%s\" of %s has no cast to real[].", name, function),
+				 OidIsValid(between) && relation != NULL ?
+				 errhint("Join a view that casts it: %s::%s.",
+						 quote_identifier(name), format_type_be(between)) :
+				 OidIsValid(between) ? errhint("Cast it to %s.", format_type_be(between)) :
+				 type == UNKNOWNOID ? errhint("Cast the literal, for example to real[].") :
+				 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
+	}
+	RequireTrustedCast(&cast, name, relation);
+	return form;
+}
+
+VectorForm
+RequireVector(Oid type, const char *argument, const char *function)
+{
+	return RequireForm(type, argument, function, NULL);
 }
 
 bool
@@ -521,41 +528,22 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 {
 	VectorSource *source = palloc0(sizeof(VectorSource));
 	Relation	rel = OpenRelation(relid);
+	Column		vector;
 
 	source->relid = relid;
 	source->id_argument = id_argument;
 	source->metric = metric;
 	source->skip_zeros = fasted_metric_rules(metric)->has_direction;
 	source->relation = pstrdup(RelationGetRelationName(rel));
-	SetVector(source, rel, vector_column);
+	vector = FindColumn(rel, vector_column);
+	source->vector_column = vector.name;
+	SetForm(source, vector.type, RequireForm(vector.type, vector.name, function, source->relation));
 	if (OidIsValid(key_type))
 		SetKey(source, rel, id_column, key_type, function, window);
 	else
 		SetNameKey(source, rel);
 	relation_close(rel, NoLock);
 	return source;
-}
-
-VectorForm
-RequireVector(Oid type, const char *argument, const char *function)
-{
-	VectorForm	form;
-	CastFunction cast;
-
-	if (!FindVectorForm(type, &form, &cast))
-	{
-		Oid			between = IntermediateVectorType(type);
-
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("cannot read type %s as a vector", format_type_be(type)),
-				 errdetail("Argument \"%s\" of %s has no cast to real[].", argument, function),
-				 OidIsValid(between) ? errhint("Cast it to %s.", format_type_be(between)) :
-				 type == UNKNOWNOID ? errhint("Cast the literal, for example to real[].") :
-				 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
-	}
-	RequireTrustedCast(&cast, argument, NULL);
-	return form;
 }
 
 VectorSource *
