@@ -92,7 +92,6 @@ typedef struct Slice
 	uint32		next_row;		/* SLICE_COUNTS: the first row whose count was not sent yet */
 
 	/* SLICE_NEAREST: */
-	RowPusher	pusher;
 	VectorSource *sources[2];	/* read in the order of keys; b is NULL for a self-join */
 	uint32		number;			/* number of this slice */
 	uint32		slices;			/* number of slices */
@@ -225,8 +224,8 @@ TakeRows(RowSink *self, const Datum *keys, size_t nrows)
 								  sink->dimensions));
 }
 
-/* Reads the relation of a side into the join.  Returns false if the engine has failed. */
-static bool
+/* Reads the relation of a side into the join. */
+static void
 ReadRelation(Slice *slice, int side)
 {
 	const VectorSource *source = slice->sources[side];
@@ -244,18 +243,6 @@ ReadRelation(Slice *slice, int side)
 		Flush(&sink);
 	if (sink.rows != NULL)
 		pfree(sink.rows);
-	return !sink.stopped;
-}
-
-/* RowPusher's push. */
-static void
-PushBothSides(RowPusher *pusher, VectorJoin *join)
-{
-	Slice	   *slice = (Slice *) ((char *) pusher - offsetof(Slice, pusher));
-
-	slice->join = join;
-	if (ReadRelation(slice, 0) && slice->sources[1] != NULL)
-		ReadRelation(slice, 1);
 }
 
 /* --- beginning a slice */
@@ -379,8 +366,7 @@ BeginNearest(FunctionCallInfo fcinfo)
 	JoinRequest request = {
 		.problem = {
 			.output = FASTED_OUTPUT_NEAREST,.eps = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST)
-		},
-		.pusher = &slice->pusher
+		}
 	};
 	int32		k = PG_GETARG_INT32(NEAREST_SLICE_K);
 
@@ -399,11 +385,14 @@ BeginNearest(FunctionCallInfo fcinfo)
 		slice->sources[1] = ResolveSide(fcinfo, NEAREST_SLICE_B, "b_id");
 		ShareElement(slice->sources[0], slice->sources[1]);
 	}
-	slice->pusher.push = PushBothSides;
 	request.sources[0] = NumberKeys(slice->sources[0]);
 	request.sources[1] = NumberKeys(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
 	request.problem.k = slice->sources[1] != NULL ? slice->k : slice->k + 1;
-	slice->join = JoinBegin(&request);
+	slice->join = JoinOpen(&request);
+	do
+		for (int side = 0; side < 2 && slice->sources[side] != NULL; side++)
+			ReadRelation(slice, side);
+	while (!JoinStart(slice->join));
 	return slice;
 }
 

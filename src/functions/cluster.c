@@ -285,7 +285,7 @@ BeginCluster(FunctionRun *base)
 	Dbscan	   *dbscan = (Dbscan *) base;
 
 	dbscan->base.core_pairs = (uint32) IntegerArgument(&base->call, CLUSTERING_OWN, 1, 0) - 1;
-	RunClustering(&dbscan->base, &cluster_methods);
+	OpenClustering(&dbscan->base, &cluster_methods);
 }
 
 const FunctionDescriptor cluster_function = {

@@ -215,7 +215,7 @@ NextList(NearestRun *run)
 		if (!FindRow(run))
 			return false;
 	}
-	/* only now is it sure that no other engine takes over and reads rows in another order */
+	/* sorted only now, when the engine computes */
 	if (run->by_rank == NULL)
 		run->by_rank = KeySetInOrder(run->b);
 	return true;

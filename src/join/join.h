@@ -4,8 +4,8 @@
  *	  A join from its input rows to its result pairs of row numbers.
  *
  * This interface connects PostgreSQL code to a distance engine (engine.h).  Rows come from sources
- * (reader.h) or from a RowPusher.  Implemented by join.c, engines.c and few_rows.c.  Another library may
- * distribute joins over other servers (JoinDistributor).
+ * (reader.h) or from the caller.  Implemented by join.c, panels.c, engines.c and few_rows.c.  Another
+ * library may distribute joins over other servers (JoinDistributor).
  *
  *-------------------------------------------------------------------------
  */
@@ -21,16 +21,15 @@ struct EState;
 typedef struct VectorJoin VectorJoin;
 
 /*
- * A supplier of rows.  The push function passes all rows to JoinPush or JoinSink, and stops early
- * if these accept no more rows.  It is called again if the CPU takes over from a GPU that failed.
+ * Input of a join. problem.eps is on the metric's scale.  If problem.partitions is set, only rows
+ * of one partition are compared.  The partitions are an estimate without row offsets at first, and
+ * must be exact when JoinStart is called.
  */
-typedef struct RowPusher RowPusher;
-struct RowPusher
+typedef struct JoinRequest
 {
-	void		(*push) (RowPusher *pusher, VectorJoin *join);
-
-	/* Maximum number of rows, if the join has one source; 0: not known. */
-	uint64		most_rows;
+	const VectorSource *sources[2]; /* the second is NULL in a self-join */
+	FastedProblem problem;
+	uint64		most_rows;		/* maximum number of rows of a self-join; 0: not known */
 
 	/* Properties of the rows if the join has no sources.  Such rows have no keys. */
 	Oid			relid;			/* InvalidOid: not of a single relation */
@@ -39,18 +38,8 @@ struct RowPusher
 	FastedElement element;
 	uint32		dimensions;
 	uint64		expected_rows[2];
-};
 
-/*
- * Input of a join. problem.eps is on the metric's scale.  If problem.partitions is set, only rows
- * of one partition are compared.  The partitions are an estimate without row offsets at first, and
- * must be exact when push returns.
- */
-typedef struct JoinRequest
-{
-	const VectorSource *sources[2]; /* the second is NULL in a self-join */
-	FastedProblem problem;
-	RowPusher  *pusher;			/* supplies the rows instead of the sources; or NULL */
+	bool		exact;			/* compare exactly, even if fasted.refine is off */
 	bool		searches;		/* JoinSearch will be called: one process and one GPU at most */
 	bool		finds_zeros;	/* fill in `zeros`; the join is then not distributed */
 	uint64		caller_row_bytes;	/* host memory that the caller will use meanwhile, per row */
@@ -115,6 +104,7 @@ struct VectorJoin
 	Cleanup		cleanup;
 	JoinRequest request;		/* a copy, whose sources have a common element type */
 	EngineRun	run;			/* its problem is the request's, or includes partitions */
+	const uint32 *ranks;		/* see JoinRank */
 	RowSet		rows[2];
 	instr_time	begun;
 	Progress	progress;
@@ -124,16 +114,20 @@ struct VectorJoin
 	uint64		nfew;
 };
 
+/* --- a join is opened, fed with rows, started, read and closed, in this order */
+
 /*
- * Reads all rows and starts the engine, or has Citus workers do so.  With FASTED_OUTPUT_NEAREST,
- * rows of b at equal distance are ordered by their keys.  Raises an error if sources are joined
- * with fasted.refine off and a metric other than L2.
+ * Opens a join.  With FASTED_OUTPUT_NEAREST, rows of b at equal distance are ordered by their keys.
+ * Raises an error if sources are joined with fasted.refine off and a metric other than L2.
  *
  * The join's memory, threads and device memory belong to a child of the current memory context and
  * are released with it.  Resources unknown to PostgreSQL are released with the resource owner if
  * that is released first (base/interrupts.h).
  */
-extern VectorJoin *JoinBegin(const JoinRequest *request);
+extern VectorJoin *JoinOpen(const JoinRequest *request);
+
+/* Reads the rows of the sources, or has other servers do so. */
+extern void JoinRead(VectorJoin *join);
 
 /* Adds a row, numbered in the order of the calls.  Returns false if the engine has failed. */
 extern bool JoinPush(VectorJoin *join, int side, const float *row);
@@ -143,6 +137,22 @@ extern bool JoinPush(VectorJoin *join, int side, const float *row);
  * must precede those of the other.  The first row opens the engine.
  */
 extern RowSink *JoinSink(VectorJoin *join, int side);
+
+/*
+ * With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h), after the last row and before
+ * JoinStart.
+ */
+extern void JoinRank(VectorJoin *join, const uint32 *ranks);
+
+/*
+ * Ends the input and starts the join.  Returns false if a GPU that was chosen automatically has
+ * failed until now.  The join is then empty again, and the caller passes all rows to it once more,
+ * for the CPU.  After JoinStart has returned true, a failure is an error.
+ */
+extern bool JoinStart(VectorJoin *join);
+
+/* Opens, reads and starts a join of sources. */
+extern VectorJoin *JoinBegin(const JoinRequest *request);
 
 /*
  * Writes a description of the slicing to text (size bytes).  It contains what is known of the
@@ -211,14 +221,14 @@ extern uint64 JoinCount(VectorJoin *join);
 /* Returns the number of pairs found so far. */
 extern uint64 JoinPairs(const VectorJoin *join);
 
-/* With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h) before the first JoinNext. */
-extern void JoinRank(VectorJoin *join, const uint32 *ranks);
-
 /*
  * Pauses the engine until the next call, because the caller may never ask for more pairs.  Updates
  * the progress view.  This call is cheap.
  */
 extern void JoinPause(VectorJoin *join);
+
+/* Updates the progress view, if enough time has passed. */
+extern void JoinUpdateProgress(VectorJoin *join, ProgressPhase phase);
 
 /*
  * Returns the engine's statistics and the seconds spent reading.  Returns false if no engine ran.
@@ -230,9 +240,14 @@ extern List *JoinShares(const VectorJoin *join);
 
 extern void JoinEnd(VectorJoin *join);
 
-/* For row_set.c: open the engine at the first vector, and update the progress view. */
+/* For the files of this folder: open the engine at the first vector, and update the progress view. */
 extern void JoinOpenEngine(VectorJoin *join);
 extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
+
+/* --- panels.c: a join by an engine */
+
+/* Starts the engine after the last row.  Sets run.failed if the CPU is to take over. */
+extern void StartPanels(VectorJoin *join);
 
 /* --- engines.c: choice of an engine */
 
@@ -285,7 +300,7 @@ extern size_t SmallJoinPairs(const SmallJoin *join, const FastedPartition *parti
 /* --- what finds the pairs of a join */
 
 /*
- * An engine (join.c), the comparison of few rows in this process (few_rows.c), or other servers.
+ * An engine (panels.c), the comparison of few rows in this process (few_rows.c), or other servers.
  *
  * next: waits for a short time.  Returns FASTED_OK and the next batch, FASTED_AGAIN if there is none
  * yet, or FASTED_DONE at the end.  It then sets the join's `counts`.
@@ -300,7 +315,8 @@ typedef struct JoinBackend
 	void		(*pause) (VectorJoin *join);
 } JoinBackend;
 
-/* Of joins without an engine. */
+/* Of joins with an engine and of those without one. */
+extern const JoinBackend panels;
 extern const JoinBackend few_rows;
 
 /* Statistics of one server of a distributed join, for EXPLAIN. */

@@ -142,10 +142,9 @@ ReportDimensions(const RowSet *set, int dimensions)
 static bool
 AreFewRows(const RowSet *set)
 {
-	const RowPusher *pusher = set->join->request.pusher;
+	uint64		most = set->join->request.most_rows;
 
-	return pusher != NULL && pusher->most_rows > 0 && pusher->most_rows <= SMALL_JOIN_ROWS &&
-		pusher->most_rows * FloatsOf(set) <= SMALL_JOIN_FLOATS;
+	return most > 0 && most <= SMALL_JOIN_ROWS && most * FloatsOf(set) <= SMALL_JOIN_FLOATS;
 }
 
 /* Allocates a buffer for all rows of a join without an engine. */
@@ -154,7 +153,7 @@ TakeFewRows(RowSet *set)
 {
 	VectorJoin *join = set->join;
 
-	set->capacity = join->request.pusher->most_rows;
+	set->capacity = join->request.most_rows;
 	set->buffer = MemoryContextAlloc(join->context, set->capacity * FloatsOf(set) * sizeof(float));
 	if (join->output != FASTED_OUTPUT_COUNTS)
 		join->output = FASTED_OUTPUT_PAIRS;
@@ -224,8 +223,7 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 		TakeFewRows(set);
 		return;
 	}
-	if (!run->failed)
-		JoinOpenEngine(set->join);
+	JoinOpenEngine(set->join);
 	if (UsesCopies(set))
 	{
 		old = MemoryContextSwitchTo(set->join->context);
@@ -513,12 +511,10 @@ RowSetFeed(RowSet *set, int side, const uint32 *numbers, uint64 first, uint64 co
 		size_t		capacity;
 		size_t		n;
 
-		if (FASTED_FAILED(EngineRunCheck(run, panel_join_stage(run->join, side, &rows, &capacity))))
-			return;
+		EngineRunCheck(run, panel_join_stage(run->join, side, &rows, &capacity));
 		n = Min(Min(capacity, count), CopyRows(set));
 		ReadRows(set, numbers, first, rows, n);
-		if (FASTED_FAILED(EngineRunCheck(run, panel_join_commit(run->join, side, n))))
-			return;
+		EngineRunCheck(run, panel_join_commit(run->join, side, n));
 		first += n;
 		count -= n;
 	}

@@ -282,7 +282,6 @@ typedef struct JoinRun
 typedef struct JoinNode
 {
 	CustomScanState css;
-	RowPusher	pusher;
 	JoinPlan	plan;
 	JoinBound	bound;			/* its value is that of the current execution */
 	JoinClauses clauses;
@@ -460,6 +459,7 @@ extern void EndJoin(JoinNode *node);
 /* Registers the node and installs the planner hooks, when the library is loaded. */
 extern void InstallJoinNode(void);
 
+/* The methods of the node's plan. */
 extern const CustomScanMethods fasted_join_methods;
 
 #endif							/* FASTED_JOIN_NODE_H */

@@ -525,18 +525,18 @@ OrderedQuals(PlannerInfo *root, List *clauses)
 	foreach(cell, clauses)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
-		int			place = list_length(ordered);
+		int			position = list_length(ordered);
 
-		for (; place > 0; place--)
+		for (; position > 0; position--)
 		{
-			const RestrictInfo *before = list_nth(ordered, place - 1);
+			const RestrictInfo *before = list_nth(ordered, position - 1);
 
 			if (LevelOf(before) < LevelOf(rinfo) ||
 				(LevelOf(before) == LevelOf(rinfo) &&
 				 before->eval_cost.per_tuple <= rinfo->eval_cost.per_tuple))
 				break;
 		}
-		ordered = list_insert_nth(ordered, place, rinfo);
+		ordered = list_insert_nth(ordered, position, rinfo);
 	}
 	return ordered;
 }

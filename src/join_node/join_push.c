@@ -290,11 +290,10 @@ UnregisterInputs(int code, Datum arg)
 			SetInputSink(node->sides[i].input, NULL);
 }
 
-/* RowPusher callback: passes the batch's vectors to the engine, or stores them if join is NULL. */
+/* Passes the batch's vectors to the join, or stores them if join is NULL. */
 static void
-PushPartitions(RowPusher *pusher, VectorJoin *join)
+PushPartitions(JoinNode *node, VectorJoin *join)
 {
-	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
 	const JoinSide *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
@@ -332,7 +331,7 @@ JoinFewRows(JoinNode *node)
 			node->sides[i].push.vectors = MemoryContextAlloc(node->context,
 															 SMALL_JOIN_FLOATS * sizeof(float));
 	}
-	PushPartitions(&node->pusher, NULL);
+	PushPartitions(node, NULL);
 	FinishSurelyWithin(&node->bound, run->batch.dimensions);
 	join.a = node->sides[OUTER_SIDE].push.vectors;
 	join.b = node->plan.shared ? NULL : node->sides[INNER_SIDE].push.vectors;
@@ -358,8 +357,12 @@ static void
 BeginEngine(JoinNode *node)
 {
 	JoinBatch  *batch = &node->run.batch;
-	JoinRequest request = {.pusher = &node->pusher,
-	.problem.eps = EngineEps(&node->bound, batch->dimensions)};
+	JoinRequest request = {
+		.problem.eps = EngineEps(&node->bound, batch->dimensions),
+		.sides = node->plan.shared ? 1 : 2,.metric = node->bound.metric,
+		.element = node->bound.element,.dimensions = batch->engine_dimensions,
+		.expected_rows = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)}
+	};
 	MemoryContext old;
 
 	batch->distance_decides = node->plan.distance_decides && !batch->unequal_keys;
@@ -370,15 +373,13 @@ BeginEngine(JoinNode *node)
 		request.problem.partitions = batch->engine_partitions;
 		request.problem.npartitions = batch->count;
 	}
-	node->pusher = (RowPusher) {
-		.push = PushPartitions,.sides = node->plan.shared ? 1 : 2,.metric = node->bound.metric,
-		.element = node->bound.element,.dimensions = batch->engine_dimensions,
-		.expected_rows = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)}
-	};
 	node->totals.engine_partitions += batch->count;
 	old = MemoryContextSwitchTo(node->context);
-	node->run.join = JoinBegin(&request);
+	node->run.join = JoinOpen(&request);
 	MemoryContextSwitchTo(old);
+	do
+		PushPartitions(node, node->run.join);
+	while (!JoinStart(node->run.join));
 	FinishSurelyWithin(&node->bound, batch->dimensions);
 }
 
@@ -389,7 +390,7 @@ StartBatch(JoinNode *node)
 
 	node->totals.partitions += batch->count;
 	if (batch->dimensions == 0)
-		PushPartitions(&node->pusher, NULL);	/* all rows are fallback rows */
+		PushPartitions(node, NULL); /* all rows are fallback rows */
 	else if (batch->small)
 		JoinFewRows(node);
 	else

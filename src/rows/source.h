@@ -114,6 +114,7 @@ extern void PartitionSource(VectorSource *source, const char *column);
  */
 extern void ShareElement(VectorSource *a, VectorSource *b);
 
+/* Returns true if the rows are read in the order of their keys or of the order column. */
 static inline bool
 RowsComeInOrder(const VectorSource *source)
 {
@@ -187,7 +188,7 @@ extern void RequireDistance(const char *argument, double distance, FastedMetric 
 /* Raises an error unless this is the name of a metric. */
 extern FastedMetric MetricFromText(const text *name);
 
-/* Returns false unless this is the name of a metric. */
+/* Sets *metric to the metric of this name.  Returns false if there is none. */
 extern bool FindMetric(const text *name, FastedMetric *metric);
 
 /* The name of a metric in SQL. */
@@ -221,6 +222,8 @@ extern GroupNumbers *GroupNumbersCreate(const VectorSource *source);
 
 /* Returns a number from 0, assigned in the order of first use.  Leaves garbage. */
 extern uint32 GroupNumberOf(GroupNumbers *numbers, Datum value);
+
+/* Returns the number of different values so far. */
 extern uint32 GroupNumbersCount(const GroupNumbers *numbers);
 
 /* --- statistics */
