@@ -15,7 +15,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
-#include "cpu/cpu_kernel.h"
+#include "cpu/kernels/kernel.h"
 #include "distance/distance.h"
 #include "engine/exact_distance.h"
 #include "engine/metric_rules.h"

@@ -292,12 +292,28 @@ CheckExecutePrivilege(Oid function)
 	InvokeFunctionExecuteHook(function);
 }
 
+/*
+ * PostgreSQL never counts the rows of a plan that it only explains.  An extension may do so, for EXPLAIN
+ * (ANALYZE) of a subplan that it has run before.  It may then take every custom scan for its own, and crash.
+ */
+static void
+RefuseForeignExplain(const EState *estate, int eflags)
+{
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0 &&
+		(estate->es_instrument & (INSTRUMENT_TIMER | INSTRUMENT_ROWS)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("EXPLAIN (ANALYZE) does not support fasted functions in a subplan of another extension"),
+				 errhint("Use \"SET fasted.scan_node = off\", or run EXPLAIN for the function call in a query of its own.")));
+}
+
 static void
 BeginScan(CustomScanState *node, EState *estate, int eflags)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 	Oid			previous = InvalidOid;
 
+	RefuseForeignExplain(estate, eflags);
 	CheckExecutePrivilege(scan->plan.call->funcid);
 	BeginArguments(scan);
 	BeginWholeRows(scan);
@@ -307,8 +323,6 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 	{
 		Oid			relid = KnownRelation(scan, n);
 
-		if (join_distributor != NULL)
-			join_distributor->check_explain(estate, eflags, relid);
 		if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker() && relid != previous)
 			scan->open_relations = OpenRelations(scan->open_relations, relid);
 		previous = relid;

@@ -133,7 +133,7 @@ PushPartition(const PartitionRows *rows, const VectorSource *source, RowSink *si
 		if (isnull && row % 64 == 0)
 			CheckJoinInterrupts();
 		if (!isnull)
-			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector, false);
+			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector);
 		MemoryContextReset(values);
 	}
 	MemoryContextDelete(taker->row_context);

@@ -21,7 +21,6 @@
 /* Minimum number of rows for the NOTICE: most pairs of a few rows may well be near. */
 #define MANY_ROWS 1000
 
-const JoinDistributor *join_distributor = NULL;
 
 static void
 Close(void *arg)
@@ -209,8 +208,7 @@ Copy(MemoryContext context, const void *from, Size bytes)
 
 /*
  * Returns whether a self-join finds only vectors at distance 0: then it is a hash join.  Hamming
- * distances are whole numbers.  The rows of a slice remain in the order of keys, by which the
- * coordinator knows them.
+ * distances are whole numbers.
  */
 static bool
 FindsEqualRows(const VectorJoin *join)
@@ -219,7 +217,7 @@ FindsEqualRows(const VectorJoin *join)
 	const MetricRules *rules = fasted_metric_rules(options->metric);
 	double		eps = join->request.problem.eps;
 
-	return join->run.problem.sides == 1 && !options->approximate && join->request.print == NULL &&
+	return join->run.problem.sides == 1 && !options->approximate &&
 		!rules->has_direction && !rules->negative_product && (eps == 0.0 || (rules->is_count && eps < 1.0));
 }
 
@@ -273,9 +271,12 @@ static bool
 BeginDistributed(VectorJoin *join)
 {
 	const JoinRequest *request = &join->request;
+	const JoinDistributor *distributor;
 
-	if (join_distributor == NULL || request->print != NULL ||
-		request->searches || request->finds_zeros || !join_distributor->begin(join, request))
+	if (request->searches || request->finds_zeros)
+		return false;
+	distributor = FindDistributor();
+	if (distributor == NULL || !distributor->begin(join, request))
 		return false;
 	for (int side = 0; side < join->run.problem.sides; side++)
 		join->rows[side].count = join->keys[side]->count;
@@ -319,8 +320,6 @@ ResetRows(VectorJoin *join)
 	}
 	memset(&join->copied, 0, sizeof(join->copied));
 	join->copy_of = NULL;
-	if (join->request.print != NULL)
-		memset(join->request.print, 0, sizeof(Fingerprint));
 	join->nzeros = 0;
 	join->run.failed = false;
 	InitRows(join);

@@ -14,6 +14,7 @@
 
 #include "base/interrupts.h"
 #include "join/row_set.h"
+#include "rows/distributor.h"
 #include "rows/vector.h"
 
 struct EState;
@@ -43,7 +44,6 @@ typedef struct JoinRequest
 	bool		searches;		/* JoinSearch will be called: one process and one GPU at most */
 	bool		finds_zeros;	/* fill in `zeros`; the join is then not distributed */
 	uint64		caller_row_bytes;	/* host memory that the caller will use meanwhile, per row */
-	Fingerprint *print;			/* the caller's fingerprint of a slice's rows; or NULL */
 
 	/*
 	 * Raise a NOTICE if more than half of all pairs of many rows are within a finite eps.  The user
@@ -326,25 +326,5 @@ typedef struct JoinShare
 	double		read_seconds;
 	FastedStats stats;
 } JoinShare;
-
-/*
- * Distributes joins over other servers.
- *
- * begin: starts a distributed join of the request's sources.  Returns false if this is not possible
- * or not wanted.  Otherwise it adds the rows' keys to the join's `keys` and finishes them, and sets
- * the join's backend, distributed, output and order.  Memory and connections belong to the current
- * memory context, and the sources outlive the join.  Raises an error if a server is unreachable.
- * check_explain: raises an error if EXPLAIN cannot run a node that reads this relation.
- * label: the label of the shares in EXPLAIN.
- */
-typedef struct JoinDistributor
-{
-	bool		(*begin) (VectorJoin *join, const JoinRequest *request);
-	void		(*check_explain) (const struct EState *estate, int eflags, Oid relid);
-	const char *label;
-} JoinDistributor;
-
-/* NULL unless a library that distributes joins has been loaded, which sets it. */
-extern PGDLLIMPORT const JoinDistributor *join_distributor;
 
 #endif							/* FASTED_JOIN_H */

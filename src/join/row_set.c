@@ -194,7 +194,7 @@ UsesCopies(const RowSet *set)
 	bool		product = fasted_metric_rules(join->run.problem.options.metric)->negative_product;
 
 	if (set->side != join->run.problem.sides - 1 || join->keys[set->side] == NULL ||
-		join->request.print != NULL || join->run.engine != fasted_cpu_engine())
+		join->run.engine != fasted_cpu_engine())
 		return false;
 	/* copies might not be among each other's nearest rows, so that a tree connects them late */
 	if (output == FASTED_OUTPUT_NEAREST)
@@ -366,20 +366,6 @@ NoteRows(RowSet *set, const float *rows, const Datum *keys, size_t nrows)
 	}
 }
 
-/* Adds nrows rows, which follow the staged rows in the buffer, to the fingerprint. */
-static void
-AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
-{
-	const FastedOptions *options = &set->join->run.problem.options;
-	const KeySet *own_keys = set->join->keys[set->side];
-	const float *row = set->buffer + set->used * FloatsOf(set);
-
-	for (size_t i = 0; i < nrows; i++, row += FloatsOf(set))
-		FingerprintAdd(set->join->request.print,
-					   KeyHash(keys[i], own_keys->typlen, own_keys->typbyval),
-					   VectorHash(row, options->element, options->dimensions));
-}
-
 /* Removes copies from nrows rows that follow the staged rows.  Returns how many remain. */
 static size_t
 WithholdCopies(const RowSet *set, size_t nrows)
@@ -405,8 +391,6 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	RowSet	   *set = (RowSet *) sink;
 	size_t		n;
 
-	if (set->join->request.print != NULL)
-		AddToFingerprint(set, keys, nrows);
 	n = set->copies == NULL ? nrows : WithholdCopies(set, nrows);
 	NoteRows(set, set->buffer + set->used * FloatsOf(set), keys, nrows);
 	set->used += n;

@@ -18,7 +18,7 @@
 
 /*
  * Partitions with at least this number of pairs per row are joined separately.  They gain more from
- * the CPU engine's reordering of rows (cpu_choice.c) than from a batch.
+ * the CPU engine's reordering of rows (cpu/rows/kd_order.c) than from a batch.
  */
 #define LARGE_PARTITION_PAIRS_PER_ROW 10000.0
 
