@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * distance.c
- *	  SQL functions of two vectors: checks of arguments, canonical distance, selectivity estimate.
+ *	  SQL functions of two vectors: checks and conversions of their arguments,
+ *	  canonical distance; how joins recognize them.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,16 +11,22 @@
 #include <math.h>
 
 #include "access/transam.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_collation_d.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "cpu/kernels/kernel.h"
 #include "distance/distance.h"
 #include "engine/exact_distance.h"
+#include "engine/metric_rules.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
+#include "parser/parse_func.h"
 #include "rows/source.h"
 #include "rows/vector.h"
 #include "utils/builtins.h"
@@ -300,41 +307,14 @@ typedef struct Vector
 	int			dimensions;
 } Vector;
 
-static Vector
-GetBits(FunctionCallInfo fcinfo, int n, const char *function, const char *name)
+/* Raises an error if an element is NaN or infinite. */
+static void
+RequireFinite(const Vector *vector, const char *function, const char *name)
 {
-	VarBit	   *bits = PG_GETARG_VARBIT_P(n);
-	Vector		vector = {.element = FASTED_ELEMENT_BIT};
-	VectorProblem problem = VectorShape((struct varlena *) bits, VECTOR_BIT, &vector.dimensions);
-	float	   *row;
-
-	if (problem != VECTOR_OK)
-		ereport(ERROR,
-				(errvector(problem, (struct varlena *) bits),
-				 errdetail("The vector is argument %s of %s.", name, function)));
-	row = palloc(RowBytes(vector.element, vector.dimensions));
-	CopyBits(VARBITS(bits), row, vector.dimensions);
-	vector.elements = row;
-	return vector;
-}
-
-static Vector
-GetVector(ArrayType *array, FastedMetric metric, const char *function, const char *name)
-{
-	Vector		vector;
-	bool		doubles = ARR_ELEMTYPE(array) == FLOAT8OID;
-	VectorProblem problem = VectorShape((struct varlena *) array, doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4,
-										&vector.dimensions);
-
-	vector.element = doubles ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
-	vector.elements = (const float *) ARR_DATA_PTR(array);
-	if (problem != VECTOR_OK)
-		ereport(ERROR,
-				(errvector(problem, (struct varlena *) array),
-				 errdetail("The vector is argument %s of %s.", name, function)));
-	for (int k = 0; k < vector.dimensions; k++)
+	for (int k = 0; k < vector->dimensions; k++)
 	{
-		double		element = doubles ? ((const double *) vector.elements)[k] : vector.elements[k];
+		double		element = vector->element == FASTED_ELEMENT_DOUBLE ?
+			((const double *) vector->elements)[k] : vector->elements[k];
 
 		if (!isfinite(element))
 			ereport(ERROR,
@@ -343,14 +323,39 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 					 errdetail("The element is number %d of argument %s of %s.", k + 1, name, function),
 					 errhint("Distances need finite numbers.")));
 	}
+}
+
+/* Returns a vector of bits, if the metric compares these, or else an array. */
+static Vector
+GetVector(struct varlena *value, const MetricRules *rules, const char *function, const char *name)
+{
+	VectorForm	form = rules->of_bits ? VECTOR_BIT :
+		ARR_ELEMTYPE((ArrayType *) value) == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_FLOAT4;
+	Vector		vector = {.element = ElementOfForm(form)};
+	VectorProblem problem = VectorShape(value, form, &vector.dimensions);
+	float	   *row;
+
+	if (problem != VECTOR_OK)
+		ereport(ERROR,
+				(errvector(problem, value),
+				 errdetail("The vector is argument %s of %s.", name, function)));
+	if (form == VECTOR_BIT)
+	{
+		row = palloc(RowBytes(vector.element, vector.dimensions));
+		CopyBits(VARBITS(value), row, vector.dimensions);
+		vector.elements = row;
+		return vector;
+	}
+	vector.elements = (const float *) ARR_DATA_PTR((ArrayType *) value);
+	RequireFinite(&vector, function, name);
 	/* scaling changes only vectors with extremely large or small elements */
-	if (doubles && metric == FASTED_METRIC_COSINE)
+	if (form == VECTOR_FLOAT8 && rules->has_direction)
 	{
 		Size		bytes = vector.dimensions * sizeof(double);
-		double	   *scaled = memcpy(palloc(bytes), vector.elements, bytes);
 
-		fasted_scale_direction(scaled, vector.dimensions);
-		vector.elements = (const float *) scaled;
+		row = memcpy(palloc(bytes), vector.elements, bytes);
+		fasted_scale_direction((double *) row, vector.dimensions);
+		vector.elements = row;
 	}
 	return vector;
 }
@@ -363,14 +368,10 @@ static double
 CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, const char *function,
 			   double (*compare) (FastedMetric, FastedElement, const float *, const float *, uint32))
 {
-	bool		bits = fasted_metric_of_bits(metric);
-	Vector		a;
-	Vector		b;
+	const MetricRules *rules = fasted_metric_rules(metric);
+	Vector		a = GetVector(PG_GETARG_VARLENA_P(0), rules, function, "a");
+	Vector		b = GetVector(PG_GETARG_VARLENA_P(1), rules, function, "b");
 
-	a = bits ? GetBits(fcinfo, 0, function, "a") :
-		GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
-	b = bits ? GetBits(fcinfo, 1, function, "b") :
-		GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
 	if (a.dimensions != b.dimensions)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
@@ -456,66 +457,74 @@ fasted_within(PG_FUNCTION_ARGS)
 	if (!PrepareVectors(fcinfo))
 		PG_RETURN_NULL();
 	metric = MetricFromText(PG_GETARG_TEXT_PP(3));
-	if (fasted_metric_of_bits(metric) != (IsOfBits(a) || IsOfBits(b)))
+	if (fasted_metric_rules(metric)->of_bits != (IsOfBits(a) || IsOfBits(b)))
 		ereport(ERROR,
 				(errmetric(metric, a == UNKNOWNOID ? b : a)));
 	RequireDistance("eps", eps, metric);
 	PG_RETURN_BOOL(DistanceOf(fcinfo, metric, "fasted_within") <= eps);
 }
 
-/* --- estimates for the planner */
+/* --- functions that joins recognize */
 
-/* Assumed number of rows within eps of each row, without statistics. */
-#define DEFAULT_NEIGHBOURS 10.0
+static const DistanceFunction distance_functions[] = {
+	{"fasted_within", fasted_within, WITHIN_FUNCTION, FASTED_METRIC_L2},
+	{"fasted_distance", fasted_distance, DISTANCE_FUNCTION, FASTED_METRIC_L2},
+	{"fasted_cosine_distance", fasted_cosine_distance, DISTANCE_FUNCTION, FASTED_METRIC_COSINE},
+	{"fasted_negative_inner_product", fasted_negative_inner_product, DISTANCE_FUNCTION,
+	FASTED_METRIC_INNER_PRODUCT},
+	{"fasted_hamming_distance", fasted_hamming_distance, DISTANCE_FUNCTION, FASTED_METRIC_HAMMING},
+	{"fasted_jaccard_distance", fasted_jaccard_distance, DISTANCE_FUNCTION, FASTED_METRIC_JACCARD},
+	{"fasted_cosine_similarity", fasted_cosine_similarity, SIMILARITY_FUNCTION, FASTED_METRIC_COSINE},
+	{"fasted_jaccard_similarity", fasted_jaccard_similarity, SIMILARITY_FUNCTION, FASTED_METRIC_JACCARD},
+	{"l2_distance", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_L2},
+	{"cosine_distance", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_COSINE},
+	{"vector_negative_inner_product", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_INNER_PRODUCT},
+	{"halfvec_negative_inner_product", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_INNER_PRODUCT},
+	{"inner_product", NULL, PGVECTOR_PRODUCT, FASTED_METRIC_INNER_PRODUCT},
+	{"hamming_distance", NULL, DISTANCE_FUNCTION, FASTED_METRIC_HAMMING},
+	{"jaccard_distance", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_JACCARD}
+};
 
-/* The only column of a table in the vector expression; NULL if there is none, or several. */
-static Var *
-OnlyColumn(PlannerInfo *root, Node *vector)
+/* Returns true if the function is one of pgvector that accepts these arguments. */
+static bool
+IsOfPgvector(Oid funcid, List *args)
 {
-	/* in HAVING, the expression may contain aggregates */
-	List	   *vars = pull_var_clause(vector, PVC_RECURSE_PLACEHOLDERS | PVC_INCLUDE_AGGREGATES |
-									   PVC_INCLUDE_WINDOWFUNCS);
-	Var		   *var = list_length(vars) == 1 ? linitial(vars) : NULL;
+	Oid			extension = get_extension_oid("vector", true);
+	Oid			type = exprType(linitial(args));
+	Oid			cast;
 
-	if (var == NULL || !IsA(var, Var) || var->varlevelsup > 0 || IS_SPECIAL_VARNO(var->varno) ||
-		var->varattno <= 0 || planner_rt_fetch(var->varno, root)->rtekind != RTE_RELATION)
-		return NULL;
-	return var;
+	if (!OidIsValid(extension) || exprType(lsecond(args)) != type ||
+		getExtensionOfObject(ProcedureRelationId, funcid) != extension)
+		return false;
+	return FormOfType(getBaseType(type)) == VECTOR_BIT ||
+		(getExtensionOfObject(TypeRelationId, type) == extension &&
+		 find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &cast) == COERCION_PATH_FUNC &&
+		 func_volatile(cast) == PROVOLATILE_IMMUTABLE);
 }
 
-double
-EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metric)
+const DistanceFunction *
+FindDistanceFunction(Oid funcid, List *args)
 {
-	Node	   *radius = eps == NULL ? NULL : estimate_expression_value(root, eps);
-	bool		known = radius != NULL && IsA(radius, Const);
-	Var		   *columns[2] = {OnlyColumn(root, a), OnlyColumn(root, b)};
-	double		rows = DEFAULT_NEIGHBOURS;
-	double		share = -1.0;
+	char	   *name = get_func_name(funcid);
+	FmgrInfo	found;
 
-	if (known && ((Const *) radius)->constisnull)
-		return 0.0;
-	if (columns[0] != NULL && columns[1] != NULL && columns[0]->varattno == columns[1]->varattno &&
-		planner_rt_fetch(columns[0]->varno, root)->relid == planner_rt_fetch(columns[1]->varno, root)->relid)
-		columns[1] = NULL;
-	/* for two columns, use the greater fraction */
-	for (int i = 0; i < 2; i++)
+	for (size_t i = 0; name != NULL && i < lengthof(distance_functions); i++)
 	{
-		double		distance = known ? DatumGetFloat8(((Const *) radius)->constvalue) : 0.0;
-		const RangeTblEntry *rte;
-		const RelOptInfo *rel;
+		const DistanceFunction *function = &distance_functions[i];
 
-		if (columns[i] == NULL)
+		if (strcmp(name, function->name) != 0)
 			continue;
-		rel = root->simple_rel_array == NULL ? NULL : root->simple_rel_array[columns[i]->varno];
-		if (rel != NULL)
-			rows = Max(rows, rel->tuples);
-		rte = planner_rt_fetch(columns[i]->varno, root);
-		if (known && distance >= LeastDistance(metric))
-			share = Max(share, ShareWithin(rte->relid, columns[i]->varattno, rte->inh, metric,
-										   distance));
+		if (function->address == NULL)
+			return IsOfPgvector(funcid, args) ? function : NULL;
+		/* a function with SET clauses has the address of a wrapper, and is not recognized */
+		fmgr_info(funcid, &found);
+		if (found.fn_addr == function->address)
+			return function;
 	}
-	return share >= 0.0 ? share : Min(1.0, DEFAULT_NEIGHBOURS / rows);
+	return NULL;
 }
+
+/* --- the support function */
 
 /* Returns the call with its vectors converted; NULL if there is nothing to convert. */
 static Node *
@@ -542,7 +551,7 @@ Datum
 fasted_distance_support(PG_FUNCTION_ARGS)
 {
 	SupportRequestSelectivity *request = (SupportRequestSelectivity *) PG_GETARG_POINTER(0);
-	FastedMetric metric = FASTED_METRIC_L2;
+	FastedMetric metric = 0;
 	bool		known;
 	Node	   *name;
 	List	   *args;
@@ -556,7 +565,7 @@ fasted_distance_support(PG_FUNCTION_ARGS)
 	known = IsA(name, Const) && !((Const *) name)->constisnull &&
 		FindMetric(DatumGetTextPP(((Const *) name)->constvalue), &metric);
 	request->selectivity = IsA(name, Const) && ((Const *) name)->constisnull ? 0.0 :
-		EstimateShare(request->root, linitial(args), lsecond(args), known ? lthird(args) : NULL,
-					  metric);
+		EstimateSelectivity(request->root, linitial(args), lsecond(args),
+							known ? lthird(args) : NULL, metric);
 	PG_RETURN_POINTER(request);
 }

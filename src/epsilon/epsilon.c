@@ -186,7 +186,7 @@ EstimateEps(const VectorSource *source, RowArray *array, uint64 total,
 	estimate.found = !isnan(estimate.eps);
 	if (!estimate.found)
 		NoticeManyCopies(request->neighbors, array->count);
-	else if (estimate.eps == 0.0 && source->metric != FASTED_METRIC_INNER_PRODUCT)
+	else if (estimate.eps == 0.0 && !fasted_metric_rules(source->metric)->negative_product)
 		NoticeCopies(guess, request->neighbors, total);
 	GuessEnd(guess);
 	return estimate;
@@ -227,7 +227,7 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	request.neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
 	metric = MetricFromText(PG_GETARG_TEXT_PP(ARG_METRIC));
 	request.ignore_copies = PG_GETARG_BOOL(ARG_IGNORE_COPIES);
-	if (request.ignore_copies && metric == FASTED_METRIC_INNER_PRODUCT)
+	if (request.ignore_copies && fasted_metric_rules(metric)->negative_product)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("ignore_copies is not supported for metric \"inner_product\""),

@@ -155,7 +155,7 @@ GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_co
 	}
 	JoinEnd(join);
 	/* an inner product of doubles may be NaN, by overflow */
-	if (source->metric == FASTED_METRIC_INNER_PRODUCT)
+	if (fasted_metric_rules(source->metric)->negative_product)
 		guess->all = PairsOf(first.count);
 	if (guess->all < PairsOf(first.count))
 		elog(ERROR, "engine returned " UINT64_FORMAT " pairs instead of " UINT64_FORMAT,

@@ -134,7 +134,7 @@ BeginHdbscan(FunctionRun *base)
 		.epsilon = GetEpsilon(call),
 		.allow_single_cluster = DatumGetBool(call->args[HDBSCAN_SINGLE_CLUSTER].value)
 	};
-	if (call->metric == FASTED_METRIC_INNER_PRODUCT)
+	if (fasted_metric_rules(call->metric)->negative_product)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("clusters by density are not defined for metric \"inner_product\""),

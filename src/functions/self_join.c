@@ -266,9 +266,9 @@ BeginSelfJoin(FunctionRun *base)
 	run->self_pairs = DatumGetBool(call->args[SELF_JOIN_SELF_PAIRS].value);
 	run->least = LeastDistance(call->metric);
 	run->eps = request.problem.eps;
-	request.finds_zeros = run->self_pairs && call->metric == FASTED_METRIC_JACCARD;
+	request.finds_zeros = run->self_pairs && fasted_metric_rules(call->metric)->of_union;
 	run->counts = call->count && call->filter.least <= run->least && call->filter.most >= run->least;
-	if (run->self_pairs && call->metric == FASTED_METRIC_INNER_PRODUCT)
+	if (run->self_pairs && fasted_metric_rules(call->metric)->negative_product)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("self_pairs is not supported for metric \"inner_product\""),

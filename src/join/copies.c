@@ -96,6 +96,7 @@ CopiesCreate(const FastedOptions *options, const FastedProblem *problem)
 	bool		connects = problem->output == FASTED_OUTPUT_CONNECTIONS;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted copies",
 												  ALLOCSET_DEFAULT_SIZES);
+	const MetricRules *rules = fasted_metric_rules(options->metric);
 	RowCopies  *copies = MemoryContextAllocZero(context, sizeof(RowCopies));
 
 	copies->context = context;
@@ -105,8 +106,7 @@ CopiesCreate(const FastedOptions *options, const FastedProblem *problem)
 	copies->most = 1 + (connects ? problem->core_pairs : problem->k);
 	copies->keep_all = problem->output == FASTED_OUTPUT_REPRESENTATIVES;
 	/* these may have no distance, or 1, from themselves */
-	copies->keep_zeros = connects &&
-		(options->metric == FASTED_METRIC_COSINE || options->metric == FASTED_METRIC_JACCARD);
+	copies->keep_zeros = connects && (rules->has_direction || rules->of_union);
 	copies->partitions = problem->partitions;
 	copies->group_bytes = (uint64) fasted_setting_memory_limit * 1024 / GROUP_SHARES;
 	copies->nslots = INITIAL_SLOTS;

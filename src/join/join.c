@@ -56,7 +56,7 @@ NoticeManyPairs(VectorJoin *join)
 					join->request.sources[0]->relation),
 			 errdetail("There are " UINT64_FORMAT " pairs of " UINT64_FORMAT " rows, and eps is %.15g.",
 					   nrows * (nrows - 1) / 2, nrows, eps),
-			 options->metric == FASTED_METRIC_COSINE || options->metric == FASTED_METRIC_JACCARD ?
+			 fasted_metric_rules(options->metric)->has_similarity ?
 			 errhint("For %s, eps is a distance: similarity 0.95 is distance 0.05.", MetricName(options->metric)) :
 			 errhint("Use fasted_epsilon to find an eps for a desired mean number of neighbors.")));
 }
@@ -209,11 +209,11 @@ static bool
 FindsEqualRows(const VectorJoin *join)
 {
 	const FastedOptions *options = &join->run.problem.options;
+	const MetricRules *rules = fasted_metric_rules(options->metric);
 	double		eps = join->request.problem.eps;
 
 	return join->run.problem.sides == 1 &&
-		((options->metric == FASTED_METRIC_HAMMING && eps < 1.0) ||
-		 (eps == 0.0 && (options->metric == FASTED_METRIC_L2 || options->metric == FASTED_METRIC_JACCARD)));
+		!rules->has_direction && !rules->negative_product && (eps == 0.0 || (rules->is_count && eps < 1.0));
 }
 
 /* Reads all rows of sources with partitions, then pushes them in partition order. */
