@@ -251,7 +251,7 @@ half_of_reach(double reach)
 }
 
 /*
- * The same for inner products (doc/internals/bound-product.md, section 4).  The radius is zero
+ * The same for inner products (doc/internals/bound.md, section 8).  The radius is zero
  * unless the row's own list is meant.
  */
 static double
@@ -327,7 +327,7 @@ make_other(const Side *side, size_t first, uint32_t count, double reach, uint32_
 	}
 }
 
-/* --- thresholds of rows of bits: doc/internals/bound-bits.md, section 5 */
+/* --- thresholds of rows of bits: doc/internals/bound.md, section 10 */
 
 /*
  * Returns a row's reach: the Hamming distance of its neighbours at most; of the Jaccard distance,
