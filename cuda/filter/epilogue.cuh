@@ -86,7 +86,7 @@ struct Fp16Test
 	__device__ __forceinline__ float square(float, float, float) const { return 0; }
 };
 
-/* FP64: products are rounded up to FP32, so they do not decrease (doc/internals/bound.md, section 6). */
+/* FP64: products are rounded up to FP32, so they do not decrease (section 6 of bound.md). */
 struct Fp64Test : Fp16Test
 {
 	using Product = double;
