@@ -83,7 +83,7 @@ struct Fp16Test
 	}
 };
 
-/* FP64: products are rounded up to FP32, so they do not decrease (doc/internals/bound-fp64.md). */
+/* FP64: products are rounded up to FP32, so they do not decrease (section 6 of bound.md). */
 struct Fp64Test : Fp16Test
 {
 	using Product = double;

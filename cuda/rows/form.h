@@ -183,7 +183,7 @@ struct FormBound
 	/*
 	 * A row's share of the squared distance of two quantized rows within canonical distance `dist`:
 	 * the squared distance is at most the sum of both shares.  For inner products, the share is a
-	 * linear function of the distance (doc/internals/bound-product.md).
+	 * linear function of the distance (doc/internals/bound.md, section 8).
 	 */
 	__device__ __forceinline__ double
 	half(const RowNorm &norm, double dist) const
@@ -260,7 +260,7 @@ void launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &for
  * Rows remain unchanged for the recheck, with x.x of each row in FP64. The quantization kernels and
  * the samples read x / |x| in FP32, or x rounded to FP32. The conversion is done one piece of the
  * rows at a time, so there is no second copy of all rows.  The proofs that the filter then loses no
- * pair are in doc/internals/bound-cosine.md and doc/internals/bound-double.md.
+ * pair are in doc/internals/bound.md, sections 7 and 9.
  */
 
 /* Computes x.x of every staged row, as the canonical sum in FP64; see has_squares. */
@@ -331,7 +331,7 @@ private:
  * A projected row has `width` components.  All but the last are the products of the row's image w =
  * s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of the
  * residual of w.  Two projected rows are not further apart than their images, up to the errors in
- * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  Names that contain "short"
+ * filter_bound.h; the proof is in doc/internals/bound-pruning.md.  Names that contain "short"
  * refer to projected rows.
  */
 

@@ -3,8 +3,8 @@
  * quantise.cu
  *	  Centring, scaling and rounding of rows, and the thresholds of engine/filter_bound.h.
  *
- * The proof that the thresholds lose no pair is in doc/internals/bound-fp16.md and, for rows in
- * FP32 whose products are summed in FP64, in doc/internals/bound-fp64.md.
+ * The proof that the thresholds lose no pair is in doc/internals/bound.md, sections 3 to 6, for rows
+ * in FP16 and for rows in FP32 whose products are summed in FP64.
  *
  *-------------------------------------------------------------------------
  */

@@ -9,7 +9,7 @@
  * Rows are sorted by their number of bits, because rows whose numbers differ much are in no pair.
  * Their tiles are skipped.
  *
- * doc/internals/bound-bits.md proves that no pair is lost.
+ * doc/internals/bound.md, section 10, proves that no pair is lost.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,7 +3,7 @@
  * near_bits.c
  *	  Thresholds of rows of bits in a nearest-neighbor join, from the radii of the rows.
  *
- * doc/internals/bound-bits.md, section 5, proves that no neighbour is lost.
+ * doc/internals/bound.md, section 10, proves that no neighbour is lost.
  *
  *-------------------------------------------------------------------------
  */

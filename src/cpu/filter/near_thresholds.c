@@ -108,7 +108,7 @@ half_of_reach(double reach)
 }
 
 /*
- * The same for inner products (doc/internals/bound-product.md, section 4).  The radius is zero
+ * The same for inner products (doc/internals/bound.md, section 8).  The radius is zero
  * unless the row's own list is meant.
  */
 static double
