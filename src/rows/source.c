@@ -466,7 +466,7 @@ RequireForm(Oid type, const char *name, const char *function, const char *relati
 				 errhint("Join a view that casts it: %s::%s.",
 						 quote_identifier(name), format_type_be(between)) :
 				 OidIsValid(between) ? errhint("Cast it to %s.", format_type_be(between)) :
-				 type == UNKNOWNOID || TypeCategory(type) == TYPCATEGORY_STRING ?
+				 relation == NULL && (type == UNKNOWNOID || TypeCategory(type) == TYPCATEGORY_STRING) ?
 				 errhint("Cast it, for example to real[].") :
 				 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
 	}
