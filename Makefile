@@ -82,7 +82,7 @@ all:
 
 MODULE_big = fasted
 DATA = $(wildcard sql/fasted--*.sql)
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/cpu/*/*.c)))
 
 # Distances are bit-identical on all machines, so the compiler must not fuse a
 # multiplication and an addition unless the source uses fma().

@@ -11,7 +11,7 @@ BITCODE_CFLAGS += $(FP_FLAGS)
 # The version, and a checksum of all declarations, by which two libraries know that they fit
 # each other (src/core.h).
 FASTED_SOURCES := $(dir $(lastword $(MAKEFILE_LIST)))
-FASTED_HEADERS := $(sort $(wildcard $(FASTED_SOURCES)*.h $(FASTED_SOURCES)*/*.h))
+FASTED_HEADERS := $(sort $(wildcard $(FASTED_SOURCES)*.h $(FASTED_SOURCES)*/*.h $(FASTED_SOURCES)cpu/*/*.h))
 FASTED_VERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(FASTED_SOURCES)../fasted.control)
 FASTED_INTERFACE := $(FASTED_VERSION)-$(shell cat $(FASTED_HEADERS) | cksum | tr ' ' -)
 

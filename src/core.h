@@ -14,7 +14,7 @@
 #include "base/guc.h"
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
-#include "cpu/cpu_kernel.h"
+#include "cpu/kernels/kernel.h"
 #include "join/join.h"
 #include "rows/distributor.h"
 #include "rows/reader.h"

@@ -21,8 +21,9 @@
  *				row numbers; the keys of rows and their order
  *	  rows/		from heap tuples to rows of floats or doubles: the query that reads a source, with
  *				parallel workers too (input_queue.c), checks and conversions; column statistics
- *	  cpu/		the multithreaded CPU engine: from candidates to exact pairs; the CUDA engine is
- *				a separate library, in the folder cuda next to this one
+ *	  cpu/		the multithreaded CPU engine: from candidates to exact pairs, in folders that
+ *				cpu/schedule/engine.c lists; the CUDA engine is a separate library, in the folder
+ *				cuda next to this one
  *	  base/		settings, interrupts, cleanup, progress, arrays of row numbers, ring of blocks
  *				between processes; differences between PostgreSQL versions
  *	  engine/	the interface of the engines, and code that they share; plain C

@@ -283,7 +283,7 @@ JoinNodeVector(JoinNode *node, int side, float *vector)
 
 /*
  * Partitions with at least this number of pairs per row are joined separately.  They gain more from
- * the CPU engine's reordering of rows (cpu_choice.c) than from a batch.
+ * the CPU engine's reordering of rows (cpu/rows/kd_order.c) than from a batch.
  */
 #define LARGE_GROUP_PAIRS_PER_ROW 10000.0
 
