@@ -64,9 +64,6 @@ enum
 /* Bytes of rows to buffer before they are pushed to a side, since changing sides costs time. */
 #define BUFFER_BYTES (1024 * 1024)
 
-/* Rows of a between two checks for interrupts. */
-#define ROWS_PER_CHECK 1024
-
 typedef struct Slice
 {
 	SliceOutput output;
@@ -93,9 +90,8 @@ typedef struct Slice
 	/* SLICE_NEAREST: */
 	uint32		k;
 	uint64		sent;			/* pairs sent so far */
-	uint64		row;			/* next row of the share */
-	uint64		end;			/* rows before this one have all of their neighbours */
-	uint32		next;			/* next neighbour in the row's list */
+	const NeighborList *list;	/* neighbours of a row of the share; NULL: the next list is needed */
+	uint32		next;			/* next neighbour in the list */
 	uint32		found;			/* neighbours of the row that were sent */
 } Slice;
 
@@ -471,46 +467,29 @@ NextCounts(Slice *slice)
 
 /* --- messages of nearest rows */
 
-/* Waits until a row has all of its neighbours.  Returns false if there are no more rows. */
-static bool
-FindRow(Slice *slice)
-{
-	uint64		count;
-
-	while (slice->row == slice->end)
-	{
-		if (!core->JoinNextRows(slice->join, &slice->row, &count))
-			return false;
-		slice->end = slice->row + count;
-	}
-	return true;
-}
-
 /*
- * Appends neighbours of the current row to the message, and turns to the next row after the last
+ * Appends neighbours of the current list to the message, and turns to the next list after the last
  * neighbour.  Returns the new number of pairs in the message.
  */
 static size_t
 AppendNeighbors(Slice *slice, size_t npairs)
 {
-	uint32		a = (uint32) DatumGetInt64(slice->join->keys[0]->values[slice->row]);
-	uint32		length;
-	const FastedNeighbor *list = core->JoinNearest(slice->join, slice->row, &length);
+	const NeighborList *list = slice->list;
+	uint32		a = (uint32) DatumGetInt64(slice->join->keys[0]->values[list->row]);
 
-	while (slice->next < length && slice->found < slice->k && npairs < MESSAGE_MAX_PAIRS)
+	while (slice->next < list->length && slice->found < slice->k && npairs < MESSAGE_MAX_PAIRS)
 	{
-		const FastedNeighbor *neighbor = &list[slice->next++];
+		const FastedNeighbor *neighbor = &list->neighbors[slice->next++];
 
 		if (slice->sources[1] == NULL && neighbor->row == a)
 			continue;
 		slice->message[npairs++] = (FastedPair) {.a = a,.b = neighbor->row,.dist = neighbor->dist};
 		slice->found++;
 	}
-	if (slice->next < length && slice->found < slice->k)
+	if (slice->next < list->length && slice->found < slice->k)
 		return npairs;			/* the message is full */
 	slice->next = slice->found = 0;
-	if (++slice->row % ROWS_PER_CHECK == 0)
-		core->CheckJoinInterrupts();
+	slice->list = NULL;
 	return npairs;
 }
 
@@ -523,9 +502,14 @@ NextNeighbors(Slice *slice)
 {
 	size_t		npairs = 0;
 
-	while (npairs < MESSAGE_MAX_PAIRS && (npairs == 0 || slice->row < slice->end) &&
-		   FindRow(slice))
+	while (npairs < MESSAGE_MAX_PAIRS)
+	{
+		if (slice->list == NULL)
+			slice->list = core->JoinNextList(slice->join, npairs == 0);
+		if (slice->list == NULL)
+			break;
 		npairs = AppendNeighbors(slice, npairs);
+	}
 	slice->sent += npairs;
 	return PairsMessage(slice, npairs);
 }

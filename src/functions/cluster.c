@@ -16,7 +16,7 @@
  * It is one of the first min_points - 2 pairs of one of its rows, which bounds the number of stored
  * pairs per row.
  *
- * Only engine rows (JoinRow) are processed.  Further copies of a row have its result.
+ * Only engine rows (JoinEngineRows) are processed.  Further copies of a row have its result.
  *
  * An engine with FASTED_OUTPUT_CONNECTIONS drops redundant pairs itself and returns few.  They
  * are stored until the engine returns the numbers of pairs, which tell which rows are core rows.
@@ -55,34 +55,12 @@ typedef struct Dbscan
 	PairStore	stored;			/* pairs whose rows were not both known to be core rows */
 } Dbscan;
 
-/* Copies from the join which rows the engine has. */
-static void
-NoteEngineRows(Dbscan *dbscan)
-{
-	const VectorJoin *join = dbscan->base.base.join;
-
-	dbscan->engine_rows = dbscan->base.count;
-	if (join->copied.next == NULL)
-		return;
-	dbscan->engine_rows = JoinEngineRows(join);
-	dbscan->row_of = AllocRowNumbers(dbscan->engine_rows);
-	dbscan->engine_row = AllocRowNumbers(dbscan->base.count);
-	CopyRowNumbers(dbscan->row_of, join->copied.row_of, dbscan->engine_rows);
-	for (uint32 i = 0; i < dbscan->engine_rows; i++)
-	{
-		if (i % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
-		for (uint32 row = JoinRow(join, i); row != NO_COPY; row = JoinNextCopy(join, row))
-			dbscan->engine_row[row] = i;
-	}
-}
-
 static void
 Begin(Clustering *run)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
 
-	NoteEngineRows(dbscan);
+	dbscan->engine_rows = JoinEngineRows(run->base.join, &dbscan->row_of, &dbscan->engine_row);
 	dbscan->neighbors = SameRowNumbers(run->count, 0);
 	dbscan->parent = OwnRowNumbers(run->count);
 	PairStoreInit(&dbscan->stored, 1);

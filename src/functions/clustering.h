@@ -143,13 +143,6 @@ typedef struct TreeRun
 	Cleanup		cleanup;		/* frees both, which are not memory of PostgreSQL */
 	const TreeEdge *edges;		/* ordered by weight */
 	uint32		nedges;
-
-	/* The rows of the current search by engine row; NULL if engine rows are nodes. */
-	uint32	   *searched;
-	uint32	   *positions;		/* their positions in TreeSearch.nodes */
-	double	   *bounds;
-	uint32	   *component;		/* of all rows */
-	double	   *core;
 } TreeRun;
 
 /*

@@ -140,6 +140,20 @@ NextPairs(FunctionRun *run, const FastedPair **pairs, size_t *npairs)
 	return more;
 }
 
+const NeighborList *
+NextList(FunctionRun *run, bool wait)
+{
+	const NeighborList *list = JoinNextList(run->join, false);
+	instr_time	begin;
+
+	if (list != NULL || !wait)
+		return list;
+	begin = RunClock(run);
+	list = JoinNextList(run->join, true);
+	AddSeconds(run, &run->totals.wait_seconds, begin);
+	return list;
+}
+
 void
 PauseFunctionRun(FunctionRun *run)
 {

@@ -178,6 +178,9 @@ extern FunctionTotals AddRun(const FunctionTotals *totals, const FunctionRun *ru
 /* Returns the next pairs of the join in *pairs; false, with no pairs, if there are no more. */
 extern bool NextPairs(FunctionRun *run, const FastedPair **pairs, size_t *npairs);
 
+/* Returns the next list of neighbors (JoinNextList), and measures the time that it waits. */
+extern const NeighborList *NextList(FunctionRun *run, bool wait);
+
 /* Adds the join's statistics to the run's totals, and ends the join. */
 extern void FinishJoin(FunctionRun *run);
 

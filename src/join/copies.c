@@ -54,7 +54,6 @@ typedef struct Group
 	uint32		partition;
 	uint32		count;			/* number of rows in `kept` */
 	uint32	   *kept;			/* the engine's numbers of those that it has: at most `most` */
-	uint32		withheld;		/* number of the others */
 } Group;
 
 /* A row that the engine does not have. */
@@ -227,7 +226,6 @@ JudgeRow(RowCopies *copies, const float *row)
 	if (copies->nwithheld == copies->most_withheld)
 		copies->withheld = GrowArray(copies->context, copies->withheld, &copies->most_withheld,
 									 sizeof(Withheld));
-	group->withheld++;
 	copies->withheld[copies->nwithheld++] = (Withheld) {.row = copies->rows,.group = number};
 	return copies->keep_all;
 }
@@ -375,21 +373,6 @@ CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
 		result.next[last] = withheld.row;
 	}
 	return result;
-}
-
-void
-CopiesWeigh(const RowCopies *copies, CopiedRows *result)
-{
-	result->weight = SameRowNumbers(copies->rows - copies->nwithheld, 1);
-	for (uint32 i = 0; i < copies->ngroups; i++)
-	{
-		const Group *group = &copies->groups[i];
-
-		if (i % STRIDE == 0)
-			CheckJoinInterrupts();
-		result->weight[group->kept[0]] += group->withheld;
-		result->pairs += (uint64) group->withheld * (group->withheld + UINT64CONST(1)) / 2;
-	}
 }
 
 uint32 *

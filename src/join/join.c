@@ -21,6 +21,8 @@
 /* Minimum number of rows for the NOTICE: most pairs of a few rows may well be near. */
 #define MANY_ROWS 1000
 
+/* Lists of neighbors between two checks for interrupts. */
+#define LISTS_PER_CHECK 64
 
 static void
 Close(void *arg)
@@ -31,14 +33,17 @@ Close(void *arg)
 	ProgressEnd(&join->progress);
 }
 
-/* Raises the NOTICE if it is enabled and the number of pairs found so far requires it. */
+/*
+ * Raises the NOTICE if it is enabled and the number of pairs found so far requires it.  Pairs of rows
+ * that are withheld from the engine are not counted.
+ */
 static void
 NoticeManyPairs(VectorJoin *join)
 {
 	static TimestampTz noticed = 0; /* start time of the last statement that raised it */
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
-	uint64		pairs = JoinPairs(join) + join->copied.pairs;
+	uint64		pairs = JoinPairs(join);
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
@@ -154,6 +159,7 @@ JoinOpen(const JoinRequest *request)
 	join->request = *request;
 	join->output = request->problem.output;
 	join->backend = &few_rows;
+	join->next_copy = NO_COPY;
 	SetOptions(&join->run, request);
 	CleanupRegister(&join->cleanup, Close, join);
 	INSTR_TIME_SET_CURRENT(join->begun);
@@ -390,16 +396,6 @@ NextBatch(VectorJoin *join, FastedBatch *batch)
 	return status == FASTED_OK;
 }
 
-/* Counts the pairs of withheld rows that correspond to these pairs, for the NOTICE. */
-static void
-CountCopies(VectorJoin *join, const FastedPair *pairs, size_t npairs)
-{
-	CopiedRows *copied = &join->copied;
-
-	for (size_t i = 0; copied->weight != NULL && i < npairs; i++)
-		copied->pairs += (uint64) copied->weight[pairs[i].a] * copied->weight[pairs[i].b] - 1;
-}
-
 bool
 JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs)
 {
@@ -410,22 +406,20 @@ JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs)
 		NoticeManyPairs(join);
 		return false;
 	}
-	CountCopies(join, batch.pairs, batch.npairs);
 	*pairs = batch.pairs;
 	*npairs = batch.npairs;
 	return true;
 }
 
-bool
-JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count)
+const NeighborList *
+JoinNextList(VectorJoin *join, bool wait)
 {
-	FastedBatch batch;
-
-	if (!NextBatch(join, &batch))
-		return false;
-	*first = batch.first_row;
-	*count = batch.row_count;
-	return true;
+	if (++join->nlists % LISTS_PER_CHECK == 0)
+		CheckJoinInterrupts();
+	while (!join->backend->next_list(join))
+		if (!wait || !NextBatch(join, &join->batch))
+			return NULL;
+	return &join->list;
 }
 
 uint64
