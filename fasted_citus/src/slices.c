@@ -84,10 +84,10 @@ typedef struct Slice
 	uint32		next_row;		/* SLICE_COUNTS: the first row whose count was not sent yet */
 
 	VectorSource *sources[2];	/* read in the order of keys; b is NULL for a self-join */
+	uint32		share;			/* the share of the rows of a that are joined; 0 ... */
+	uint32		shares;			/* ... of 1: all of them, except with SLICE_NEAREST */
 
 	/* SLICE_NEAREST: */
-	uint32		number;			/* number of this slice */
-	uint32		slices;			/* number of slices */
 	uint32		k;
 	uint64		sent;			/* pairs sent so far */
 	const NeighborList *list;	/* neighbours of a row of the share; NULL: the next list is needed */
@@ -158,7 +158,7 @@ Flush(ShareSink *sink)
 		uint32		row = sink->first + begin;
 
 		end = Min(sink->used, begin + SHARE_BLOCK_ROWS - row % SHARE_BLOCK_ROWS);
-		if (sink->slice->output != SLICE_NEAREST || IsInShare(row, sink->slice->number, sink->slice->slices))
+		if (IsInShare(row, sink->slice->share, sink->slice->shares))
 			PushRows(sink, 0, begin, end);
 	}
 	sink->first += sink->used;
@@ -174,7 +174,7 @@ ExpectRows(RowSink *self, uint64 rows)
 	{
 		RowSink    *to = core->JoinSink(sink->slice->join, side);
 
-		to->expect_rows(to, side == 1 || sink->slice->output != SLICE_NEAREST ? rows : rows / sink->slice->slices);
+		to->expect_rows(to, side == 1 ? rows : rows / sink->slice->shares);
 	}
 }
 
@@ -264,8 +264,8 @@ CreateSlice(SliceOutput output, int32 number, int32 slices)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid slice number %d of %d slices", number, slices)));
 	slice->output = output;
-	slice->number = number;
-	slice->slices = slices;
+	slice->share = output == SLICE_NEAREST ? number : 0;
+	slice->shares = output == SLICE_NEAREST ? slices : 1;
 	slice->message = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
 	return slice;
 }
@@ -338,7 +338,7 @@ BeginPairs(FunctionCallInfo fcinfo)
 	JoinRequest request = {
 		.problem = {
 			.eps = PG_GETARG_FLOAT8(SLICE_EPS),.output = outputs[slice->output],
-			.slice = slice->number,.slices = slice->slices,
+			.slice = PG_GETARG_INT32(SLICE_NUMBER),.slices = PG_GETARG_INT32(SLICE_SLICES),
 			.identical_kernels = PG_GETARG_BOOL(SLICE_IDENTICAL_KERNELS)
 		}
 	};
