@@ -22,7 +22,7 @@ CREATE TABLE rounded (id int PRIMARY KEY, v double precision[]);
 INSERT INTO rounded VALUES (1, '{1,0}'), (2, '{1.00000001,1e-300}'), (3, '{1.0000001192092896,0}');
 SELECT * FROM fasted_self_join('rounded', 'v', 1) ORDER BY 1, 2;
 CREATE VIEW as_real AS SELECT id, ARRAY[v[1], 0]::real[] AS v FROM rounded;
-SELECT * FROM fasted_self_join('as_real', 'v', 1, 'id') ORDER BY 1, 2;
+SELECT * FROM fasted_self_join('as_real', 'v', 1, id_column => 'id') ORDER BY 1, 2;
 DROP VIEW as_real;
 
 -- minus zero equals zero, and denormal numbers are not flushed to zero

@@ -29,9 +29,8 @@
 	F(fasted_scale_direction) \
 	F(JoinDescribeCut) \
 	F(JoinEnd) \
-	F(JoinNearest) \
 	F(JoinNext) \
-	F(JoinNextRows) \
+	F(JoinNextList) \
 	F(JoinOpen) \
 	F(JoinSink) \
 	F(JoinStart) \

@@ -57,7 +57,7 @@ OpenClustering(Clustering *run, const ClusteringMethods *methods)
 			.core_pairs = run->core_pairs,.k = run->neighbors
 		},
 		.searches = nearest,.caller_row_bytes = run->row_bytes,
-		.most_rows = call->most_rows,.exact = call->rows != NULL,.notices = call->rows == NULL
+		.most_rows = call->most_rows,.notices = call->rows == NULL
 	};
 	VectorSource *source = call->rows != NULL ? call->rows :
 		ResolveCallSource(call, 0, call->sources[0].id_column);

@@ -3,9 +3,8 @@
  * window.c
  *	  Window functions: clusters, representatives and numbers of neighbors for any query's rows.
  *
- *	  fasted_dbscan(vector, eps, min_points, metric)	as fasted_cluster
- *	  fasted_components(vector, eps, metric)			as fasted_cluster with min_points 1
- *	  fasted_keep(id, vector, eps, metric)				as fasted_keep_one
+ *	  fasted_dbscan(vector, eps, min_samples, metric)	as fasted_cluster
+ *	  fasted_keep(vector, eps, id, metric)				as fasted_keep_one
  *	  fasted_neighbor_count(vector, eps, metric)		as fasted_neighbors
  *	  fasted_hdbscan_cluster(vector, min_cluster_size, ...)	as fasted_hdbscan
  *
@@ -33,14 +32,13 @@
 #include "windowapi.h"
 
 /*
- * A window function; its arguments are given by their numbers, from 0 on.  Its result is the second
+ * A window function.  Its vector is argument 0; others are given by their numbers.  Its result is the second
  * column of the clustering function, or a composite value of all columns after the first.
  */
 typedef struct WindowFunction
 {
 	const char *name;
 	const FunctionDescriptor *function; /* the clustering function that it runs */
-	int			vector;
 	int			args[FUNCTION_MAX_ARGS];	/* by argument of `function`; 0: none, `own` is used */
 	NullableDatum own;			/* value of the argument CLUSTERING_OWN */
 	bool		composite;
@@ -50,7 +48,6 @@ typedef struct WindowFunction
 typedef struct PartitionRows
 {
 	WindowObject window;
-	int			argument;		/* number of the vector argument */
 	int64		count;
 	Oid			type;			/* of its values */
 } PartitionRows;
@@ -134,7 +131,7 @@ PushPartition(const PartitionRows *rows, const VectorSource *source, RowSink *si
 		MemoryContext old = MemoryContextSwitchTo(values);
 		bool		isnull;
 		bool		out;
-		Datum		vector = WinGetFuncArgInPartition(rows->window, rows->argument, row,
+		Datum		vector = WinGetFuncArgInPartition(rows->window, 0, row,
 													  WINDOW_SEEK_HEAD, false, &isnull, &out);
 		bool		out_of_line = !isnull && varlena && IsOutOfLine(vector);
 
@@ -186,13 +183,13 @@ static FunctionRun *
 RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 {
 	WindowObject object = PG_WINDOW_OBJECT();
-	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, window->vector);
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
 	NullableDatum *args = palloc0(FUNCTION_MAX_ARGS * sizeof(NullableDatum));
 	FunctionCall call = {
 		.function = window->function,.args = args,.key_type = INT8OID,
 		.columns = list_make2_int(1, 2),.most_rows = WinGetPartitionRowCount(object)
 	};
-	PartitionRows rows = {.window = object,.argument = window->vector,.count = call.most_rows,.type = type};
+	PartitionRows rows = {.window = object,.count = call.most_rows,.type = type};
 	FunctionRun *run;
 
 	RequireDefaultFrame(object, window->name);
@@ -323,17 +320,17 @@ WindowResult(FunctionCallInfo fcinfo, const WindowFunction *window)
 
 /* The arguments of a clustering function with this number of own arguments. */
 #define EPS_AND_METRIC(eps, metric, own_arguments) \
-	[CLUSTERING_EPS] = eps, [CLUSTERING_OWN + (own_arguments) + 1] = metric
+	[CLUSTERING_EPS] = eps, [CLUSTERING_OWN + (own_arguments)] = metric
 
 WINDOW_FUNCTION(fasted_dbscan,.function = &cluster_function,
 				.args = {EPS_AND_METRIC(1, 3, 1), [CLUSTERING_OWN] = 2})
-/* min_points is 1 */
-WINDOW_FUNCTION(fasted_components,.function = &cluster_function,.args = {EPS_AND_METRIC(1, 2, 1)},
-				.own = {.value = 1})
 WINDOW_FUNCTION(fasted_neighbor_count,.function = &neighbors_function,
 				.args = {EPS_AND_METRIC(1, 2, 0)})
 WINDOW_FUNCTION(fasted_hdbscan_cluster,.function = &hdbscan_function,.composite = true,
 				.args = {0, 0, 1, 2, 3, 4, 5, 6, 7})
+
+/* Number of the argument id of fasted_keep. */
+#define KEEP_ID 2
 
 /* Returns the array of representatives' ids, which the first call allocates. */
 static NullableDatum *
@@ -341,7 +338,7 @@ IdsOfPartition(Partition *partition, FunctionCallInfo fcinfo)
 {
 	if (partition->ids == NULL)
 	{
-		get_typlenbyval(get_fn_expr_argtype(fcinfo->flinfo, 0), &partition->id_length,
+		get_typlenbyval(get_fn_expr_argtype(fcinfo->flinfo, KEEP_ID), &partition->id_length,
 						&partition->id_by_value);
 		partition->ids = MemoryContextAllocHuge(partition->run->context, sizeof(NullableDatum) *
 												(WinGetPartitionRowCount(PG_WINDOW_OBJECT()) + 1));
@@ -356,7 +353,7 @@ CopyId(const Partition *partition, WindowObject window)
 	NullableDatum id;
 	MemoryContext old;
 
-	id.value = WinGetFuncArgCurrent(window, 0, &id.isnull);
+	id.value = WinGetFuncArgCurrent(window, KEEP_ID, &id.isnull);
 	old = MemoryContextSwitchTo(partition->run->context);
 	if (!id.isnull)
 		id.value = datumCopy(id.value, partition->id_by_value, partition->id_length);
@@ -375,8 +372,8 @@ fasted_keep(PG_FUNCTION_ARGS)
 {
 	/* priority_column is null, since row numbers are the priority */
 	static const WindowFunction window = {
-		.name = "fasted_keep",.function = &keep_one_function,.vector = 1,
-		.args = {EPS_AND_METRIC(2, 3, 2)},.own = {.isnull = true}
+		.name = "fasted_keep",.function = &keep_one_function,
+		.args = {EPS_AND_METRIC(1, 3, 2)},.own = {.isnull = true}
 	};
 	WindowObject object = PG_WINDOW_OBJECT();
 	Partition  *partition = CurrentPartition(fcinfo, &window);
@@ -385,7 +382,7 @@ fasted_keep(PG_FUNCTION_ARGS)
 	NullableDatum *id;
 
 	if (!FindResult(partition, number))
-		return WinGetFuncArgCurrent(object, 0, &fcinfo->isnull);
+		return WinGetFuncArgCurrent(object, KEEP_ID, &fcinfo->isnull);
 	kept = DatumGetInt64(ResultColumn(partition, 1).value);
 	id = &IdsOfPartition(partition, fcinfo)[kept];
 	if (kept == number)

@@ -556,17 +556,6 @@ NextRow(CustomScanState *node)
 	return input->reader == NULL ? NextInWorker(input) : NextInLeader(input);
 }
 
-/* Creates a batch if the vector is a column of variable length, or computed from one such column. */
-static RowBatch *
-BatchFor(Node *vector, TupleDesc columns)
-{
-	List	   *vars = pull_var_clause(vector, 0);
-	const Var  *column = list_length(vars) == 1 ? linitial_node(Var, vars) : NULL;
-
-	return column == NULL || column->varattno <= 0 || TupleDescAttr(columns, column->varattno - 1)->attlen != -1 ?
-		NULL : RowBatchCreate(columns, column->varattno - 1);
-}
-
 static void
 BeginInput(CustomScanState *node, EState *estate, int eflags)
 {
@@ -582,7 +571,7 @@ BeginInput(CustomScanState *node, EState *estate, int eflags)
 	node->ss.ps.scanopsfixed = false;
 	node->ss.ps.scanopsset = true;
 	input->vector = ExecInitExpr(linitial(plan->custom_exprs), &node->ss.ps);
-	input->batch = BatchFor(linitial(plan->custom_exprs), ExecGetResultType(outerPlanState(input)));
+	input->batch = RowBatchFor(linitial(plan->custom_exprs), ExecGetResultType(outerPlanState(input)), 0);
 	if (IsParallelWorker())
 		return;
 	input->reader = plan->custom_private == NIL ? palloc0(sizeof(InputReader)) : (InputReader *)

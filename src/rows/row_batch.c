@@ -23,6 +23,7 @@
 #include "catalog/toasting.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "optimizer/optimizer.h"
 #include "rows/row_batch.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
@@ -243,6 +244,15 @@ RowBatchCreate(TupleDesc columns, int column)
 	batch->context = AllocSetContextCreate(CurrentMemoryContext, "fasted batch", ALLOCSET_DEFAULT_SIZES);
 	batch->slot = MakeSingleTupleTableSlot(columns, &TTSOpsMinimalTuple);
 	return batch;
+}
+
+RowBatch *
+RowBatchFor(Node *vector, TupleDesc columns, int first)
+{
+	List	   *vars = pull_var_clause(vector, 0);
+	int			column = list_length(vars) == 1 ? linitial_node(Var, vars)->varattno - first - 1 : -1;
+
+	return column < 0 || TupleDescAttr(columns, column)->attlen != -1 ? NULL : RowBatchCreate(columns, column);
 }
 
 bool

@@ -46,6 +46,13 @@ typedef struct RowBatch RowBatch;
 extern RowBatch *RowBatchCreate(TupleDesc columns, int column);
 
 /*
+ * The same for the rows of a plan, of which the expression computes the vectors.  Its variables are
+ * numbered from `first` + 1.  Returns NULL if the expression does not refer to just one column of a
+ * varlena type.
+ */
+extern RowBatch *RowBatchFor(Node *vector, TupleDesc columns, int first);
+
+/*
  * Adds a copy of the row in the slot.  Returns false if the row need not be in a batch, because the
  * batch is empty and the vector is not out of line: the caller processes the row itself.
  */

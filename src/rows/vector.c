@@ -179,7 +179,7 @@ VectorElements(struct varlena *vector, const VectorSource *source, int dimension
 		ConvertToFloats(array, source->form, dimensions, row);
 	if (!finite)
 		return FirstBadElement(array, source, row, dimensions, element);
-	if (doubles && source->metric == FASTED_METRIC_COSINE)
+	if (doubles && fasted_metric_rules(source->metric)->has_direction)
 		fasted_scale_direction((double *) row, dimensions);
 	return VECTOR_OK;
 }

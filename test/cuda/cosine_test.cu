@@ -309,10 +309,6 @@ test_refusals()
 	PanelProblem problem = cosine_problem(1, modes[0]);
 	Outcome		outcome;
 
-	problem.options.approximate = true;
-	outcome = run_join(rows, problem);
-	tap::ok(outcome.status == FASTED_UNSUPPORTED, "approximate: %s", outcome.error.c_str());
-	problem.options.approximate = false;
 	problem.options.metric = (FastedMetric) 7;
 	outcome = run_join(rows, problem);
 	tap::ok(outcome.status == FASTED_UNSUPPORTED, "unknown metric: %s", outcome.error.c_str());

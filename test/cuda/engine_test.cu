@@ -520,58 +520,6 @@ test_registered()
 	panel_join_close(join);
 }
 
-/* The approximate result of the FaSTED paper: a small error, and values out of FP16's range. */
-void
-test_approximate()
-{
-	Rows		rows = normal_rows(1000, 128, 41);
-	std::vector<double> distances = all_distances(rows);
-	double		eps = interesting_eps(distances, 0.05)[1];
-
-	for (const Mode &mode : modes)
-	{
-		if (left_out(mode))
-			continue;
-		if (mode.filter == FASTED_FILTER_FP64 || mode.filter == FASTED_FILTER_INT8)
-			continue;
-
-		PanelProblem problem = problem_of(eps, mode);
-		size_t		wrong = 0;
-		size_t		expected = 0;
-		double		error = 0;
-
-		problem.options.approximate = true;
-
-		Outcome		outcome = run_join(rows, problem);
-
-		for (const FastedPair &p : outcome.pairs)
-		{
-			double		dist = distances[(size_t) p.a * rows.n + p.b];
-
-			error = std::max(error, std::fabs(dist - p.dist) / dist);
-			wrong += dist > eps;
-		}
-		for (double x : distances)
-			expected += x <= eps;
-		tap::ok(outcome.status == FASTED_OK && error < 2e-3 && error > 1e-9
-				&& std::fabs((double) outcome.pairs.size() - expected) < 0.02 * expected,
-				"approximate, %s: %zu pairs (%zu exact), %zu spurious, error %.2g",
-				mode.name, outcome.pairs.size(), expected, wrong, error);
-
-		problem.problem.eps = INFINITY;
-		outcome = run_join(rows, problem);
-		tap::ok(outcome.pairs.size() == (size_t) rows.n * (rows.n - 1) / 2,
-				"approximate, %s: all pairs with infinite eps", mode.name);
-
-		Rows		large = rows;
-
-		large.row(700)[5] = 1e6f;
-		outcome = run_join(large, problem);
-		tap::ok(outcome.status == FASTED_UNSUPPORTED,
-				"approximate, %s, beyond FP16: %s", mode.name, outcome.error.c_str());
-	}
-}
-
 }								/* namespace */
 
 int
@@ -616,7 +564,6 @@ main(int argc, char **argv)
 			test_border(false);
 			test_right_angles(false);
 			test_registered();
-			test_approximate();
 		}
 		if (mode != "--all-but-shapes")
 			test_shapes(false);

@@ -231,41 +231,6 @@ test_slices()
 	}
 }
 
-/* The approximate result only has pairs within partitions, about as many as exact. */
-void
-test_approximate()
-{
-	Layout		layout(alike(odd_sizes));
-	Rows		rows = normal_rows(layout.rows[0], 128, 41);
-	std::vector<double> distances = group_distances(rows, layout);
-	double		eps = interesting_eps(distances, 0.05)[1];
-	size_t		expected = std::count_if(distances.begin(), distances.end(),
-										 [eps](double x) { return x <= eps; });
-
-	for (int m = 0; m < 2; m++)
-	{
-		PanelProblem problem = grouped(eps, modes[m], layout);
-		double		error = 0;
-
-		problem.options.approximate = true;
-
-		Outcome		outcome = run_join(rows, problem);
-		bool		meet = true;
-
-		for (const FastedPair &p : outcome.pairs)
-		{
-			double		dist = distances[(size_t) p.a * rows.n + p.b];
-
-			meet = meet && p.a < p.b && !std::isnan(dist);
-			error = std::max(error, std::fabs(dist - p.dist) / dist);
-		}
-		tap::ok(outcome.status == FASTED_OK && meet && error < 2e-3
-				&& std::fabs((double) outcome.pairs.size() - expected) < 0.02 * expected,
-				"approximate, %s: %zu pairs (%zu exact), error %.2g %s", modes[m].name,
-				outcome.pairs.size(), expected, error, outcome.error.c_str());
-	}
-}
-
 /* Joins one set with different partitions, without them, and with descending ones. */
 void
 test_again()
@@ -352,6 +317,5 @@ main(int argc, char **argv)
 	test_copies();
 	test_slices();
 	test_panels();
-	test_approximate();
 	return tap::done();
 }

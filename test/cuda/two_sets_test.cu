@@ -218,55 +218,6 @@ test_choice()
 	tuning.always_choose = false;
 }
 
-/* The approximate result for two sets. */
-void
-test_approximate()
-{
-	Rows		a = normal_rows(1000, 128, 41);
-	Rows		b = normal_rows(700, 128, 42);
-	std::vector<double> distances = all_distances(a, b);
-	double		eps = interesting_eps(distances, 0.05)[1];
-
-	for (const Mode &mode : modes)
-	{
-		if (mode.filter == FASTED_FILTER_FP64 || mode.filter == FASTED_FILTER_INT8)
-			continue;
-
-		PanelProblem problem = problem_of(eps, mode);
-		size_t		expected = 0;
-		double		error = 0;
-		std::string why;
-
-		problem.options.approximate = true;
-
-		Outcome		outcome = run_join({a, b}, problem);
-
-		for (const FastedPair &p : outcome.pairs)
-		{
-			double		dist = distances[(size_t) p.a * b.n + p.b];
-
-			error = std::max(error, std::fabs(dist - p.dist) / dist);
-		}
-		for (double x : distances)
-			expected += x <= eps;
-		tap::ok(outcome.status == FASTED_OK && error < 2e-3 && error > 1e-9
-				&& std::fabs((double) outcome.pairs.size() - expected) < 0.02 * expected
-				&& counts_alike({a, b}, problem, outcome, &why),
-				"approximate, two sets, %s: %zu pairs (%zu exact), error %.2g %s",
-				mode.name, outcome.pairs.size(), expected, error, why.c_str());
-
-		for (bool in_b : {false, true})
-		{
-			Rows		large = in_b ? b : a;
-
-			large.row(300)[5] = 1e6f;
-			outcome = in_b ? run_join({a, large}, problem) : run_join({large, b}, problem);
-			tap::ok(outcome.status == FASTED_UNSUPPORTED, "approximate, %s, beyond FP16 in %c: %s",
-					mode.name, in_b ? 'b' : 'a', outcome.error.c_str());
-		}
-	}
-}
-
 /* The smallest candidate buffer: work is discarded and redone often. */
 void
 test_redo(uint32_t na, uint32_t nb)
@@ -307,7 +258,6 @@ main(int argc, char **argv)
 		test_panels(1400, 2000, 33, 1e6f);
 		test_slices();
 		test_choice();
-		test_approximate();
 	}
 	return tap::done();
 }

@@ -142,10 +142,10 @@ reads_alike('serializable', 'plain',
 for my $type (qw(text uuid name))
 {
 	reads_alike("$type keys", "${type}s",
-		call => "fasted_self_join_typed(NULL::$type, '${type}s', 'v', 2.5, id_column => 'id')");
+		call => "fasted_self_join('${type}s', 'v', 2.5, id_type => NULL::$type, id_column => 'id')");
 }
 reads_alike('keys of half a megabyte', 'vast_keys',
-	call => "fasted_self_join_typed(NULL::text, 'vast_keys', 'v', 2.5, id_column => 'id')");
+	call => "fasted_self_join('vast_keys', 'v', 2.5, id_type => NULL::text, id_column => 'id')");
 for my $column (qw(kind tenant))
 {
 	reads_alike("by $column", 'tenants', call => "fasted_self_join('tenants', 'v', 2.5, id_column => 'id', partition_by => '$column')");

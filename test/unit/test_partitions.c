@@ -186,6 +186,15 @@ static const uint32_t sizes[] = {3, 0, 1, 2, 95, 96, 127, 128, 129, 0, 255, 257,
 
 #define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
 
+/* Fills, checks and frees a case whose partitions are known. */
+static void
+run_case(Case *c, bool ties, uint64_t limit)
+{
+	fill_case(c, ties);
+	check_case(c, limit);
+	free_case(c);
+}
+
 static void
 check_shapes(void)
 {
@@ -197,16 +206,12 @@ check_shapes(void)
 		c = (Case) {.name = "one set",.d = dims[i],.nsides = 1};
 		for (size_t k = 0; k < NSIZES; k++)
 			add_alike(&c, sizes[k], i * 30);
-		fill_case(&c, i == 1);
-		check_case(&c, 0);
-		free_case(&c);
+		run_case(&c, i == 1, 0);
 
 		c = (Case) {.name = "two sets",.d = dims[i],.nsides = 2};
 		for (size_t k = 0; k < NSIZES; k++)
 			add_group(&c, sizes[k], sizes[NSIZES - 1 - k], i * random_below(30), i * random_below(90));
-		fill_case(&c, i == 1);
-		check_case(&c, 0);
-		free_case(&c);
+		run_case(&c, i == 1, 0);
 	}
 }
 
@@ -217,54 +222,40 @@ check_odd_shapes(void)
 
 	c = (Case) {.name = "one partition",.d = 20,.nsides = 1};
 	add_alike(&c, 500, 0);
-	fill_case(&c, true);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, true, 0);
 
 	c = (Case) {.name = "no partition of two rows",.d = 20,.nsides = 1};
 	for (int g = 0; g < 5; g++)
 		add_alike(&c, g % 2, 30);
-	fill_case(&c, true);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, true, 0);
 
 	c = (Case) {.name = "no partition",.d = 20,.nsides = 1};
 	c.sides[0].n = 300;
-	fill_case(&c, true);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, true, 0);
 
 	c = (Case) {.name = "one large and many small",.d = 10,.nsides = 1};
 	for (int g = 0; g < 600; g++)
 		add_alike(&c, g == 300 ? 800 : 1 + g % 3, 0);
-	fill_case(&c, false);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, false, 0);
 
 	c = (Case) {.name = "some on one side only",.d = 30,.nsides = 2};
 	add_group(&c, 100, 0, 0, 0);
 	add_group(&c, 0, 300, 5, 0);
 	add_group(&c, 40, 50, 0, 0);
 	add_group(&c, 0, 70, 0, 700);
-	fill_case(&c, true);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, true, 0);
 
 	c = (Case) {.name = "inner products",.d = 35,.nsides = 2,.metric = FASTED_METRIC_INNER_PRODUCT};
 	add_group(&c, 120, 90, 0, 40);
 	add_group(&c, 0, 130, 5, 0);
 	add_group(&c, 50, 60, 0, 0);
-	fill_case(&c, false);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, false, 0);
 
 	c = (Case) {.name = "large on one side",.d = 30,.nsides = 2};
 	add_group(&c, 1, 2000, 0, 0);
 	add_group(&c, 3, 1, 9, 0);
 	add_group(&c, 1, 700, 0, 40);
-	fill_case(&c, false);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, false, 0);
 }
 
 /* Tests panels. */
