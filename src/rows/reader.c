@@ -535,7 +535,7 @@ PrepareCast(RowTaker *taker, Oid type)
 	value->typeId = type;
 	value->typeMod = -1;
 	value->collation = get_typcollation(type);
-	cast = type == BYTEAOID ? (Expr *) value : CastToVector((Expr *) value, taker->source->form);
+	cast = CastToVector((Expr *) value, taker->source->form);
 	taker->value_type = type;
 	taker->cast = cast == (Expr *) value ? NULL : ExecInitExpr(cast, NULL);
 	MemoryContextSwitchTo(old);
@@ -620,6 +620,9 @@ TakeSlotInBatch(void *arg, TupleTableSlot *slot)
 {
 	RowTaker   *taker = arg;
 
+	/* a user's cast may convert a type of fixed length to vectors */
+	if (TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->attlen != -1)
+		return TakeSlot(taker, slot);
 	if (taker->batch == NULL)
 	{
 		/* it has rows after the plan has ended */
