@@ -682,6 +682,7 @@ ReadDistributed(RowTaker *taker, const PlannedStmt *plan)
 	function = VectorBytesFunction(source->form);
 	if (!OidIsValid(function))
 		return false;
+	taker->sent_type = VectorFormType(source->form);
 	bytes.context = AllocSetContextCreate(CurrentMemoryContext, "fasted vector", ALLOCSET_DEFAULT_SIZES);
 	core->RunPlan(source, core->PlanQuery(source, core->MakeSourceQuery(source, function), 0), TakeBytesSlot, &bytes);
 	return true;
