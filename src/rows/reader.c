@@ -535,7 +535,7 @@ PrepareCast(RowTaker *taker, Oid type)
 	value->typeId = type;
 	value->typeMod = -1;
 	value->collation = get_typcollation(type);
-	cast = type == BYTEAOID ? (Expr *) value : CastToVector((Expr *) value, taker->source->form);
+	cast = CastToVector((Expr *) value, taker->source->form);
 	taker->value_type = type;
 	taker->cast = cast == (Expr *) value ? NULL : ExecInitExpr(cast, NULL);
 	MemoryContextSwitchTo(old);

@@ -108,9 +108,8 @@ extern void RowTakerEnd(RowTaker *taker);
 
 /*
  * Passes one row to the sink, unless the cast of its value to a vector returns NULL.  The value is
- * not null, and of the source's vector type or of the type of its form.  For the latter, bytea may
- * be given as well, in which another server has sent it.  Returns false if the sink takes no more rows.  Errors: a null key, an invalid
- * vector.
+ * not null, and of the source's vector type or of the type of its form.  Returns false if the sink
+ * takes no more rows.  Errors: a null key, an invalid vector.
  */
 extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, Oid type);
 
