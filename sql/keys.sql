@@ -71,6 +71,8 @@ SELECT (fasted_self_join('t', 'v', 0, true)).*;
 SELECT * FROM fasted_neighbors('t', 'v', 0, id_type => NULL::text, id_column => 'name') ORDER BY id;
 SELECT * FROM fasted_cluster('t', 'v', 0, 1, id_type => NULL::uuid, id_column => 'u') ORDER BY id LIMIT 3;
 SELECT * FROM fasted_keep_one('t', 'v', 0, id_type => NULL::numeric, id_column => 'num') ORDER BY id;
+-- by priority: keys by reference, and rows in the order of another column
+SELECT id, kept FROM fasted_keep_one('t', 'v', 0, id_type => NULL::numeric, id_column => 'num', priority_column => 'num', descending => true) ORDER BY id;
 SELECT id, pg_typeof(id), cluster FROM fasted_hdbscan('t', 'v', 2, NULL, id_type => NULL::timestamptz, id_column => 'at') ORDER BY id;
 SELECT pg_typeof(id_a), id_a, id_b, dist > 0 AS apart FROM fasted_spanning_tree('t', 'v', 1, id_type => NULL::text, id_column => 'name') ORDER BY dist, 2, 3;
 SELECT id_a, id_b, rank FROM fasted_knn_join('t', 'v', 't', 'v', 1, id_type => NULL::text, a_id => 'name') ORDER BY 1;

@@ -274,21 +274,24 @@ static bool
 PrepareVectors(FunctionCallInfo fcinfo)
 {
 	FmgrInfo   *flinfo = fcinfo->flinfo;
-	FuncExpr   *call = (FuncExpr *) flinfo->fn_expr;
+	fmNodePtr	call = flinfo->fn_expr;
+	List	   *given;
 	List	   *args;
 	bool		isnull = false;
 
 	if (flinfo->fn_extra != NULL)
 		return true;
-	if (call == NULL || !IsA(call, FuncExpr))
+	/* a user's operator may call the function */
+	if (call == NULL || !(IsA(call, FuncExpr) || IsA(call, OpExpr)))
 		elog(ERROR, "the types of the arguments of a call are not known");
-	args = ConvertVectors(call->funcid, call->args);
-	if (args == call->args)
+	given = IsA(call, FuncExpr) ? ((FuncExpr *) call)->args : ((OpExpr *) call)->args;
+	args = ConvertVectors(flinfo->fn_oid, given);
+	if (args == given)
 	{
 		flinfo->fn_extra = flinfo;
 		return true;
 	}
-	if (!IsA(linitial(call->args), Const) || !IsA(lsecond(call->args), Const))
+	if (!IsA(linitial(given), Const) || !IsA(lsecond(given), Const))
 		elog(ERROR, "the planner did not convert the arguments of a call");
 	for (int i = 0; i < 2 && !isnull; i++)
 		PG_GETARG_DATUM(i) = ExecEvalExpr(ExecInitExpr(expression_planner(list_nth(args, i)), NULL),

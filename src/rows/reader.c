@@ -620,6 +620,9 @@ TakeSlotInBatch(void *arg, TupleTableSlot *slot)
 {
 	RowTaker   *taker = arg;
 
+	/* a user's cast may convert a type of fixed length to vectors */
+	if (TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->attlen != -1)
+		return TakeSlot(taker, slot);
 	if (taker->batch == NULL)
 	{
 		/* it has rows after the plan has ended */

@@ -604,7 +604,8 @@ OrderSource(VectorSource *source, const char *column, bool descending)
 				 errhint("Specify a column whose type has a default btree operator class; a view can add one.")));
 	source->order_column = order.name;
 	source->descending = descending;
-	source->order_apart = CanReadTwice(source, rel, order.name);
+	/* keys of the second query are found among those of the first one as Datums */
+	source->order_apart = get_typbyval(source->key_type) && CanReadTwice(source, rel, order.name);
 	relation_close(rel, NoLock);
 }
 
