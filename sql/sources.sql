@@ -100,16 +100,6 @@ SET client_min_messages = error;
 SELECT * FROM fasted_self_join('baits', 'v', 0);
 RESET client_min_messages;
 
---- a superuser may create a cast of bytea
-BEGIN;
-CREATE FUNCTION bytes_to_reals(bytea) RETURNS real[] LANGUAGE sql IMMUTABLE AS $$ SELECT ARRAY[get_byte($1, 0), get_byte($1, 1)]::real[] $$;
-CREATE CAST (bytea AS real[]) WITH FUNCTION bytes_to_reals(bytea);
-CREATE TABLE packed (id int PRIMARY KEY, v bytea);
-INSERT INTO packed VALUES (1, '\x0102'), (2, '\x0103'), (3, '\x0909');
-SELECT * FROM fasted_self_join('packed', 'v', 1);
-SELECT id, fasted_neighbor_count(v, 1) OVER () FROM packed;
-ROLLBACK;
-
 -- Parallel workers that read a table call no function by name.
 GRANT CREATE ON SCHEMA public TO regress_fasted_stranger;
 SET ROLE regress_fasted_stranger;
