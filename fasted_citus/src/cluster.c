@@ -684,6 +684,8 @@ ReadDistributed(RowTaker *taker, const PlannedStmt *plan)
 		return false;
 	taker->sent_type = VectorFormType(source->form);
 	bytes.context = AllocSetContextCreate(CurrentMemoryContext, "fasted vector", ALLOCSET_DEFAULT_SIZES);
+	/* TakeBytesSlot makes them vectors: they need no cast */
+	taker->value_type = BYTEAOID;
 	core->RunPlan(source, core->PlanQuery(source, core->MakeSourceQuery(source, function), 0), TakeBytesSlot, &bytes);
 	return true;
 }

@@ -622,7 +622,7 @@ Statistics(const VectorJoin *join)
 	return sum;
 }
 
-/* JoinBackend.shares. */
+/* JoinBackend.shares.  The list outlives the connections. */
 static List *
 Shares(const VectorJoin *join)
 {
@@ -634,7 +634,7 @@ Shares(const VectorJoin *join)
 		const SliceReport *report = &remote->slices[n].report;
 		JoinShare  *share = palloc(sizeof(JoinShare));
 
-		*share = (JoinShare) {.name = LinksName(remote->connections, n),
+		*share = (JoinShare) {.name = pstrdup(LinksName(remote->connections, n)),
 		.read_seconds = report->read_seconds,.stats = report->stats};
 		shares = lappend(shares, share);
 	}

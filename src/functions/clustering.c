@@ -37,7 +37,8 @@ StartClustering(Clustering *run)
 {
 	VectorJoin *join = run->base.join;
 
-	if (run->methods->rank != NULL)
+	/* if the GPU has failed meanwhile, not all rows were read */
+	if (run->methods->rank != NULL && !join->run.failed)
 	{
 		KeySetFinish(join->keys[0]);
 		NoteRows(run);

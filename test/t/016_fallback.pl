@@ -96,6 +96,17 @@ for my $place (sort keys %before)
 	}
 }
 
+# If it fails while rows are read, they are read again, and only then ranked by another scan.
+my ($of_cpu, $of_both) = map { $node->safe_psql('postgres', <<"END") } 'cpu', 'auto';
+SET client_min_messages = error; SET max_parallel_workers_per_gather = 0;
+SET fasted.engine = $_; SET fasted.gpu_memory_limit = '104kB';
+BEGIN;
+SELECT count(DISTINCT kept) FROM fasted_keep_one('read_in_parallel', 'v', 0.5, priority_column => 'id');
+SELECT seq_scan + idx_scan FROM pg_stat_xact_user_tables WHERE relname = 'read_in_parallel';
+END
+like($of_cpu, qr/^2501\n\d+$/, 'representatives by the CPU');
+is($of_both, $of_cpu =~ s/\n(\d+)$/"\n" . ($1 + 1)/er, 'failure while rows are read: one more scan');
+
 # Rows that the engine reads from memory shared with the workers (registered memory).
 my %registered = (put => 13, wait_read => 14, next => 15);
 for my $place (sort keys %registered)
