@@ -682,7 +682,6 @@ ReadDistributed(RowTaker *taker, const PlannedStmt *plan)
 	function = VectorBytesFunction(source->form);
 	if (!OidIsValid(function))
 		return false;
-	taker->sent_type = VectorFormType(source->form);
 	bytes.context = AllocSetContextCreate(CurrentMemoryContext, "fasted vector", ALLOCSET_DEFAULT_SIZES);
 	/* TakeBytesSlot makes them vectors: they need no cast */
 	taker->value_type = BYTEAOID;

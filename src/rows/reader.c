@@ -599,7 +599,6 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 	}
 	return TakeSourceRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
 						 slot->tts_values[VECTOR_COLUMN],
-						 OidIsValid(taker->sent_type) ? taker->sent_type :
 						 TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid);
 }
 

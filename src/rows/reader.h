@@ -92,7 +92,6 @@ typedef struct RowTaker
 	RowSink    *sink;
 	Datum		partition;		/* partition of the current row, if the source has partitions */
 	MemoryContext row_context;	/* for detoasted values; reset for each row */
-	Oid			sent_type;		/* type of the vectors in tuples, if it is not the column's; or InvalidOid */
 	Oid			value_type;		/* of the last value that was converted; InvalidOid before it */
 	struct ExprState *cast;		/* from that type; NULL: values are vectors already */
 	struct ExprContext *econtext;	/* of the cast */
