@@ -105,7 +105,8 @@ RequireDefaultFrame(WindowObject window, const char *name)
 static void
 PushWaiting(RowTaker *taker, WaitingRows *waiting, Oid type)
 {
-	char	   *buffer = palloc(Max(waiting->bytes, 1));
+	/* a single value may have a gigabyte, and others precede it */
+	char	   *buffer = MemoryContextAllocHuge(CurrentMemoryContext, Max(waiting->bytes, 1));
 
 	FetchOutOfLine(waiting->vectors, waiting->count, buffer);
 	for (int i = 0; i < waiting->count && !taker->stopped; i++)
