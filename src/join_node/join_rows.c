@@ -53,8 +53,7 @@ InitVector(JoinNode *node, JoinSide *side)
 	FuncExpr   *cast = (FuncExpr *) vector;
 
 	side->vector = ExecInitExpr(vector, &node->css.ss.ps);
-	if (side->input == NULL)
-		side->batch = RowBatchFor((Node *) vector, ExecGetResultType(side->plan), side->first);
+	side->batch = RowBatchFor((Node *) vector, ExecGetResultType(side->plan), side->first);
 	side->source.form = FormOfType(getBaseType(exprType((Node *) vector)));
 	if (side->source.form != VECTOR_FLOAT4)
 		node->bound.element = ElementOfForm(side->source.form);

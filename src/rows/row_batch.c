@@ -200,9 +200,9 @@ FetchFromTable(OutOfLine *values, int n)
 		CopyChunks(values, n, scan, slot);
 		index_endscan(scan);
 		ExecDropSingleTupleTableSlot(slot);
-		toast_close_indexes(indexes, nindexes, NoLock);
+		toast_close_indexes(indexes, nindexes, AccessShareLock);
 	}
-	table_close(toast, NoLock);
+	table_close(toast, AccessShareLock);
 }
 
 void
