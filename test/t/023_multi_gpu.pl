@@ -63,6 +63,12 @@ for my $what (sort keys %queries)
 		like($err, qr/ERROR:  the GPU reported an error/, "$what, failure in $place: an error");
 		next if $partitions;
 		($status, $out, $err) = run_query('auto', $places{$place}, $queries{$what});
+		# the CPU takes over until the join has started
+		if ($place =~ /^ne/)
+		{
+			like($err, qr/ERROR:  the GPU reported an error/, "$what, failure in $place: an error with auto, too");
+			next;
+		}
 		is($out, $right{$what}, "$what, failure in $place: all neighbours");
 		is(engines($err), 'cpu', "$what, failure in $place: by the CPU");
 		is(scalar(() = $err =~ /WARNING:  the GPU failed/g), 1, "$what, failure in $place: a warning");
