@@ -565,7 +565,7 @@ Merge(ShardReader *reader, int streams, RowTaker *taker)
 		if (!core->TakeSourceRow(taker, stream->key, stream->key_isnull,
 								 PointerGetDatum(VectorFromBytes(PointerGetDatum(stream->vector.data),
 																 taker->source)),
-								 VectorFormType(taker->source->form)))
+								 false, VectorFormType(taker->source->form)))
 			return;
 		if (NextRow(reader, n))
 			binaryheap_replace_first(reader->heap, Int32GetDatum(n));

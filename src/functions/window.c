@@ -110,7 +110,7 @@ PushWaiting(RowTaker *taker, WaitingRows *waiting, Oid type)
 
 	FetchOutOfLine(waiting->vectors, waiting->count, buffer);
 	for (int i = 0; i < waiting->count && !taker->stopped; i++)
-		TakeSourceRow(taker, Int64GetDatum(waiting->rows[i] + 1), false, waiting->vectors[i], type);
+		TakeSourceRow(taker, Int64GetDatum(waiting->rows[i] + 1), false, waiting->vectors[i], false, type);
 	pfree(buffer);
 	waiting->count = 0;
 	waiting->bytes = 0;
@@ -149,7 +149,7 @@ PushPartition(const PartitionRows *rows, const VectorSource *source, RowSink *si
 			continue;
 		PushWaiting(taker, &waiting, rows->type);
 		if (!isnull && !out_of_line)
-			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector, rows->type);
+			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector, false, rows->type);
 		MemoryContextReset(values);
 	}
 	PushWaiting(taker, &waiting, rows->type);

@@ -260,15 +260,11 @@ PutRow(InputState *input, TupleTableSlot *slot)
 	int			bad_element;
 
 	slot_getallattrs(slot);
-	/* rows without a vector or a partition are skipped, before the cast as in TakeSlot */
-	if (!shared->all_rows && (slot->tts_isnull[VECTOR_COLUMN] ||
-							  (shared->source.partition_column != NULL &&
-							   slot->tts_isnull[PARTITION_COLUMN])))
-		return true;
 	econtext->ecxt_scantuple = slot;
 	value = input->vector == NULL ? (Datum) 0 : ExecEvalExpr(input->vector, econtext, &isnull);
-	if (!shared->all_rows && isnull)
-		return true;
+	if (!shared->all_rows && (isnull || (shared->source.partition_column != NULL &&
+										 slot->tts_isnull[PARTITION_COLUMN])))
+		return true;			/* rows without a vector or a partition are skipped */
 	vector = isnull ? NULL : PG_DETOAST_DATUM(value);
 	state = ShapeOf(shared, vector, &dimensions);
 	input->has_error = !shared->all_rows &&

@@ -541,25 +541,23 @@ PrepareCast(RowTaker *taker, Oid type)
 	MemoryContextSwitchTo(old);
 }
 
-/* Returns a value of this type as a detoasted vector; NULL if its cast returns NULL. */
+/* Returns a value of this type as a detoasted vector; NULL if it is null after its cast. */
 static struct varlena *
-VectorOfValue(RowTaker *taker, Datum value, Oid type)
+VectorOfValue(RowTaker *taker, Datum value, bool isnull, Oid type)
 {
-	bool		isnull = false;
-
 	if (unlikely(type != taker->value_type))
 		PrepareCast(taker, type);
 	if (taker->cast != NULL)
 	{
 		taker->econtext->caseValue_datum = value;
-		taker->econtext->caseValue_isNull = false;
+		taker->econtext->caseValue_isNull = isnull;
 		value = ExecEvalExpr(taker->cast, taker->econtext, &isnull);
 	}
 	return isnull ? NULL : PG_DETOAST_DATUM(value);
 }
 
 bool
-TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, Oid type)
+TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, bool isnull, Oid type)
 {
 	MemoryContext old;
 	struct varlena *vector;
@@ -567,7 +565,10 @@ TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, Oid type
 
 	if (taker->tuples++ % ROWS_PER_CHECK == 0)
 		CheckJoinInterrupts();
-	if (key_isnull)
+	MemoryContextReset(taker->row_context);
+	old = MemoryContextSwitchTo(taker->row_context);
+	vector = VectorOfValue(taker, value, isnull, type);
+	if (vector != NULL && key_isnull)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION),
 				 errmsg("key column \"%s\" of relation \"%s\" is null",
@@ -575,9 +576,6 @@ TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, Oid type
 				 errdetail("A row with a vector has a null key."),
 				 errhint("Specify a column without nulls with %s => '...', or exclude such rows by a view.",
 						 taker->source->id_argument)));
-	MemoryContextReset(taker->row_context);
-	old = MemoryContextSwitchTo(taker->row_context);
-	vector = VectorOfValue(taker, value, type);
 	more = vector == NULL || TakeVector(taker, key, vector);
 	MemoryContextSwitchTo(old);
 	return more;
@@ -589,8 +587,6 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 	RowTaker   *taker = arg;
 
 	slot_getallattrs(slot);
-	if (slot->tts_isnull[VECTOR_COLUMN])
-		return true;			/* rows without a vector are skipped */
 	if (taker->source->partition_column != NULL)
 	{
 		if (slot->tts_isnull[PARTITION_COLUMN])
@@ -598,7 +594,7 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 		taker->partition = slot->tts_values[PARTITION_COLUMN];
 	}
 	return TakeSourceRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
-						 slot->tts_values[VECTOR_COLUMN],
+						 slot->tts_values[VECTOR_COLUMN], slot->tts_isnull[VECTOR_COLUMN],
 						 TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid);
 }
 

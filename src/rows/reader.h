@@ -107,11 +107,11 @@ extern RowTaker *RowTakerCreate(const VectorSource *source, RowSink *sink);
 extern void RowTakerEnd(RowTaker *taker);
 
 /*
- * Passes one row to the sink, unless the cast of its value to a vector returns NULL.  The value is
- * not null, and of the source's vector type or of the type of its form.  Returns false if the sink
+ * Passes one row to the sink, unless its value is null after the cast to a vector.  The value is of
+ * the source's vector type or of the type of its form.  Returns false if the sink
  * takes no more rows.  Errors: a null key, an invalid vector.
  */
-extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, Oid type);
+extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, bool isnull, Oid type);
 
 /*
  * Casts an expression to the array type or bit type of a form.  Returns the expression itself if its
