@@ -529,15 +529,20 @@ static void
 PrepareCast(RowTaker *taker, Oid type)
 {
 	CaseTestExpr *value = makeNode(CaseTestExpr);
-	MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(taker));
+	MemoryContext old;
 	Expr	   *cast;
 
+	taker->value_type = type;
+	taker->cast = NULL;
+	if (type == VectorFormType(taker->source->form))
+		return;
+	old = MemoryContextSwitchTo(GetMemoryChunkContext(taker));
 	value->typeId = type;
 	value->typeMod = -1;
 	value->collation = get_typcollation(type);
 	cast = CastToVector((Expr *) value, taker->source->form);
-	taker->value_type = type;
-	taker->cast = cast == (Expr *) value ? NULL : ExecInitExpr(cast, NULL);
+	if (cast != (Expr *) value)
+		taker->cast = ExecInitExpr(cast, NULL);
 	MemoryContextSwitchTo(old);
 }
 
