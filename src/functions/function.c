@@ -432,9 +432,6 @@ NumberedFunction(int number)
 int
 FindFunction(PGFunction address)
 {
-	/* functions[].forms has NULLs */
-	if (address == NULL)
-		return -1;
 	for (int number = 0; number < FUNCTIONS; number++)
 		if (address == functions[number].address)
 			return number;

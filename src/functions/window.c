@@ -105,9 +105,12 @@ RequireDefaultFrame(WindowObject window, const char *name)
 static void
 PushWaiting(RowTaker *taker, WaitingRows *waiting, Oid type)
 {
-	/* a single value may have a gigabyte, and others precede it */
-	char	   *buffer = MemoryContextAllocHuge(CurrentMemoryContext, Max(waiting->bytes, 1));
+	char	   *buffer;
 
+	if (waiting->count == 0)
+		return;
+	/* a single value may have a gigabyte, and others precede it */
+	buffer = MemoryContextAllocHuge(CurrentMemoryContext, waiting->bytes);
 	FetchOutOfLine(waiting->vectors, waiting->count, buffer);
 	for (int i = 0; i < waiting->count && !taker->stopped; i++)
 		TakeSourceRow(taker, Int64GetDatum(waiting->rows[i] + 1), false, waiting->vectors[i], false, type);

@@ -65,8 +65,7 @@ struct RowBatch
 	int			next;			/* the next row to be returned; at 0 the vectors have not been fetched */
 	bool		ended;			/* the plan has no more rows */
 	MinimalTuple rows[BATCH_ROWS];
-	Datum		vectors[BATCH_ROWS];
-	bool		nulls[BATCH_ROWS];
+	Datum		vectors[BATCH_ROWS];	/* 0: null */
 };
 
 /* --- fetching values */
@@ -213,7 +212,7 @@ FetchOutOfLine(Datum *values, int n, char *buffer)
 
 	Assert(n <= BATCH_ROWS);
 	for (int i = 0; i < n; i++)
-		if (IsOutOfLine(values[i]))
+		if (DatumGetPointer(values[i]) != NULL && IsOutOfLine(values[i]))
 			buffer = PrepareValue(&found[count++], values[i], i, buffer);
 	qsort(found, count, sizeof(OutOfLine), CompareValues);
 	for (int begin = 0, end; begin < count; begin = end)
@@ -288,19 +287,14 @@ RowBatchAdd(RowBatch *batch, TupleTableSlot *slot)
 static void
 FetchVectors(RowBatch *batch)
 {
-	Datum		pointers[BATCH_ROWS];
-	int			rows[BATCH_ROWS];
-	int			count = 0;
-
 	for (int i = 0; i < batch->nrows; i++)
 	{
+		bool		isnull;
+
 		ExecStoreMinimalTuple(batch->rows[i], batch->slot, false);
-		batch->vectors[i] = slot_getattr(batch->slot, batch->column + 1, &batch->nulls[i]);
-		if (!batch->nulls[i])
-		{
-			rows[count] = i;
-			pointers[count++] = batch->vectors[i];
-		}
+		batch->vectors[i] = slot_getattr(batch->slot, batch->column + 1, &isnull);
+		if (isnull)
+			batch->vectors[i] = (Datum) 0;
 	}
 	if (batch->vector_bytes > batch->buffer_bytes)
 	{
@@ -309,9 +303,7 @@ FetchVectors(RowBatch *batch)
 		batch->buffer_bytes = Max(batch->vector_bytes, BATCH_BYTES);
 		batch->buffer = MemoryContextAllocHuge(GetMemoryChunkContext(batch), batch->buffer_bytes);
 	}
-	FetchOutOfLine(pointers, count, batch->buffer);
-	for (int i = 0; i < count; i++)
-		batch->vectors[rows[i]] = pointers[i];
+	FetchOutOfLine(batch->vectors, batch->nrows, batch->buffer);
 }
 
 void

@@ -23,7 +23,7 @@
 #define BATCH_BYTES (256 * 1024)
 
 /*
- * Fetches the values among n <= BATCH_ROWS Datums of type varlena that are stored out of line on
+ * Fetches the values among n <= BATCH_ROWS Datums of type varlena, or 0, that are stored out of line on
  * disk, and replaces them by pointers to copies in the buffer, which may still be compressed.  The
  * buffer is aligned and has the sum of their OutOfLineBytes.  A value that is damaged, or that another kind of TOAST table has, is not replaced:
  * PostgreSQL's own detoasting then fetches it or raises its error.  Processes interrupts.
