@@ -21,7 +21,6 @@
 #include "bits.h"
 #include "choice.h"
 #include "choice_eps.h"
-#include "fp32.h"
 #include "near_bits.h"
 
 /* Most folds: to 1, 2, 4, ... words, and none. */
@@ -349,26 +348,6 @@ pack_set(Worker *worker, int i, size_t sliver)
 
 /* --- the filter */
 
-static const char *
-name(const CpuKernel *kernel)
-{
-	(void) kernel;
-	return "bits";
-}
-
-/*
- * CpuFilter.column_term: none, because the product is minus the Hamming distance of folded rows, which
- * takes the place of the squared distance.
- */
-static float
-column_term(const FastedJoin *join, const PackedRows *cols, size_t place)
-{
-	(void) join;
-	(void) cols;
-	(void) place;
-	return 0.0f;
-}
-
 /* CpuFilter.prepare_choice: prepares the fold and the order of rows. */
 static bool
 prepare_choice(FastedJoin *join)
@@ -394,17 +373,10 @@ prepare_choice(FastedJoin *join)
 }
 
 const CpuFilter cpu_filter_bits = {
-	.name = name,
+	.name = "bits",
 	.integer_sums = true,
-	.words = cpu_fp32_words,
-	.word_step = cpu_fp32_word_step,
-	.sides_differ = cpu_fp32_sides_differ,
-	.two_thresholds = true,
 	.pack_set = pack_set,
-	.sweep = cpu_fp32_sweep,
 	.useful_tiles = useful_tiles,
 	.near_thresholds = cpu_near_thresholds_of_bits,
-	.column_term = column_term,
-	.partial_side = cpu_fp32_partial_side,
 	.prepare_choice = prepare_choice,
 };

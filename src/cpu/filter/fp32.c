@@ -19,54 +19,7 @@
 #include "near_thresholds.h"
 #include "strip.h"
 
-static const char *
-name(const CpuKernel *kernel)
-{
-	(void) kernel;
-	return "fp32";
-}
-
-uint32_t
-cpu_fp32_words(const CpuKernel *kernel, uint32_t dimensions)
-{
-	(void) kernel;
-	return dimensions;
-}
-
-uint32_t
-cpu_fp32_word_step(const CpuKernel *kernel)
-{
-	(void) kernel;
-	return 8;
-}
-
-bool
-cpu_fp32_sides_differ(const CpuKernel *kernel)
-{
-	(void) kernel;
-	return false;
-}
-
-void
-cpu_fp32_sweep(const CpuKernel *kernel, const TileSweep *sweep)
-{
-	kernel->sweep(sweep);
-}
-
-uint32_t
-cpu_fp32_partial_side(const CpuKernel *kernel)
-{
-	(void) kernel;
-	return 0;
-}
-
 /* --- packed rows */
-
-static double
-scale(const Encoding *encoding)
-{
-	return encoding->scale;
-}
 
 static double
 product_spread(const FastedContext *context, const Encoding *encoding, double eps)
@@ -156,20 +109,13 @@ near_threshold(const NearSide *side, size_t place, double half)
 }
 
 const CpuFilter cpu_filter_fp32 = {
-	.name = name,
-	.words = cpu_fp32_words,
-	.word_step = cpu_fp32_word_step,
-	.sides_differ = cpu_fp32_sides_differ,
+	.name = "fp32",
 	.pack = pack,
 	.set_thresholds = set_thresholds,
 	.pack_set = cpu_pack_set_sliver,
-	.scale = scale,
 	.product_spread = product_spread,
-	.sweep = cpu_fp32_sweep,
 	.cost = cost,
 	.near_thresholds = cpu_near_thresholds_of_numbers,
 	.near_threshold = near_threshold,
-	.column_term = cpu_column_term_of_numbers,
-	.partial_side = cpu_fp32_partial_side,
 	.prepare_choice = cpu_prepare_choice_of_numbers,
 };

@@ -225,20 +225,6 @@ thresholds_of(Worker *worker, int number)
 	return stage;
 }
 
-float
-cpu_column_term_of_numbers(const FastedJoin *join, const PackedRows *cols, size_t place)
-{
-	double		norm2 = cols->terms[place].norm2;
-
-	if (join->context->metric->negative_product)
-	{
-		double		scale = cols->filter->scale(join->encoding);
-
-		return (float) (norm2 - scale * scale * cols->squares[place]);
-	}
-	return (float) norm2;
-}
-
 void
 cpu_set_near_strip(Worker *worker, const Strip *strip)
 {

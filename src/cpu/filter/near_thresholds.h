@@ -42,13 +42,6 @@ extern void cpu_near_thresholds_of_numbers(NearThresholds *near, const NearSide 
 										   const NearSide *b, StageThresholds *stage);
 
 /*
- * Implements CpuFilter.column_term for numbers: returns the squared norm of the packed row.  For inner
- * products the squared norm of the input row is subtracted, so that the sum is -2 x.y and a term that
- * depends on the row only.
- */
-extern float cpu_column_term_of_numbers(const FastedJoin *join, const PackedRows *cols, size_t place);
-
-/*
  * Called when rows are packed.  Returns true if initial radii are to be computed.  The caller holds
  * the lock.
  */

@@ -81,7 +81,7 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			sweep.hits = worker->hits + row * sweep.hit_stride + number * FASTED_HIT_BYTES + col / 8;
 			if (nearest)
 				cpu_point_at_thresholds(worker, a, strip->first_a + row, first_b + col, &sweep);
-			cpu_sweep(kernel, b, &sweep);
+			cpu_product(kernel, b->filter)->sweep(&sweep);
 			memset(worker->has_hits + row, true, sweep.tiles * kernel->tile_rows);
 		}
 	}
@@ -195,7 +195,7 @@ cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const T
 	for (uint32_t k = 0; k < b->layout.words; k += b->layout.segment)
 	{
 		cpu_point_at_segment(&sweep, kernel, a, tile->row, b, tile->col, k);
-		cpu_sweep(kernel, b, &sweep);
+		cpu_product(kernel, b->filter)->sweep(&sweep);
 	}
 }
 

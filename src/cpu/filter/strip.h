@@ -34,13 +34,6 @@ cpu_point_at_segment(TileSweep *sweep, const CpuKernel *kernel, const PackedRows
 	sweep->b = (const uint32_t *) b->as_b.packed + pack_offset(&b->layout, width, col / width, k);
 }
 
-/* Multiplies the tiles of a sweep with the columns of b. */
-static inline void
-cpu_sweep(const CpuKernel *kernel, const PackedRows *b, const TileSweep *sweep)
-{
-	b->filter->sweep(kernel, sweep);
-}
-
 /*
  * Cost per row of a tile in addition to its bytes.  The unit is the time in which VNNI multiplies one
  * byte of a pair; other kernels scale it by Int8Kernel.speed.
@@ -51,8 +44,7 @@ cpu_sweep(const CpuKernel *kernel, const PackedRows *b, const TileSweep *sweep)
 static inline double
 cpu_integer_speed(const FastedContext *context)
 {
-	return context->integer_filter != NULL && context->kernel->int8->speed > 1
-		? context->kernel->int8->speed : 1;
+	return context->integer_filter != NULL ? context->kernel->int8->speed : 1;
 }
 
 /* Costs of the steps that may follow a level, in bytes per row of a tile. */

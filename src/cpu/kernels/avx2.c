@@ -193,10 +193,10 @@ const CpuKernel fasted_kernel_avx2 = {
 #include "tile_kernel.inc.h"
 
 static const Int8Kernel int16_avx2 = {
+	.name = "int16",
 	.bytes = 2,
-	.word_step = 8,
-	.a_words = 1,
-	.b_words = 1,
+	.speed = 1,
+	.product = PRODUCT_OF(sweep_avx2_int16, 0),
 	INTEGERS_OF(avx2_int16),
 };
 
@@ -268,11 +268,10 @@ available_avxvnni(void)
 }
 
 static const Int8Kernel int8_avxvnni = {
+	.name = "int8",
 	.bytes = 1,
-	.word_step = 8,
-	.a_words = 1,
-	.b_words = 1,
-	.a_flip = UINT32_C(0x80808080),
+	.speed = 1,
+	.product = PRODUCT_OF(sweep_avxvnni, UINT32_C(0x80808080)),
 	INTEGERS_OF(avxvnni),
 	INT16_RECHECK_OF(avxvnni),
 };

@@ -9,7 +9,7 @@
  * most `segment` words.  One segment of all slivers is stored before the next segment:
  * [segment][sliver][k][row].  So one pass of the kernel reads contiguous memory, whatever the
  * dimension.  In FP32 both operands of the product have this layout.  Integer operands may differ
- * in the number of adjacent words: see Int8Kernel.
+ * in the number of adjacent words: see TileProduct.
  *
  *-------------------------------------------------------------------------
  */
@@ -112,27 +112,35 @@ typedef struct Int8Sums
 } Int8Sums;
 
 /*
- * The integer filter of a kernel, with that kernel's tiles and slivers.  Components are INT8, or
- * INT16 in two bytes.
+ * How a kernel multiplies tiles of one number format.
  *
  * n = a_words or b_words words of a row are adjacent: [segment][sliver][k / n][row][k % n].  If the
  * instruction takes unsigned bytes for a, the words of a are XORed with a_flip.
  */
-typedef struct Int8Kernel
+typedef struct TileProduct
 {
-	uint32_t	bytes;			/* bytes per component: 1 or 2 */
-	uint32_t	word_step;		/* words per row are a multiple of this */
+	uint32_t	word_step;		/* words per segment are a multiple of this, itself one of 8 */
 	uint32_t	a_words;		/* adjacent words of a row of a */
 	uint32_t	b_words;
 	uint32_t	a_flip;			/* 0, or 0x80808080: adds 128 to each byte of a */
 	uint32_t	part;			/* partial sums are stored as squares of this side; 0: by rows */
-	uint32_t	speed;			/* bytes multiplied while VNNI multiplies one byte; 0: one */
+	void		(*sweep) (const TileSweep *sweep);
+} TileProduct;
+
+/*
+ * The integer filter of a kernel, with that kernel's tiles and slivers.  Components are INT8, or
+ * INT16 in two bytes.
+ */
+typedef struct Int8Kernel
+{
+	const char *name;			/* of the filter */
+	uint32_t	bytes;			/* bytes per component: 1 or 2 */
+	uint32_t	speed;			/* bytes multiplied while VNNI multiplies one byte */
+	TileProduct product;
 
 	/* Called before a thread's first sweep and after its last one; or NULL. */
 	void		(*begin) (void);
 	void		(*end) (void);
-
-	void		(*sweep) (const TileSweep *sweep);
 
 	/* Computes a row's image: `padded` floats, aligned to a cache line. */
 	void		(*transform) (const Int8Transform *transform, const float *row,
@@ -165,13 +173,13 @@ typedef struct CpuKernel
 	uint32_t	tile_cols;		/* a multiple of width and of tile_rows */
 
 	bool		(*available) (void);
-	void		(*sweep) (const TileSweep *sweep);
+	TileProduct product;		/* of rows in FP32, or of bits */
 	void		(*pack) (PackSliver *job);
 	const Int8Kernel *int8;		/* or NULL */
 
 	/*
 	 * The kernel for rows of bits.  A kernel for rows of bits points to the next best one.  It has
-	 * these functions only: sweep, whose sums are minus the Hamming distance, distance (Hamming)
+	 * these functions only: product, whose sums are minus the Hamming distance, distance (Hamming)
 	 * and dot (the number of common bits).
 	 */
 	const struct CpuKernel *bits;
@@ -196,11 +204,11 @@ typedef struct CpuKernel
 	void		(*widen) (const float *row, uint32_t dimensions, double *wide);
 } CpuKernel;
 
-/* Returns true if packed rows of a and of b are identical. */
+/* Returns true if rows of a are packed in another way than those of b. */
 static inline bool
-int8_sides_identical(const Int8Kernel *int8)
+sides_differ(const TileProduct *product)
 {
-	return int8->a_words == int8->b_words && int8->a_flip == 0;
+	return product->a_words != product->b_words || product->a_flip != 0;
 }
 
 /* Returns the rows of this kernel's largest block, in whole tiles. */

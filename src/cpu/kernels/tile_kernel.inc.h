@@ -364,7 +364,7 @@ KERNEL(widen) (const float *row, uint32_t dimensions, double *wide)
 #define TILES_OF(kernel) \
 	.tile_rows = TILE_ROWS, \
 	.tile_cols = TILE_COLS, \
-	.sweep = sweep_##kernel
+	.product = PRODUCT_OF(sweep_##kernel, 0)
 
 #undef FUNCTION_OF_ROWS
 #undef FP32_ROWS
@@ -398,7 +398,6 @@ KERNEL(round_int16) (const float *image, float factor, uint32_t padded, int16_t 
 
 /* Initializers of a kernel's integer functions, by the suffix of their names. */
 #define INTEGERS_OF(kernel) \
-	.sweep = sweep_##kernel, \
 	.transform = transform_##kernel, \
 	.round = round_##kernel
 #define INT16_RECHECK_OF(kernel) \
@@ -409,6 +408,12 @@ KERNEL(round_int16) (const float *image, float factor, uint32_t padded, int16_t 
 #undef INT16_ROWS
 #undef INT16_RECHECK
 #endif							/* INT8_ROWS or INT16_ROWS */
+
+/* Initializer of a product of tiles whose rows have no adjacent words. */
+#define PRODUCT_OF(function, flip) \
+	{ \
+		.word_step = 8, .a_words = 1, .b_words = 1, .a_flip = flip, .sweep = function \
+	}
 
 #ifdef BITS_ROWS
 
@@ -427,9 +432,7 @@ KERNEL(dot) (const void *x, const void *y, uint32_t words)
 /* Initializers of a kernel for rows of bits, by the suffix of their names. */
 #define BITS_OF(kernel) \
 	.width = WIDTH, \
-	.tile_rows = TILE_ROWS, \
-	.tile_cols = TILE_COLS, \
-	.sweep = sweep_##kernel, \
+	TILES_OF(kernel), \
 	.distance = distance_##kernel, \
 	.dot = dot_##kernel
 

@@ -57,9 +57,27 @@ col_place(const RadiusSearch *search, uint32_t col)
 }
 
 /*
- * Stores the terms of the columns (CpuFilter.column_term).  The term is infinite if the column must be
- * ignored.
+ * Returns the term that is added to minus twice a product to give the squared distance of a column
+ * from a row, up to a term of the row: the squared norm of the packed row.  For inner products the
+ * squared norm of the input row is subtracted, so that the sum is -2 x.y and a term of the row.  Rows
+ * of bits have none: the product is minus the Hamming distance of folded rows, which takes the place
+ * of the squared distance.
  */
+static float
+column_term(const FastedJoin *join, const PackedRows *cols, size_t place)
+{
+	double		norm2 = cols->terms[place].norm2;
+	double		scale;
+
+	if (join->context->metric->of_bits)
+		return 0.0f;
+	if (!join->context->metric->negative_product)
+		return (float) norm2;
+	scale = cpu_scale(cols->filter, join->encoding);
+	return (float) (norm2 - scale * scale * cols->squares[place]);
+}
+
+/* Stores the terms of the columns.  The term is infinite if the column must be ignored. */
 static void
 prepare_columns(const RadiusSearch *search)
 {
@@ -72,7 +90,7 @@ prepare_columns(const RadiusSearch *search)
 		const RowTerms *terms = &packed->terms[place];
 		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
-		near->column_terms[col] = good ? packed->filter->column_term(search->worker->join, packed, place)
+		near->column_terms[col] = good ? column_term(search->worker->join, packed, place)
 			: INFINITY;
 		near->flip_sums[col] = packed->filter->transforms ? cpu_flip_sum(packed, place) : 0;
 	}
@@ -89,6 +107,7 @@ make_sums(const RadiusSearch *search)
 	const CpuKernel *kernel = context->kernel;
 	const PackedRows *a = &search->rows->packed;
 	const PackedRows *b = &search->cols->packed;
+	const TileProduct *product = cpu_product(kernel, b->filter);
 	TileSweep	sweep = {.tiles = search->nrows / kernel->tile_rows};
 
 	for (uint32_t col = 0; col < search->ncols; col += kernel->tile_cols)
@@ -100,7 +119,7 @@ make_sums(const RadiusSearch *search)
 				return false;
 			cpu_point_at_segment(&sweep, kernel, a, search->first_row, b, col_place(search, col), k);
 			sweep.last = false;	/* store the sums instead of testing them */
-			cpu_sweep(kernel, b, &sweep);
+			product->sweep(&sweep);
 		}
 	}
 	return true;
@@ -164,7 +183,7 @@ static bool
 find_nearest(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
 	const CpuKernel *kernel = search->worker->context->kernel;
-	uint32_t	side = search->cols->packed.filter->partial_side(kernel);
+	uint32_t	side = cpu_product(kernel, search->cols->packed.filter)->part;
 	uint32_t	run = side > 0 ? side : kernel->tile_cols;
 	uint32_t	in_tile = row % kernel->tile_rows;
 	const uint32_t *tile = (const uint32_t *) search->worker->partial

@@ -171,7 +171,7 @@ swap_packed(uint32_t *packed, const PackLayout *layout, uint32_t width, uint32_t
 static void
 swap_rows(const CpuKernel *kernel, PackedRows *rows, size_t x, size_t y)
 {
-	const Int8Kernel *int8 = rows->filter->transforms ? kernel->int8 : NULL;
+	const TileProduct *product = cpu_product(kernel, rows->filter);
 	uint32_t   *thresholds[2] = {rows->as_a.threshold, rows->as_b.threshold};
 	RowTerms	terms = rows->terms[x];
 
@@ -184,10 +184,9 @@ swap_rows(const CpuKernel *kernel, PackedRows *rows, size_t x, size_t y)
 		rows->squares[x] = rows->squares[y];
 		rows->squares[y] = square;
 	}
-	swap_packed(rows->as_b.packed, &rows->layout, kernel->width,
-				int8 != NULL ? int8->b_words : 1, x, y);
+	swap_packed(rows->as_b.packed, &rows->layout, kernel->width, product->b_words, x, y);
 	if (rows->as_a.packed != rows->as_b.packed)
-		swap_packed(rows->as_a.packed, &rows->layout, kernel->width, int8->a_words, x, y);
+		swap_packed(rows->as_a.packed, &rows->layout, kernel->width, product->a_words, x, y);
 	for (int side = thresholds[0] == thresholds[1]; side < 2; side++)
 		swap_words(&thresholds[side][x], &thresholds[side][y]);
 }

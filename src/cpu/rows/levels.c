@@ -128,7 +128,7 @@ cpu_level_eps_upper(const FastedContext *context, const Projection *projection, 
 					double eps)
 {
 	double		scale = projection->scale
-		* cpu_level_filter(context)->scale(&projection->encodings[level]);
+		* cpu_scale(cpu_level_filter(context), &projection->encodings[level]);
 
 	return fasted_eps_upper(cpu_reach(context, eps), scale, context->options.dimensions)
 		* fasted_prune_stretch(projection->eta) * (1.0 + 4 * FASTED_U64);

@@ -626,8 +626,7 @@ name_all(FastedContext *context)
 
 	pthread_once(&processor_named, find_processor_name);
 	snprintf(stats->engine, sizeof(stats->engine), "cpu");
-	snprintf(stats->filter, sizeof(stats->filter), "%s",
-			 context->filter->name(context->kernel));
+	snprintf(stats->filter, sizeof(stats->filter), "%s", context->filter->name);
 	snprintf(stats->device, sizeof(stats->device), "%s", processor_name);
 	if (context->kernel != NULL)
 		snprintf(stats->kernel, sizeof(stats->kernel), "%s", context->kernel->name);

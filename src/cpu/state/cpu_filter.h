@@ -23,10 +23,13 @@ typedef struct Strip Strip;
 
 struct CpuFilter
 {
-	/* Returns the name of the filter in statistics. */
-	const char *(*name) (const CpuKernel *kernel);
+	/* The name in statistics; NULL: that of the kernel's integer filter. */
+	const char *name;
 
-	/* Sums of tiles, and thresholds, are INT32; otherwise FP32. */
+	/*
+	 * Sums of tiles, and thresholds, are INT32, and rows of tiles have other thresholds than columns.
+	 * Otherwise sums and thresholds are FP32.
+	 */
 	bool		integer_sums;
 
 	/*
@@ -37,21 +40,6 @@ struct CpuFilter
 
 	/* --- packed rows */
 
-	/*
-	 * Returns the number of words of a packed row.  `dimensions` is the number of dimensions, or the
-	 * number of words to which a row of bits is folded.
-	 */
-	uint32_t	(*words) (const CpuKernel *kernel, uint32_t dimensions);
-
-	/* Returns the number of which the words of a segment are a multiple; itself a multiple of 8. */
-	uint32_t	(*word_step) (const CpuKernel *kernel);
-
-	/* Returns true if rows of tiles are packed in another way than columns. */
-	bool		(*sides_differ) (const CpuKernel *kernel);
-
-	/* Rows of tiles have other thresholds than columns even if both are packed alike. */
-	bool		two_thresholds;
-
 	/* Packs the rows loaded into a job as one sliver, and computes their thresholds. */
 	void		(*pack) (Worker *worker, const PackJob *job, size_t sliver);
 
@@ -61,16 +49,10 @@ struct CpuFilter
 	/* Packs one sliver of set i of a join, or recomputes its thresholds: see Packing. */
 	void		(*pack_set) (Worker *worker, int i, size_t sliver);
 
-	/* Returns the factor by which an encoding multiplies centred rows. */
-	double		(*scale) (const Encoding *encoding);
-
 	/* Inner product: returns a good spread for fasted_product_half. */
 	double		(*product_spread) (const FastedContext *context, const Encoding *encoding, double eps);
 
 	/* --- comparison */
-
-	/* Multiplies the tiles of a sweep. */
-	void		(*sweep) (const CpuKernel *kernel, const TileSweep *sweep);
 
 	/*
 	 * Returns those of the given row tiles of a strip that may have a pair with the column tile that
@@ -94,15 +76,6 @@ struct CpuFilter
 	 */
 	uint32_t	(*near_threshold) (const NearSide *side, size_t place, double half);
 
-	/*
-	 * Initial radii: returns the term that is added to minus twice a product to give the squared
-	 * distance of a column from a row, up to a term of the row.
-	 */
-	float		(*column_term) (const FastedJoin *join, const PackedRows *cols, size_t place);
-
-	/* Returns the side of the squares in which partial sums are stored; 0: they are stored by rows. */
-	uint32_t	(*partial_side) (const CpuKernel *kernel);
-
 	/* --- choice */
 
 	/*
@@ -111,5 +84,19 @@ struct CpuFilter
 	 */
 	bool		(*prepare_choice) (FastedJoin *join);
 };
+
+/* Returns how the kernel multiplies rows that this filter has packed. */
+static inline const TileProduct *
+cpu_product(const CpuKernel *kernel, const CpuFilter *filter)
+{
+	return filter->transforms ? &kernel->int8->product : &kernel->product;
+}
+
+/* Returns the factor by which an encoding multiplies centred rows. */
+static inline double
+cpu_scale(const CpuFilter *filter, const Encoding *encoding)
+{
+	return filter->transforms ? (double) encoding->transform.scale : encoding->scale;
+}
 
 #endif							/* FASTED_CPU_CPU_FILTER_H */

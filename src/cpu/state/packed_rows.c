@@ -56,10 +56,10 @@ carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, u
 
 	packed->packed = fasted_carve(&next, capacity * cpu_packed_row_bytes(context, level));
 	packed->threshold = fasted_carve(&next,
-									 (context->integer_filter != NULL || context->filter->two_thresholds ? 2 : 1)
+									 (context->integer_filter != NULL || context->filter->integer_sums ? 2 : 1)
 									 * capacity * sizeof(float));
 	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
-	if (level == FULL_STAGE && (context->metric->of_product))
+	if (level == FULL_STAGE && context->metric->of_product)
 		packed->squares = fasted_carve(&next, capacity * sizeof(double));
 	if (level == FULL_STAGE && context->plan.may_use_int16)
 	{
@@ -107,18 +107,19 @@ void
 cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
 				   uint32_t dimensions, const CpuFilter *filter)
 {
+	const TileProduct *product = cpu_product(context->kernel, filter);
 	PackLayout *layout = &packed->layout;
 
 	packed->rows = rows;
 	packed->filter = filter;
-	layout->words = filter->words(context->kernel, dimensions);
-	layout->segment = cpu_segment_words(context, layout->words, filter->word_step(context->kernel));
+	layout->words = filter->transforms ? cpu_int8_words(context->kernel, dimensions) : dimensions;
+	layout->segment = cpu_segment_words(context, layout->words, product->word_step);
 	layout->padded_rows = cpu_whole_tiles(context, rows);
 	packed->as_a.packed = packed->as_b.packed = packed->packed;
 	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;
-	if (filter->sides_differ(context->kernel))
+	if (sides_differ(product))
 		packed->as_a.packed = (uint32_t *) packed->packed + layout->padded_rows * layout->words;
-	if (filter->two_thresholds || filter->sides_differ(context->kernel))
+	if (filter->integer_sums)
 		packed->as_a.threshold = (int32_t *) packed->threshold + layout->padded_rows;
 }
 

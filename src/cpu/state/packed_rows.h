@@ -91,7 +91,7 @@ typedef struct PackedRows
 	RowTerms   *terms;
 	double	   *squares;		/* cosine, inner product, Jaccard: x.x of the input rows, by place */
 	Int16Rows	fine;
-	Operand		as_a;			/* operand for rows of tiles; in FP32 the same as as_b */
+	Operand		as_a;			/* operand for rows of tiles; may be the same as as_b */
 	Operand		as_b;			/* operand for columns of tiles */
 } PackedRows;
 
@@ -107,24 +107,24 @@ typedef struct PackedRows
 static inline uint32_t
 cpu_int8_words(const CpuKernel *kernel, uint32_t dimensions)
 {
-	const Int8Kernel *int8 = kernel->int8;
-	uint32_t	words = (dimensions + 31) / 32 * 32 * int8->bytes / 4;
+	uint32_t	step = kernel->int8->product.word_step;
+	uint32_t	words = (dimensions + 31) / 32 * 32 * kernel->int8->bytes / 4;
 
-	return (words + int8->word_step - 1) / int8->word_step * int8->word_step;
+	return (words + step - 1) / step * step;
 }
 
 /* Returns the bytes of a packed integer row, for both sides of a tile together. */
 static inline size_t
 cpu_int8_row_bytes(const CpuKernel *kernel, uint32_t dimensions)
 {
-	return (int8_sides_identical(kernel->int8) ? 1 : 2)
+	return (sides_differ(&kernel->int8->product) ? 2 : 1)
 		* cpu_int8_words(kernel, dimensions) * sizeof(uint32_t);
 }
 
 
 /*
  * Returns what flipping the rows of tiles adds to the sums of a column, and to its threshold: see
- * Int8Kernel.a_flip.
+ * TileProduct.a_flip.
  */
 static inline uint32_t
 cpu_flip_sum(const PackedRows *packed, size_t place)

@@ -54,7 +54,7 @@ struct NearThresholds
 	uint64_t	columns;		/* incremented when the columns change */
 	StageThresholds stages[FULL_STAGE + 1];
 	double		reach[STRIP_COLS];	/* buffer for sampled distances */
-	float		column_terms[STRIP_COLS];	/* initial radii: CpuFilter.column_term of the columns */
+	float		column_terms[STRIP_COLS];	/* initial radii: see radii.c */
 	uint32_t	flip_sums[STRIP_COLS];	/* what flipping the rows of a adds to the columns' sums */
 	FastedNeighbor nearest[RADII_MOST]; /* heap of columns and their squared distances */
 };
