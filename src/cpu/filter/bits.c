@@ -17,11 +17,10 @@
 
 #include "../../engine/filter_bound.h"
 #include "../rows/levels.h"
-#include "../rows/sample.h"
-#include "bits.h"
+#include "../rows/filter_row.h"
 #include "choice.h"
-#include "choice_eps.h"
-#include "near_bits.h"
+#include "filters.h"
+#include "near_thresholds.h"
 
 /* Most folds: to 1, 2, 4, ... words, and none. */
 #define MOST_FOLDS 12
@@ -41,8 +40,12 @@
 /* Rows between two checks for a pause or stop. */
 #define CHECK_EVERY 4096
 
-bool
-cpu_bits_have_pairs(const FastedContext *context, double ones, double eps)
+/* Exceeds the rounding errors of a threshold from the rows' radii. */
+#define BITS_SLACK 0x1p-30
+
+/* Returns true unless no pair of a row with this number of bits is within eps. */
+static bool
+have_pairs(const FastedContext *context, double ones, double eps)
 {
 	return !context->metric->of_union || ones > 0.0 || eps >= 1.0;
 }
@@ -318,7 +321,7 @@ set_threshold(const FastedContext *context, const PackedRows *to, size_t place, 
 	int32_t		down = FASTED_INT8_PADDING;
 	int32_t		up = FASTED_INT8_PADDING;
 
-	if (row_has_pairs(&to->terms[place]) && cpu_bits_have_pairs(context, ones, eps))
+	if (row_has_pairs(&to->terms[place]) && have_pairs(context, ones, eps))
 	{
 		double		reach = fmin(fasted_bits_reach(context->metric->of_union, eps, (uint32_t) ones),
 								 FASTED_MAX_DIMENSIONS);
@@ -343,6 +346,121 @@ pack_set(Worker *worker, int i, size_t sliver)
 		if (join->packing[i] == PACK_ROWS)
 			pack_row(join->context, set, place);
 		set_threshold(join->context, &set->packed, place, join->problem.eps);
+	}
+}
+
+/* --- nearest neighbors */
+
+/*
+ * Returns a row's reach: the Hamming distance of its neighbours at most; of the Jaccard distance,
+ * divided by the sum of both numbers of bits.
+ */
+static double
+bits_reach(const NearSide *side, size_t place)
+{
+	bool		jaccard = side->join->context->metric->of_union;
+	double		radius;
+
+	if (place >= side->packed->rows)
+		return 0.0;
+	radius = cpu_radius_at(side, place);
+	return jaccard ? fasted_bits_reach(true, radius, 1)
+		: fmin(floor(radius), FASTED_MAX_DIMENSIONS);
+}
+
+static bool
+bits_have_pairs(const NearSide *side, size_t place)
+{
+	const RowTerms *terms = &side->packed->terms[place];
+
+	return row_has_pairs(terms) &&
+		have_pairs(side->join->context, terms->ones, side->join->problem.eps);
+}
+
+/*
+ * Computes the rows' thresholds for their own lists.  reach has the rows' reaches, none of which
+ * exceeds `most`; rows of the other side have at least `least` bits.
+ */
+static void
+make_bits_own(const NearSide *side, size_t first, uint32_t count, const double *reach, double most,
+			  double least, uint32_t *own)
+{
+	bool		jaccard = side->join->context->metric->of_union;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		double		part = reach[i];
+
+		if (jaccard)
+			part = reach[i] * side->packed->terms[first + i].ones - (most - reach[i]) * least
+				+ BITS_SLACK;
+		own[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) floor(part)
+			: FASTED_INT8_PADDING;
+	}
+}
+
+/* Computes the rows' thresholds for lists of the other side, whose reaches are at most `most`. */
+static void
+make_bits_other(const NearSide *side, size_t first, uint32_t count, double most, uint32_t *other)
+{
+	bool		jaccard = side->join->context->metric->of_union;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		double		part = jaccard ? most * side->packed->terms[first + i].ones + BITS_SLACK : 0.0;
+
+		other[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) ceil(part)
+			: FASTED_INT8_PADDING;
+	}
+}
+
+/* Returns the smallest number of bits of the rows from `first` on that may have pairs. */
+static double
+least_bits(const NearSide *side, size_t first, uint32_t count)
+{
+	double		least = INFINITY;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (bits_have_pairs(side, first + i))
+			least = fmin(least, side->packed->terms[first + i].ones);
+	}
+	return least < INFINITY ? least : 0.0;
+}
+
+static double
+bits_reaches(const NearSide *side, size_t first, uint32_t count, double *reach)
+{
+	double		most = 0.0;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		reach[i] = bits_reach(side, first + i);
+		most = fmax(most, reach[i]);
+	}
+	return most;
+}
+
+/* CpuFilter.near_thresholds.  The reaches of the columns are retained. */
+static void
+near_thresholds(NearThresholds *near, const NearSide *a, const NearSide *b, StageThresholds *stage)
+{
+	if (b->lists)
+	{
+		if (stage->columns != near->columns)
+			stage->reach_b = bits_reaches(b, near->first_b, near->cols, near->reach);
+		make_bits_own(b, near->first_b, near->cols, near->reach, stage->reach_b,
+					  least_bits(a, near->first_a, near->rows), stage->b_own);
+		make_bits_other(a, near->first_a, near->rows, stage->reach_b, stage->a_other);
+	}
+	if (a->lists)
+	{
+		double		reach[STRIP_ROWS];
+
+		stage->reach_a = bits_reaches(a, near->first_a, near->rows, reach);
+		make_bits_own(a, near->first_a, near->rows, reach, stage->reach_a,
+					  least_bits(b, near->first_b, near->cols), stage->a_own);
+		make_bits_other(b, near->first_b, near->cols, stage->reach_a, stage->b_other);
 	}
 }
 
@@ -377,6 +495,6 @@ const CpuFilter cpu_filter_bits = {
 	.integer_sums = true,
 	.pack_set = pack_set,
 	.useful_tiles = useful_tiles,
-	.near_thresholds = cpu_near_thresholds_of_bits,
+	.near_thresholds = near_thresholds,
 	.prepare_choice = prepare_choice,
 };

@@ -22,6 +22,12 @@ extern bool cpu_find_known_encoding(FastedJoin *join);
  */
 extern bool cpu_prepare_choice_of_numbers(FastedJoin *join);
 
+/*
+ * Joins for nearest neighbors: sets the eps for which the filter is chosen, the median radius of a
+ * sample of rows.
+ */
+extern void cpu_find_choice_eps(Worker *worker);
+
 /* Phase of a join: tests the larger set's encoding, and chooses it if it is good. */
 extern void cpu_try_encoding(Worker *worker);
 

@@ -15,7 +15,7 @@
 #include "../../engine/filter_bound.h"
 #include "../rows/pack.h"
 #include "choice.h"
-#include "fp32.h"
+#include "filters.h"
 #include "near_thresholds.h"
 #include "strip.h"
 

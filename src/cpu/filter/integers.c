@@ -17,7 +17,7 @@
 #include "../../engine/filter_bound.h"
 #include "../rows/pack.h"
 #include "choice.h"
-#include "integers.h"
+#include "filters.h"
 #include "near_thresholds.h"
 #include "strip.h"
 

@@ -12,7 +12,6 @@
  */
 #include <string.h>
 
-#include "../rows/fit.h"
 #include "../rows/levels.h"
 #include "../rows/projection.h"
 #include "level_choice.h"

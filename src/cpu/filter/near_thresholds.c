@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "../../engine/filter_bound.h"
+#include "../rows/filter_row.h"
 #include "../rows/levels.h"
 #include "../rows/pack.h"
-#include "../rows/sample.h"
 #include "near_thresholds.h"
 
 /* Rows sampled to estimate the packing error, and the fraction of them that the estimate covers. */

@@ -17,7 +17,6 @@
 #define _GNU_SOURCE
 #endif
 
-#include "amx.h"
 #include "kernel.h"
 
 #ifdef FASTED_HAVE_AMX

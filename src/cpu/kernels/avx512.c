@@ -14,7 +14,6 @@
  *-------------------------------------------------------------------------
  */
 #include "../../engine/exact_distance.h"
-#include "amx.h"
 #include "kernel.h"
 
 #if defined(__x86_64__)

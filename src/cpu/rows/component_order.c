@@ -12,8 +12,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "component_order.h"
 #include "levels.h"
+#include "order.h"
 
 /*
  * A component is large if it has at least one in LARGE_PART of a sample of a set's rows.  There are at

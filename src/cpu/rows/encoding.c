@@ -22,7 +22,6 @@
 
 #include "../../engine/filter_bound.h"
 #include "encoding.h"
-#include "filter_row.h"
 
 /* Coordinates per work item while the centre is computed. */
 #define CENTRE_STEP 64

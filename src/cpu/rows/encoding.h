@@ -8,7 +8,7 @@
 #ifndef FASTED_CPU_ENCODING_H
 #define FASTED_CPU_ENCODING_H
 
-#include "sample.h"
+#include "filter_row.h"
 
 /* Largest number of rows from which an integer scale is computed. */
 #define FASTED_INT8_SCALE_ROWS 256

@@ -16,8 +16,6 @@
 #include "../../engine/filter_bound.h"
 #include "../kernels/row_body.h"
 #include "encoding.h"
-#include "filter_row.h"
-#include "fit.h"
 #include "levels.h"
 #include "pack.h"
 #include "projection.h"

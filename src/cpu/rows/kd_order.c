@@ -9,7 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "kd_order.h"
+#include "order.h"
 #include "projection.h"
 
 /* Number of coordinates that may divide a part, and of rows sampled to choose among them. */

@@ -12,8 +12,8 @@
 
 #include "../../engine/filter_bound.h"
 #include "filter_row.h"
-#include "kd_order.h"
 #include "levels.h"
+#include "order.h"
 #include "pack.h"
 #include "projection.h"
 

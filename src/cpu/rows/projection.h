@@ -123,4 +123,21 @@ extern void cpu_project_bound(const Projection *projection, float bound, float *
 extern void cpu_project_sliver(Worker *worker, const Projection *projection,
 							   const float *const *rows, const double *moved, float *out);
 
+/* --- computation of a projection from a sample of rows: fit.c */
+
+/* Returns the bytes of the context's fit buffer, in which a projection is computed. */
+extern size_t cpu_fit_bytes(const FastedContext *context);
+
+/*
+ * Computes a projection and the encodings of its levels.  Returns false if there is none or the join
+ * is being closed.  There may be no rows that can have pairs.
+ */
+extern bool cpu_fit(Worker *worker, Projection *projection);
+
+/*
+ * Computes a cheap trial projection of one level.  Returns true if few pairs of other rows are
+ * within reach at that level.
+ */
+extern bool cpu_fit_promises(Worker *worker, Projection *projection);
+
 #endif							/* FASTED_CPU_PROJECTION_H */

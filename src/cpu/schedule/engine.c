@@ -34,16 +34,13 @@
 #include <cpuid.h>
 #endif
 
-#include "../filter/bits.h"
 #include "../filter/choice.h"
 #include "../filter/components.h"
-#include "../filter/fp32.h"
+#include "../filter/filters.h"
 #include "../filter/level_choice.h"
-#include "../rows/component_order.h"
 #include "../rows/levels.h"
-#include "memory_plan.h"
-#include "work_plan.h"
-#include "threads.h"
+#include "../rows/order.h"
+#include "schedule.h"
 
 /* --- sets */
 

@@ -8,14 +8,11 @@
 #include <unistd.h>
 
 #include "../../engine/filter_bound.h"
-#include "../filter/integers.h"
+#include "../filter/filters.h"
 #include "../filter/level_choice.h"
-#include "../rows/fit.h"
 #include "../rows/levels.h"
 #include "../rows/projection.h"
-#include "../state/join.h"
-#include "memory_plan.h"
-#include "threads.h"
+#include "schedule.h"
 
 /* Pairs per block if memory allows, the least number of pairs, and the least number of blocks. */
 #define BLOCK_PAIRS 4096

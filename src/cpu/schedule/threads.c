@@ -14,20 +14,19 @@
  */
 #include <string.h>
 
-#include "../filter/bits.h"
 #include "../filter/choice.h"
+#include "../filter/filters.h"
 #include "../filter/level_choice.h"
 #include "../filter/near_thresholds.h"
 #include "../filter/recheck.h"
 #include "../filter/strip.h"
 #include "../nearest/radii.h"
-#include "../rows/component_order.h"
 #include "../rows/encoding.h"
 #include "../rows/levels.h"
+#include "../rows/order.h"
 #include "../rows/pack.h"
 #include "../rows/projection.h"
-#include "work_plan.h"
-#include "threads.h"
+#include "schedule.h"
 
 #define STACK_BYTES (256 * 1024)
 

@@ -7,9 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "memory_plan.h"
-#include "work_plan.h"
-#include "threads.h"
+#include "schedule.h"
 
 /* Multiply-adds for which one more thread pays off. */
 #define THREAD_WORK 4e6

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * component_order.h
- *	  Moves the packed rows of large components together.
+ * order.h
+ *	  Orders of rows: near rows adjacent (kd_order.c); rows of large components (component_order.c).
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_CPU_COMPONENT_ORDER_H
-#define FASTED_CPU_COMPONENT_ORDER_H
+#ifndef FASTED_CPU_ORDER_H
+#define FASTED_CPU_ORDER_H
 
 #include "../state/worker.h"
 
@@ -32,4 +32,11 @@ extern void cpu_group_rows(Worker *worker);
 /* Frees the buffers.  Sets whose rows were moved only in part have to be packed again. */
 extern void cpu_end_grouping(FastedJoin *join);
 
-#endif							/* FASTED_CPU_COMPONENT_ORDER_H */
+/*
+ * Writes the order of projected rows to order[]: the row number at each place.  The buffer holds 8
+ * bytes per row.  Returns false if the join is being closed.
+ */
+extern bool cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
+						 size_t rows, void *buffer, uint32_t *order);
+
+#endif							/* FASTED_CPU_ORDER_H */
