@@ -43,11 +43,11 @@
 /* Exceeds the rounding errors of a threshold from the rows' radii. */
 #define BITS_SLACK 0x1p-30
 
-/* Returns true unless no pair of a row with this number of bits is within eps. */
+/* Returns true unless no pair of a row is within eps. */
 static bool
-have_pairs(const FastedContext *context, double ones, double eps)
+has_pairs(const FastedContext *context, const RowTerms *terms, double eps)
 {
-	return !context->metric->of_union || ones > 0.0 || eps >= 1.0;
+	return row_has_pairs(terms) && (!context->metric->of_union || terms->ones > 0.0 || eps >= 1.0);
 }
 
 /* --- the fold */
@@ -321,7 +321,7 @@ set_threshold(const FastedContext *context, const PackedRows *to, size_t place, 
 	int32_t		down = FASTED_INT8_PADDING;
 	int32_t		up = FASTED_INT8_PADDING;
 
-	if (row_has_pairs(&to->terms[place]) && have_pairs(context, ones, eps))
+	if (has_pairs(context, &to->terms[place], eps))
 	{
 		double		reach = fmin(fasted_bits_reach(context->metric->of_union, eps, (uint32_t) ones),
 								 FASTED_MAX_DIMENSIONS);
@@ -351,30 +351,12 @@ pack_set(Worker *worker, int i, size_t sliver)
 
 /* --- nearest neighbors */
 
-/*
- * Returns a row's reach: the Hamming distance of its neighbours at most; of the Jaccard distance,
- * divided by the sum of both numbers of bits.
- */
-static double
-bits_reach(const NearSide *side, size_t place)
+/* Returns a row's threshold: minus its part of the Hamming distance, an integer, if it may have pairs. */
+static uint32_t
+threshold_of(const NearSide *side, size_t place, double part)
 {
-	bool		jaccard = side->join->context->metric->of_union;
-	double		radius;
-
-	if (place >= side->packed->rows)
-		return 0.0;
-	radius = cpu_radius_at(side, place);
-	return jaccard ? fasted_bits_reach(true, radius, 1)
-		: fmin(floor(radius), FASTED_MAX_DIMENSIONS);
-}
-
-static bool
-bits_have_pairs(const NearSide *side, size_t place)
-{
-	const RowTerms *terms = &side->packed->terms[place];
-
-	return row_has_pairs(terms) &&
-		have_pairs(side->join->context, terms->ones, side->join->problem.eps);
+	return has_pairs(side->join->context, &side->packed->terms[place], side->join->problem.eps)
+		? (uint32_t) -(int32_t) part : FASTED_INT8_PADDING;
 }
 
 /*
@@ -394,8 +376,7 @@ make_bits_own(const NearSide *side, size_t first, uint32_t count, const double *
 		if (jaccard)
 			part = reach[i] * side->packed->terms[first + i].ones - (most - reach[i]) * least
 				+ BITS_SLACK;
-		own[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) floor(part)
-			: FASTED_INT8_PADDING;
+		own[i] = threshold_of(side, first + i, floor(part));
 	}
 }
 
@@ -409,8 +390,7 @@ make_bits_other(const NearSide *side, size_t first, uint32_t count, double most,
 	{
 		double		part = jaccard ? most * side->packed->terms[first + i].ones + BITS_SLACK : 0.0;
 
-		other[i] = bits_have_pairs(side, first + i) ? (uint32_t) -(int32_t) ceil(part)
-			: FASTED_INT8_PADDING;
+		other[i] = threshold_of(side, first + i, ceil(part));
 	}
 }
 
@@ -422,20 +402,27 @@ least_bits(const NearSide *side, size_t first, uint32_t count)
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (bits_have_pairs(side, first + i))
+		if (has_pairs(side->join->context, &side->packed->terms[first + i], side->join->problem.eps))
 			least = fmin(least, side->packed->terms[first + i].ones);
 	}
 	return least < INFINITY ? least : 0.0;
 }
 
+/*
+ * Computes the rows' reaches: the Hamming distance of their neighbours at most; of the Jaccard distance,
+ * divided by the sum of both numbers of bits.  Returns the largest one.
+ */
 static double
-bits_reaches(const NearSide *side, size_t first, uint32_t count, double *reach)
+find_reaches(const NearSide *side, size_t first, uint32_t count, double *reach)
 {
+	bool		jaccard = side->join->context->metric->of_union;
 	double		most = 0.0;
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		reach[i] = bits_reach(side, first + i);
+		double		radius = first + i < side->packed->rows ? cpu_radius_at(side, first + i) : 0.0;
+
+		reach[i] = jaccard ? fasted_bits_reach(true, radius, 1) : fmin(floor(radius), FASTED_MAX_DIMENSIONS);
 		most = fmax(most, reach[i]);
 	}
 	return most;
@@ -448,7 +435,7 @@ near_thresholds(NearThresholds *near, const NearSide *a, const NearSide *b, Stag
 	if (b->lists)
 	{
 		if (stage->columns != near->columns)
-			stage->reach_b = bits_reaches(b, near->first_b, near->cols, near->reach);
+			stage->reach_b = find_reaches(b, near->first_b, near->cols, near->reach);
 		make_bits_own(b, near->first_b, near->cols, near->reach, stage->reach_b,
 					  least_bits(a, near->first_a, near->rows), stage->b_own);
 		make_bits_other(a, near->first_a, near->rows, stage->reach_b, stage->a_other);
@@ -457,7 +444,7 @@ near_thresholds(NearThresholds *near, const NearSide *a, const NearSide *b, Stag
 	{
 		double		reach[STRIP_ROWS];
 
-		stage->reach_a = bits_reaches(a, near->first_a, near->rows, reach);
+		stage->reach_a = find_reaches(a, near->first_a, near->rows, reach);
 		make_bits_own(a, near->first_a, near->rows, reach, stage->reach_a,
 					  least_bits(b, near->first_b, near->cols), stage->a_own);
 		make_bits_other(b, near->first_b, near->cols, stage->reach_a, stage->b_other);

@@ -3,12 +3,9 @@
  * choice.c
  *	  Chooses the encoding and the filter of a join.
  *
- * INT8 multiplies four times as fast as FP32, but finds more false candidates: pairs that turn
- * out to be too far apart.  An encoding that was computed for other rows may increase their number, too.
- * The number is estimated by joining a sample of the rows.
- *
- * The larger set's encoding is retained if it is good enough, because packing the larger set costs
- * more.
+ * INT8 multiplies four times as fast as FP32, but finds more false candidates, and so may an encoding
+ * that was computed for other rows.  Their number is estimated by joining a sample of the rows.  The
+ * larger set's encoding is retained if it is good enough, because packing the larger set costs more.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,11 +33,9 @@
 #define EPS_OTHERS 256
 
 /*
- * Returns the least number of compared pairs per false candidate with which INT8 pays off.
- *
- * INT8 saves about 11 ps per pair and dimension.  A recheck takes 40 ns and 0.25 ns per dimension,
- * on a Xeon of 2023.  With INT16 rows a false candidate takes 18 ns and 15 ps per dimension, on an
- * EPYC.  The latter result has a margin of one half for other CPUs.
+ * Returns the least number of compared pairs per false candidate with which INT8 pays off.  It saves
+ * about 11 ps per pair and dimension.  A recheck takes 40 ns and 0.25 ns per dimension, on a Xeon of
+ * 2023; with INT16 rows 18 ns and 15 ps per dimension, on an EPYC, to which one half is added.
  */
 static uint64_t
 pairs_per_recheck(uint32_t dimensions, bool fine)
@@ -66,10 +61,8 @@ have_common_encoding(const FastedJoin *join)
 	const FastedSet *a = join->sets[0];
 	const FastedSet *b = join->sets[1];
 
-	if (a->encoding == NULL)
-		return false;
-	return join->self ? a->suits_itself
-		: a->encoding == b->encoding && a->packed.filter == b->packed.filter;
+	return a->encoding != NULL &&
+		(join->self ? a->suits_itself : a->encoding == b->encoding && a->packed.filter == b->packed.filter);
 }
 
 /* Allocates an encoding and the samples.  Returns false if out of memory. */
@@ -96,18 +89,17 @@ cpu_find_known_encoding(FastedJoin *join)
 	bool		open = join->choice.filter == FILTER_BY_SAMPLE;
 
 	join->choice.eps = join->problem.eps;
-	join->choice.key = (ChoiceKey) {.known = true,.eps = join->problem.eps};
-	if (join->nearest)
-		join->choice.key = (ChoiceKey) {.known = true,.k = join->problem.k};
+	join->choice.key = (ChoiceKey) {
+		.known = true,.k = join->nearest ? join->problem.k : 0,.eps = join->nearest ? 0.0 : join->problem.eps
+	};
 	open = open && !choice_keys_are_equal(larger->chosen_for, join->choice.key);
 	join->choice.known_encoding = larger->encoding;
-	if (larger->encoding == NULL)
-		return !open;
-	larger->encoding->refcount++;
-	if (!have_common_encoding(join))
-		join->choice.encoding = ENCODING_TESTED;
-	else
-		join->choice.encoding = open ? ENCODING_COMMON_TESTED : ENCODING_COMMON;
+	if (larger->encoding != NULL)
+	{
+		larger->encoding->refcount++;
+		join->choice.encoding = !have_common_encoding(join) ? ENCODING_TESTED
+			: open ? ENCODING_COMMON_TESTED : ENCODING_COMMON;
+	}
 	return !open;
 }
 
@@ -167,7 +159,7 @@ radius_by_sample(Worker *worker, uint32_t number)
 	const float *row = row_store_row(&join->sets[0]->rows, number);
 	FastedSpan	span = cpu_rows_met(join, 0, number);
 	uint32_t	all = span.end - span.first;
-	uint32_t	others = all < EPS_OTHERS ? all : EPS_OTHERS;
+	uint32_t	others = cpu_clamp(all, 0, EPS_OTHERS);
 	double	   *distances = worker->near.reach;
 	uint32_t	count = 0;
 	uint64_t	place;
@@ -195,7 +187,7 @@ cpu_find_choice_eps(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	const RowStore *rows = &join->sets[0]->rows;
-	uint32_t	nrows = rows->rows < EPS_ROWS ? (uint32_t) rows->rows : EPS_ROWS;
+	uint32_t	nrows = cpu_clamp(rows->rows, 0, EPS_ROWS);
 	double		radii[EPS_ROWS];
 	uint32_t	count = 0;
 
@@ -274,15 +266,12 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 	worker->listed = 0;
 }
 
-/* Returns true if a sample of `area` pairs of rows indicates that INT16 rows pay. */
+/* Returns true if a sample of `area` pairs of rows, `vain` of them false candidates, shows that INT16 rows pay. */
 static bool
-cpu_int16_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, uint64_t area)
+int16_may_pay(const FastedJoin *join, double vain, uint64_t pairs, uint64_t area)
 {
-	double		vain = (double) (candidates - pairs);
-	double		rows = (double) cpu_join_rows(join);
-
 	return vain * WORTH_SHARE >= (double) pairs &&
-		vain / (double) area * cpu_join_area(join) >= WORTH_CANDIDATES * rows;
+		vain / (double) area * cpu_join_area(join) >= WORTH_CANDIDATES * (double) cpu_join_rows(join);
 }
 
 /* Joins a sample with an encoding and a filter.  Returns true if it has few enough false candidates. */
@@ -308,7 +297,7 @@ encoding_is_good(Worker *worker, const Encoding *encoding, const CpuFilter *filt
 	cpu_filter_strip(worker, &samples[0], &samples[join->self ? 0 : 1], &strip, false);
 	count_sample(worker, &strip, &candidates, &pairs);
 	if (filter->transforms)
-		join->choice.int16_pays = cpu_int16_may_pay(join, candidates, pairs, area);
+		join->choice.int16_pays = int16_may_pay(join, (double) (candidates - pairs), pairs, area);
 	if (filter->transforms && context->options.filter == FASTED_FILTER_AUTO)
 	{
 		pthread_mutex_lock(&context->threads.lock);
@@ -342,6 +331,8 @@ cpu_choose_filter(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	FastedContext *context = join->context;
+
+	cpu_find_scale(join);
 	if (join->nearest && (join->choice.filter == FILTER_BY_SAMPLE || join->pruning.state != PRUNING_OFF ||
 						  join->choice.encoding != ENCODING_NEW))
 		cpu_find_choice_eps(worker);

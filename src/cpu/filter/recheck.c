@@ -31,20 +31,6 @@
 
 /* --- blocks of pairs */
 
-void
-cpu_flush_block(Worker *worker)
-{
-	FastedContext *context = worker->context;
-
-	worker->work.pairs += worker->block->npairs;
-	pthread_mutex_lock(&context->threads.lock);
-	cpu_add_work_stats(worker);
-	pair_pool_push(&context->pool, worker->block);
-	worker->block = NULL;
-	pthread_cond_signal(&context->threads.out_cond);
-	pthread_mutex_unlock(&context->threads.lock);
-}
-
 /* Waits for a free block.  Returns false if the join is being closed. */
 static bool
 fetch_block(Worker *worker)
@@ -75,7 +61,7 @@ emit_pair(Worker *worker, uint32_t a, uint32_t b, double dist)
 	pair->b = b;
 	pair->dist = dist;
 	if (worker->block->npairs == worker->context->pool.block_pairs)
-		cpu_flush_block(worker);
+		cpu_report(worker, true);
 	return true;
 }
 

@@ -55,7 +55,4 @@ extern void cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint3
 /* Rechecks all candidates of the strip.  Returns false if the join is being closed. */
 extern bool cpu_refine_strip(Worker *worker, const Strip *strip);
 
-/* Passes the block being filled to the caller's queue. */
-extern void cpu_flush_block(Worker *worker);
-
 #endif							/* FASTED_CPU_RECHECK_H */

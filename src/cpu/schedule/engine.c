@@ -438,8 +438,9 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
 	FastedContext *context = join->context;
 	struct timespec deadline = fasted_deadline(timeout_ms);
-	FastedStatus status = FASTED_OK;
+	PairBlock  *block;
 	int			rc = 0;
+	bool		over;
 
 	memset(batch, 0, sizeof(*batch));
 	pthread_mutex_lock(&context->threads.lock);
@@ -450,26 +451,16 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 		pair_pool_release(&context->pool, context->caller_block);
 		pthread_cond_signal(&context->threads.free_cond);
 	}
-	while ((context->caller_block = pair_pool_pop(&context->pool.queue_head)) == NULL)
-	{
-		if (join->phase == PHASE_OVER)
-			status = FASTED_DONE;
-		else if (rc != 0)
-			status = FASTED_AGAIN;
-		else
-		{
-			rc = pthread_cond_timedwait(&context->threads.out_cond, &context->threads.lock, &deadline);
-			continue;
-		}
-		break;
-	}
+	while ((block = pair_pool_pop(&context->pool.queue_head)) == NULL && join->phase != PHASE_OVER && rc == 0)
+		rc = pthread_cond_timedwait(&context->threads.out_cond, &context->threads.lock, &deadline);
+	context->caller_block = block;
+	over = join->phase == PHASE_OVER;
 	pthread_mutex_unlock(&context->threads.lock);
-	if (status == FASTED_OK)
-	{
-		batch->pairs = context->caller_block->pairs;
-		batch->npairs = context->caller_block->npairs;
-	}
-	return status;
+	if (block == NULL)
+		return over ? FASTED_DONE : FASTED_AGAIN;
+	batch->pairs = block->pairs;
+	batch->npairs = block->npairs;
+	return FASTED_OK;
 }
 
 static void
@@ -525,15 +516,14 @@ static void
 choose_exact(FastedContext *context)
 {
 	const CpuKernel *kernel = context->kernel;
-	bool		product = context->metric->of_product;
 
 	context->dot = context->doubles ? kernel->dot_double : kernel->dot;
-	if (context->doubles)
-		context->distance = product ? kernel->dot_double : kernel->distance_double;
-	else
+	context->distance = context->doubles ? kernel->distance_double : kernel->distance;
+	context->distance_wide = context->doubles ? NULL : kernel->distance_wide;
+	if (context->metric->of_product)
 	{
-		context->distance = product ? kernel->dot : kernel->distance;
-		context->distance_wide = product ? kernel->dot_wide : kernel->distance_wide;
+		context->distance = context->dot;
+		context->distance_wide = context->doubles ? NULL : kernel->dot_wide;
 	}
 }
 
@@ -595,9 +585,6 @@ static pthread_once_t processor_named = PTHREAD_ONCE_INIT;
 static void
 find_processor_name(void)
 {
-	char	   *name = processor_name;
-	size_t		size = sizeof(processor_name);
-
 	struct utsname system;
 #if defined(__x86_64__)
 	unsigned	brand[13] = {0};
@@ -608,11 +595,11 @@ find_processor_name(void)
 						   &brand[4 * i + 2], &brand[4 * i + 3]);
 	while (*text == ' ')
 		text++;
-	snprintf(name, size, "%s", text);
+	snprintf(processor_name, sizeof(processor_name), "%s", text);
 	if (*text != '\0')
 		return;
 #endif
-	snprintf(name, size, "%s", uname(&system) == 0 ? system.machine : "cpu");
+	snprintf(processor_name, sizeof(processor_name), "%s", uname(&system) == 0 ? system.machine : "cpu");
 }
 
 /* Fills in the statistics that are known when the context is opened. */

@@ -44,8 +44,9 @@
 /* Rows of fewer dimensions than the second level has are not pruned. */
 #define LEAST_DIMENSIONS LEVEL_WORDS(1)
 
-uint64_t
-cpu_memory_limit(const FastedOptions *options)
+/* Returns the memory limit in bytes: the caller's, or else half of the machine's memory. */
+static uint64_t
+memory_limit(const FastedOptions *options)
 {
 	long		pages = sysconf(_SC_PHYS_PAGES);
 	long		size = sysconf(_SC_PAGESIZE);
@@ -66,8 +67,7 @@ may_use_int8(const FastedContext *context)
 {
 	const FastedOptions *options = &context->options;
 
-	return context->kernel->int8 != NULL &&
-		options->dimensions <= FASTED_INT8_MOST_DIMENSIONS &&
+	return context->kernel->int8 != NULL && options->dimensions <= FASTED_INT8_MOST_DIMENSIONS &&
 		(options->filter == FASTED_FILTER_INT8 ||
 		 (options->filter == FASTED_FILTER_AUTO && options->dimensions >= 32));
 }
@@ -78,18 +78,11 @@ cpu_pool_blocks(int threads)
 	return 4 * threads > BLOCKS_MIN ? 4 * (size_t) threads : BLOCKS_MIN;
 }
 
-/* Returns the largest number of threads.  Together they may take a quarter of the memory. */
-static int
-limit_threads(const FastedContext *context, uint64_t limit)
+int
+cpu_limit_workers(const FastedContext *context, int workers, bool sums)
 {
-	const FastedOptions *options = &context->options;
-	int			threads = options->threads;
-
-	if (threads <= 0)
-		threads = fasted_processors();
-	if (threads > MAX_THREADS)
-		threads = MAX_THREADS;
-	return (int) cpu_clamp(limit / 4 / cpu_worker_bytes(context, false), 1, (uint32_t) threads);
+	return (int) cpu_clamp(memory_limit(&context->options) / 4 / cpu_worker_bytes(context, sums), 1,
+						   (uint32_t) workers);
 }
 
 /* Returns the number of sampled rows: one block, or fewer if rows are long or memory is short. */
@@ -133,11 +126,12 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 static void
 plan_memory(FastedContext *context, uint64_t limit)
 {
+	int			threads = context->options.threads > 0 ? context->options.threads : fasted_processors();
 	uint64_t	fixed;
 
 	context->plan.longest_segment = cpu_longest_segment(context->kernel);
 	context->plan.segment = cpu_segment_words(context, cpu_filter_words(context), 8);
-	context->plan.thread_limit = limit_threads(context, limit);
+	context->plan.thread_limit = cpu_limit_workers(context, threads < MAX_THREADS ? threads : MAX_THREADS, false);
 	context->plan.block_pairs = BLOCK_PAIRS;
 	while (context->plan.block_pairs > BLOCK_PAIRS_MIN &&
 		   cpu_pool_blocks(context->plan.thread_limit) * context->plan.block_pairs * sizeof(FastedPair)
@@ -155,17 +149,15 @@ plan_memory(FastedContext *context, uint64_t limit)
 								   2 * context->kernel->tile_cols, FASTED_MAX_ROWS);
 }
 
-/* Returns true if joins may be pruned.  The field integer_filter must be set. */
+/* Returns true if joins may be pruned.  The field product_kernel must be set. */
 static bool
 may_prune(const FastedContext *context)
 {
 	const FastedOptions *options = &context->options;
 
-	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS ||
-		context->product_kernel == NULL || context->metric->negative_product)
-		return false;
-	return options->prune == FASTED_PRUNE_FORCE ||
-		options->dimensions >= LEAST_DIMENSIONS;
+	return options->prune != FASTED_PRUNE_OFF && options->dimensions <= MOST_DIMENSIONS &&
+		context->product_kernel != NULL && !context->metric->negative_product &&
+		(options->prune == FASTED_PRUNE_FORCE || options->dimensions >= LEAST_DIMENSIONS);
 }
 
 /* Returns true if pruning can pay for sets that fit into memory. */
@@ -179,7 +171,7 @@ pruning_suits(const FastedContext *context, uint64_t limit)
 void
 cpu_plan_memory(FastedContext *context)
 {
-	uint64_t	limit = cpu_memory_limit(&context->options);
+	uint64_t	limit = memory_limit(&context->options);
 
 	context->integer_filter = may_use_int8(context) ? &cpu_filter_integers : NULL;
 	context->plan.may_use_int16 = context->integer_filter != NULL &&

@@ -12,8 +12,11 @@
 
 /* --- the memory of a context */
 
-/* Returns the memory limit in bytes: the caller's, or else half of the machine's memory. */
-extern uint64_t cpu_memory_limit(const FastedOptions *options);
+/*
+ * Returns how many workers, at least 1 and at most `workers`, fit into a quarter of the memory; `sums`
+ * as for cpu_worker_bytes.
+ */
+extern int	cpu_limit_workers(const FastedContext *context, int workers, bool sums);
 
 /*
  * Plans the memory of a context that is being opened.  If only sets too small for pruning fit into
@@ -41,30 +44,23 @@ extern size_t cpu_pool_blocks(int threads);
 
 /* --- the work items of a join */
 
-/* 2^32 divided by the golden ratio. */
-#define GOLDEN_RATIO_STEP UINT32_C(2654435769)
-
 /*
  * Returns true if a work item belongs to the slice.  If rows are ordered, tiles near the diagonal
- * have most of the work.  So each slice gets work items distributed over the whole range:
- * multiples of the golden ratio are distributed evenly over the slices.
+ * have most of the work.  So each slice gets work items distributed over the whole range: one of
+ * any `slices` consecutive items, each time in another place.
  */
 static inline bool
 cpu_is_in_slice(const FastedJoin *join, uint64_t item)
 {
-	uint32_t	place = (uint32_t) (item + join->work.number) * GOLDEN_RATIO_STEP;
+	uint64_t	place = (item + item / join->problem.slices + join->work.number) % join->problem.slices;
 
-	return !join->work.interleaved ||
-		(((uint64_t) place * join->problem.slices) >> 32) - join->problem.slice <= join->problem.more_slices;
+	return !join->work.interleaved || place - join->problem.slice <= join->problem.more_slices;
 }
 
 /* Plans the threads, blocks and work items of a join.  Returns false if out of memory. */
 extern bool cpu_plan_join(FastedJoin *join);
 
-/*
- * Returns the number of the slice's work items.  For 10^8 rows, testing them one by one would take
- * seconds.
- */
+/* Returns the number of the slice's work items. */
 extern uint64_t cpu_count_items(const FastedJoin *join);
 
 /* --- threads, and the phases of a join */

@@ -116,19 +116,6 @@ locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 	return strip->blocks > 0;
 }
 
-/*
- * Adds a worker's statistics to the context's.  Not called after each strip: strips may be so
- * short that the lock would be contended.
- */
-static void
-add_work_stats(Worker *worker, uint64_t now)
-{
-	pthread_mutex_lock(&worker->context->threads.lock);
-	cpu_add_work_stats(worker);
-	pthread_mutex_unlock(&worker->context->threads.lock);
-	worker->report_at = now + REPORT_EVERY_NS;
-}
-
 /* Joins one strip.  Returns false if the join is being closed. */
 static bool
 join_strip(Worker *worker, const Strip *strip)
@@ -153,10 +140,14 @@ join_strip(Worker *worker, const Strip *strip)
 	end = cpu_now();
 	worker->work.filter_seconds += 1e-9 * (double) (filtered - begin);
 	worker->work.refine_seconds += 1e-9 * (double) (end - filtered);
+	/* not after each strip: strips may be so short that the lock would be contended */
 	if (end >= worker->report_at)
-		add_work_stats(worker, end);
+	{
+		cpu_report(worker, false);
+		worker->report_at = end + REPORT_EVERY_NS;
+	}
 	if (done && worker->block != NULL && end - worker->block->since > FLUSH_AFTER_NS)
-		cpu_flush_block(worker);
+		cpu_report(worker, true);
 	return done;
 }
 
@@ -179,9 +170,7 @@ join_units(Worker *worker)
 			break;
 		worker->work.units_done++;
 	}
-	if (worker->block != NULL)
-		cpu_flush_block(worker);
-	add_work_stats(worker, cpu_now());
+	cpu_report(worker, worker->block != NULL);
 }
 
 /* --- phases */
@@ -204,21 +193,12 @@ note_orders(FastedJoin *join)
 static bool
 begin_trial(FastedJoin *join)
 {
-	return join->choice.encoding == ENCODING_TESTED ||
-		join->choice.encoding == ENCODING_COMMON_TESTED;
+	return join->choice.encoding == ENCODING_TESTED || join->choice.encoding == ENCODING_COMMON_TESTED;
 }
 
 static bool
 lacks_encoding(FastedJoin *join)
 {
-	return join->encoding == NULL;
-}
-
-static bool
-begin_choice(FastedJoin *join)
-{
-	if (join->encoding == NULL)
-		cpu_find_scale(join);
 	return join->encoding == NULL;
 }
 
@@ -270,7 +250,7 @@ static const struct PhaseWork
 }			phases[PHASE_OVER] = {
 	[PHASE_TRY] = {begin_trial, cpu_try_encoding, true},
 	[PHASE_CENTRE] = {lacks_encoding, cpu_find_centre, false},
-	[PHASE_CHOOSE] = {begin_choice, cpu_choose_filter, true},
+	[PHASE_CHOOSE] = {lacks_encoding, cpu_choose_filter, true},
 	[PHASE_FIT] = {begin_fit, cpu_fit_projection, true},
 	[PHASE_PROJECT] = {cpu_begin_projecting, cpu_project, false},
 	[PHASE_ORDER] = {prunes, cpu_order, false},

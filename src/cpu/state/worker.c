@@ -48,9 +48,21 @@ cpu_may_continue(FastedContext *context)
 }
 
 void
-cpu_add_work_stats(Worker *worker)
+cpu_report(Worker *worker, bool flush)
 {
-	fasted_add_stats(&worker->context->stats, &worker->work);
+	FastedContext *context = worker->context;
+
+	if (flush)
+		worker->work.pairs += worker->block->npairs;
+	pthread_mutex_lock(&context->threads.lock);
+	fasted_add_stats(&context->stats, &worker->work);
+	if (flush)
+	{
+		pair_pool_push(&context->pool, worker->block);
+		worker->block = NULL;
+		pthread_cond_signal(&context->threads.out_cond);
+	}
+	pthread_mutex_unlock(&context->threads.lock);
 	memset(&worker->work, 0, sizeof(worker->work));
 }
 

@@ -95,8 +95,11 @@ cpu_direction_buffer(const Worker *worker, size_t place)
 }
 
 
-/* Adds a worker's statistics to the context's, and clears them.  The caller holds the lock. */
-extern void cpu_add_work_stats(Worker *worker);
+/*
+ * Adds a worker's statistics to the context's, and clears them.  `flush`: also passes the block being
+ * filled to the caller's queue.
+ */
+extern void cpu_report(Worker *worker, bool flush);
 
 /*
  * Calls `work` for all slivers of set a, then of set b.  Sets that need less preparation than
