@@ -25,10 +25,7 @@
 /* Most folds: to 1, 2, 4, ... words, and none. */
 #define MOST_FOLDS 12
 
-/*
- * A sample has at most this number of words of pairs, at most one in SAMPLED_PART pairs, and this
- * number of rows per set.
- */
+/* A sample: most words of pairs, least pairs per sampled pair, and numbers of rows per set. */
 #define SAMPLED_WORDS (1 << 21)
 #define SAMPLED_PART 512
 #define SAMPLED_ROWS_LEAST 8
@@ -206,19 +203,21 @@ sort_by_digit(FastedContext *context, const uint32_t *ones, bool high, const uin
  * rows, of at least 8 bytes per row, holds the numbers of bits and the order by the lower digit.
  */
 static void
-sort_set(FastedContext *context, FastedSet *set)
+sort_set(Worker *worker, int i)
 {
+	FastedContext *context = worker->context;
+	FastedSet  *set = worker->join->sets[i];
 	size_t		rows = set->rows.rows;
 	uint32_t   *ones = set->packed.packed;
 	uint32_t   *by_low = ones + rows;
 
-	for (size_t i = 0; i < rows; i++)
+	for (size_t r = 0; r < rows; r++)
 	{
-		const float *row = row_store_row(&set->rows, i);
+		const float *row = row_store_row(&set->rows, r);
 
-		if (i % CHECK_EVERY == 0 && !cpu_may_continue(context))
+		if (r % CHECK_EVERY == 0 && !cpu_may_continue(context))
 			return;
-		ones[i] = (uint32_t) context->kernel->dot(row, row, context->length);
+		ones[r] = (uint32_t) context->kernel->dot(row, row, context->length);
 	}
 	set->levels.ordered = sort_by_digit(context, ones, false, NULL, rows, by_low) &&
 		sort_by_digit(context, ones, true, by_low, rows, set->levels.order) &&
@@ -229,14 +228,7 @@ sort_set(FastedContext *context, FastedSet *set)
 void
 cpu_sort_rows(Worker *worker)
 {
-	FastedJoin *join = worker->join;
-	uint64_t	i;
-
-	while ((i = cpu_next_item(join->context)) < (uint64_t) join->nsets)
-	{
-		if (join->pruning.packing[i] == PACK_ROWS)
-			sort_set(join->context, join->sets[i]);
-	}
+	cpu_do_sets(worker, PACK_ROWS, sort_set);
 }
 
 /* CpuFilter.useful_tiles: those whose numbers of bits allow a pair with the column tile. */

@@ -133,19 +133,17 @@ cpu_prepare_choice_of_numbers(FastedJoin *join)
 static double
 distance_of(const FastedContext *context, const float *x, const float *y)
 {
-	/* the squares of these samples are not used */
-	const Recheck recheck = cpu_recheck(context, &context->samples[0], &context->samples[0]);
-	uint32_t	d = context->length;
-	double		xx;
-	double		yy;
+	double		squares[2] = {0.0, 0.0};
+	const PackedRows sides[2] = {{.squares = &squares[0]}, {.squares = &squares[1]}};
 
-	if (recheck.of_squares == NULL)
-		return cpu_distance(&recheck, recheck.rows(x, y, d), 0, 0);
-	xx = recheck.rows(x, x, d);
-	yy = recheck.rows(y, y, d);
-	if (!fasted_has_direction(xx) || !fasted_has_direction(yy))
-		return NAN;
-	return recheck.of_squares(recheck.rows(x, y, d), xx, yy);
+	if (context->metric->of_squares != NULL)
+	{
+		squares[0] = context->dot(x, x, context->length);
+		squares[1] = context->dot(y, y, context->length);
+		if (!fasted_has_direction(squares[0]) || !fasted_has_direction(squares[1]))
+			return NAN;
+	}
+	return cpu_distance(context, &sides[0], &sides[1], 0, 0, x, y);
 }
 
 /*
@@ -242,8 +240,7 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 {
 	FastedJoin *join = worker->join;
 	const FastedContext *context = join->context;
-	Recheck		recheck = cpu_recheck(context, &context->samples[0],
-									  &context->samples[join->self ? 0 : 1]);
+	const PackedRows *samples = context->samples;
 	uint32_t	count_a = strip->rows_a;
 	uint32_t	count_b = sampled_rows(join->col_set);
 
@@ -257,9 +254,9 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 		{
 			uint32_t	col = worker->list[c].col;
 			const float *y = cpu_sampled_row(&join->col_set->rows, col, count_b);
-			double		value = recheck.rows(x, y, context->options.dimensions);
 
-			*pairs += cpu_distance(&recheck, value, row, col) <= join->choice.eps;
+			*pairs += cpu_distance(context, &samples[0], &samples[join->self ? 0 : 1], row, col, x, y)
+				<= join->choice.eps;
 		}
 		*candidates += worker->listed;
 	}

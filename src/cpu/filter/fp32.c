@@ -30,7 +30,14 @@ product_spread(const FastedContext *context, const Encoding *encoding, double ep
 	return fasted_gamma32(context->options.dimensions, 2);
 }
 
-/* Computes the thresholds of one sliver from its rows' terms. */
+/* Returns a row's threshold, given its part in the squared distance. */
+static float
+threshold_of(const RowTerms *terms, double half, double gamma, double alpha, double slack)
+{
+	return !row_has_pairs(terms) ? INFINITY
+		: fasted_threshold(terms->norm2 * (1.0 - slack), terms->norm2 * (1.0 + slack), half, gamma, alpha);
+}
+
 static void
 set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 {
@@ -41,13 +48,8 @@ set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 	double		slack = fasted_sum_slack(d);
 
 	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
-	{
-		const RowTerms *terms = &to->terms[row];
-
-		((float *) to->threshold)[row] = !row_has_pairs(terms) ? INFINITY
-			: fasted_threshold(terms->norm2 * (1.0 - slack), terms->norm2 * (1.0 + slack),
-							   cpu_half_of(job, row, false), gamma, alpha);
-	}
+		((float *) to->threshold)[row] = threshold_of(&to->terms[row], cpu_half_of(job, row, false), gamma, alpha,
+													  slack);
 }
 
 static void
@@ -96,14 +98,9 @@ cost(const FastedContext *context, uint32_t dimensions)
 static uint32_t
 near_threshold(const NearSide *side, size_t place, double half)
 {
-	const RowTerms *terms = &side->packed->terms[place];
-	float		threshold = INFINITY;
+	float		threshold = threshold_of(&side->packed->terms[place], half, side->gamma, side->alpha, side->slack);
 	uint32_t	word;
 
-	if (row_has_pairs(terms))
-		threshold = fasted_threshold(terms->norm2 * (1.0 - side->slack),
-									 terms->norm2 * (1.0 + side->slack),
-									 half, side->gamma, side->alpha);
 	memcpy(&word, &threshold, sizeof(word));
 	return word;
 }

@@ -4,10 +4,7 @@
  *	  The filter for numbers in INT8, or in INT16 on CPUs without products of INT8.
  *
  * Rows that are out of range or not finite have the error bound infinity, so that they are candidates
- * of every row.
- *
- * Candidates of the INT8 filter are compared as INT16 rows before they are rechecked (recheck.c):
- * doc/internals/bound-int8.md, section 10.
+ * of every row.  Candidates of the INT8 filter may be compared as INT16 rows, too (recheck.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -135,6 +132,13 @@ interleave(const TileProduct *product, const PackedRows *to, uint32_t width, siz
 	}
 }
 
+/* Returns a row's threshold, given its part in the squared distance. */
+static int32_t
+threshold_of(const RowTerms *terms, double half)
+{
+	return row_has_pairs(terms) ? fasted_threshold_int(terms->norm2, half) : FASTED_INT8_PADDING;
+}
+
 /*
  * Sets a row's thresholds.  If the rows of a are flipped, b's threshold is larger by `more`: the
  * 128 added to each byte of a, times the sum of the row's bytes.
@@ -143,10 +147,8 @@ static void
 set_threshold(const PackJob *job, size_t row, uint32_t more)
 {
 	const PackedRows *to = job->to;
-	int32_t		threshold = FASTED_INT8_PADDING;
+	int32_t		threshold = threshold_of(&to->terms[row], cpu_half_of(job, row, false));
 
-	if (row_has_pairs(&to->terms[row]))
-		threshold = fasted_threshold_int(to->terms[row].norm2, cpu_half_of(job, row, false));
 	((int32_t *) to->as_a.threshold)[row] = threshold;
 	((uint32_t *) to->as_b.threshold)[row] = (uint32_t) threshold + more;
 }
@@ -215,12 +217,8 @@ cost(const FastedContext *context, uint32_t dimensions)
 static uint32_t
 near_threshold(const NearSide *side, size_t place, double half)
 {
-	const PackedRows *packed = side->packed;
-	int32_t		threshold = FASTED_INT8_PADDING;
-
-	if (row_has_pairs(&packed->terms[place]))
-		threshold = fasted_threshold_int(packed->terms[place].norm2, half);
-	return (uint32_t) threshold + (side->columns ? cpu_flip_sum(packed, place) : 0);
+	return (uint32_t) threshold_of(&side->packed->terms[place], half)
+		+ (side->columns ? cpu_flip_sum(side->packed, place) : 0);
 }
 
 const CpuFilter cpu_filter_integers = {

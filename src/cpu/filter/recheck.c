@@ -4,7 +4,7 @@
  *	  Recheck of a strip's candidates, and output of pairs.
  *
  * The bits of a strip's hit map are listed row by row.  Rows are prefetched ahead of their
- * recheck, and a row with several candidates is widened to FP64 once.
+ * recheck.
  *
  * With many dimensions INT8 finds several candidates per true pair.  A recheck waits for the
  * memory of its rows, 4 bytes per coordinate.  INT16 rows have 2 bytes per coordinate, and their
@@ -17,6 +17,7 @@
 
 #include "components.h"
 #include "recheck.h"
+#include "strip.h"
 
 /*
  * Number of candidates prefetched ahead, and bytes per row at most; the same number for INT16
@@ -25,9 +26,6 @@
 #define PREFETCH_AHEAD 2
 #define PREFETCH_MOST 4096
 #define FETCH_AHEAD 4
-
-/* A row is widened to FP64 if it has at least this many candidates. */
-#define WIDEN_FROM 3
 
 /* --- blocks of pairs */
 
@@ -45,7 +43,7 @@ fetch_block(Worker *worker)
 	if (worker->block == NULL)
 		return false;
 	worker->block->npairs = 0;
-	worker->block->since = cpu_now();
+	worker->block->since = fasted_now();
 	return true;
 }
 
@@ -67,19 +65,6 @@ emit_pair(Worker *worker, uint32_t a, uint32_t b, double dist)
 
 /* --- the list of candidates */
 
-/* Returns 64 bits of a hit map; bit b is column 64 * word + b. */
-static uint64_t
-hit_word(const uint8_t *map, uint32_t word)
-{
-	uint64_t	bits;
-
-	memcpy(&bits, map + 8 * word, sizeof(bits));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	bits = __builtin_bswap64(bits);
-#endif
-	return bits;
-}
-
 void
 cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 {
@@ -90,7 +75,7 @@ cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 
 	for (uint32_t word = 0; word < FASTED_HIT_BYTES / 8; word++)
 	{
-		for (uint64_t bits = hit_word(map, word); bits != 0; bits &= bits - 1)
+		for (uint64_t bits = cpu_hit_word(map + 8 * word); bits != 0; bits &= bits - 1)
 		{
 			uint32_t	col = 64 * word + (uint32_t) __builtin_ctzll(bits);
 
@@ -178,14 +163,6 @@ prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
 	prefetch(cpu_stored_row(join->col_set, strip->first_b + worker->list[c].col), bytes);
 }
 
-/* Returns true if enough candidates from c on share a row that widening it pays. */
-static bool
-row_repeats(const Worker *worker, uint32_t c)
-{
-	return c + WIDEN_FROM <= worker->listed &&
-		worker->list[c + WIDEN_FROM - 1].row == worker->list[c].row;
-}
-
 /* Returns the rank of a row of set b, which orders neighbours at the same distance. */
 static uint32_t
 rank_of(const FastedJoin *join, size_t row)
@@ -249,10 +226,7 @@ refine_list(Worker *worker, const Strip *strip)
 	FastedContext *context = worker->context;
 	const FastedSet *row_set = worker->join->row_set;
 	const FastedSet *col_set = worker->join->col_set;
-	Recheck		recheck = cpu_recheck(context, &row_set->packed, &col_set->packed);
 	double		eps = worker->join->problem.eps;
-	uint32_t	d = context->length;
-	int			wide = -1;		/* the row widened last */
 
 	(void) cpu_may_continue(context);
 	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
@@ -262,18 +236,11 @@ refine_list(Worker *worker, const Strip *strip)
 		Candidate	pair = worker->list[c];
 		size_t		row = strip->first_a + pair.row;
 		size_t		col = strip->first_b + pair.col;
-		const float *x = cpu_stored_row(row_set, row);
-		const float *y = cpu_stored_row(col_set, col);
 		double		dist;
 
 		prefetch_candidate(worker, strip, c + PREFETCH_AHEAD);
-		if (recheck.wide != NULL && pair.row != wide && row_repeats(worker, c))
-		{
-			context->kernel->widen(x, d, worker->wide);
-			wide = pair.row;
-		}
-		dist = cpu_distance(&recheck, pair.row == wide ? recheck.wide(worker->wide, y, d)
-							: recheck.rows(x, y, d), row, col);
+		dist = cpu_distance(context, &row_set->packed, &col_set->packed, row, col,
+							cpu_stored_row(row_set, row), cpu_stored_row(col_set, col));
 		if (dist <= eps && !output_pair(worker, row, col, dist))
 			return false;
 		if (cpu_stopping(context))

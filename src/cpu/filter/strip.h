@@ -8,6 +8,8 @@
 #ifndef FASTED_CPU_STRIP_H
 #define FASTED_CPU_STRIP_H
 
+#include <string.h>
+
 #include "../state/worker.h"
 
 /* A tile, given by the places of its first row and column. */
@@ -18,6 +20,19 @@ typedef struct Tile
 	uint8_t    *hits;			/* hit map of the tile's first row */
 	size_t		hit_stride;
 } Tile;
+
+/* Returns 64 bits of a hit map, from the byte `hits` on; bit b is column b. */
+static inline uint64_t
+cpu_hit_word(const uint8_t *hits)
+{
+	uint64_t	bits;
+
+	memcpy(&bits, hits, sizeof(bits));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	bits = __builtin_bswap64(bits);
+#endif
+	return bits;
+}
 
 /* Points a sweep at the segment that begins with word k, for the given rows of tiles and columns. */
 static inline void

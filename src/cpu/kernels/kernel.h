@@ -185,23 +185,11 @@ typedef struct CpuKernel
 	const struct CpuKernel *bits;
 	uint32_t	recheck_words;	/* rows of bits: words of pairs filtered in the time of a recheck */
 
-	/*
-	 * The canonical distance of exact_distance.h, and x.y for the cosine distance.  Without
-	 * suffix: of two rows of floats. _wide: of a row widened to FP64 and a row of floats, which
-	 * is faster if the first row is used several times. _double: of two rows of doubles.
-	 */
+	/* The canonical distance of exact_distance.h, and x.y; _double: of two rows of doubles. */
 	RowFunction distance;
-	RowFunction distance_wide;
 	RowFunction distance_double;
 	RowFunction dot;
-	RowFunction dot_wide;
 	RowFunction dot_double;
-
-	/*
-	 * Converts a row to FP64.  The buffer holds `dimensions` values, rounded up to a multiple of
-	 * 32.
-	 */
-	void		(*widen) (const float *row, uint32_t dimensions, double *wide);
 } CpuKernel;
 
 /* Returns true if rows of a are packed in another way than those of b. */

@@ -212,23 +212,16 @@ static void
 set_radius(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
 	Worker	   *worker = search->worker;
-	FastedContext *context = worker->context;
-	Recheck		recheck = cpu_recheck(context, &search->rows->packed, &search->cols->packed);
-	uint32_t	d = context->length;
 	size_t		place = search->first_row + row;
 	size_t		number = cpu_row_at(search->rows, place);
 	const float *x = row_store_row(&search->rows->rows, number);
 	double		radius = -INFINITY;
 
-	if (recheck.wide != NULL)
-		context->kernel->widen(x, d, worker->wide);
 	for (uint32_t i = 0; i < k; i++)
 	{
 		size_t		col = col_place(search, worker->near.nearest[i].row);
-		const float *other = cpu_stored_row(search->cols, col);
-		double		value = recheck.wide != NULL ? recheck.wide(worker->wide, other, d)
-			: recheck.rows(x, other, d);
-		double		dist = cpu_distance(&recheck, value, place, col);
+		double		dist = cpu_distance(worker->context, &search->rows->packed, &search->cols->packed, place,
+										col, x, cpu_stored_row(search->cols, col));
 
 		if (isnan(dist))
 			return;

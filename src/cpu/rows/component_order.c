@@ -250,8 +250,5 @@ group_set(Worker *worker, int i)
 void
 cpu_group_rows(Worker *worker)
 {
-	uint64_t	i;
-
-	while ((i = cpu_next_item(worker->context)) < (uint64_t) worker->join->nsets)
-		group_set(worker, (int) i);
+	cpu_do_sets(worker, PACKED_ALREADY, group_set);
 }

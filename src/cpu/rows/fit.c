@@ -65,6 +65,7 @@ typedef struct Fit
 	float	   *level_rows;
 	float	   *zeros;
 	double	   *wide;			/* one direction, or norms of rows */
+	double	   *other;			/* another row, in FP64 */
 	double	   *sums;
 	double	   *matrix;
 	double	   *vectors;
@@ -105,6 +106,7 @@ lay_out_buffers(Fit *fit, uintptr_t buffer, const FastedContext *context, uint32
 	fit->level_rows = fasted_carve(&next, FASTED_INT8_SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
 	fit->zeros = fasted_carve(&next, longest * sizeof(float));
 	fit->wide = fasted_carve(&next, ((longest > most ? longest : most) + 31) * sizeof(double));
+	fit->other = fasted_carve(&next, d * sizeof(double));
 	fit->sums = fasted_carve(&next, FASTED_MAX_WIDTH * PRODUCT_COLUMNS * sizeof(double));
 	fit->matrix = fasted_carve(&next, columns * (size_t) columns * sizeof(double));
 	fit->vectors = fasted_carve(&next, columns * (size_t) columns * sizeof(double));
@@ -230,6 +232,15 @@ find_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n)
 
 /* --- arithmetic */
 
+/* Writes n floats to a buffer as doubles.  Returns the buffer. */
+static const double *
+widen(double *to, const float *from, uint32_t n)
+{
+	for (uint32_t k = 0; k < n; k++)
+		to[k] = (double) from[k];
+	return to;
+}
+
 /* x += factor * y */
 static void
 add_times(double *x, double factor, const float *y, uint32_t n)
@@ -303,7 +314,8 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 	{
 		for (uint32_t i = 0; i < count; i++)
 		{
-			double		dist = fit->kernel->distance_wide(mean, fit->pointers[i], fit->d);
+			double		dist = fit->kernel->distance_double(mean, widen(fit->other, fit->pointers[i], fit->d),
+																fit->d);
 
 			sorted[i] = distances[i] = dist <= DBL_MAX ? dist : INFINITY;
 		}
@@ -405,7 +417,7 @@ orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
 
 		if (!cpu_may_continue(fit->worker->context))
 			return 0;
-		fit->kernel->widen(columns + (size_t) j * d, d, fit->wide);
+		(void) widen(fit->wide, columns + (size_t) j * d, d);
 		before = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
 		for (int pass = 0; pass < passes; pass++)
 		{
@@ -413,7 +425,7 @@ orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
 			{
 				const float *other = columns + (size_t) i * d;
 
-				add_times(fit->wide, -fit->kernel->dot_wide(fit->wide, other, d), other, d);
+				add_times(fit->wide, -fit->kernel->dot_double(fit->wide, widen(fit->other, other, d), d), other, d);
 			}
 		}
 		norm = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
@@ -449,10 +461,10 @@ rotate_directions(const Fit *fit, uint32_t count, uint32_t wanted)
 	{
 		if (!cpu_may_continue(fit->worker->context))
 			return false;
-		fit->kernel->widen(fit->products + (size_t) i * fit->rows, fit->rows, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
 			fit->matrix[i * count + j] = fit->matrix[j * count + i] =
-				fit->kernel->dot_wide(fit->wide, fit->products + (size_t) j * fit->rows, fit->rows);
+				fit->kernel->dot(fit->products + (size_t) i * fit->rows,
+								 fit->products + (size_t) j * fit->rows, fit->rows);
 	}
 	find_eigenvectors(fit->matrix, fit->vectors, fit->places, count);
 	for (uint32_t i = 0; i < wanted; i++)
@@ -480,11 +492,10 @@ measure_eta(const Fit *fit, uint32_t count)
 	{
 		if (!cpu_may_continue(fit->worker->context))
 			return INFINITY;
-		fit->kernel->widen(fit->rotated + (size_t) i * fit->d, fit->d, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
 		{
-			double		product = fit->kernel->dot_wide(fit->wide,
-														fit->rotated + (size_t) j * fit->d, fit->d);
+			double		product = fit->kernel->dot(fit->rotated + (size_t) i * fit->d,
+												   fit->rotated + (size_t) j * fit->d, fit->d);
 			double		off = fabs(product - (i == j ? 1.0 : 0.0)) + 2.0 * fasted_sum_slack(fit->d);
 
 			sum += (i == j ? 1.0 : 2.0) * off * off;

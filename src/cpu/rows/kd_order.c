@@ -119,9 +119,7 @@ select_keys(const KdOrder *kd, int64_t count, int64_t middle)
 	return true;
 }
 
-/*
- * Divides a part, so that the first `left` rows form one half.  False if the join is being closed.
- */
+/* Divides a part, so that the first `left` rows form one half.  False if the join is being closed. */
 static bool
 divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 {

@@ -173,31 +173,21 @@ cpu_project(Worker *worker)
 	cpu_do_slivers(worker, worker->join->pruning.packing, PACK_ROWS, project_set_sliver);
 }
 
-/*
- * Orders the rows of a set.  The first level's packed rows are not yet needed, so their buffer
- * holds the keys.  Returns false if the join is being closed.
- */
-static bool
-order_set(Worker *worker, FastedSet *set)
+/* Orders the rows of a set.  The buffer of the first level's packed rows is free, and holds the keys. */
+static void
+order_set(Worker *worker, int i)
 {
-	SetLevels  *levels = &set->levels;
+	FastedSet  *set = worker->join->sets[i];
 
-	return cpu_kd_order(worker, worker->join->pruning.projection, projected_rows(set), set->rows.rows,
-						levels->packed[0].packed, levels->order) &&
-		cpu_hash_order(set);
+	if (cpu_kd_order(worker, worker->join->pruning.projection, projected_rows(set), set->rows.rows,
+					 set->levels.packed[0].packed, set->levels.order))
+		(void) cpu_hash_order(set);
 }
 
 void
 cpu_order(Worker *worker)
 {
-	FastedJoin *join = worker->join;
-	uint64_t	i;
-
-	while ((i = cpu_next_item(join->context)) < (uint64_t) join->nsets)
-	{
-		if (join->pruning.packing[i] == PACK_ROWS && !order_set(worker, join->sets[i]))
-			return;
-	}
+	cpu_do_sets(worker, PACK_ROWS, order_set);
 }
 
 /* Loads the level rows of a sliver. */
@@ -215,7 +205,7 @@ load_level_rows(Worker *worker, const FastedSet *set, uint32_t level, size_t sli
 			+ (size_t) set->levels.order[sliver * width + r] * projection->stride;
 		float	   *row = rows + r * LEVEL_MOST_WORDS;
 
-		if (!projected_has_pairs(projection, projected))
+		if (isnan(projected[projected_moved(projection, 0)]))
 			continue;
 		cpu_level_row(projection, projected, level, row);
 		job->rows[r] = row;

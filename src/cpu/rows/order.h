@@ -17,10 +17,7 @@ cpu_component_at(const FastedJoin *join, int side, size_t place)
 	return join->problem.components->component[side][cpu_row_at(join->sets[side], place)];
 }
 
-/*
- * Allocates the buffers of cpu_group_rows, unless rows must not be moved.  Returns false if out of
- * memory.
- */
+/* Allocates the buffers of cpu_group_rows, unless rows must not be moved.  False if out of memory. */
 extern bool cpu_reserve_grouping(FastedJoin *join);
 
 /* Returns true if rows are to be moved. */
@@ -33,8 +30,8 @@ extern void cpu_group_rows(Worker *worker);
 extern void cpu_end_grouping(FastedJoin *join);
 
 /*
- * Writes the order of projected rows to order[]: the row number at each place.  The buffer holds 8
- * bytes per row.  Returns false if the join is being closed.
+ * Writes the row number at each place to order[].  The buffer holds 8 bytes per row.  Returns false if
+ * the join is being closed.
  */
 extern bool cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
 						 size_t rows, void *buffer, uint32_t *order);

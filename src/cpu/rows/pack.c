@@ -3,9 +3,6 @@
  * pack.c
  *	  Packs rows of numbers, with thresholds for an eps, by the filter of a join.
  *
- * A row that is too large for the encoding's scale, or not finite, is out of range.  It is packed as
- * zeros, with a threshold that makes it a candidate of every row.  The recheck decides.
- *
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>

@@ -511,22 +511,6 @@ cpu_probe(const char *devices, char *reason, size_t size)
 	return FASTED_OK;
 }
 
-/* Chooses the functions of the kernel that compute canonical distances. */
-static void
-choose_exact(FastedContext *context)
-{
-	const CpuKernel *kernel = context->kernel;
-
-	context->dot = context->doubles ? kernel->dot_double : kernel->dot;
-	context->distance = context->doubles ? kernel->distance_double : kernel->distance;
-	context->distance_wide = context->doubles ? NULL : kernel->distance_wide;
-	if (context->metric->of_product)
-	{
-		context->distance = context->dot;
-		context->distance_wide = context->doubles ? NULL : kernel->dot_wide;
-	}
-}
-
 /* Checks the options and chooses the kernel. */
 static FastedStatus
 check_options(FastedContext *context)
@@ -555,7 +539,9 @@ check_options(FastedContext *context)
 			context->kernel = context->kernel->bits;
 		while (!context->kernel->available());
 	}
-	choose_exact(context);
+	context->dot = context->doubles ? context->kernel->dot_double : context->kernel->dot;
+	context->distance = context->metric->of_product ? context->dot
+		: context->doubles ? context->kernel->distance_double : context->kernel->distance;
 	return FASTED_OK;
 }
 

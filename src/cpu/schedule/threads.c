@@ -128,16 +128,16 @@ join_strip(Worker *worker, const Strip *strip)
 	bool		done;
 
 	(void) cpu_may_continue(context);
-	begin = cpu_now();
+	begin = fasted_now();
 	if (join->nearest)
 		cpu_set_near_strip(worker, strip);
 	if (join->pruning.levels != 0)
 		cpu_prune_strip(worker, strip);
 	else
 		cpu_filter_strip(worker, &join->row_set->packed, &join->col_set->packed, strip, false);
-	filtered = cpu_now();
+	filtered = fasted_now();
 	done = !cpu_stopping(context) && cpu_refine_strip(worker, strip);
-	end = cpu_now();
+	end = fasted_now();
 	worker->work.filter_seconds += 1e-9 * (double) (filtered - begin);
 	worker->work.refine_seconds += 1e-9 * (double) (end - filtered);
 	/* not after each strip: strips may be so short that the lock would be contended */
@@ -227,7 +227,7 @@ begin_radii(FastedJoin *join)
 {
 	join->packed = ROWS_PACKED;
 	note_orders(join);
-	join->context->stats.prepare_seconds += 1e-9 * (double) (cpu_now() - join->begun_at);
+	join->context->stats.prepare_seconds += 1e-9 * (double) (fasted_now() - join->begun_at);
 	return join->nearest && cpu_begin_nearest(join);
 }
 
@@ -344,7 +344,7 @@ cpu_begin_join(FastedJoin *join)
 
 	pthread_mutex_lock(&context->threads.lock);
 	context->threads.engaged = join->work.nworkers;
-	join->begun_at = cpu_now();
+	join->begun_at = fasted_now();
 	cpu_rest_after(context, CALLER_AWAY_MS);
 	begin_phase(join, PHASE_TRY);
 	pthread_mutex_unlock(&context->threads.lock);
@@ -383,9 +383,8 @@ carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 	uint32_t	padded = context->padded < LEVEL_MOST_WORDS ? LEVEL_MOST_WORDS : context->padded;
 	uintptr_t	next = piece;
 
-	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * SQUARE_BLOCKS * FASTED_HIT_BYTES);
-	if (!context->metric->of_bits)
-		worker->wide = fasted_carve(&next, (d + 31) * sizeof(double));
+	/* the last row's bits may be read as a word */
+	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * SQUARE_BLOCKS * FASTED_HIT_BYTES + sizeof(uint64_t));
 	if (context->integer_filter != NULL)
 		worker->image = fasted_carve(&next, 2 * padded * sizeof(float));
 	if (context->plan.may_prune)

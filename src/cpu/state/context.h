@@ -54,7 +54,7 @@ typedef struct Threads
 
 	/* Read and written without the lock. */
 	atomic_bool stop;			/* the join is being closed */
-	_Atomic uint64_t rest_at;	/* workers pause from this time on; see cpu_now */
+	_Atomic uint64_t rest_at;	/* workers pause from this time on; see fasted_now */
 	_Atomic uint64_t next_item; /* next work item of the phase */
 } Threads;
 
@@ -67,7 +67,6 @@ struct FastedContext
 	bool		doubles;		/* input rows are in FP64 */
 	RowFunction dot;			/* x.y of two input rows */
 	RowFunction distance;		/* canonical distance, or the value from which it is computed */
-	RowFunction distance_wide;	/* the same, the first row widened to FP64; NULL: not for doubles */
 	uint32_t	length;			/* dimensions of a row; of rows of bits, 64-bit words */
 	uint32_t	padded;			/* dimensions of integer rows, padded to 32 */
 	const CpuKernel *kernel;

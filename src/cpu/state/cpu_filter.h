@@ -3,9 +3,7 @@
  * cpu_filter.h
  *	  The filter as an object: how rows are packed, compared and rechecked.
  *
- * There are three filters: for numbers in FP32 (filter/fp32.c), for numbers in INT8 or INT16
- * (filter/integers.c), and for rows of bits (filter/bits.c).  Modules below the folder filter use them by
- * this table only.
+ * Modules below the folder filter use the filters (filter/filters.h) by this table only.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,10 +30,7 @@ struct CpuFilter
 	 */
 	bool		integer_sums;
 
-	/*
-	 * The packed rows are integers that an encoding's transform has computed from numbers.  Only they
-	 * may be accompanied by INT16 rows.
-	 */
+	/* Packed rows are integers computed by an encoding's transform, with which INT16 rows may go. */
 	bool		transforms;
 
 	/* --- packed rows */
@@ -70,17 +65,14 @@ struct CpuFilter
 	void		(*near_thresholds) (NearThresholds *near, const NearSide *a, const NearSide *b,
 									StageThresholds *stage);
 
-	/*
-	 * Returns the threshold of a row, as a word.  `half` is its part in the squared distance.  Used by
-	 * near_thresholds of numbers; NULL for bits.
-	 */
+	/* Numbers: returns the threshold of a row, as a word.  `half` is its part in the squared distance. */
 	uint32_t	(*near_threshold) (const NearSide *side, size_t place, double half);
 
 	/* --- choice */
 
 	/*
-	 * Determines which encodings the sets of a join have, what has to be decided, and allocates what
-	 * this takes.  Returns false if out of memory.  Called for the context's filter.
+	 * Determines which encodings the sets of a join have and what has to be decided, and allocates what
+	 * this takes; false if out of memory.  Called for the context's filter.
 	 */
 	bool		(*prepare_choice) (FastedJoin *join);
 };

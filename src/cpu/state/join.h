@@ -164,7 +164,7 @@ struct FastedJoin
 	FastedSet  *row_set;
 	FastedSet  *col_set;
 	Phase		phase;			/* guarded by the lock */
-	uint64_t	begun_at;		/* see cpu_now */
+	uint64_t	begun_at;		/* see fasted_now */
 
 	JoinWork	work;
 	JoinChoice	choice;

@@ -28,7 +28,7 @@ cpu_fail(FastedContext *context, FastedStatus status, const char *format,...)
 void
 cpu_rest_after(FastedContext *context, uint64_t ms)
 {
-	atomic_store(&context->threads.rest_at, cpu_now() + ms * UINT64_C(1000000));
+	atomic_store(&context->threads.rest_at, fasted_now() + ms * UINT64_C(1000000));
 	if (context->threads.resting > 0)
 		pthread_cond_broadcast(&context->threads.rest_cond);
 }
@@ -36,11 +36,11 @@ cpu_rest_after(FastedContext *context, uint64_t ms)
 bool
 cpu_may_continue(FastedContext *context)
 {
-	if (cpu_now() < atomic_load_explicit(&context->threads.rest_at, memory_order_relaxed))
+	if (fasted_now() < atomic_load_explicit(&context->threads.rest_at, memory_order_relaxed))
 		return !cpu_stopping(context);
 	pthread_mutex_lock(&context->threads.lock);
 	context->threads.resting++;
-	while (!cpu_stopping(context) && cpu_now() >= atomic_load(&context->threads.rest_at))
+	while (!cpu_stopping(context) && fasted_now() >= atomic_load(&context->threads.rest_at))
 		pthread_cond_wait(&context->threads.rest_cond, &context->threads.lock);
 	context->threads.resting--;
 	pthread_mutex_unlock(&context->threads.lock);
@@ -64,6 +64,19 @@ cpu_report(Worker *worker, bool flush)
 	}
 	pthread_mutex_unlock(&context->threads.lock);
 	memset(&worker->work, 0, sizeof(worker->work));
+}
+
+void
+cpu_do_sets(Worker *worker, Packing least, void (*work) (Worker *worker, int set))
+{
+	const FastedJoin *join = worker->join;
+	uint64_t	i;
+
+	while ((i = cpu_next_item(worker->context)) < (uint64_t) join->nsets)
+	{
+		if (join->pruning.packing[i] >= least)
+			work(worker, (int) i);
+	}
 }
 
 void

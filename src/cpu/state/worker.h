@@ -8,7 +8,7 @@
 #ifndef FASTED_CPU_WORKER_H
 #define FASTED_CPU_WORKER_H
 
-#include "../kernels/processors.h"
+#include "../../engine/processors.h"
 #include "join.h"
 
 /* A candidate pair: offsets from the first row and the first column of the current strip. */
@@ -72,18 +72,16 @@ struct Worker
 	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
 	/* false: the row has no hits; true: it may have */
 	bool		has_hits[FASTED_MAX_BLOCK + FASTED_MAX_WIDTH];
-	double	   *wide;			/* buffer for one row in FP64 */
 	float	   *image;			/* INT8: buffer for two padded rows; or NULL */
 	void	   *project_buffer;	/* pruning: buffer, see projection.c; or NULL */
 	float	   *directions;		/* buffer for a sliver's filter rows; or NULL */
-	double		sample[CENTRE_ROWS];	/* sampled FP32 values of one coordinate */
 	NearThresholds near;
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
 
 	PairBlock  *block;			/* the block being filled, or NULL */
 	FastedStats work;			/* statistics not yet added to the context's */
-	uint64_t	report_at;		/* when to add them to the context's; see cpu_now */
+	uint64_t	report_at;		/* when to add them to the context's; see fasted_now */
 };
 
 /* Returns the buffer for the filter row at a place of a sliver; NULL if none is needed. */
@@ -100,6 +98,9 @@ cpu_direction_buffer(const Worker *worker, size_t place)
  * filled to the caller's queue.
  */
 extern void cpu_report(Worker *worker, bool flush);
+
+/* Calls `work` for each distinct set that needs at least this preparation.  Workers share the sets. */
+extern void cpu_do_sets(Worker *worker, Packing least, void (*work) (Worker *worker, int set));
 
 /*
  * Calls `work` for all slivers of set a, then of set b.  Sets that need less preparation than
