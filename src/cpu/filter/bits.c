@@ -4,11 +4,8 @@
  *	  Rows of bits: the fold, the order of rows, packed rows and thresholds.
  *
  * The filter computes the Hamming distance of folded rows.  A fold to few words is cheap, but has
- * more false candidates.  A sample of the pairs shows which fold costs least.
- *
- * Rows are sorted by their number of bits, because rows whose numbers differ much are in no pair.
- * Their tiles are skipped.
- *
+ * more false candidates.  A sample of the pairs shows which fold costs least.  Rows are sorted by their
+ * number of bits, because rows whose numbers differ much are in no pair: their tiles are skipped.
  * doc/internals/bound.md, section 10, proves that no pair is lost.
  *
  *-------------------------------------------------------------------------
@@ -67,9 +64,8 @@ sampled_rows(const FastedJoin *join, const FastedSet *set)
 }
 
 /*
- * Counts a sampled pair as a candidate of each fold that does not exclude it.  The folds are those
- * to 1, 2, 4, ... words; the last one is the whole row.  Returns false if the numbers of bits
- * exclude the pair.
+ * Counts a sampled pair as a candidate of each fold, to 1, 2, 4, ... words and none, that does not
+ * exclude it.  Returns false if the numbers of bits exclude the pair.
  */
 static bool
 count_pair(const FastedJoin *join, const uint32_t *x, const uint32_t *y, int folds,
@@ -208,7 +204,7 @@ sort_set(Worker *worker, int i)
 	FastedContext *context = worker->context;
 	FastedSet  *set = worker->join->sets[i];
 	size_t		rows = set->rows.rows;
-	uint32_t   *ones = set->packed.packed;
+	uint32_t   *ones = set->packed.as_b.packed;
 	uint32_t   *by_low = ones + rows;
 
 	for (size_t r = 0; r < rows; r++)
@@ -292,7 +288,7 @@ pack_row(const FastedContext *context, const FastedSet *set, size_t place)
 	for (uint32_t first = 0; first < layout->words; first += layout->segment)
 	{
 		uint32_t	depth = segment_words(layout, first);
-		uint32_t   *out = (uint32_t *) to->packed
+		uint32_t   *out = (uint32_t *) to->as_b.packed
 			+ pack_offset(layout, width, place / width, first) + place % width;
 
 		for (uint32_t k = 0; k < depth; k++)
@@ -303,8 +299,8 @@ pack_row(const FastedContext *context, const FastedSet *set, size_t place)
 }
 
 /*
- * Sets a row's thresholds: minus its part of the largest Hamming distance.  Rounding the part of
- * a down and that of b up does not reduce the integer part of their sum.
+ * Sets a row's thresholds: minus its part of the largest Hamming distance, rounded down for a and up for
+ * b, which does not reduce the integer part of their sum.
  */
 static void
 set_threshold(const FastedContext *context, const PackedRows *to, size_t place, double eps)
@@ -459,11 +455,8 @@ prepare_choice(FastedJoin *join)
 		join->encoding = join->choice.known_encoding;
 	else
 		join->choice.encoding = ENCODING_NEW;
-	for (int i = 0; i < join->nsets && join->choice.sorts; i++)
-	{
-		if (!cpu_levels_reserve(context, &join->sets[i]->levels, join->sets[i]->rows.rows))
-			return false;
-	}
+	if (join->choice.sorts && !cpu_reserve_orders(join))
+		return false;
 	if (join->encoding == NULL)
 		join->encoding = join->choice.new_encoding = cpu_encoding_new(context);
 	return join->encoding != NULL;

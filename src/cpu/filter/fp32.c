@@ -48,7 +48,7 @@ set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 	double		slack = fasted_sum_slack(d);
 
 	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
-		((float *) to->threshold)[row] = threshold_of(&to->terms[row], cpu_half_of(job, row, false), gamma, alpha,
+		((float *) to->as_b.threshold)[row] = threshold_of(&to->terms[row], cpu_half_of(job, row, false), gamma, alpha,
 													  slack);
 }
 
@@ -63,7 +63,7 @@ pack(Worker *worker, const PackJob *job, size_t sliver)
 		.scale = job->encoding->scale,
 		.layout = &job->to->layout,
 		.sliver = sliver,
-		.packed = job->to->packed,
+		.packed = job->to->as_b.packed,
 		.stop = &context->threads.stop,
 	};
 	RowTerms   *terms = job->to->terms + sliver * kernel->width;

@@ -3,12 +3,9 @@
  * near_thresholds.c
  *	  Thresholds of a strip in a nearest-neighbor join, from the radii of its rows.
  *
- * A pair may enter the list of either of its rows.  So a tile is tested with two pairs of
- * thresholds.  One uses the radii of the tile's rows, the other the radii of its columns.
- * Thresholds are computed for each strip from the current radii, those of columns only when
- * necessary.  Outdated radii are safe because they are larger.
- *
- * doc/internals/bound-nearest.md proves that no neighbour is lost.
+ * A pair may enter the list of either of its rows.  So a tile is tested with two pairs of thresholds,
+ * by the radii of its rows and by those of its columns.  They are computed for each strip from the
+ * current radii; outdated radii are safe because they are larger (doc/internals/bound-nearest.md).
  *
  *-------------------------------------------------------------------------
  */

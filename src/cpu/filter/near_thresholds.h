@@ -41,10 +41,7 @@ extern double cpu_radius_at(const NearSide *side, size_t place);
 extern void cpu_near_thresholds_of_numbers(NearThresholds *near, const NearSide *a,
 										   const NearSide *b, StageThresholds *stage);
 
-/*
- * Called when rows are packed.  Returns true if initial radii are to be computed.  The caller holds
- * the lock.
- */
+/* Called when rows are packed.  Returns true if initial radii are to be computed. */
 extern bool cpu_begin_nearest(FastedJoin *join);
 
 /* Begins a strip: its thresholds are computed when they are first needed. */

@@ -6,10 +6,9 @@
  * The bits of a strip's hit map are listed row by row.  Rows are prefetched ahead of their
  * recheck.
  *
- * With many dimensions INT8 finds several candidates per true pair.  A recheck waits for the
- * memory of its rows, 4 bytes per coordinate.  INT16 rows have 2 bytes per coordinate, and their
- * products are cheap.  Comparing them first removes most false candidates.  No pair is lost:
- * doc/internals/bound-int8.md, section 10.
+ * With many dimensions INT8 finds several candidates per true pair.  A recheck waits for the memory of
+ * its rows.  INT16 rows have half the bytes, and their products are cheap.  Comparing them first removes
+ * most false candidates, and no pair: doc/internals/bound-int8.md, section 10.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,10 +18,7 @@
 #include "recheck.h"
 #include "strip.h"
 
-/*
- * Number of candidates prefetched ahead, and bytes per row at most; the same number for INT16
- * rows.
- */
+/* Number of candidates prefetched ahead, and bytes per row at most; the number for INT16 rows. */
 #define PREFETCH_AHEAD 2
 #define PREFETCH_MOST 4096
 #define FETCH_AHEAD 4
@@ -96,10 +92,7 @@ prefetch(const void *row, size_t bytes)
 		__builtin_prefetch((const char *) row + at);
 }
 
-/*
- * Compares the candidates from `first` on as INT16 rows, and removes those that are too far
- * apart.  Returns the new number of candidates.
- */
+/* Removes candidates from `first` on that are too far apart as INT16 rows.  Returns the new number. */
 static uint32_t
 keep_near_int16(Worker *worker, const Strip *strip, uint32_t first)
 {
@@ -187,10 +180,7 @@ offer_pair(const FastedJoin *join, size_t row, size_t col, double dist)
 		neighbor_lists_offer(lists, col, rank_of(join, row), dist);
 }
 
-/*
- * Emits or counts a pair of the result, given by places.  Returns false if the join is being
- * closed.
- */
+/* Emits or counts a pair of the result, given by places.  False if the join is being closed. */
 static bool
 output_pair(Worker *worker, size_t row, size_t col, double dist)
 {
@@ -271,10 +261,7 @@ keep_partition(Worker *worker, const Strip *strip, uint32_t row, uint32_t first)
 	worker->listed = kept;
 }
 
-/*
- * Lists a row's candidates in one block.  If there are partitions or components, those in another
- * partition or in the same component are removed.
- */
+/* Lists a row's candidates in one block, except those in another partition or in the same component. */
 static void
 list_candidates(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 {

@@ -3,11 +3,9 @@
  * strip.c
  *	  Filters a strip, at all dimensions or at the join's pruning levels first.
  *
- * The result is a hit map of the strip, one bit per pair.
- *
- * With pruning, all tiles are tested at the first level.  Tiles with hits are tested at the next
- * level, and finally at all dimensions, unless rechecking the remaining hits costs less.  The hit
- * map has the same meaning as without pruning.
+ * The result is a hit map of the strip, one bit per pair.  With pruning, all tiles are tested at the
+ * first level.  Tiles with hits are tested at the next level, and finally at all dimensions, unless
+ * rechecking the remaining hits costs less.
  *
  *-------------------------------------------------------------------------
  */

@@ -50,8 +50,8 @@ cpu_point_at_segment(TileSweep *sweep, const CpuKernel *kernel, const PackedRows
 }
 
 /*
- * Cost per row of a tile in addition to its bytes.  The unit is the time in which VNNI multiplies one
- * byte of a pair; other kernels scale it by Int8Kernel.speed.
+ * Cost per row of a tile in addition to its bytes, in the time in which VNNI multiplies one byte of a
+ * pair; other kernels scale it by Int8Kernel.speed.
  */
 #define TILE_COST 12.0
 
@@ -70,10 +70,7 @@ typedef struct PruneCosts
 	double		recheck;		/* recheck of one candidate */
 } PruneCosts;
 
-/*
- * Filters a strip: fills the worker's hit map.  `sparse`: most tiles have no hit, so that the AMX
- * kernel first tests whether there is any.
- */
+/* Filters a strip: fills the worker's hit map.  `sparse`: see TileSweep. */
 extern void cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 							 const Strip *strip, bool sparse);
 

@@ -5,11 +5,9 @@
  *
  * Packed rows.  The filter reads rows that are centred, scaled and interleaved, in words of 4
  * bytes.  A word holds one coordinate in FP32, or four in INT8.  Rows are stored in slivers of
- * `width` rows, word by word: [sliver][k][row].  The words of a row are divided into segments of at
- * most `segment` words.  One segment of all slivers is stored before the next segment:
+ * `width` rows, word by word, and in segments of at most `segment` words:
  * [segment][sliver][k][row].  So one pass of the kernel reads contiguous memory, whatever the
- * dimension.  In FP32 both operands of the product have this layout.  Integer operands may differ
- * in the number of adjacent words: see TileProduct.
+ * dimension.  Integer operands may differ in the number of adjacent words: see TileProduct.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,11 +48,9 @@ typedef struct PackLayout
 } PackLayout;
 
 /*
- * One sweep: the tiles of one tile column, over one segment.
- *
- * A tile is tile_rows rows of a by tile_cols rows of b.  The sums of unfinished tiles are stored
- * in partial.  After the last segment they are compared with the thresholds, and hits are set in the
- * map.  Rows, sums and thresholds are FP32, or INT32 for INT8 rows.
+ * One sweep: the tiles of one tile column, over one segment.  A tile is tile_rows rows of a by
+ * tile_cols rows of b.  The sums of unfinished tiles are stored in partial.  After the last segment they
+ * are compared with the thresholds, FP32 or INT32 as the sums, and hits are set in the map.
  */
 typedef struct TileSweep
 {
@@ -64,7 +60,7 @@ typedef struct TileSweep
 	uint32_t	tiles;			/* number of tiles, from the first row on */
 	bool		first;			/* first segment: sums start at zero */
 	bool		last;			/* last segment: test the sums, do not store them */
-	bool		sparse;			/* most tiles have no hit */
+	bool		sparse;			/* most tiles have no hit: AMX first tests whether there is any */
 	void	   *partial;		/* tiles x tile_rows x tile_cols */
 	const void *a_threshold;
 	const void *b_threshold;
@@ -75,10 +71,7 @@ typedef struct TileSweep
 	size_t		hit_stride;		/* bytes from one row of the map to the next */
 } TileSweep;
 
-/*
- * One sliver of rows to be packed.  A missing row is NULL and is packed as zeros. norm2 and error2
- * are the arguments of fasted_rho.
- */
+/* One sliver of rows to be packed; NULL: zeros. norm2 and error2 are the arguments of fasted_rho. */
 typedef struct PackSliver
 {
 	const float *rows[FASTED_MAX_WIDTH];
@@ -127,10 +120,7 @@ typedef struct TileProduct
 	void		(*sweep) (const TileSweep *sweep);
 } TileProduct;
 
-/*
- * The integer filter of a kernel, with that kernel's tiles and slivers.  Components are INT8, or
- * INT16 in two bytes.
- */
+/* The integer filter of a kernel, with that kernel's tiles and slivers. */
 typedef struct Int8Kernel
 {
 	const char *name;			/* of the filter */
@@ -150,19 +140,13 @@ typedef struct Int8Kernel
 	void		(*round) (const float *image, float factor, uint32_t padded,
 						  int8_t *values, Int8Sums *sums);
 
-	/*
-	 * INT16 rows: rounding to two bytes, and the inner product of two such rows; or NULL.  The
-	 * factor is a power of two.
-	 */
+	/* INT16 rows: rounding by a power of two, and the inner product of two such rows; or NULL. */
 	void		(*round_int16) (const float *image, float factor, uint32_t padded,
 							   int16_t *values, Int8Sums *sums);
 	int32_t		(*dot_int16) (const int16_t *x, const int16_t *y, uint32_t padded);
 } Int8Kernel;
 
-/*
- * A function of two rows of floats or doubles, such as their distance.  Of rows of bits, the number
- * of 64-bit words takes the place of the number of dimensions.
- */
+/* A function of two rows of `dimensions` floats or doubles, or of as many 64-bit words of bits. */
 typedef double (*RowFunction) (const void *x, const void *y, uint32_t dimensions);
 
 typedef struct CpuKernel
@@ -178,9 +162,8 @@ typedef struct CpuKernel
 	const Int8Kernel *int8;		/* or NULL */
 
 	/*
-	 * The kernel for rows of bits.  A kernel for rows of bits points to the next best one.  It has
-	 * these functions only: product, whose sums are minus the Hamming distance, distance (Hamming)
-	 * and dot (the number of common bits).
+	 * The kernel for rows of bits, which points to the next best one.  It has only a product, whose sums
+	 * are minus the Hamming distance, distance (Hamming) and dot (the number of common bits).
 	 */
 	const struct CpuKernel *bits;
 	uint32_t	recheck_words;	/* rows of bits: words of pairs filtered in the time of a recheck */
@@ -246,10 +229,7 @@ extern void fasted_end_amx(void);
 /* Int8Kernel.sweep: multiplies the tiles of one tile column over one segment of INT8 rows. */
 extern void fasted_sweep_amx(const TileSweep *sweep);
 
-/*
- * Returns true if the CPU has AMX and the process may use it.  Only the first call asks the
- * system.
- */
+/* Returns true if the CPU has AMX and the process may use it.  Only the first call asks the system. */
 extern bool fasted_amx_permitted(void);
 #endif							/* FASTED_HAVE_AMX */
 

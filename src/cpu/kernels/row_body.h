@@ -3,13 +3,9 @@
  * row_body.h
  *	  Conversion of rows to the filter's format.
  *
- * These functions are inlined into each kernel's own functions, so that they are compiled for its
- * instruction set.
- *
- * FP32: one sliver of rows is centred, scaled and interleaved.  Results may differ in the last
- * bits between kernels. norm2 and error2 are sums in any order, which the error bound allows for.
- *
- * Integers: see doc/internals/bound-int8.md, sections 1 to 3.
+ * These functions are inlined into each kernel's own, and so compiled for its instruction set.  FP32:
+ * sums are in any order, which the error bound allows for.  Integers: see doc/internals/bound-int8.md,
+ * sections 1 to 3.
  *
  *-------------------------------------------------------------------------
  */

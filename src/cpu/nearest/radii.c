@@ -4,10 +4,8 @@
  *	  Nearest neighbors: initial radii, computed before any recheck.
  *
  * The largest distance of a row to any k other rows is an upper bound of the distance of its k-th
- * neighbour.  The filter's products with rows adjacent in the order show which rows are near.
- * These rows do not enter the lists here, because the join finds them again.
- *
- * doc/internals/bound-nearest.md proves that no neighbour is lost.
+ * neighbour (doc/internals/bound-nearest.md).  The filter's products with rows adjacent in the order show
+ * which rows are near.  These rows do not enter the lists here, because the join finds them again.
  *
  *-------------------------------------------------------------------------
  */
@@ -175,10 +173,7 @@ offer_columns(const RadiusSearch *search, uint32_t k, size_t place, const uint32
 	}
 }
 
-/*
- * Finds the k columns whose packed rows are nearest to this row.  Returns false if there are
- * fewer.
- */
+/* Finds the k columns whose packed rows are nearest to this row.  Returns false if there are fewer. */
 static bool
 find_nearest(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
@@ -282,10 +277,7 @@ columns_met(const RadiusSearch *search)
 	return all;
 }
 
-/*
- * Chooses at most `most` columns for a block of rows.  If there are more, columns near in the
- * order are chosen.
- */
+/* Chooses at most `most` columns for a block of rows: if there are more, those near in the order. */
 static void
 choose_columns(RadiusSearch *search, uint32_t most)
 {

@@ -38,7 +38,7 @@ cpu_levels_row_bytes(const FastedContext *context)
 	if (!shares_packed_buffer(context))
 		bytes += cpu_projected_stride(context) * sizeof(float);
 	for (uint32_t level = 0; level < cpu_prune_levels(context); level++)
-		bytes += cpu_packed_row_bytes(context, level) + cpu_packed_side_bytes(context, level);
+		bytes += cpu_packed_bytes(context, level);
 	return bytes;
 }
 
@@ -64,8 +64,8 @@ cpu_levels_free(FastedContext *context, SetLevels *levels)
 	levels->eps = NAN;
 }
 
-bool
-cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
+static bool
+levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 {
 	size_t		stride = shares_packed_buffer(context) ? 0 : cpu_projected_stride(context);
 	bool		allocated;
@@ -82,6 +82,19 @@ cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 		allocated = cpu_packed_reserve(context, &levels->packed[level], rows, level);
 	levels->capacity = allocated ? rows : 0;
 	return allocated;
+}
+
+bool
+cpu_reserve_orders(FastedJoin *join)
+{
+	for (int i = 0; i < join->nsets; i++)
+	{
+		FastedSet  *set = join->sets[i];
+
+		if (!levels_reserve(join->context, &set->levels, set->rows.rows))
+			return false;
+	}
+	return true;
 }
 
 void
@@ -137,7 +150,7 @@ cpu_level_eps_upper(const FastedContext *context, const Projection *projection, 
 static float *
 projected_rows(const FastedSet *set)
 {
-	return set->levels.projected != NULL ? set->levels.projected : set->packed.packed;
+	return set->levels.projected != NULL ? set->levels.projected : set->packed.as_b.packed;
 }
 
 /* --- work of the phases */
@@ -180,7 +193,7 @@ order_set(Worker *worker, int i)
 	FastedSet  *set = worker->join->sets[i];
 
 	if (cpu_kd_order(worker, worker->join->pruning.projection, projected_rows(set), set->rows.rows,
-					 set->levels.packed[0].packed, set->levels.order))
+					 set->levels.packed[0].as_b.packed, set->levels.order))
 		(void) cpu_hash_order(set);
 }
 

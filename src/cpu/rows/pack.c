@@ -130,7 +130,7 @@ cpu_begin_packing(FastedJoin *join)
 			set->packed.fine.values = NULL;
 			if (cpu_has_int16(join, join->encoding, join->filter))
 				set->packed.fine.values = (int16_t *)
-					((char *) set->packed.packed + set->packed.layout.padded_rows
+					((char *) set->packed.as_b.packed + set->packed.layout.padded_rows
 					 * cpu_int8_row_bytes(context->kernel, context->options.dimensions));
 		}
 	}

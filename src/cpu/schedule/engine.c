@@ -172,10 +172,7 @@ cpu_commit(FastedSet *set, size_t nrows)
 	return FASTED_OK;
 }
 
-/*
- * Rows are copied immediately, so memory need not be registered, and staging is as fast.  It is
- * allowed nevertheless, so that callers of put also run without a GPU.
- */
+/* Rows are copied at once.  Registering is allowed so that callers of put also run without a GPU. */
 static bool
 cpu_register_memory(FastedSet *set, void *memory, size_t bytes)
 {

@@ -35,14 +35,9 @@
 /* Number of sets that a context can hold without exceeding its memory limit. */
 #define PLANNED_SETS 3
 
-/*
- * Rows of more dimensions are not pruned: their samples would take as much memory as all other
- * buffers together.
- */
-#define MOST_DIMENSIONS 8192
-
-/* Rows of fewer dimensions than the second level has are not pruned. */
+/* Dimensions of pruned rows: those of the second level, and those whose samples fit into memory. */
 #define LEAST_DIMENSIONS LEVEL_WORDS(1)
+#define MOST_DIMENSIONS 8192
 
 /* Returns the memory limit in bytes: the caller's, or else half of the machine's memory. */
 static uint64_t
@@ -58,10 +53,7 @@ memory_limit(const FastedOptions *options)
 	return (uint64_t) pages * (uint64_t) size / 2;
 }
 
-/*
- * Returns true if INT8 may be used.  Rows of fewer than 32 dimensions would be padded to 32 and
- * may then take more bytes than in FP32.
- */
+/* Returns true if INT8 may be used.  Rows of fewer than 32 dimensions would be padded to 32. */
 static bool
 may_use_int8(const FastedContext *context)
 {
@@ -107,8 +99,7 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 {
 	uint64_t	row_bytes = context->metric->of_bits ? 0 : context->options.dimensions * sizeof(float);
 	uint64_t	stored_bytes = fasted_row_bytes(&context->options);
-	uint64_t	packed_bytes = cpu_packed_row_bytes(context, FULL_STAGE)
-		+ cpu_packed_side_bytes(context, FULL_STAGE);
+	uint64_t	packed_bytes = cpu_packed_bytes(context, FULL_STAGE);
 	uint64_t	padding = PLANNED_SETS * context->kernel->tile_cols
 		+ 2 * cpu_whole_tiles(context, context->plan.sample_rows);
 
@@ -142,7 +133,7 @@ plan_memory(FastedContext *context, uint64_t limit)
 
 	fixed = fixed_bytes(context, limit);
 	context->plan.row_bytes = fasted_row_bytes(&context->options)
-		+ cpu_packed_row_bytes(context, FULL_STAGE) + cpu_packed_side_bytes(context, FULL_STAGE)
+		+ cpu_packed_bytes(context, FULL_STAGE)
 		+ cpu_levels_row_bytes(context)
 		+ sizeof(uint32_t);		/* counts, or the order of components */
 	context->plan.row_limit = cpu_clamp(fixed < limit ? (limit - fixed) / context->plan.row_bytes : 0,

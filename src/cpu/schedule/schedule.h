@@ -18,25 +18,16 @@
  */
 extern int	cpu_limit_workers(const FastedContext *context, int workers, bool sums);
 
-/*
- * Plans the memory of a context that is being opened.  If only sets too small for pruning fit into
- * memory, none is reserved for pruning.
- */
+/* Plans the memory of a context.  None is for pruning if only sets too small for it fit into memory. */
 extern void cpu_plan_memory(FastedContext *context);
 
 /* FastedEngine.fits: returns whether sets with these numbers of rows fit into memory together. */
 extern bool cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets);
 
-/*
- * Returns the number of rows without lists that take as much memory as the lists of k neighbors
- * of `rows` rows.
- */
+/* Returns how many rows without lists take as much memory as the lists of k neighbors of `rows` rows. */
 extern uint64_t cpu_rows_for_lists(const FastedContext *context, uint64_t rows, uint32_t k);
 
-/*
- * Returns how many rows with lists of k neighbors fit into the memory of `rows` rows without
- * lists.
- */
+/* Returns how many rows with lists of k neighbors fit into the memory of `rows` rows without lists. */
 extern uint64_t cpu_rows_with_lists(const FastedContext *context, uint64_t rows, uint32_t k);
 
 /* Returns the number of blocks of pairs for this many threads. */
@@ -66,15 +57,15 @@ extern uint64_t cpu_count_items(const FastedJoin *join);
 /* --- threads, and the phases of a join */
 
 /*
- * How long workers continue after the caller's last call, in milliseconds: after a call of pause,
- * which suits callers that return soon, such as loops in PL/pgSQL; and without one.
+ * How long workers continue after the caller's last call, in milliseconds: after a call of pause, by
+ * callers that return soon, such as loops in PL/pgSQL; and without one.
  */
 #define PAUSE_MS 25
 #define CALLER_AWAY_MS 1000
 
 /*
- * Starts threads until there are nworkers, or as many as the system allows, but at least one.
- * With sums, each worker gets a buffer of sums even if rows have a single segment.
+ * Starts threads until there are nworkers, or as many as the system allows, but at least one.  `sums`:
+ * each gets a buffer of sums even if rows have a single segment.
  */
 extern FastedStatus cpu_reserve_workers(FastedContext *context, int nworkers, bool sums);
 

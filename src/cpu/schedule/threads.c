@@ -38,10 +38,7 @@
 
 /* --- units of work */
 
-/*
- * Nearest neighbors: maps a work item so that squares of blocks on the diagonal come first.  Near
- * rows are found there, so that radii are small for the other squares.
- */
+/* Nearest neighbors: maps a work item so that squares on the diagonal, where near rows are, come first. */
 static uint64_t
 diagonal_first(const FastedJoin *join, uint64_t item)
 {
@@ -94,24 +91,19 @@ locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 		return locate_partition_strip(join, item, strip);
 	if (join->self && join->nearest)
 		item = diagonal_first(join, item);
-	strip->block_rows = block;
-	strip->blocks = 0;
+	*strip = (Strip) {.block_rows = block};
 	for (uint64_t in = 0; in < join->work.order.square; in++)
 	{
 		uint64_t	i;
 		uint64_t	j;
 
-		if (!fasted_order_unit(&join->work.order, item * join->work.order.square + in,
-							   &i, &j))
+		if (!fasted_order_unit(&join->work.order, item * join->work.order.square + in, &i, &j) ||
+			strip->blocks++ > 0)
 			continue;
-		if (strip->blocks++ == 0)
-		{
-			strip->first_a = i * block;
-			strip->rows_a = end_a - strip->first_a < block
-				? end_a - strip->first_a : block;
-			strip->first_b = j * block;
-			strip->diagonal = join->self && i == j;
-		}
+		strip->first_a = i * block;
+		strip->rows_a = end_a - strip->first_a < block ? end_a - strip->first_a : block;
+		strip->first_b = j * block;
+		strip->diagonal = join->self && i == j;
 	}
 	return strip->blocks > 0;
 }
@@ -209,16 +201,16 @@ begin_fit(FastedJoin *join)
 }
 
 static bool
-prunes(FastedJoin *join)
-{
-	return join->pruning.state != PRUNING_OFF;
-}
-
-static bool
 begin_packing(FastedJoin *join)
 {
 	cpu_choose_levels(join);
 	return cpu_begin_packing(join);
+}
+
+static bool
+prunes(FastedJoin *join)
+{
+	return join->pruning.state != PRUNING_OFF;
 }
 
 /* Called when all rows are packed. */

@@ -34,8 +34,8 @@ typedef struct MemoryPlan
 } MemoryPlan;
 
 /*
- * The threads of a context.  They start when a join first needs them, and end with the context.  The
- * lock guards these fields, the last three excepted, the pool, and the statistics.
+ * The threads of a context, from the first join that needs them on.  The lock guards these fields, the
+ * last three excepted, the pool, and the statistics.
  */
 typedef struct Threads
 {
@@ -132,7 +132,6 @@ cpu_next_item(FastedContext *context)
 	return atomic_fetch_add_explicit(&context->threads.next_item, 1,
 									 memory_order_relaxed);
 }
-
 
 /* Stores the message of a failure in the context.  Returns the status. */
 extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,

@@ -71,7 +71,7 @@ typedef struct Int16Rows
 	RowTerms   *terms;
 } Int16Rows;
 
-/* Packed rows.  They are stored at the start of one allocation. */
+/* Packed rows.  Those that are columns of tiles are stored at the start of one allocation. */
 typedef struct PackedRows
 {
 	size_t		rows;
@@ -79,8 +79,6 @@ typedef struct PackedRows
 	size_t		capacity;		/* capacity in rows, padding included */
 	PackLayout	layout;
 	const CpuFilter *filter;	/* for which the rows are packed */
-	void	   *packed;
-	void	   *threshold;
 	RowTerms   *terms;
 	double	   *squares;		/* cosine, inner product, Jaccard: x.x of the input rows, by place */
 	Int16Rows	fine;
@@ -127,8 +125,8 @@ cpu_flip_sum(const PackedRows *packed, size_t place)
  */
 extern size_t cpu_packed_row_bytes(const FastedContext *context, uint32_t level);
 
-/* Returns the bytes per packed row in addition to the row itself: thresholds and terms. */
-extern size_t cpu_packed_side_bytes(const FastedContext *context, uint32_t level);
+/* Returns the bytes of a packed row with its thresholds and terms. */
+extern size_t cpu_packed_bytes(const FastedContext *context, uint32_t level);
 
 /*
  * Ensures capacity for packed rows of a level or of FULL_STAGE, which alone has squares and INT16 rows.

@@ -28,8 +28,8 @@ typedef struct Candidate
 #define RADII_MOST 1024
 
 /*
- * Thresholds of the current strip at one stage, as FP32 or INT32 words. "own" thresholds test a
- * pair for the row's own list, "other" thresholds for the list of the other row.
+ * Thresholds of the current strip at one stage, as FP32 or INT32 words: "own" ones test a pair for the
+ * row's own list, "other" ones for the list of the other row.
  */
 struct StageThresholds
 {
@@ -91,7 +91,6 @@ cpu_direction_buffer(const Worker *worker, size_t place)
 	return worker->directions == NULL ? NULL
 		: worker->directions + place * worker->context->options.dimensions;
 }
-
 
 /*
  * Adds a worker's statistics to the context's, and clears them.  `flush`: also passes the block being
