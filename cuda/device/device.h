@@ -488,18 +488,6 @@ public:
 		if (recorded_)
 			check_cuda(cudaEventSynchronize(event_), doing);
 	}
-	/*
-	 * Like done, for an event of another device.  Returns true as well if that device has failed.
-	 */
-	bool is_over() const
-	{
-		cudaError_t error = recorded_ ? cudaEventQuery(event_) : cudaSuccess;
-
-		if (error != cudaSuccess)
-			(void) cudaGetLastError();
-		return error != cudaErrorNotReady;
-	}
-	bool settle() const { return !recorded_ || cudaEventSynchronize(event_) == cudaSuccess; }
 	double seconds_since(const Event &begin) const
 	{
 		float		ms = 0;

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -23,53 +22,10 @@
 namespace fasted
 {
 
-/*
- * Events of a context that reads buffers of other contexts: for each buffer, one event after the
- * last copy.  Events belong to the device of the reading context.  They are destroyed with that
- * context, when its stream is idle.
- */
-using Reading = std::map<const class Readers *, Event>;
-
-/* The other contexts that read a buffer. */
-class Readers
-{
-public:
-	/* Notes that the last operation in this stream copies from the buffer. */
-	void note(const std::shared_ptr<Reading> &reading, cudaStream_t stream)
-	{
-		(*reading)[this].record(stream);
-		if (std::find(readings_.begin(), readings_.end(), reading) == readings_.end())
-			readings_.push_back(reading);
-	}
-	bool done() const
-	{
-		for (const std::shared_ptr<Reading> &reading : readings_)
-		{
-			if (!(*reading)[this].is_over())
-				return false;
-		}
-		return true;
-	}
-	void wait()
-	{
-		/* Errors are ignored, because the next call for the reading device reports them. */
-		for (const std::shared_ptr<Reading> &reading : readings_)
-		{
-			if (!(*reading)[this].settle())
-				(void) cudaGetLastError();
-		}
-		readings_.clear();
-	}
-
-private:
-	std::vector<std::shared_ptr<Reading>> readings_;
-};
-
 struct StagingBuffer
 {
 	PinnedArray<float> rows;
 	Event		sent;
-	Readers		readers;
 	bool		held = false;	/* in use by a set */
 	uint64_t	turn = 0;		/* sequence number of its return to the pool */
 };
@@ -78,7 +34,7 @@ struct StagingBuffer
  * A pool of small page-locked buffers, through which rows are copied to the device.
  *
  * The caller fills a buffer while others are being copied.  All sets of a context share the pool,
- * but a buffer that is being filled belongs to one set.  Other devices may read buffers, too.
+ * but a buffer that is being filled belongs to one set.
  */
 class Staging
 {
@@ -105,15 +61,13 @@ public:
 			if (first == nullptr || buffer->turn < first->turn)
 				first = buffer.get();
 		}
-		if (others < kBuffers && (first == nullptr || !first->sent.done("copying rows")
-								  || !first->readers.done()))
+		if (others < kBuffers && (first == nullptr || !first->sent.done("copying rows")))
 		{
 			buffers_.emplace_back(new StagingBuffer);
 			first = buffers_.back().get();
 			first->rows.allocate(rows_ * row_floats_, "allocating staging buffers");
 		}
 		first->sent.wait("copying rows to the device");
-		first->readers.wait();
 		first->held = true;
 		return first;
 	}
@@ -213,7 +167,6 @@ public:
 	Budget		budget;
 	Stream		upload;
 	Staging		staging;
-	std::shared_ptr<Reading> reading = std::make_shared<Reading>();
 	Connections connections;
 	Representatives		representatives;
 	Rounds		rounds;			/* destroyed before the members above, which its kernels read */
@@ -330,8 +283,6 @@ public:
 	/* These correspond to functions of FastedEngine.  They return false if the set is full. */
 	bool		stage(float **rows, size_t *capacity);
 	void		commit(size_t nrows);
-	bool		copy_staged(const Set &from, size_t nrows);
-	void		copy_rows(const Set &from, uint64_t first, size_t nrows);
 	bool		select_rows(const Set &from, const uint32_t *positions, size_t nrows);
 
 	/*
@@ -345,6 +296,7 @@ public:
 
 	void		read_back(uint64_t first_row, size_t nrows, float *rows);
 	void		seal();
+	bool		copy_set(const Set &from);
 	void		reset(uint64_t first_row);
 
 	/* For the context and its joins. */
@@ -396,7 +348,7 @@ private:
 	void		check_open() const;
 	void		drop_buffer();
 	uint64_t	grow(uint64_t count);
-	void		send(const float *rows, size_t nrows, cudaMemcpyKind kind, const char *doing);
+	void		send(const float *rows, size_t nrows);
 	void		allocate_for(uint64_t rows);
 
 	Context	   &context_;
@@ -408,7 +360,6 @@ private:
 	uint64_t	granted_ = 0;	/* number of rows for which there is memory */
 	StagingBuffer *buffer_ = nullptr;	/* buffer that the caller fills, or null */
 	void	   *registered_ = nullptr;	/* registered memory of the caller, or null */
-	bool		locked_ = false;	/* this set has locked its pages */
 
 	RowStore	store_;
 	RowLabels	labels_;

@@ -372,12 +372,6 @@ engine_set_open(FastedContext *context, const FastedSetOptions *options, FastedS
 	});
 }
 
-FastedStatus
-engine_copy_staged(FastedSet *set, const FastedSet *from, size_t nrows)
-{
-	return enter(set->owner, [&] { return set->copy_staged(*from, nrows); });
-}
-
 bool
 engine_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
@@ -446,9 +440,9 @@ engine_rows_for_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 }
 
 FastedStatus
-engine_copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
+engine_copy_set(FastedSet *set, const FastedSet *from)
 {
-	return enter(set->owner, [&] { set->copy_rows(*from, first, nrows); });
+	return enter(set->owner, [&] { return set->copy_set(*from); });
 }
 
 FastedStatus
@@ -480,13 +474,13 @@ const FastedEngine cuda_engine = {
 	engine_set_open,
 	Entry<&Set::stage>::call,
 	Entry<&Set::commit>::call,
-	engine_copy_staged,
 	engine_register_memory,
 	engine_unregister_memory,
 	engine_put,
 	Entry<&Set::wait_read>::call,
 	Entry<&Set::read_back>::call,
 	Entry<&Set::seal>::call,
+	engine_copy_set,
 	Entry<&Set::reset>::call,
 	engine_set_close,
 	engine_join_open,
@@ -496,8 +490,6 @@ const FastedEngine cuda_engine = {
 	Entry<&Join::nearest>::call,
 	engine_merge_lists,
 	engine_rows_for_lists,
-	nullptr,					/* device_count */
-	engine_copy_rows,
 	engine_select_rows,
 	engine_join_close,
 	true,						/* connects */

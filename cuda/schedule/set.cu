@@ -59,8 +59,6 @@ Set::Set(Context &context, const FastedSetOptions &options)
 Set::~Set()
 {
 	context_.remove(this);
-	/* wait for copies from and to the rows */
-	(void) cudaStreamSynchronize(context_.upload);
 	unregister_memory();
 	drop_buffer();
 }
@@ -143,15 +141,16 @@ Set::stage(float **rows, size_t *capacity)
 	return true;
 }
 
-/* Copies rows to the end of the set, for which there must be device memory. */
+/* Copies rows, of the host or of any device, to the end of the set, which has memory for them. */
 void
-Set::send(const float *rows, size_t nrows, cudaMemcpyKind kind, const char *doing)
+Set::send(const float *rows, size_t nrows)
 {
 	size_t		floats = shape_.chunks.row_floats();
 
 	store_.for_pieces(store_.rows, nrows, [&](float *to, size_t done, size_t count)
 	{
-		copy_async(to, rows + done * floats, count * floats, kind, context_.upload, doing);
+		copy_async(to, rows + done * floats, count * floats, cudaMemcpyDefault, context_.upload,
+				   "copying rows to the device");
 	});
 	store_.rows += nrows;
 }
@@ -162,41 +161,9 @@ Set::commit(size_t nrows)
 	if (sealed_ || buffer_ == nullptr || store_.rows + nrows > granted_
 		|| nrows > context_.staging.rows())
 		fail(FASTED_INTERNAL, "more rows were committed than staged");
-	send(buffer_->rows.get(), nrows, cudaMemcpyHostToDevice, "copying rows to the device");
+	send(buffer_->rows.get(), nrows);
 	buffer_->sent.record(context_.upload);
 	drop_buffer();
-}
-
-/* Each device reads the staging buffer itself, over its own PCIe link. */
-bool
-Set::copy_staged(const Set &from, size_t nrows)
-{
-	check_open();
-	if (from.buffer_ == nullptr || nrows > from.context_.staging.rows())
-		fail(FASTED_INTERNAL, "the other set has not staged these rows");
-	drop_buffer();
-	if (grow(nrows) < nrows)
-		return false;
-	send(from.buffer_->rows.get(), nrows, cudaMemcpyHostToDevice, "copying rows to the device");
-	from.buffer_->readers.note(context_.reading, context_.upload);
-	return true;
-}
-
-/* Copies directly from GPU to GPU if peer access is supported, else through host memory. */
-void
-Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
-{
-	check_open();
-	if (!from.sealed_ || first > from.store_.rows || nrows > from.store_.rows - first)
-		fail(FASTED_INTERNAL, "row numbers out of range in copy from another set");
-	if (grow(nrows) < nrows)
-		fail(FASTED_INTERNAL, "not enough device memory for rows of another set");
-	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
-	from.wait_for_rows(context_.upload);
-	from.store_.for_pieces(first, nrows, [&](const float *rows, size_t, size_t count)
-	{
-		send(rows, count, cudaMemcpyDefault, "copying rows from another GPU");
-	});
 }
 
 bool
@@ -232,30 +199,28 @@ bool
 Set::register_memory(void *memory, size_t bytes)
 {
 	uint64_t	expected = std::max(options_.expected_rows, options_.most_rows);
-	cudaError_t error;
 
 	if (sealed_ || registered_ != nullptr)
 		fail(FASTED_INTERNAL, "memory cannot be registered twice, or for a sealed set");
 	if (!tuning.always_register && expected * shape_.chunks.row_bytes() < kRegisterBytes)
 		return false;
-	/* the memory may be locked already by a set of another device, which then unlocks it */
-	error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
-	(void) cudaGetLastError();
-	if (error != cudaSuccess && error != cudaErrorHostMemoryAlreadyRegistered)
+	if (cudaHostRegister(memory, bytes, cudaHostRegisterDefault) != cudaSuccess)
+	{
+		(void) cudaGetLastError();
 		return false;
-	locked_ = error == cudaSuccess;
+	}
 	registered_ = memory;
 	return true;
 }
 
+/* Waits for all copies to the set. */
 void
 Set::unregister_memory() noexcept
 {
+	(void) cudaStreamSynchronize(context_.upload);
 	if (registered_ == nullptr)
 		return;
-	(void) cudaStreamSynchronize(context_.upload);
-	if (locked_)
-		(void) cudaHostUnregister(registered_);
+	(void) cudaHostUnregister(registered_);
 	(void) cudaGetLastError();
 	registered_ = nullptr;
 }
@@ -269,7 +234,7 @@ Set::put(const float *rows, size_t nrows)
 
 	size_t		count = grow(nrows);
 
-	send(rows, count, cudaMemcpyHostToDevice, "copying rows to the device");
+	send(rows, count);
 	return count;
 }
 
@@ -323,6 +288,27 @@ Set::seal()
 		launch_squares(store_.table(), squares_.get(), context_.upload);
 	uploaded_.record(context_.upload);
 	sealed_ = true;
+}
+
+/* Copies directly from GPU to GPU if peer access is supported, else through host memory. */
+bool
+Set::copy_set(const Set &from)
+{
+	uint64_t	rows = from.store_.rows;
+
+	check_open();
+	if (!from.sealed_ || store_.rows > 0)
+		fail(FASTED_INTERNAL, "only a sealed set can be copied, and only to an empty one");
+	if (grow(rows) < rows)
+		return false;
+	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
+	from.wait_for_rows(context_.upload);
+	from.store_.for_pieces(0, rows, [&](const float *piece, size_t, size_t count)
+	{
+		send(piece, count);
+	});
+	seal();
+	return true;
 }
 
 /* No join uses the set, but kernels of the last join may still be running. */

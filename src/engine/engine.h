@@ -58,7 +58,7 @@ extern "C"
 #endif
 
 /* Incremented with every change of this interface; other versions are rejected at load. */
-#define FASTED_ENGINE_ABI 21
+#define FASTED_ENGINE_ABI 22
 
 /* Largest number of rows in a set; row numbers have 32 bits.  The caller checks it. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -182,9 +182,6 @@ typedef enum FastedPrune
 	FASTED_PRUNE_FORCE			/* for tests: always, at all levels */
 } FastedPrune;
 
-/* Number of parts of a distributed set (FastedSetOptions.distributed) on each device. */
-#define FASTED_PARTS_PER_DEVICE 4
-
 /* Number of pruning levels; their reduced dimensions are 32, 64 and 128. */
 #define FASTED_PRUNE_LEVELS 3
 
@@ -221,8 +218,6 @@ typedef struct FastedSetOptions
 	uint64_t	expected_rows;	/* estimated number of rows; zero if unknown */
 	uint64_t	most_rows;		/* maximum number of rows; zero if only memory limits it */
 	uint32_t	neighbors;		/* reserve memory for neighbour lists of this length per row */
-	bool		distributed;	/* divide the rows among the devices (see device_count); most_rows
-								 * must be set */
 } FastedSetOptions;
 
 /*
@@ -500,13 +495,6 @@ typedef struct FastedEngine
 	FastedStatus (*commit) (FastedSet *set, size_t nrows);
 
 	/*
-	 * Engines with devices: adds the first nrows rows in the staging buffer of a set of
-	 * another context.  It must be called before commit for that other set.  Returns
-	 * FASTED_OK, or FASTED_FULL without adding any row.
-	 */
-	FastedStatus (*copy_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
-
-	/*
 	 * register_memory registers memory of the caller from which put will read rows; its pages may
 	 * be page-locked.  It returns false if reading from registered memory would not be faster than
 	 * staging.  It must be called before seal, for one memory range at a time.
@@ -535,6 +523,14 @@ typedef struct FastedEngine
 
 	/* Declares that no more rows will be added. */
 	FastedStatus (*seal) (FastedSet *set);
+
+	/*
+	 * Engines with devices: adds all rows of a sealed set of another context to an empty set, and
+	 * seals it.  Returns FASTED_OK, or FASTED_FULL without adding any row.  The engine may
+	 * read the rows after the function has returned: the caller must not reset or close `from` before
+	 * unregister_memory or set_close has been called for `set`.
+	 */
+	FastedStatus (*copy_set) (FastedSet *set, const FastedSet *from);
 
 	/* Empties the set so that rows can be added again, the first one with number first_row. */
 	FastedStatus (*set_reset) (FastedSet *set, uint64_t first_row);
@@ -599,19 +595,6 @@ typedef struct FastedEngine
 	 * `rows` rows, as an input of fits.  NULL if nearest is NULL.
 	 */
 	uint64_t	(*rows_for_lists) (const FastedContext *context, uint64_t rows, uint32_t k);
-
-	/*
-	 * Returns the number of devices over which a set of this context may be distributed.
-	 * Each device holds FASTED_PARTS_PER_DEVICE parts of equal size and has memory for one more.
-	 * NULL if a context has one device only.
-	 */
-	int			(*device_count) (const FastedContext *context);
-
-	/*
-	 * Engines with devices: adds nrows rows of a sealed set of another context, from position
-	 * `first` on.  The caller must keep that set until it has called wait_read.
-	 */
-	FastedStatus (*copy_rows) (FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows);
 
 	/*
 	 * Adds the rows of a sealed set of the same context that have these positions, which are
@@ -708,25 +691,22 @@ fasted_add_stats(FastedStats *sum, const FastedStats *one)
 		sum->device_seconds = one->device_seconds;
 }
 
-/*
- * Adds the counts of the first `rows` rows of a side to totals[].  Returns the status of the
- * engine's counts function.
- */
+/* Adds the results of the engine's counts function to totals[].  Returns its status. */
 static inline FastedStatus
-fasted_add_counts(const FastedEngine *engine, FastedJoin *join, int side, uint64_t rows,
-				  uint32_t *totals)
+fasted_add_counts(const FastedEngine *engine, FastedJoin *join, int side, uint64_t first_row,
+				  uint64_t rows, uint32_t *totals)
 {
 	uint32_t	some[4096];
 
-	for (uint64_t first = 0; first < rows; first += 4096)
+	for (uint64_t done = 0; done < rows; done += 4096)
 	{
-		size_t		n = rows - first < 4096 ? (size_t) (rows - first) : 4096;
-		FastedStatus status = engine->counts(join, side, first, n, some);
+		size_t		n = rows - done < 4096 ? (size_t) (rows - done) : 4096;
+		FastedStatus status = engine->counts(join, side, first_row + done, n, some);
 
 		if (status != FASTED_OK)
 			return status;
 		for (size_t i = 0; i < n; i++)
-			totals[first + i] += some[i];
+			totals[done + i] += some[i];
 	}
 	return FASTED_OK;
 }

@@ -23,50 +23,24 @@ typedef struct Device
 	FastedContext *context;		/* NULL if it could not be opened */
 	bool		in_use;		/* false: it could not be opened, or has too little memory */
 	char		name[FASTED_DEVICE_NAME];
-	uint64_t	slices;			/* number of slices or tasks that it has finished */
+	uint64_t	slices;			/* number of slices that it has finished */
 	FastedStatus status;		/* status of the last call by call_in_parallel */
 } Device;
-
-/* Maximum number of parts of a distributed set. */
-#define MOST_PARTS (FASTED_MOST_GPUS * FASTED_PARTS_PER_DEVICE)
-
-/* A part of a set, or all of its rows, on one device. */
-typedef struct SetPart
-{
-	int			device;			/* the device */
-	FastedSet  *set;			/* NULL if the device is not used */
-	uint64_t	first;			/* position of its first row in the whole set */
-	uint64_t	rows;
-} SetPart;
-
-/* A temporary copy of a part that belongs to another device. */
-typedef struct PartCopy
-{
-	FastedSet  *set;
-	const SetPart *part;		/* the part that is copied; NULL if none */
-	uint64_t	have;			/* number of rows copied so far; the set is sealed after the last */
-} PartCopy;
 
 struct MultiGpuSet
 {
 	MultiGpu   *gpus;
 	MultiGpuSet *next;			/* next set of the same context */
-	uint64_t	first_row;
-	bool		distributed;	/* each device has different rows; else each has all */
-	int			each;			/* number of parts per device; parts[] is ordered by device */
-	uint64_t	part_rows;		/* maximum number of rows in a part */
-	SetPart		parts[MOST_PARTS];
-	PartCopy copies[FASTED_MOST_GPUS];	/* one per device, for distributed sets */
+	uint64_t	rows;
+	FastedSet  *sets[FASTED_MOST_GPUS];	/* one per device; NULL if it is not used */
 };
 
 struct MultiGpu
 {
-	const FastedEngine *base;
-	uint32_t	row_floats;
 	Device		devices[FASTED_MOST_GPUS];
 	int			ndevices;
 	int			active;			/* number of devices in use */
-	bool		bound;			/* a join or a distributed set depends on the devices in use */
+	bool		bound;			/* a join depends on the devices in use */
 	MultiGpuSet *sets;
 	MultiGpuJoin *join;			/* the open join, or NULL */
 	FastedStatus failed;		/* status of the first failure, or FASTED_OK */
@@ -97,14 +71,10 @@ next_device(const MultiGpu *gpus, int m)
 #define for_each_device(m, gpus) \
 	for (int m = next_device(gpus, 0); m < (gpus)->ndevices; m = next_device(gpus, m + 1))
 
-/* Returns the number of parts of a set on all devices. */
-static inline int
-parts_of(const MultiGpuSet *set)
-{
-	return set->gpus->ndevices * set->each;
-}
-
 /* multi_gpu.c */
+
+/* The engine of the devices. */
+extern const FastedEngine *base_engine;
 
 /* Records a failure of the context, with an error message.  Returns status. */
 extern FastedStatus multi_gpu_fail(MultiGpu *gpus, FastedStatus status, const char *format,...)

@@ -8,9 +8,6 @@
  * panel is just large enough to keep the engine busy while the next one is loaded.  The smaller
  * relation is the outer side, except in joins for nearest neighbours.
  *
- * With several devices, an outer panel is distributed over them, which makes it larger by their
- * number.  Each inner panel is loaded on all devices.
- *
  *-------------------------------------------------------------------------
  */
 #include <math.h>
@@ -147,9 +144,7 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
 	stats->dimensions = join->problem.options.dimensions;
 	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
-		: (uint32_t) ceil_div(outer_total, join->distributed ?
-							  ceil_div(join->outer_rows, panels_device_count(join)) :
-							  join->outer_rows);
+		: (uint32_t) ceil_div(outer_total, join->outer_rows);
 	set_progress(join, stats);
 }
 
@@ -553,7 +548,7 @@ add_counts(PanelJoin *join)
 	FastedStatus status = FASTED_OK;
 
 	for (int side = 0; side < (join->a == join->b ? 1 : 2) && status == FASTED_OK; side++)
-		status = fasted_add_counts(join->engine, join->join, side, panels[side]->count,
+		status = fasted_add_counts(join->engine, join->join, side, 0, panels[side]->count,
 								   join->counts[panels[side]->side] + panels[side]->first);
 	return status;
 }

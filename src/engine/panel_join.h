@@ -217,7 +217,6 @@ struct PanelJoin
 	/* Used if not all rows fit. */
 	int			outer_side;
 	uint64_t	outer_rows;		/* rows per outer panel; the last one may have fewer */
-	bool		distributed;	/* outer panels are distributed over several devices */
 	uint64_t	inner_rows;		/* maximum number of rows in an inner panel */
 	uint64_t	inner_next;		/* first row to load into the next inner panel */
 	uint64_t	inner_end;		/* end of the rows to be joined with the outer panel */
@@ -270,7 +269,6 @@ extern FastedStatus panels_fail(PanelJoin *join, FastedStatus status, const char
 
 /* panel_load.c */
 extern uint32_t panels_clip_neighbors(const PanelJoin *join, uint32_t k);
-extern uint64_t panels_device_count(const PanelJoin *join);
 extern void panels_choose(PanelJoin *join);
 extern FastedStatus panels_open(PanelJoin *join);
 extern FastedStatus panels_open_searched(PanelJoin *join);

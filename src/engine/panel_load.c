@@ -36,34 +36,16 @@ panels_clip_neighbors(const PanelJoin *join, uint32_t k)
 	return k < rows ? k : (uint32_t) rows;
 }
 
-/* Returns the number of devices over which an outer panel may be distributed. */
-uint64_t
-panels_device_count(const PanelJoin *join)
-{
-	return join->engine->device_count == NULL ? 1 :
-		(uint64_t) join->engine->device_count(join->context);
-}
-
 /* Returns whether an outer panel and two inner panels of these sizes fit into memory. */
 static bool
 panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 {
-	uint64_t	rows[FASTED_PARTS_PER_DEVICE + 3];
-	int			n = 0;
+	uint64_t	rows[3] = {outer, inner, inner};
 
-	rows[n++] = outer;
 	if (join->list_length > 0)
 		rows[0] += join->engine->rows_for_lists(join->context, outer,
 												panels_clip_neighbors(join, join->list_length));
-	if (join->distributed)
-	{
-		rows[0] = ceil_div(outer, panels_device_count(join) * FASTED_PARTS_PER_DEVICE);
-		for (; n <= FASTED_PARTS_PER_DEVICE; n++)
-			rows[n] = rows[0];
-	}
-	rows[n++] = inner;
-	rows[n++] = inner;
-	return join->engine->fits(join->context, rows, n);
+	return join->engine->fits(join->context, rows, 3);
 }
 
 /* Returns whether a set of all rows with their lists, and one of searched rows, fit into memory. */
@@ -89,20 +71,12 @@ searchable_fit(const PanelJoin *join, uint64_t unused, uint64_t rows)
 	return search_fits(join, rows, ceil_div(rows, SEARCHED_PART));
 }
 
-/* Returns the number of rows in an inner panel for an outer panel with `outer` rows. */
-static uint64_t
-inner_of(const PanelJoin *join, uint64_t outer)
-{
-	return ceil_div(join->distributed ? ceil_div(outer, panels_device_count(join)) : outer,
-					OUTER_TO_INNER);
-}
-
 /* Returns whether an outer panel of this size, and inner panels of the size for it, fit into memory. */
 static bool
 outer_fits(const PanelJoin *join, uint64_t unused, uint64_t outer)
 {
 	(void) unused;
-	return panels_fit(join, outer, inner_of(join, outer));
+	return panels_fit(join, outer, ceil_div(outer, OUTER_TO_INNER));
 }
 
 /*
@@ -128,9 +102,7 @@ most_rows(const PanelJoin *join,
 
 /*
  * Chooses the sizes of panels.  All outer panels have about the same size, which is as large as
- * possible; likewise the inner panels.  Outer panels are distributed over several devices if that
- * makes them larger.  If the join is a slice, one device is used, because other processes may have
- * fewer devices and must divide the join in the same way.
+ * possible; likewise the inner panels.
  */
 void
 panels_choose(PanelJoin *join)
@@ -143,22 +115,11 @@ panels_choose(PanelJoin *join)
 		join->rows[1] < join->rows[0];
 	outer_total = join->rows[join->outer_side];
 	inner_total = join->rows[inner_side(join)];
-
 	most = most_rows(join, outer_fits, 0, 1, outer_total);
-	if (panels_device_count(join) > 1 && join->list_length == 0 &&
-		join->problem.problem.slices <= 1)
-	{
-		uint64_t	distributed;
-
-		join->distributed = true;
-		distributed = most_rows(join, outer_fits, 0, 1, outer_total);
-		join->distributed = distributed > most;
-		most = join->distributed ? distributed : most;
-	}
 	join->outer_rows = ceil_div(outer_total, ceil_div(outer_total, most));
 
 	/* memory that remains because outer panels were made even goes to the inner panels */
-	most = most_rows(join, panels_fit, join->outer_rows, inner_of(join, most), inner_total);
+	most = most_rows(join, panels_fit, join->outer_rows, ceil_div(most, OUTER_TO_INNER), inner_total);
 	join->inner_rows = ceil_div(inner_total, ceil_div(inner_total, most));
 }
 
@@ -284,7 +245,6 @@ open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows, uint32_t neig
 		.expected_rows = rows,.most_rows = rows,.neighbors = neighbors
 	};
 
-	options.distributed = join->distributed && panel == &join->outer;
 	panel->side = side;
 	return join->engine->set_open(join->context, &options, &panel->set);
 }

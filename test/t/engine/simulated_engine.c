@@ -396,6 +396,12 @@ engine_seal(FastedSet *set)
 }
 
 static FastedStatus
+engine_copy_set(FastedSet *set, const FastedSet *from)
+{
+	return at(simulated(set->context), PLACE_SEAL, copy_set(set, from));
+}
+
+static FastedStatus
 engine_set_reset(FastedSet *set, uint64_t first_row)
 {
 	simulated(set->context)->resets++;
@@ -503,8 +509,7 @@ fasted_engine(void)
 	engine.unregister_memory = engine_unregister_memory;
 	engine.put = engine_put;
 	engine.wait_read = engine_wait_read;
-	engine.copy_staged = copy_staged;
-	engine.copy_rows = copy_rows;
+	engine.copy_set = engine_copy_set;
 	engine.read_back = engine_read_back;
 	engine.seal = engine_seal;
 	engine.set_reset = engine_set_reset;
