@@ -175,24 +175,31 @@ typedef struct Panel
 	bool		sealed;			/* all rows are loaded */
 } Panel;
 
-/* The callers' arrays that a panel join has copied. */
-typedef enum PanelCopy
+/* Arrays of a panel join: copies of the caller's, those that it computes, and the results. */
+typedef enum PanelArray
 {
-	COPY_PARTITIONS,
-	COPY_RANKS,
-	COPY_SEARCH_ROWS,
-	COPY_SEARCH_BOUND,
-	COPY_SEARCH_COMPONENT,
-	COPY_SEARCH_CORE,
-	COPIES
-} PanelCopy;
+	ARRAY_PARTITIONS,
+	ARRAY_RANKS,
+	ARRAY_SEARCH_ROWS,
+	ARRAY_SEARCH_BOUND,
+	ARRAY_SEARCH_COMPONENT,
+	ARRAY_SEARCH_CORE,
+	ARRAY_SEARCH_PARTITIONS,	/* with positions of searched rows on side 0 */
+	ARRAY_COMPONENT,			/* of the searched rows, by position */
+	ARRAY_CORE,
+	ARRAY_CLIPPED,				/* partitions, relative to the panels being joined */
+	ARRAY_LENGTHS,
+	ARRAY_LISTS,
+	ARRAY_COUNTS,				/* of side 0; the next one of side 1 */
+	ARRAYS = ARRAY_COUNTS + 2
+} PanelArray;
 
 struct PanelJoin
 {
 	const FastedEngine *engine;
 	FastedContext *context;
 	PanelProblem problem;		/* after start, its arrays are copies */
-	void	   *copies[COPIES];
+	void	   *arrays[ARRAYS];
 	FastedStatus failed;		/* status of a failure in the panel join itself, or FASTED_OK */
 	char		error[128];
 
@@ -211,7 +218,6 @@ struct PanelJoin
 	FastedProblem searched;		/* the problem of the self-join */
 	uint32_t   *search_component;	/* of the searched rows, by position */
 	double	   *search_core;
-	FastedPartition *search_partitions;	/* with positions of searched rows on side 0 */
 	FastedComponents components;	/* of the current join */
 
 	/* Used if not all rows fit. */
@@ -220,7 +226,6 @@ struct PanelJoin
 	uint64_t	inner_rows;		/* maximum number of rows in an inner panel */
 	uint64_t	inner_next;		/* first row to load into the next inner panel */
 	uint64_t	inner_end;		/* end of the rows to be joined with the outer panel */
-	FastedPartition *partitions; /* partitions, relative to the panels being joined; or NULL */
 	Panel		outer;
 	Panel		inner[2];
 	int			turn;			/* index of the inner panel to join next */
