@@ -385,8 +385,8 @@ public:
 	void		nearest(uint64_t first_row, size_t nrows, uint32_t *lengths,
 						FastedNeighbor *neighbors);
 
-	/* See FastedEngine.merge_lists.  Returns false if the lists are too long. */
-	bool		merge_lists(const Join &from, uint64_t first_row, size_t nrows);
+	/* See FastedEngine.merge_lists. */
+	void		merge_lists(const Join &from, uint64_t first_row, size_t nrows);
 
 private:
 	void		check_neighbors(uint64_t first_row, size_t nrows) const;

@@ -489,6 +489,7 @@ const FastedEngine cuda_engine = {
 	Entry<&Join::counts>::call,
 	Entry<&Join::nearest>::call,
 	engine_merge_lists,
+	kMostSorted,				/* most_merged */
 	engine_rows_for_lists,
 	engine_select_rows,
 	engine_join_close,

@@ -579,26 +579,24 @@ Join::nearest(uint64_t first_row, size_t nrows, uint32_t *lengths, FastedNeighbo
 }
 
 /* Uses the pair buffers of rounds, which are done, for the lists of the other device. */
-bool
+void
 Join::merge_lists(const Join &from, uint64_t first_row, size_t nrows)
 {
 	DeviceArray<FastedPair> &room = context_.rounds.idle_room(0);
 	DeviceArray<FastedPair> &more = context_.rounds.idle_room(1);
 
-	static_assert(sizeof(FastedPair) == sizeof(FastedNeighbor), "buffers have the same capacity");
+	static_assert(sizeof(FastedPair) == sizeof(FastedNeighbor) && kMostSorted <= kMostAtOnce,
+				  "the buffers have room for a list");
 	check_neighbors(first_row, nrows);
 	from.check_neighbors(first_row, nrows);
-	if (k_ > kMostSorted || k_ > room.size())
-		return false;
 	if (nrows == 0)
-		return true;
-	if (from.k_ != k_ || from.reader_ == nullptr)
+		return;
+	if (k_ > kMostSorted || from.k_ != k_ || from.reader_ == nullptr)
 		fail(FASTED_INTERNAL, "the other join has no sorted lists of the same length");
 	nearest(0, 0, nullptr, nullptr);
 	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
 	reader_->add(*from.reader_, (uint32_t) first_row, (uint32_t) nrows,
 				 (FastedNeighbor *) room.get(), (uint32_t *) more.get(), room.size());
-	return true;
 }
 
 }								/* namespace fasted */

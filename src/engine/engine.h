@@ -48,13 +48,13 @@ extern "C"
 {
 #endif
 
-/* Incremented with every change of this interface; other versions are rejected at load. */
+/* Other versions of this interface are rejected at load. */
 #define FASTED_ENGINE_ABI 22
 
 /* Largest number of rows in a set.  The caller checks it. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
 
-/* The error bounds are valid up to here; PostgreSQL's limit for vectors is lower. */
+/* The error bounds are valid up to here. */
 #define FASTED_MAX_DIMENSIONS UINT32_C(65536)
 
 /* Largest number of nearest neighbours per row (k). */
@@ -234,9 +234,8 @@ typedef struct FastedProblem
 	uint32_t	more_slices;	/* number of slices to join after `slice`, in addition to it */
 
 	/*
-	 * The caller knows that all slices are joined by an identical kernel.  The CPU engine may then
-	 * reorder rows, as GPUs always do.  Slices that different processes have computed are parts of the
-	 * same join only if their order_hash (FastedStats) is equal, too.
+	 * All slices are joined by an identical kernel.  The CPU engine may then reorder rows, as GPUs do.
+	 * Slices of different processes are parts of the same join only if their order_hash is equal, too.
 	 */
 	bool		identical_kernels;
 
@@ -262,10 +261,7 @@ typedef struct FastedProblem
 	const FastedPartition *partitions;
 	uint32_t	npartitions;
 
-	/*
-	 * FASTED_OUTPUT_NEAREST of two sets, of one slice, or NULL.  A join that continues an earlier one
-	 * has the same values for the rows of set a.
-	 */
+	/* FASTED_OUTPUT_NEAREST of two sets, of one slice, or NULL; in a continued join the same for set a. */
 	const FastedComponents *components;
 
 	uint32_t	core_pairs;		/* FASTED_OUTPUT_CONNECTIONS; 0: all rows are core rows */
@@ -319,36 +315,25 @@ typedef struct FastedStats
 	char		kernel[48];		/* instruction set or architecture */
 	char		filter[16];		/* "fp32", "fp16", "fp64", "int8", "int16"; the last join's */
 	int			threads;		/* number of CPU threads in use, or zero */
-
 	uint64_t	rows;
 	uint32_t	dimensions;
 	uint32_t	panels;			/* number of outer panels; 1 if all rows were resident */
 	uint64_t	units_total;	/* units of work */
 	uint64_t	units_done;
-
 	uint64_t	candidates;		/* pairs that passed the filter */
 	uint64_t	pairs;			/* pairs that passed the recheck */
 
-	/*
-	 * Whether the filter was chosen by joining a sample of the rows, and the numbers of candidates and
-	 * pairs in all samples.  GPU: those of the chosen filter.  CPU: those of the INT8 filter.
-	 */
-	bool		filter_sampled;
+	/* Candidates and pairs in all samples: of the chosen filter (GPU), or of the INT8 filter (CPU). */
+	bool		filter_sampled;	/* the filter was chosen by joining a sample of the rows */
 	uint64_t	sampled_candidates;
 	uint64_t	sampled_pairs;
 
-	/*
-	 * Pruning: number of tiles tested in 32, 64 and 128 dimensions, and number of those
-	 * that had to be tested in all dimensions.  Joins without pruning do not count.
-	 */
+	/* Pruning: number of tiles tested in 32, 64 and 128 dimensions, and then in all dimensions. */
 	uint64_t	pruned_tiles[FASTED_PRUNE_LEVELS];
 	uint64_t	full_tiles;
-
 	uint64_t	redone_units;	/* discarded because a buffer was full, then repeated */
-
 	uint64_t	host_bytes;		/* peak of host memory */
 	uint64_t	device_bytes;	/* peak of device memory */
-
 	double		prepare_seconds;	/* centring and encoding rows, computing norms */
 	double		filter_seconds; /* the filter kernels; summed over threads */
 	double		refine_seconds; /* the exact recheck; summed over threads */
@@ -519,11 +504,11 @@ typedef struct FastedEngine
 	/*
 	 * Engines with devices: merges the neighbour lists that `from`, a join in another context, has for
 	 * the same rows into the lists of `join`.  A neighbour in both lists remains once.  Both joins must
-	 * be done, and nearest must have been called for `from`.  Returns FASTED_OK, or FASTED_FULL without
-	 * any change if the lists are too long.  NULL if the engine cannot merge lists.
+	 * be done, and nearest must have been called for `from`.  k is at most most_merged.
 	 */
 	FastedStatus (*merge_lists) (FastedJoin *join, const FastedJoin *from, uint64_t first_row,
 								 size_t nrows);
+	uint32_t	most_merged;
 
 	/*
 	 * Returns the number of rows that need as much memory as neighbour lists of length k for `rows`
@@ -554,7 +539,7 @@ fasted_bit_words(uint32_t dimensions)
 	return (dimensions + 63) / 64;
 }
 
-/* Returns the size of a row of this element type, in floats. */
+/* Return the size of a row. */
 static inline uint32_t
 fasted_element_floats(FastedElement element, uint32_t dimensions)
 {

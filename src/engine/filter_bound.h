@@ -28,10 +28,9 @@
 #define FASTED_U64 (DBL_EPSILON / 2.0)
 
 /*
- * Returns an upper bound of the true distance, times scale, of any pair whose canonical distance is at
- * most eps.  The canonical distance has rounding errors of relative size u: one per difference, one per
- * fma (in chains of d / 32), five for additions, and one for the square root.  scale is a power of two
- * or, for INT8 rows, any FP32 number; the bound also covers the rounding error of the product.
+ * Bounds the true distance, times scale, of any pair whose canonical distance is at most eps.  That has
+ * rounding errors of relative size u: one per difference, one per fma (in chains of d / 32), five for
+ * additions, and one for the square root.  scale is any FP32 number, so that the product is rounded, too.
  */
 FASTED_EVERYWHERE double
 fasted_eps_upper(double eps, double scale, uint32_t dimensions)
@@ -58,7 +57,7 @@ fasted_direction_reach(double eps, uint32_t dimensions)
 		* (1.0 + 8 * FASTED_U64);
 }
 
-/* Returns whether a row with inner product x.x = square has a direction: it is finite, not zero. */
+/* Returns whether a row with x.x = square has a direction: it is finite, not zero. */
 FASTED_EVERYWHERE bool
 fasted_has_direction(double square)
 {
@@ -85,10 +84,7 @@ fasted_narrowed(double error2, uint32_t dimensions)
 	return moved <= DBL_MAX ? moved : INFINITY;
 }
 
-/*
- * Bounds the relative error of a sum of d nonnegative FP64 terms, in any order, each rounded a few times;
- * also that of its square root.
- */
+/* Bounds the relative error of a sum of d nonnegative FP64 terms, each rounded a few times, or of its root. */
 FASTED_EVERYWHERE double
 fasted_sum_slack(uint32_t dimensions)
 {
@@ -139,9 +135,8 @@ fasted_round_down(double value)
 }
 
 /*
- * Bounds half the square of a row's reach: its share of the squared distance of the quantised rows of a
- * pair.  The result is zero only if the reach is.  rho bounds the distance by which quantisation moved
- * the row; eps_upper is in the scale of the quantised rows.
+ * Bounds half the square of a row's reach: its share of the squared distance of a pair's quantised rows,
+ * zero only if the reach is.  rho bounds the distance by which quantisation moved the row.
  */
 FASTED_EVERYWHERE double
 fasted_reach_half(double rho, double eps_upper)

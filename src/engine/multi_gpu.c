@@ -21,7 +21,6 @@
 #include "multi_gpu.h"
 
 const FastedEngine *base_engine;
-static const char open_error[] = "Could not allocate memory for a context.";
 
 FastedStatus
 multi_gpu_fail(MultiGpu *gpus, FastedStatus status, const char *format,...)
@@ -47,23 +46,13 @@ multi_gpu_check(MultiGpu *gpus, int m, FastedStatus status)
 
 /* --- parallel calls for all devices */
 
-typedef struct ParallelCall
-{
-	MultiGpu   *gpus;
-	int			m;
-	DeviceCall	call;
-	void	   *argument;
-	bool		threaded;			/* a thread was started for it */
-	pthread_t	thread;
-} ParallelCall;
-
 static void *
 run_call(void *argument)
 {
-	ParallelCall *one_call = argument;
+	Device	   *device = argument;
+	MultiGpu   *gpus = device->gpus;
 
-	one_call->gpus->devices[one_call->m].status =
-		one_call->call(one_call->gpus, one_call->m, one_call->argument);
+	device->status = gpus->call(gpus, (int) (device - gpus->devices), gpus->argument);
 	return NULL;
 }
 
@@ -71,24 +60,22 @@ run_call(void *argument)
 FastedStatus
 call_in_parallel(MultiGpu *gpus, DeviceCall call, void *argument)
 {
-	ParallelCall		calls[FASTED_MOST_GPUS];
+	bool		threaded[FASTED_MOST_GPUS] = {false};
+	pthread_t	threads[FASTED_MOST_GPUS];
 
+	gpus->call = call;
+	gpus->argument = argument;
+	for (int m = 1; m < gpus->ndevices; m++)
+		threaded[m] = fasted_start_thread(&threads[m], 0, run_call, &gpus->devices[m]);
 	for (int m = 0; m < gpus->ndevices; m++)
 	{
-		ParallelCall *one_call = &calls[m];
-
-		*one_call = (ParallelCall) {.gpus = gpus,.m = m,.call = call,.argument = argument};
-		one_call->threaded = m > 0 && fasted_start_thread(&one_call->thread, 0, run_call, one_call);
+		if (!threaded[m])
+			run_call(&gpus->devices[m]);
 	}
 	for (int m = 0; m < gpus->ndevices; m++)
 	{
-		if (!calls[m].threaded)
-			run_call(&calls[m]);
-	}
-	for (int m = 0; m < gpus->ndevices; m++)
-	{
-		if (calls[m].threaded)
-			(void) pthread_join(calls[m].thread, NULL);
+		if (threaded[m])
+			(void) pthread_join(threads[m], NULL);
 	}
 	for_each_device(m, gpus)
 		(void) multi_gpu_check(gpus, m, gpus->devices[m].status);
@@ -125,7 +112,10 @@ multi_gpu_open(const FastedOptions *options, FastedContext **result)
 	if (gpus->ndevices == 0)
 		return multi_gpu_fail(gpus, FASTED_NO_DEVICE, "No GPU was found.");
 	for (int m = 0; m < gpus->ndevices; m++)
+	{
+		gpus->devices[m].gpus = gpus;
 		memcpy(gpus->devices[m].name, names[m], sizeof(names[m]));
+	}
 	(void) call_in_parallel(gpus, open_device, &own);
 	for (int m = 0; m < gpus->ndevices; m++)
 	{
@@ -186,10 +176,10 @@ multi_gpu_stats(const FastedContext *context, FastedStats *stats)
 	}
 	snprintf(kind, sizeof(kind), "%.60s", stats->device);
 	describe_devices(gpus, kind, stats);
-	stats->pairs = gpus->pairs;
-	stats->units_done = gpus->units_done;
-	stats->units_total = gpus->units_total;
-	stats->order_hash = gpus->order_hash;
+	stats->pairs = gpus->closed.pairs;
+	stats->units_done = gpus->closed.units_done;
+	stats->units_total = gpus->closed.units_total;
+	stats->order_hash = gpus->closed.order_hash;
 	if (gpus->join != NULL)
 		multi_gpu_join_stats(gpus->join, stats);
 }
@@ -197,7 +187,7 @@ multi_gpu_stats(const FastedContext *context, FastedStats *stats)
 static const char *
 multi_gpu_last_error(const FastedContext *context)
 {
-	return context != NULL ? multi_gpu_of(context)->error : open_error;
+	return context != NULL ? multi_gpu_of(context)->error : "Could not allocate memory for a context.";
 }
 
 static bool
@@ -299,19 +289,13 @@ multi_gpu_close(FastedContext *context)
 	free(gpus);
 }
 
-typedef struct SetOpening
-{
-	MultiGpuSet *set;
-	const FastedSetOptions *options;
-} SetOpening;
-
 static FastedStatus
 open_set(MultiGpu *gpus, int m, void *argument)
 {
-	const SetOpening *opening = argument;
+	MultiGpuSet *set = argument;
 
 	return !gpus->devices[m].in_use ? FASTED_OK
-		: base_engine->set_open(gpus->devices[m].context, opening->options, &opening->set->sets[m]);
+		: base_engine->set_open(gpus->devices[m].context, &set->options, &set->sets[m]);
 }
 
 /* Opens the sets of all devices in parallel, because this may allocate device memory. */
@@ -320,15 +304,15 @@ multi_gpu_set_open(FastedContext *context, const FastedSetOptions *options, Fast
 {
 	MultiGpu   *gpus = multi_gpu_of(context);
 	MultiGpuSet *set = calloc(1, sizeof(*set));
-	SetOpening	opening = {set, options};
 
 	*result = NULL;
 	if (set == NULL)
 		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a set of rows.");
 	set->gpus = gpus;
+	set->options = *options;
 	set->next = gpus->sets;
 	gpus->sets = set;
-	if (call_in_parallel(gpus, open_set, &opening) == FASTED_OK)
+	if (call_in_parallel(gpus, open_set, set) == FASTED_OK)
 		*result = (FastedSet *) set;
 	return gpus->failed;
 }

@@ -17,20 +17,24 @@ typedef struct MultiGpu MultiGpu;
 typedef struct MultiGpuSet MultiGpuSet;
 typedef struct MultiGpuJoin MultiGpuJoin;
 
+typedef FastedStatus (*DeviceCall) (MultiGpu *gpus, int device, void *argument);
+
 /* A device of a multi-GPU context. */
 typedef struct Device
 {
+	MultiGpu   *gpus;
 	FastedContext *context;		/* NULL if it could not be opened */
 	bool		in_use;		/* false: it could not be opened, or has too little memory */
 	char		name[FASTED_DEVICE_NAME];
 	uint64_t	slices;			/* number of slices that it has finished */
-	FastedStatus status;		/* status of the last call by call_in_parallel */
+	FastedStatus status;		/* of the last call */
 } Device;
 
 struct MultiGpuSet
 {
 	MultiGpu   *gpus;
 	MultiGpuSet *next;			/* next set of the same context */
+	FastedSetOptions options;
 	uint64_t	rows;
 	FastedSet  *sets[FASTED_MOST_GPUS];	/* one per device; NULL if it is not used */
 };
@@ -45,12 +49,9 @@ struct MultiGpu
 	MultiGpuJoin *join;			/* the open join, or NULL */
 	FastedStatus failed;		/* status of the first failure, or FASTED_OK */
 	char		error[1024];
-
-	/* Statistics, summed over all closed joins. */
-	uint64_t	pairs;
-	uint64_t	units_done;
-	uint64_t	units_total;
-	uint64_t	order_hash;
+	DeviceCall	call;			/* the call_in_parallel that is running, or the last one */
+	void	   *argument;
+	FastedStats closed;			/* pairs, units and order_hash of all closed joins */
 };
 
 static inline MultiGpu *
@@ -81,17 +82,15 @@ extern FastedStatus multi_gpu_fail(MultiGpu *gpus, FastedStatus status, const ch
 			__attribute__((format(printf, 3, 4)));
 
 /*
- * Checks the status of a call for a device.  Returns true unless it is a failure.  A failure of
- * the device becomes a failure of the context, with a message that names the device.
+ * Returns true unless the status of a call for a device is a failure, which then becomes a failure of
+ * the context, with a message that names the device.
  */
 extern bool multi_gpu_check(MultiGpu *gpus, int device, FastedStatus status);
 
 /*
- * Calls a function for all devices in parallel, each in its own thread, including devices that are
- * not in use.  Checks the status returned for the devices in use.  Returns the context's status:
- * FASTED_OK or its first failure.
+ * Calls a function for all devices in parallel, also for those that are not in use, whose status is not
+ * checked.  Returns the context's status: FASTED_OK or its first failure.
  */
-typedef FastedStatus (*DeviceCall) (MultiGpu *gpus, int device, void *argument);
 extern FastedStatus call_in_parallel(MultiGpu *gpus, DeviceCall call, void *argument);
 
 /* multi_gpu_join.c: engine functions; multi_gpu_join_stats adds the statistics of the open join */

@@ -3,22 +3,19 @@
  * multi_gpu_join.c
  *	  Distributes the slices of a join over several devices and merges the results.
  *
- * Each device is given a run of consecutive slices at a time.  Between two runs a device idles
- * for about 0.1 ms.  At the end, devices idle until the last run of another device is complete.
- * The runs are therefore long at first and become shorter.
- *
- * To start, a device chooses an encoding and quantises its rows.  All devices do so in parallel.
+ * Each device is given a run of consecutive slices at a time.  Between two runs a device idles for about
+ * 0.1 ms.  At the end, devices idle until the last run of another device is complete.  The runs are
+ * therefore long at first and become shorter.
  *
  * Representatives (FASTED_OUTPUT_REPRESENTATIVES) depend on all pairs together, so a single device
- * does such a join.  Returning all pairs would take longer, even with two devices.
+ * does such a join.  Returning all pairs would take longer, even with two devices.  So would merging
+ * neighbour lists on the host, which a single device finds if they are too long to be merged.
  *
- * Slices of different devices fit together only if the rows are in the same order on all devices,
- * which is the case for identical devices.  Each device returns a hash of its row order.  The join
- * fails if two hashes differ.
+ * Slices of different devices fit together only if the rows are in the same order on all devices, as on
+ * identical ones.  The join fails if two hashes of this order differ.
  *
- * A device accumulates the counts of each row over all of its slices.  They are fetched and added
- * up when the caller asks for them, because fetching them after each slice would stall all devices.
- * Likewise, neighbour lists remain on the devices until the caller asks for them.
+ * A device accumulates the counts of each row, or the neighbour lists, over all of its slices.  They
+ * remain there until the caller asks for them, because fetching them would stall all devices.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,9 +27,8 @@
 #include "multi_gpu.h"
 
 /*
- * Time between two polls of all devices.  There is no delay if slices were started less than
- * POLL_AT_ONCE_MS milliseconds ago, because a device idles from the end of its slices to the
- * next poll.
+ * Time between two polls of all devices; none if slices were started less than POLL_AT_ONCE_MS
+ * milliseconds ago, because a device idles from the end of its slices to the next poll.
  */
 #define POLL_NS 50000
 #define POLL_AT_ONCE_MS 1.0
@@ -57,8 +53,7 @@
 /* The work that is assigned to a device. */
 typedef struct DeviceWork
 {
-	bool		busy;			/* slices are assigned */
-	bool		at_work;		/* they were started, and join is their join */
+	bool		busy;			/* slices are assigned, and join is their join */
 	uint32_t	slice;			/* first slice of the run */
 	uint32_t	width;			/* number of slices in the run */
 	double		start;			/* start time, in milliseconds */
@@ -72,7 +67,6 @@ struct MultiGpuJoin
 	FastedProblem problem;
 	MultiGpuSet *sides[2];
 	uint32_t	slices;			/* number of slices */
-	bool		begun;			/* all devices have started */
 	uint64_t	order;			/* hash of the row order, once a slice is finished */
 	DeviceWork	work[FASTED_MOST_GPUS];
 	int			poll_first;		/* device to poll first */
@@ -82,10 +76,8 @@ struct MultiGpuJoin
 	uint32_t	finished;		/* number of finished slices */
 	uint64_t	pairs;			/* number of pairs in finished slices, or returned so far */
 
-	/* State of multi_gpu_nearest. */
-	bool		sorted;			/* all devices have sorted their lists */
-	bool		on_host;		/* lists are merged on the host */
-	uint64_t	window;			/* last window merged by a device, counted from 1; 0: none */
+	bool		sorted;			/* all devices have sorted their neighbour lists */
+	uint64_t	window;			/* last window of lists that was merged, counted from 1; 0: none */
 };
 
 static double
@@ -123,7 +115,8 @@ multi_gpu_join_open(FastedContext *context, const FastedProblem *problem, Fasted
 	join->problem = *problem;
 	join->sides[0] = (MultiGpuSet *) a;
 	join->sides[1] = (MultiGpuSet *) b;
-	join->slices = problem->output == FASTED_OUTPUT_REPRESENTATIVES ? 1 : JOIN_SLICES;
+	join->slices = problem->output == FASTED_OUTPUT_REPRESENTATIVES ||
+		(finds_nearest(join) && problem->k > base_engine->most_merged) ? 1 : JOIN_SLICES;
 	gpus->join = join;
 	gpus->bound = true;
 	return FASTED_OK;
@@ -160,15 +153,18 @@ take_slices(MultiGpuJoin *join, int m)
 	return true;
 }
 
-/* Starts the slices that are assigned to a device.  Slice i of n consists of join->slices slices. */
+/* Starts the slices that are assigned to a device, if any.  Slice i of n consists of join->slices slices. */
 static FastedStatus
-begin_slices(MultiGpuJoin *join, int m)
+begin_slices(MultiGpu *gpus, int m, void *argument)
 {
-	FastedContext *context = join->gpus->devices[m].context;
+	MultiGpuJoin *join = argument;
+	FastedContext *context = gpus->devices[m].context;
 	DeviceWork *work = &join->work[m];
 	FastedProblem problem = join->problem;
 	FastedStatus status;
 
+	if (!work->busy)
+		return FASTED_OK;
 	problem.slices = (problem.slices > 0 ? problem.slices : 1) * join->slices;
 	problem.slice = problem.slice * join->slices + work->slice;
 	problem.more_slices = work->width - 1;
@@ -177,17 +173,13 @@ begin_slices(MultiGpuJoin *join, int m)
 	base_engine->join_close(work->join);
 	work->join = NULL;
 	base_engine->stats(context, &work->begun);
-	work->at_work = true;
 	status = base_engine->join_open(context, &problem, join->sides[0]->sets[m],
 									join->sides[1]->sets[m], &work->join);
 	work->start = milliseconds();
 	return status;
 }
 
-/*
- * Finishes the slices of a device.  Its join stays open because it holds the counts or the lists of
- * all of its slices.  Returns FASTED_AGAIN or a failure.
- */
+/* Finishes the slices of a device, whose join stays open.  Returns FASTED_AGAIN or a failure. */
 static FastedStatus
 end_slices(MultiGpuJoin *join, int m)
 {
@@ -200,7 +192,7 @@ end_slices(MultiGpuJoin *join, int m)
 	if (join->finished == 0)
 	{
 		join->order = now.join_order;
-		gpus->order_hash = fasted_hash_order(gpus->order_hash, join->order);
+		gpus->closed.order_hash = fasted_hash_order(gpus->closed.order_hash, join->order);
 	}
 	else if (now.join_order != join->order)
 		return multi_gpu_fail(gpus, FASTED_INTERNAL,
@@ -209,29 +201,19 @@ end_slices(MultiGpuJoin *join, int m)
 	join->slice_ms = (milliseconds() - work->start) / work->width;
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 		join->pairs += now.pairs - work->begun.pairs;
-	work->busy = work->at_work = false;
+	work->busy = false;
 	join->finished += work->width;
 	device->slices += work->width;
 	return FASTED_AGAIN;
-}
-
-static FastedStatus
-begin_device(MultiGpu *gpus, int m, void *argument)
-{
-	MultiGpuJoin *join = argument;
-
-	(void) gpus;
-	return join->work[m].busy ? begin_slices(join, m) : FASTED_OK;
 }
 
 /* Starts the first slices on all devices in parallel. */
 static FastedStatus
 begin_all(MultiGpuJoin *join)
 {
-	join->begun = true;
 	for_each_device(m, join->gpus)
 		(void) take_slices(join, m);
-	(void) call_in_parallel(join->gpus, begin_device, join);
+	(void) call_in_parallel(join->gpus, begin_slices, join);
 	join->last_start = milliseconds();
 	return join->gpus->failed;
 }
@@ -247,11 +229,11 @@ poll_device(MultiGpuJoin *join, int m, int timeout_ms, FastedBatch *batch)
 	DeviceWork *work = &join->work[m];
 	FastedStatus status = FASTED_OK;
 
-	if (!work->busy && !take_slices(join, m))
-		return FASTED_DONE;
-	if (!work->at_work)
+	if (!work->busy)
 	{
-		status = begin_slices(join, m);
+		if (!take_slices(join, m))
+			return FASTED_DONE;
+		status = begin_slices(gpus, m, join);
 		join->last_start = milliseconds();
 	}
 	if (status == FASTED_OK)
@@ -295,7 +277,7 @@ multi_gpu_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 	struct timespec rest = {.tv_nsec = POLL_NS};
 
 	memset(batch, 0, sizeof(*batch));
-	if (!join->begun && begin_all(join) != FASTED_OK)
+	if (join->next_slice == 0 && begin_all(join) != FASTED_OK)
 		return join->gpus->failed;
 	for (;;)
 	{
@@ -318,7 +300,7 @@ multi_gpu_pause(FastedJoin *handle)
 
 	for (int m = 0; m < join->gpus->ndevices; m++)
 	{
-		if (join->work[m].at_work && join->gpus->failed == FASTED_OK)
+		if (join->work[m].busy && join->gpus->failed == FASTED_OK)
 			base_engine->pause(join->work[m].join);
 	}
 }
@@ -352,7 +334,7 @@ multi_gpu_join_stats(const MultiGpuJoin *join, FastedStats *stats)
 		FastedStats now;
 		double		total;
 
-		if (!work->at_work)
+		if (!work->busy)
 			continue;
 		base_engine->stats(join->gpus->devices[m].context, &now);
 		total = (double) (now.units_total - work->begun.units_total);
@@ -370,19 +352,13 @@ void
 multi_gpu_join_close(FastedJoin *handle)
 {
 	MultiGpuJoin *join = (MultiGpuJoin *) handle;
-	FastedStats sums = {0};
-	MultiGpu   *gpus;
 
 	if (join == NULL)
 		return;
-	gpus = join->gpus;
-	multi_gpu_join_stats(join, &sums);
-	gpus->pairs += sums.pairs;
-	gpus->units_done += sums.units_done;
-	gpus->units_total += sums.units_total;
-	for (int m = 0; m < gpus->ndevices; m++)
+	multi_gpu_join_stats(join, &join->gpus->closed);
+	for (int m = 0; m < join->gpus->ndevices; m++)
 		base_engine->join_close(join->work[m].join);
-	gpus->join = NULL;
+	join->gpus->join = NULL;
 	free(join);
 }
 
@@ -391,98 +367,22 @@ multi_gpu_join_close(FastedJoin *handle)
  *
  * Each device has neighbour lists for all rows, made from the pairs in its own slices.  Because a
  * pair belongs to one slice, the list of a row consists of the first k neighbours of all devices'
- * lists together.
- *
- * Lists are merged in windows of some thousand rows, and the devices take turns.  One device adds
- * the lists of all others to its own, from which the result is read.  If the devices cannot merge
- * lists, they are merged on the host.
+ * lists together.  They are merged in windows of some thousand rows, by one device after the other.
  */
-
-/* The order of neighbours, computed without branches, which would be mispredicted. */
-static bool
-comes_before(const FastedNeighbor *x, const FastedNeighbor *y)
-{
-	return (x->dist < y->dist) | ((x->dist == y->dist) & (x->row < y->row));
-}
-
-/*
- * Merges two lists and stores the first k neighbours in list.  Returns their number.  The
- * buffer merged must have space for k neighbours.
- */
-static uint32_t
-merge(FastedNeighbor *list, uint32_t length, const FastedNeighbor *other, uint32_t other_length,
-	  uint32_t k, FastedNeighbor *merged)
-{
-	uint32_t	i = 0;
-	uint32_t	j = 0;
-	uint32_t	count = 0;
-
-	/* common case: no neighbour in the other list is close enough */
-	if (length == k && other_length > 0 && comes_before(&list[k - 1], &other[0]))
-		return length;
-	while (count < k && i < length && j < other_length)
-	{
-		bool		take = comes_before(&list[i], &other[j]);
-		bool		other_comes = comes_before(&other[j], &list[i]);
-
-		/* a neighbour in both lists is taken once */
-		merged[count++] = *(other_comes ? &other[j] : &list[i]);
-		i += !other_comes;
-		j += !take;
-	}
-	while (count < k && i < length)
-		merged[count++] = list[i++];
-	while (count < k && j < other_length)
-		merged[count++] = other[j++];
-	memcpy(list, merged, count * sizeof(*list));
-	return count;
-}
 
 /* Calls the nearest function of one device.  Returns the status of the context. */
 static FastedStatus
 read_lists(const MultiGpuJoin *join, int m, uint64_t first_row, size_t nrows, uint32_t *lengths,
 		   FastedNeighbor *neighbors)
 {
-	(void) multi_gpu_check(join->gpus, m, base_engine->nearest(join->work[m].join, first_row,
-																	nrows, lengths, neighbors));
+	(void) multi_gpu_check(join->gpus, m, base_engine->nearest(join->work[m].join, first_row, nrows,
+															   lengths, neighbors));
 	return join->gpus->failed;
 }
 
-/* Merges the lists of nrows rows on the host. */
-static FastedStatus
-merge_on_host(const MultiGpuJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
-			  FastedNeighbor *neighbors)
-{
-	MultiGpu   *gpus = join->gpus;
-	uint32_t	k = join->problem.k;
-	uint32_t   *other_lengths = malloc((nrows + 1) * sizeof(uint32_t));
-	FastedNeighbor *others = malloc((nrows + 1) * k * sizeof(FastedNeighbor));
-	int			first = next_device(gpus, 0);
-
-	if (other_lengths == NULL || others == NULL)
-		multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the neighbors of rows.");
-	else
-		(void) read_lists(join, first, first_row, nrows, lengths, neighbors);
-	for (int m = next_device(gpus, first + 1); m < gpus->ndevices && gpus->failed == FASTED_OK;
-		 m = next_device(gpus, m + 1))
-	{
-		if (read_lists(join, m, first_row, nrows, other_lengths, others) != FASTED_OK)
-			break;
-		for (size_t row = 0; row < nrows; row++)
-			lengths[row] = merge(neighbors + row * k, lengths[row], others + row * k,
-								 other_lengths[row], k, others + nrows * k);
-	}
-	free(other_lengths);
-	free(others);
-	return gpus->failed;
-}
-
-/*
- * Merges the lists of a window on one device, unless that is done already.  Returns the number of
- * the device.  Sets join->on_host if the device cannot merge them.
- */
+/* Merges the lists of a window on one device, unless that is done already.  Returns its number. */
 static int
-merge_on_device(MultiGpuJoin *join, uint64_t window, uint64_t first, size_t nrows)
+merge_lists(MultiGpuJoin *join, uint64_t window, uint64_t first, size_t nrows)
 {
 	MultiGpu   *gpus = join->gpus;
 	int			owner = next_device(gpus, 0);
@@ -495,11 +395,9 @@ merge_on_device(MultiGpuJoin *join, uint64_t window, uint64_t first, size_t nrow
 	for_each_device(m, gpus)
 	{
 		if (m != owner && status == FASTED_OK)
-			status = base_engine->merge_lists(join->work[owner].join, join->work[m].join, first,
-											 nrows);
+			status = base_engine->merge_lists(join->work[owner].join, join->work[m].join, first, nrows);
 	}
 	(void) multi_gpu_check(gpus, owner, status);
-	join->on_host = status == FASTED_FULL;
 	join->window = window + 1;
 	return owner;
 }
@@ -514,6 +412,8 @@ multi_gpu_nearest(FastedJoin *handle, uint64_t first_row, size_t nrows, uint32_t
 	uint64_t	row_bytes = join->problem.k * sizeof(FastedNeighbor);
 	uint64_t	window_rows = row_bytes < WINDOW_BYTES ? WINDOW_BYTES / row_bytes : 1;
 
+	if (join->slices == 1)
+		return read_lists(join, next_device(gpus, 0), first_row, nrows, lengths, neighbors);
 	if (first_row > rows || nrows > rows - first_row)
 		return multi_gpu_fail(gpus, FASTED_INTERNAL,
 							  "row numbers out of range in request for neighbors");
@@ -523,15 +423,14 @@ multi_gpu_nearest(FastedJoin *handle, uint64_t first_row, size_t nrows, uint32_t
 			return gpus->failed;
 	}
 	join->sorted = true;
-	join->on_host = join->on_host || base_engine->merge_lists == NULL;
-	while (nrows > 0 && gpus->failed == FASTED_OK && !join->on_host)
+	while (nrows > 0 && gpus->failed == FASTED_OK)
 	{
 		uint64_t	first = first_row - first_row % window_rows;
 		uint64_t	end = first + window_rows < rows ? first + window_rows : rows;
 		size_t		some = nrows < end - first_row ? nrows : end - first_row;
-		int			owner = merge_on_device(join, first / window_rows, first, end - first);
+		int			owner = merge_lists(join, first / window_rows, first, end - first);
 
-		if (gpus->failed != FASTED_OK || join->on_host ||
+		if (gpus->failed != FASTED_OK ||
 			read_lists(join, owner, first_row, some, lengths, neighbors) != FASTED_OK)
 			break;
 		first_row += some;
@@ -539,7 +438,5 @@ multi_gpu_nearest(FastedJoin *handle, uint64_t first_row, size_t nrows, uint32_t
 		lengths += some;
 		neighbors += some * join->problem.k;
 	}
-	if (gpus->failed == FASTED_OK && join->on_host)
-		return merge_on_host(join, first_row, nrows, lengths, neighbors);
 	return gpus->failed;
 }

@@ -33,7 +33,6 @@ static struct
 	bool		failed[DEVICES];
 	int			after_failure;	/* calls after a failure, which are forbidden */
 	uint32_t	k;				/* neighbors per row */
-	uint32_t	most_added;		/* longest lists that devices can merge */
 	int			adds;			/* number of calls that merged lists */
 	int			full_device;	/* out of memory for rows from its call full_call on; -1: none */
 	int			full_call;
@@ -294,8 +293,6 @@ play_merge_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, s
 {
 	if (call_fails(join->context))
 		return FASTED_DEVICE_FAILED;
-	if (play.k > play.most_added)
-		return FASTED_FULL;
 	play.adds++;
 	for (uint64_t row = first_row; row < first_row + nrows; row++)
 	{
@@ -371,6 +368,7 @@ make_base(void)
 	base.counts = play_counts;
 	base.nearest = play_nearest;
 	base.merge_lists = play_merge_lists;
+	base.most_merged = UINT32_MAX;
 	base.stats = play_stats;
 	join_engine = fasted_multi_gpu_engine(&base);
 }
@@ -382,7 +380,6 @@ reset_play(int devices)
 	play.devices = devices;
 	play.slow = play.fail_device = play.full_device = play.other_order = -1;
 	play.lends = true;
-	play.most_added = UINT32_MAX;
 }
 
 #endif							/* CPU_DEVICES_H */
