@@ -21,7 +21,9 @@ namespace
 {
 
 constexpr size_t kStagingBytes = (size_t) 2 << 20;
-constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* maximum size of a chunk of rows */
+/* Maximum size of a chunk of rows: large if so many are expected, because each allocation takes 0.1 ms. */
+constexpr size_t kChunkBytes = (size_t) 256 << 20;
+constexpr size_t kUnexpectedBytes = (size_t) 32 << 20;
 constexpr size_t kDirectionBytes = (size_t) 32 << 20;	/* fits into the L2 cache */
 constexpr uint64_t kMostCandidates = (uint64_t) 8 << 20;	/* all buffers take 320 MiB */
 
@@ -103,7 +105,6 @@ Context::~Context()
 	rounds.stop();
 	if (upload != nullptr)
 		(void) cudaStreamSynchronize(upload);
-	reading->clear();
 }
 
 void
@@ -239,7 +240,8 @@ Context::shape_for(uint64_t expected_rows) const
 {
 	SetShape	shape = {{settings_.dimensions, 0, settings_.doubles, settings_.metric},
 		most_row_bytes_, has_squares(settings_.metric), settings_.projected_bytes > 0, fold_bytes_};
-	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
+	uint64_t	most = std::min<uint64_t>(expected_rows > 0 ? kChunkBytes : kUnexpectedBytes,
+										  budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 
 	while (shape.chunks.rows() * 2 * shape.chunks.row_bytes() <= most
