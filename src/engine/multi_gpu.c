@@ -158,7 +158,6 @@ static void
 multi_gpu_stats(const FastedContext *context, FastedStats *stats)
 {
 	const MultiGpu *gpus = multi_gpu_of(context);
-	bool		any = false;
 	char		kind[64];
 
 	memset(stats, 0, sizeof(*stats));
@@ -168,11 +167,10 @@ multi_gpu_stats(const FastedContext *context, FastedStats *stats)
 		FastedStats one;
 
 		base_engine->stats(gpus->devices[m].context, &one);
-		if (any)
-			fasted_add_stats(stats, &one);
-		else
+		if (m == next_device(gpus, 0))
 			*stats = one;
-		any = true;
+		else
+			fasted_add_stats(stats, &one);
 	}
 	snprintf(kind, sizeof(kind), "%.60s", stats->device);
 	describe_devices(gpus, kind, stats);

@@ -77,7 +77,7 @@ area(const Panel *a, const Panel *b)
 		: (double) a->count * (double) b->count;
 }
 
-/* Returns the number of row pairs that the joins of all panels compare. */
+/* The same of all panels. */
 static double
 whole_area(const PanelJoin *join)
 {
@@ -86,10 +86,11 @@ whole_area(const PanelJoin *join)
 	double		panels = ceil(n / outer);
 	double		last = n - (panels - 1.0) * outer;
 
-	/* rows of different panels are compared twice */
-	if (panels_find_nearest(join) && join->problem.sides == 1)
-		return n * n - 0.5 * ((panels - 1.0) * outer * outer + last * last) - 0.5 * n;
-	return join->problem.sides == 2 ? n * (double) join->rows[1] : 0.5 * n * (n - 1.0);
+	if (join->problem.sides == 2)
+		return n * (double) join->rows[1];
+	/* nearest neighbours: rows of different panels are compared twice */
+	return panels_find_nearest(join) ? n * n - 0.5 * ((panels - 1.0) * outer * outer + last * last + n)
+		: 0.5 * n * (n - 1.0);
 }
 
 /* Sets the progress: row pairs if the join is done in panels, else the engine's own units. */
@@ -388,10 +389,7 @@ panel_join_search(PanelJoin *join, const PanelSearch *search)
 	return status == FASTED_OK ? begin(join) : status;
 }
 
-/*
- * Sets the panels to join next.  Returns false if they are not loaded yet, or if there are
- * none (done).
- */
+/* Sets the panels to join next.  Returns false if they are not loaded yet. */
 static bool
 next_panels(PanelJoin *join)
 {

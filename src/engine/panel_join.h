@@ -120,10 +120,7 @@ extern FastedStatus panel_join_search(PanelJoin *join, const PanelSearch *search
 extern FastedStatus panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch);
 extern void panel_join_pause(PanelJoin *join);
 
-/*
- * After FASTED_DONE: returns the number of pairs of each row of a side, until again or close.  NULL if
- * the output has no counts.
- */
+/* After FASTED_DONE: returns the number of pairs of each row of a side, until again or close; or NULL. */
 extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
 
 /*
@@ -198,7 +195,7 @@ struct PanelJoin
 	/* Used if not all rows fit. */
 	int			outer_side;
 	uint64_t	outer_rows;		/* rows per outer panel; the last one may have fewer */
-	uint64_t	inner_rows;		/* maximum number of rows in an inner panel */
+	uint64_t	inner_rows;		/* the same of inner panels */
 	uint64_t	inner_next;		/* first row to load into the next inner panel */
 	uint64_t	inner_end;		/* end of the rows to be joined with the outer panel */
 	Panel		outer;
