@@ -63,7 +63,7 @@ is_stopped(const WorkState *state)
 	return *(volatile unsigned long long *) &state->stop != 0;
 }
 
-/* Takes the next item of the queue, by one thread of a block; false if it is empty or stopped. */
+/* Takes the next work of the queue, by one thread of a block; false if it is empty or stopped. */
 __device__ __forceinline__ bool
 next_work(const CandidateBuffer &buffer, Work *work)
 {
@@ -83,6 +83,16 @@ next_work(const CandidateBuffer &buffer, Work *work)
 	work->warp = kAllWarps;
 	work->resume = 0;
 	return work->item < state->fresh_end;
+}
+
+/* Adds work to the list of unfinished work.  Rounds checks the length of the list. */
+__device__ __forceinline__ void
+add_unfinished(const CandidateBuffer &buffer, const Work &work)
+{
+	uint32_t	at = atomicAdd(&buffer.state->voided, 1u);
+
+	if (at < buffer.list_size)
+		buffer.voided[at] = work;
 }
 
 /* Writes the candidates of one warp. All lanes of the warp must call each function together. */
@@ -135,10 +145,7 @@ public:
 	{
 		if (threadIdx.x % 32 == 0)
 		{
-			uint32_t	at = atomicAdd(&buffer.state->voided, 1u);
-
-			if (at < buffer.list_size)
-				buffer.voided[at] = {item, warp, resume};
+			add_unfinished(buffer, {item, warp, resume});
 			*(volatile uint32_t *) &buffer.state->stop = 1;
 		}
 		__syncwarp();

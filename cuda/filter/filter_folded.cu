@@ -176,7 +176,7 @@ private:
 			stopped = queue_.stopped();
 			if (stopped)
 			{
-				queue_.save_unfinished({work.item, work.warp, n});
+				add_unfinished(p_.filter.candidates, {work.item, work.warp, n});
 				break;
 			}
 			if (n == first + S::kStages - 1)

@@ -207,8 +207,7 @@ class WorkAhead
 {
 public:
 	__device__ __forceinline__ explicit WorkAhead(const CandidateBuffer &buffer)
-		: buffer_(buffer),
-		length_(buffer.state->unfinished + (buffer.state->fresh_end - buffer.state->fresh_first))
+		: buffer_(buffer), length_(queue_length(*buffer.state))
 	{
 		request_next();
 	}
@@ -239,16 +238,7 @@ public:
 	save_unfinished()
 	{
 		if (requested_ < length_)
-			save_unfinished(at(requested_));
-	}
-
-	__device__ __forceinline__ void
-	save_unfinished(const Work &work)
-	{
-		uint32_t	to = atomicAdd(&buffer_.state->voided, 1u);
-
-		if (to < buffer_.list_size)
-			buffer_.voided[to] = work;
+			add_unfinished(buffer_, at(requested_));
 	}
 
 private:
@@ -341,7 +331,7 @@ schedule(const FilterParams &f, Control &control)
 			stopped = queue.stopped();
 			if (stopped)
 			{
-				queue.save_unfinished({work.item, work.warp, n});
+				add_unfinished(f.candidates, {work.item, work.warp, n});
 				break;
 			}
 			wait_for_stage<kCluster>(control, tile);
