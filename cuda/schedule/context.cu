@@ -230,7 +230,7 @@ SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
 	SetShape	shape = {{settings_.dimensions, 0, settings_.doubles, settings_.metric},
-		most_row_bytes_, rules_.of_product, settings_.projected_bytes > 0, fold_bytes_};
+		most_row_bytes_, has_squares(settings_.metric), settings_.projected_bytes > 0, fold_bytes_};
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 

@@ -598,13 +598,13 @@ Join::nearest(uint64_t first_row, size_t nrows, uint32_t *lengths, FastedNeighbo
 bool
 Join::merge_lists(const Join &from, uint64_t first_row, size_t nrows)
 {
-	DeviceArray<FastedPair> &lists = context_.rounds.idle_buffer(0);
-	DeviceArray<FastedPair> &lengths = context_.rounds.idle_buffer(1);
+	DeviceArray<FastedPair> &room = context_.rounds.idle_buffer(0);
+	DeviceArray<FastedPair> &more = context_.rounds.idle_buffer(1);
 
 	static_assert(sizeof(FastedPair) == sizeof(FastedNeighbor), "buffers have the same capacity");
 	check_neighbors(first_row, nrows);
 	from.check_neighbors(first_row, nrows);
-	if (k_ > kMostSorted || k_ > lists.size())
+	if (k_ > kMostSorted || k_ > room.size())
 		return false;
 	if (nrows == 0)
 		return true;
@@ -613,7 +613,7 @@ Join::merge_lists(const Join &from, uint64_t first_row, size_t nrows)
 	nearest(0, 0, nullptr, nullptr);
 	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
 	reader_->add(*from.reader_, (uint32_t) first_row, (uint32_t) nrows,
-				 (FastedNeighbor *) lists.get(), (uint32_t *) lengths.get(), lists.size());
+				 (FastedNeighbor *) room.get(), (uint32_t *) more.get(), room.size());
 	return true;
 }
 
