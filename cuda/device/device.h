@@ -45,7 +45,7 @@ struct Failure
 inline bool
 is_sticky(cudaError_t error)
 {
-	switch (error)
+	switch ((int) error)
 	{
 		case cudaErrorIllegalAddress:
 		case cudaErrorLaunchTimeout:
@@ -58,13 +58,7 @@ is_sticky(cudaError_t error)
 		case cudaErrorLaunchFailure:
 		case cudaErrorECCUncorrectable:
 		case cudaErrorUnknown:
-			return true;
-		default:
-			break;
-	}
-	/* errors that older toolkits do not define */
-	switch ((int) error)
-	{
+			/* errors that older toolkits do not define */
 		case 220:				/* cudaErrorNvlinkUncorrectable */
 		case 226:				/* cudaErrorContained */
 		case 721:				/* cudaErrorTensorMemoryLeak */

@@ -287,9 +287,12 @@ engine_open(const FastedOptions *options, FastedContext **result)
 		enter_cuda();
 		if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
 			fail(FASTED_INTERNAL, "the options are out of range");
-		if (options->metric < FASTED_METRIC_L2 || options->metric > FASTED_METRIC_JACCARD)
+
+		const MetricRules *rules = fasted_metric_rules(options->metric);
+
+		if (rules == nullptr)
 			fail(FASTED_UNSUPPORTED, "Metric %d is unknown.", (int) options->metric);
-		if (fasted_metric_of_bits(options->metric) != (options->element == FASTED_ELEMENT_BIT))
+		if (rules->of_bits != (options->element == FASTED_ELEMENT_BIT))
 			fail(FASTED_INTERNAL, "the metric does not suit the type of the elements");
 
 		Device		device = find_device(options->devices);
@@ -417,16 +420,6 @@ engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet
 	});
 }
 
-/*
- * Nothing has to be done: rounds are started only by next, and running rounds end within
- * about 30 ms.
- */
-void
-engine_pause(FastedJoin *join)
-{
-	(void) join;
-}
-
 FastedStatus
 engine_merge_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
 {
@@ -485,7 +478,7 @@ const FastedEngine cuda_engine = {
 	engine_set_close,
 	engine_join_open,
 	Entry<&Join::next>::call,
-	engine_pause,
+	[](FastedJoin *) {},		/* pause: only next starts rounds, and they end within about 30 ms */
 	Entry<&Join::counts>::call,
 	Entry<&Join::nearest>::call,
 	engine_merge_lists,

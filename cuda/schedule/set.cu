@@ -74,7 +74,7 @@ void
 Set::drop_buffer()
 {
 	if (buffer_ != nullptr)
-		context_.staging.give_back(buffer_);
+		context_.staging.release(buffer_);
 	buffer_ = nullptr;
 }
 
@@ -88,7 +88,7 @@ Set::grow(uint64_t count)
 	uint64_t	there = store_.rows;
 	uint64_t	end = there + count;
 	uint64_t	chunk = shape_.chunks.rows();
-	size_t		room;
+	size_t		memory;
 
 	if (options_.most_rows > 0)
 		return std::min(count, options_.most_rows - there);
@@ -99,10 +99,10 @@ Set::grow(uint64_t count)
 
 	/* Allocate up to the end of the chunk if that fits, because this check takes 10 us. */
 	end = (end + chunk - 1) / chunk * chunk;
-	room = context_.room_beside(this);
-	if (end > FASTED_MAX_ROWS || shape_.bytes(end) > room)
+	memory = context_.memory_for(this);
+	if (end > FASTED_MAX_ROWS || shape_.bytes(end) > memory)
 	{
-		while (count > 0 && there + count > granted_ && shape_.bytes(there + count) > room)
+		while (count > 0 && there + count > granted_ && shape_.bytes(there + count) > memory)
 			count /= 2;
 		count = std::min<uint64_t>(count, FASTED_MAX_ROWS - there);
 		end = there + count;
@@ -115,7 +115,7 @@ Set::grow(uint64_t count)
 
 	cudaError_t error = store_.try_grow(context_.budget, end);
 
-	if (error == cudaErrorMemoryAllocation && context_.keep_to_what_is_left())
+	if (error == cudaErrorMemoryAllocation && context_.shrink_to_free_memory())
 	{
 		full_ = true;
 		return 0;
@@ -135,7 +135,7 @@ Set::stage(float **rows, size_t *capacity)
 	if (count == 0)
 		return false;
 	if (buffer_ == nullptr)
-		buffer_ = context_.staging.take();
+		buffer_ = context_.staging.acquire();
 	*rows = buffer_->rows.get();
 	*capacity = count;
 	return true;
@@ -185,7 +185,7 @@ Set::select_rows(const Set &from, const uint32_t *positions, size_t nrows)
 	from.wait_for_rows(context_.upload);
 	store_.rows += nrows;
 	store_.finish(context_.budget, context_.upload);
-	counts_.make_room(context_.budget, room(), "allocating device memory for the selected positions");
+	counts_.make_room(context_.budget, capacity(), "allocating device memory for the selected positions");
 	/* the caller may change the positions after this call */
 	copy_and_wait(counts_.get(), positions, nrows, cudaMemcpyHostToDevice, context_.upload,
 				  "copying the selected positions");
@@ -340,7 +340,7 @@ Set::wait_for_rows(cudaStream_t stream) const
 }
 
 void
-Set::take_form(const std::shared_ptr<Form> &form, cudaStream_t stream)
+Set::encode(const std::shared_ptr<Form> &form, cudaStream_t stream)
 {
 	const uint32_t *labels = labels_.get();
 
@@ -368,7 +368,7 @@ Set::side() const
 
 /* If partitions or components change the order of rows, they have to be quantised again. */
 void
-Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
+Set::set_partitions(const FastedProblem &problem, int side, cudaStream_t stream)
 {
 	bool		components = problem.components != nullptr && store_.rows > 0;
 
@@ -378,13 +378,13 @@ Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
 	by_component_ = components;
 	if (!components)
 		return;
-	counts_.make_room(context_.budget, room(), "allocating device memory for the rows' components");
+	counts_.make_room(context_.budget, capacity(), "allocating device memory for the rows' components");
 	copy_async(counts_.get(), problem.components->component[side], store_.rows,
 			   cudaMemcpyHostToDevice, stream, "copying the rows' components");
 }
 
 void
-Set::take_cores(const FastedComponents &components, int side, cudaStream_t stream)
+Set::set_core_distances(const FastedComponents &components, int side, cudaStream_t stream)
 {
 	copy_async(filter.doubles(), components.core[side], store_.rows, cudaMemcpyHostToDevice, stream,
 			   "copying the rows' core distances");
@@ -392,7 +392,7 @@ Set::take_cores(const FastedComponents &components, int side, cudaStream_t strea
 	if (labels_.get() != nullptr)
 		return;
 
-	uint32_t   *sorted = labels_.unused(context_.budget, room());
+	uint32_t   *sorted = labels_.unused(context_.budget, capacity());
 
 	launch_gather(counts_.get(), filter.order(), sorted, store_.rows, stream);
 	sorted_components_ = sorted;
@@ -401,23 +401,23 @@ Set::take_cores(const FastedComponents &components, int side, cudaStream_t strea
 void
 Set::begin_lists(const FastedProblem &problem, cudaStream_t stream)
 {
-	if (problem.continues && !lists.are_there(problem.k, problem.eps))
+	if (problem.continues && !lists.are_for(problem.k, problem.eps))
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
 	if (problem.continues || store_.rows == 0)
 		return;
-	lists.allocate(context_.budget, room(), problem.k);
+	lists.allocate(context_.budget, capacity(), problem.k);
 	lists.begin(store_.rows, problem.k, problem.eps,
 				problem.components != nullptr ? problem.components->bound : nullptr, stream);
 }
 
 /* Copies ranks to the device.  Without ranks, those of an earlier join are ignored. */
 void
-Set::take_ranks(const uint32_t *ranks, cudaStream_t stream)
+Set::set_ranks(const uint32_t *ranks, cudaStream_t stream)
 {
 	ranked_ = ranks != nullptr && store_.rows > 0;
 	if (!ranked_)
 		return;
-	ranks_.make_room(context_.budget, room(), "allocating device memory for the rows' ranks");
+	ranks_.make_room(context_.budget, capacity(), "allocating device memory for the rows' ranks");
 	copy_async(ranks_.get(), ranks, store_.rows, cudaMemcpyHostToDevice, stream,
 			   "copying the rows' ranks");
 }
@@ -441,7 +441,7 @@ Set::near_task(Set &b, NearScalars *scalars)
 	task.self = this == &b;
 	task.form = filter.form()->bound(shape_.chunks.dimensions);
 	task.a = near_side(lists.thresholds());
-	task.b = b.near_side(b.filter.take_thresholds());
+	task.b = b.near_side(b.filter.reset_thresholds());
 	task.row_bytes = filter.form()->row_bytes(shape_.chunks.dimensions);
 	task.minima_b = b.filter.minima();
 	task.scalars = scalars;
@@ -464,7 +464,7 @@ Set::begin_counts(bool continues, cudaStream_t stream)
 		return nullptr;
 	if (continues && counts_)
 		return counts_.get();
-	counts_.make_room(context_.budget, room(), "allocating device memory for the rows' counts");
+	counts_.make_room(context_.budget, capacity(), "allocating device memory for the rows' counts");
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, store_.rows * sizeof(uint32_t), stream),
 			   "clearing the rows' counts");
 	return counts_.get();
@@ -475,7 +475,9 @@ Join::Join(Context &context, const FastedProblem &problem, Set &a, Set &b)
 	counting_(fasted_counts_rows(&problem)),
 	k_(problem.output == FASTED_OUTPUT_NEAREST ? problem.k : 0)
 {
-	if (!(problem.eps >= 0 || (problem.eps < 0 && context.options.metric == FASTED_METRIC_INNER_PRODUCT))
+	bool		may_be_negative = fasted_metric_rules(context.options.metric)->negative_product;
+
+	if (!(problem.eps >= 0 || (problem.eps < 0 && may_be_negative))
 		|| (uint64_t) problem.slice + problem.more_slices >= std::max(1u, problem.slices))
 		fail(FASTED_INTERNAL, "eps or slice is out of range");
 	if (problem.output == FASTED_OUTPUT_NEAREST)
@@ -503,10 +505,10 @@ Join::advance(FastedBatch *batch, FastedStatus *status)
 	*status = FASTED_OK;
 	if (!context_.begin_rounds())
 		return false;
-	if (rounds.take(batch))
+	if (rounds.next_batch(batch))
 		return true;
 	rounds.pump();
-	if (rounds.take(batch))
+	if (rounds.next_batch(batch))
 		return true;
 	done_ = rounds.finished() && !context_.begin_second_rounds();
 	*status = FASTED_DONE;
@@ -582,8 +584,8 @@ Join::nearest(uint64_t first_row, size_t nrows, uint32_t *lengths, FastedNeighbo
 void
 Join::merge_lists(const Join &from, uint64_t first_row, size_t nrows)
 {
-	DeviceArray<FastedPair> &room = context_.rounds.idle_room(0);
-	DeviceArray<FastedPair> &more = context_.rounds.idle_room(1);
+	DeviceArray<FastedPair> &room = context_.rounds.idle_buffer(0);
+	DeviceArray<FastedPair> &more = context_.rounds.idle_buffer(1);
 
 	static_assert(sizeof(FastedPair) == sizeof(FastedNeighbor) && kMostSorted <= kMostAtOnce,
 				  "the buffers have room for a list");

@@ -559,13 +559,6 @@ fasted_row_bytes(const FastedOptions *options)
 	return fasted_row_floats(options) * sizeof(float);
 }
 
-/* Returns whether the metric is one of rows of bits. */
-static inline bool
-fasted_metric_of_bits(FastedMetric metric)
-{
-	return metric == FASTED_METRIC_HAMMING || metric == FASTED_METRIC_JACCARD;
-}
-
 /* Adds a value to a hash of row orders (FastedStats.order_hash). */
 #ifdef __CUDACC__
 __host__ __device__

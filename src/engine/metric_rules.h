@@ -12,6 +12,11 @@
 
 #include "engine.h"
 
+#ifdef __cplusplus
+extern "C"
+{
+#endif
+
 typedef struct MetricRules
 {
 	const char *name;			/* the value of an SQL function's argument "metric" */
@@ -48,5 +53,9 @@ typedef struct MetricRules
 
 /* Returns the rules of a metric, or NULL if there is no such metric. */
 extern const MetricRules *fasted_metric_rules(FastedMetric metric);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif							/* FASTED_METRIC_RULES_H */
