@@ -78,10 +78,17 @@ if (($# > 0)); then
 	exit "$failed"
 fi
 
-# Long tests come first.  The unit tests of nearest neighbors run with this engine, with a build
-# that compares rows of a set once even if they are few, and with one GPU used as several.
+# Long tests come first.  The unit tests run with this engine; those of nearest neighbors also with a
+# build that compares rows of a set once even if they are few, and with one GPU used as several.
 all=$(seq -s , 0 "$((gpus > 0 ? gpus - 1 : 0))")
 once=(env FASTED_QUICK=1 FASTED_ENGINE_LIBRARY="$build/fasted_once.so")
+unit=$build/unit
+for metric in 0 1 2; do beside "joins-$metric" "${library[@]}" "$unit/test_joins" "$metric"; done
+for name in components partitions bits prune sets engine set_limits; do
+	beside "unit-$name" "${library[@]}" "$unit/test_$name"
+done
+beside joins-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_joins" 2
+beside bits-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_bits"
 beside engine_test "$build/engine_test" --all-but-shapes
 beside engine_test-shapes "$build/engine_test" --shapes
 beside nearest "${library[@]}" "$build/unit/test_nearest"

@@ -67,11 +67,44 @@ pair_compare(const void *left, const void *right)
 	return p->b < q->b ? -1 : p->b > q->b;
 }
 
+/* Sorts stably by one of the two rows of pairs, which are all below `rows`. */
+static inline void
+pair_sort_by(PairList *list, bool by_a, uint32_t rows)
+{
+	size_t	   *place = must_alloc((rows + 1) * sizeof(size_t));
+	FastedPair *sorted = must_alloc(list->count * sizeof(FastedPair));
+
+	memset(place, 0, (rows + 1) * sizeof(size_t));
+	for (size_t i = 0; i < list->count; i++)
+		place[(by_a ? list->pairs[i].a : list->pairs[i].b) + 1]++;
+	for (uint32_t row = 0; row < rows; row++)
+		place[row + 1] += place[row];
+	for (size_t i = 0; i < list->count; i++)
+		sorted[place[by_a ? list->pairs[i].a : list->pairs[i].b]++] = list->pairs[i];
+	free(list->pairs);
+	list->pairs = sorted;
+	list->room = list->count;
+	free(place);
+}
+
+/* Sorts pairs by a, then by b; in linear time unless row numbers are large. */
 static inline void
 pair_sort(PairList *list)
 {
-	if (list->count > 0)
+	uint32_t	rows = 0;
+
+	for (size_t i = 0; i < list->count; i++)
+	{
+		rows = list->pairs[i].a >= rows ? list->pairs[i].a + 1 : rows;
+		rows = list->pairs[i].b >= rows ? list->pairs[i].b + 1 : rows;
+	}
+	if (rows > 4 * list->count && list->count > 0)
 		qsort(list->pairs, list->count, sizeof(FastedPair), pair_compare);
+	else if (list->count > 0)
+	{
+		pair_sort_by(list, false, rows);
+		pair_sort_by(list, true, rows);
+	}
 }
 
 /* Returns whether both sorted lists have the same pairs with bit-identical distances. */

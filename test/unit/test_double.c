@@ -259,13 +259,13 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetri
 		if (limit > 0)
 			limit_memory(&problem.options, limit);
 		select_pairs(all, eps[e], &expected);
-		/* a GPU registers no memory for so few rows */
-		same = run_sides(&problem, sides, e % 2 == 0 || tested_library() != NULL ? &plain : &putting,
-						 &got, &stats) == FASTED_DONE &&
+		tuning.always_register = e % 2 != 0;
+		same = run_sides(&problem, sides, e % 2 == 0 ? &plain : &putting, &got, &stats) == FASTED_DONE &&
 			pair_equal(&expected, &got);
 		if (!same)
 			printf("# %s, %s%s, eps %.17g: %zu pairs, expected %zu\n", way->kernel, way->name,
 				   way->pruned, eps[e], got.count, expected.count);
+		tuning.always_register = false;
 		if (stats.panels > *panels)
 			*panels = stats.panels;
 		free(expected.pairs);
@@ -355,18 +355,6 @@ check_nearest(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedM
 
 /* --- shapes */
 
-/* Returns some of the CPU engine's ways, or a GPU's ways and projected rows. */
-static int
-double_ways(Way *ways)
-{
-	int			count = tested_ways(ways);
-
-	if (tested_library() == NULL)
-		return some_ways(ways, count);
-	ways[count++] = (Way) {"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_FORCE, ", projected"};
-	return count;
-}
-
 /* Tests one set (nb = 0) or two; limit limits memory, unless it is zero. */
 static void
 check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric, uint64_t limit)
@@ -374,7 +362,7 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric
 	Rows		sides[2] = {make_rows(kind, na, d, metric), make_rows(kind, nb, d, metric)};
 	int			nsides = nb > 0 ? 2 : 1;
 	Way			ways[MOST_WAYS];
-	int			count = double_ways(ways);
+	int			count = some_tested_ways(ways);
 	uint32_t	panels = 0;
 	double	   *dist;
 	PairList	all;
@@ -392,7 +380,7 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric
 		same = check_nearest(&ways[w], sides, nsides, d, metric, dist, limit) && same;
 	}
 	/* a GPU's minimum memory holds so few rows */
-	ok(same && (limit == 0 || panels > 1 || tested_library() != NULL), "%s%s: %llu x %llu, d = %u, %zu pairs, up to %u panels",
+	ok(same && (limit == 0 || panels > 1 || on_gpu()), "%s%s: %llu x %llu, d = %u, %zu pairs, up to %u panels",
 	   names[kind], metric_names[metric], (unsigned long long) na,
 	   (unsigned long long) nb, d, all.count, panels);
 	free(dist);
@@ -496,7 +484,7 @@ main(void)
 	random_seed();
 	join_engine = tested_engine();
 	check_precision();
-	if (tested_library() == NULL && !quick())
+	if (!on_gpu() && !quick())
 		check_memory_limit();
 	for (int kind = 0; kind < KINDS; kind++)
 	{

@@ -811,7 +811,7 @@ main(int argc, char **argv)
 		}
 	}
 	check_closed(quick() ? 200 : 1500, 20);
-	if (tested_library() == NULL)
+	if (!on_gpu())
 	{
 		check_memory();
 		check_sets_for_lists();

@@ -1,12 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * test_partitions.c
- *	  The CPU engine joins rows within partitions: compared bit for bit with brute force.
+ *	  Joins of rows within partitions, compared bit for bit with brute force.
+ *
+ * Tests the CPU engine, or the engine of the library that FASTED_ENGINE_LIBRARY names.
  *
  *-------------------------------------------------------------------------
  */
 #include "join.h"
-#include "ways.h"
+#include "tested_engine.h"
 #include "../../src/engine/host_device.h"
 
 static const CallerHabits plain = {.timeout_ms = 100};
@@ -57,6 +59,23 @@ add_pair(Case *c, uint32_t a, uint32_t b)
 	pair_add(&c->all, &pair, 1);
 }
 
+static void
+find_pairs(Case *c)
+{
+	for (uint32_t g = 0; g < c->npartitions; g++)
+	{
+		FastedPartition group = c->partitions[g];
+
+		for (uint32_t a = group.first_a; a < group.first_a + group.rows_a; a++)
+		{
+			uint32_t	b = c->nsides == 1 ? a + 1 : group.first_b;
+
+			for (; b < group.first_b + group.rows_b; b++)
+				add_pair(c, a, b);
+		}
+	}
+}
+
 /* Fills in rows with copies inside and outside their partitions; integers if ties. */
 static void
 fill_case(Case *c, bool ties)
@@ -73,18 +92,7 @@ fill_case(Case *c, bool ties)
 				   c->d * sizeof(float));
 		c->sides[side].rows = rows;
 	}
-	for (uint32_t g = 0; g < c->npartitions; g++)
-	{
-		FastedPartition group = c->partitions[g];
-
-		for (uint32_t a = group.first_a; a < group.first_a + group.rows_a; a++)
-		{
-			uint32_t	b = c->nsides == 1 ? a + 1 : group.first_b;
-
-			for (; b < group.first_b + group.rows_b; b++)
-				add_pair(c, a, b);
-		}
-	}
+	find_pairs(c);
 }
 
 static void
@@ -143,7 +151,7 @@ static uint32_t
 check_case(const Case *c, uint64_t limit)
 {
 	Way			ways[MOST_WAYS];
-	int			nways = some_ways(ways, all_ways(ways));
+	int			nways = some_tested_ways(ways);
 	uint32_t	panels = 0;
 
 	for (int w = 0; w < nways; w++)
@@ -164,7 +172,8 @@ check_case(const Case *c, uint64_t limit)
 			problem.options.kernel = ways[w].kernel;
 			problem.options.filter = ways[w].filter;
 			problem.options.prune = ways[w].prune;
-			problem.options.memory_limit = limit;
+			if (limit > 0)
+				limit_memory(&problem.options, limit);
 			good = run_sides(&problem, c->sides, &habits, &got, &stats) == FASTED_DONE &&
 				pair_equal(&expected, &got) && stats.pairs == expected.count &&
 				stats.units_done == stats.units_total && good;
@@ -182,7 +191,7 @@ check_case(const Case *c, uint64_t limit)
 	return panels;
 }
 
-static const uint32_t sizes[] = {3, 0, 1, 2, 95, 96, 127, 128, 129, 0, 255, 257, 1, 400, 5};
+static const uint32_t sizes[] = {3, 0, 1, 2, 95, 96, 127, 128, 129, 0, 255, 256, 257, 1, 400, 5};
 
 #define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -236,7 +245,7 @@ check_odd_shapes(void)
 
 	c = (Case) {.name = "one large and many small",.d = 10,.nsides = 1};
 	for (int g = 0; g < 600; g++)
-		add_alike(&c, g == 300 ? 800 : 1 + g % 3, 0);
+		add_alike(&c, g == 300 ? on_gpu() ? 1700 : 800 : 1 + g % 3, 0);
 	fill_case(&c, false);
 	check_case(&c, 0);
 	free_case(&c);
@@ -273,31 +282,36 @@ check_panels(int nsides)
 {
 	static Case c;
 	uint32_t	most = 0;
+	uint32_t	more = on_gpu() ? 4 : 1;
 
-	c = (Case) {.name = "panels",.d = 24,.nsides = nsides};
+	c = (Case) {.name = "panels",.d = on_gpu() ? 64 : 24,.nsides = nsides};
 	for (int g = 0; g < 40; g++)
 	{
 		if (nsides == 1)
-			add_alike(&c, random_below(70), random_below(20));
+			add_alike(&c, random_below(70) * more, random_below(20));
 		else
-			add_group(&c, random_below(60), random_below(90), random_below(20),
+			add_group(&c, random_below(60) * more, random_below(90) * more, random_below(20),
 					  g == 10 ? 400 : random_below(9));
 	}
 	fill_case(&c, true);
-	for (uint64_t limit = 1; limit < 800000; limit = limit * 4 + 60000)
+	tuning.few_candidates = true;
+	tuning.staging_rows = 100;
+	for (uint64_t limit = on_gpu() ? c.sides[0].n * 120 : 1; limit < 800000; limit = limit * 4 + 60000)
 	{
 		uint32_t	panels = check_case(&c, limit);
 
 		if (panels > most)
 			most = panels;
 	}
-	ok(most >= 4, "up to %u panels", most);
+	tuning.few_candidates = false;
+	tuning.staging_rows = 0;
+	ok(most >= (on_gpu() ? 2 : 4), "up to %u panels", most);
 	free_case(&c);
 }
 
 /* Slices together have all pairs, and no pair twice. */
 static void
-check_slices(FastedMetric metric)
+check_slices(FastedMetric metric, const Way *way)
 {
 	static Case c;
 	PairList	all = {0};
@@ -316,6 +330,8 @@ check_slices(FastedMetric metric)
 		PanelProblem problem = problem_of(&c, eps[2]);
 		PairList	some;
 
+		if (way != NULL)
+			problem.options = options_of_way(way, c.d, metric);
 		problem.problem.slice = slice;
 		problem.problem.slices = 5;
 		good = run_sides(&problem, c.sides, &plain, &some, NULL) == FASTED_DONE && good;
@@ -327,6 +343,92 @@ check_slices(FastedMetric metric)
 	   (int) metric, all.count, expected.count);
 	free(all.pairs);
 	free(expected.pairs);
+	free_case(&c);
+}
+
+/* Joins the same rows in some partitions, in others, and without partitions. */
+static void
+check_again(const Way *way)
+{
+	static Case cases[3];
+	static const int order[] = {0, 2, 1, 0, 0, 2, 1};
+	PanelProblem problem;
+	PanelJoin  *join;
+	bool		good;
+
+	for (int i = 0; i < 3; i++)
+		cases[i] = (Case) {.name = "again",.d = 40,.nsides = 1};
+	add_alike(&cases[0], 500, 0);
+	add_alike(&cases[0], 3, 0);
+	add_alike(&cases[0], 697, 0);
+	fill_case(&cases[0], false);
+	add_alike(&cases[1], 100, 60);
+	add_alike(&cases[1], 900, 60);
+	add_alike(&cases[2], 1200, 0);
+	for (int i = 1; i < 3; i++)
+	{
+		cases[i].sides[0] = cases[0].sides[0];
+		find_pairs(&cases[i]);
+	}
+	problem = problem_of(&cases[0], 8.0);
+	problem.options = options_of_way(way, 40, FASTED_METRIC_L2);
+	good = panel_join_open(join_engine, &problem, &join) == FASTED_OK &&
+		load_and_start(join, &problem, cases[0].sides, &plain) == FASTED_OK;
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]) && good; i++)
+	{
+		const Case *c = &cases[order[i]];
+		PairList	expected = expected_pairs(c, 8.0);
+		PairList	got = {0};
+
+		problem.problem.partitions = order[i] == 2 ? NULL : c->partitions;
+		problem.problem.npartitions = order[i] == 2 ? 0 : c->npartitions;
+		good = panel_join_again(join, &problem.problem) == FASTED_OK &&
+			drain_join(join, &problem, c->sides, &plain, &got) == FASTED_DONE;
+		pair_sort(&got);
+		good = good && pair_equal(&expected, &got) && got.count > 0;
+		free(expected.pairs);
+		free(got.pairs);
+	}
+	ok(good, "%s, %s%s: the same rows in other partitions", way->kernel, way->name, way->pruned);
+	panel_join_close(join);
+	free(cases[1].all.pairs);
+	free(cases[2].all.pairs);
+	free_case(&cases[0]);
+}
+
+/* A GPU's approximate result has pairs within partitions only, about as many as there are. */
+static void
+check_approximate(void)
+{
+	static const Way fp16 = {"gpu", FASTED_FILTER_FP16, "fp16", FASTED_PRUNE_OFF, ""};
+	static Case c;
+	PanelProblem problem;
+	PairList	expected;
+	PairList	got;
+	size_t		at = 0;
+	bool		good;
+
+	c = (Case) {.name = "approximate",.d = 128,.nsides = 1};
+	for (size_t k = 0; k < NSIZES; k++)
+		add_alike(&c, sizes[k], 9);
+	fill_case(&c, false);
+	problem = problem_of(&c, 15.0);
+	problem.options = options_of_way(&fp16, 128, FASTED_METRIC_L2);
+	problem.options.approximate = true;
+	expected = expected_pairs(&c, 15.0);
+	pair_sort(&c.all);
+	good = run_sides(&problem, c.sides, &plain, &got, NULL) == FASTED_DONE;
+	for (size_t i = 0; i < got.count && good; i++)
+	{
+		while (at < c.all.count && pair_compare(&c.all.pairs[at], &got.pairs[i]) < 0)
+			at++;
+		good = at < c.all.count && pair_compare(&c.all.pairs[at], &got.pairs[i]) == 0 &&
+			fabs(c.all.pairs[at].dist - got.pairs[i].dist) <= 2e-3 * c.all.pairs[at].dist;
+	}
+	ok(good && fabs((double) got.count - (double) expected.count) < 0.02 * (double) expected.count,
+	   "approximate: %zu pairs, %zu exact", got.count, expected.count);
+	free(expected.pairs);
+	free(got.pairs);
 	free_case(&c);
 }
 
@@ -449,15 +551,27 @@ check_work(void)
 int
 main(void)
 {
+	Way			ways[MOST_WAYS];
+	int			count = tested_ways(ways);
+
 	random_seed();
+	join_engine = tested_engine();
 	check_refused();
 	check_stripes();
-	check_work();
 	check_shapes();
 	check_odd_shapes();
-	check_slices(FASTED_METRIC_L2);
-	check_slices(FASTED_METRIC_INNER_PRODUCT);
+	for (int w = 0; w < count; w++)
+		check_again(&ways[w]);
+	for (int w = on_gpu() ? 0 : -1; w < (on_gpu() ? count : 0); w++)
+	{
+		check_slices(FASTED_METRIC_L2, w < 0 ? NULL : &ways[w]);
+		check_slices(FASTED_METRIC_INNER_PRODUCT, w < 0 ? NULL : &ways[w]);
+	}
 	check_panels(1);
 	check_panels(2);
+	if (on_gpu())
+		check_approximate();
+	else
+		check_work();
 	return tap_done();
 }
