@@ -58,17 +58,19 @@ await() {
 }
 
 # With racecheck, a join takes about a second.  Therefore tests whose kernels are covered by other
-# tests are skipped: quantise, two_sets, devices.
+# tests are skipped: quantise, devices.
 if (($# > 0)); then
 	max_jobs=$((8 * (gpus > 0 ? gpus : 1)))
 	for tool in "$@"; do
 		run=(compute-sanitizer --tool "$tool" --error-exitcode 1)
-		tests=(engine partitions components cosine metrics prune connections representatives)
+		tests=(prune connections representatives)
 		# without padding, a write after an array may hit the next array undetected
 		[[ $tool != memcheck ]] || run+=(--padding 4096)
-		beside "$tool-nearest" "${library[@]}" "${run[@]}" "$build/unit/test_nearest" --small
+		for name in joins partitions bits components nearest; do
+			beside "$tool-$name" "${library[@]}" "${run[@]}" "$build/unit/test_$name" --small
+		done
 		if [[ $tool != racecheck ]]; then
-			tests+=(two_sets devices)
+			tests+=(devices)
 			beside "$tool-quantise" "${run[@]}" "$build/quantise_test"
 		fi
 		for name in "${tests[@]}"; do beside "$tool-$name" "${run[@]}" "$build/${name}_test" --small; done
@@ -89,12 +91,9 @@ for name in components partitions bits prune sets engine set_limits; do
 done
 beside joins-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_joins" 2
 beside bits-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_bits"
-beside engine_test "$build/engine_test" --all-but-shapes
-beside engine_test-shapes "$build/engine_test" --shapes
 beside nearest "${library[@]}" "$build/unit/test_nearest"
-beside two_sets_test "$build/two_sets_test"
 visible=$all beside devices_test "$build/devices_test"
-for name in partitions_test components_test cosine_test metrics_test prune_test connections_test; do beside "$name" "$build/$name"; done
+for name in prune_test connections_test; do beside "$name" "$build/$name"; done
 beside nearest-once "${once[@]}" "$build/unit/test_nearest"
 beside nearest-once-two "${once[@]}" FASTED_ENGINE_DEVICES=2 "$build/unit/test_nearest"
 beside nearest-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$build/unit/test_nearest"
