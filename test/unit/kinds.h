@@ -68,12 +68,39 @@ centre_of(uint32_t cluster, uint32_t k)
 	return 2.0 * sin(1.0 + cluster * 50.0 + (double) k * k);
 }
 
+/* Returns coordinate k of a row of d coordinates, for kinds of few directions; v is a normal number. */
+static inline float
+value_along(Kind kind, const RowSeed *seed, uint32_t d, uint32_t k, double v)
+{
+	static const double factors[] = {1.0, 2.0, 3.0, -1.0, 0.1, 1e30, -1e-30, 1e-43};
+	const double *w = seed->normal;
+	uint32_t	row = seed->row;
+
+	switch (kind)
+	{
+		case DIRECTIONS:
+			return (float) ((float) centre_of(row % 37, k) * factors[seed->bits % 8]);
+		case TIGHT:
+			return (float) (centre_of(0, k) * exp(w[0]) * (1.0 + ldexp(v, -20 - (int) (seed->bits % 6))));
+		case AXES:
+			return k == seed->bits % d ? 1.0f : k == seed->bits / 2 % d ? -4.0f : 0.0f;
+		case UNIT:
+			return (float) ((centre_of(row % 12, k) + 0.05 * v) / sqrt(2.0 * d));
+		case LOW_RANK:
+			return (float) (1e3 + w[0] * sin(k) + w[1] * cos(3.0 * k) + w[2] * (k % 7));
+		case CONSTANT:
+			return k % 9 == 0 ? (float) v : 5.25f;
+		case TINY_STEPS:
+			return (float) ((row % 5) * 1e4 * cos(k + row % 5) * (1.0 + 1e-7 * floor(4.0 * v)));
+		default:
+			return (float) v;
+	}
+}
+
 /* Returns coordinate k of a row of d coordinates. */
 static inline float
 value_of(Kind kind, const RowSeed *seed, uint32_t d, uint32_t k)
 {
-	static const double factors[] = {1.0, 2.0, 3.0, -1.0, 0.1, 1e30, -1e-30, 1e-43};
-	const double *w = seed->normal;
 	uint32_t	row = seed->row;
 	double		v = random_normal();
 	double		sign = row % 2 == 0 ? 1.0 : -1.0;
@@ -124,22 +151,8 @@ value_of(Kind kind, const RowSeed *seed, uint32_t d, uint32_t k)
 			return (float) (v * ((seed->bits + seed->side) % 2 == 0 ? 1e30 : 1e-30));
 		case APART:
 			return (float) (seed->side == 1 ? 1e4 + v : v - 1e4);
-		case DIRECTIONS:
-			return (float) ((float) centre_of(row % 37, k) * factors[seed->bits % 8]);
-		case TIGHT:
-			return (float) (centre_of(0, k) * exp(w[0]) * (1.0 + ldexp(v, -20 - (int) (seed->bits % 6))));
-		case AXES:
-			return k == seed->bits % d ? 1.0f : k == seed->bits / 2 % d ? -4.0f : 0.0f;
-		case UNIT:
-			return (float) ((centre_of(row % 12, k) + 0.05 * v) / sqrt(2.0 * d));
-		case LOW_RANK:
-			return (float) (1e3 + w[0] * sin(k) + w[1] * cos(3.0 * k) + w[2] * (k % 7));
-		case CONSTANT:
-			return k % 9 == 0 ? (float) v : 5.25f;
-		case TINY_STEPS:
-			return (float) ((row % 5) * 1e4 * cos(k + row % 5) * (1.0 + 1e-7 * floor(4.0 * v)));
 		default:
-			return (float) v;
+			return value_along(kind, seed, d, k, v);
 	}
 }
 

@@ -12,7 +12,7 @@
 
 static const CallerHabits plain = {.timeout_ms = 100};
 
-/* Rows of one side or two, and the distances of all pairs. */
+/* Rows of one side or two. */
 typedef struct Case
 {
 	uint32_t	n;				/* number of bits */
@@ -20,7 +20,6 @@ typedef struct Case
 	FastedMetric metric;
 	int			nsides;
 	Rows		sides[2];
-	double	   *dist;			/* of row a and row b, by rows of a */
 	FastedPartition partitions[3];
 	uint32_t	npartitions;	/* zero: all rows are compared */
 } Case;
@@ -71,29 +70,6 @@ fill_row(const Case *c, int side, uint64_t i)
 	}
 }
 
-static double
-distance_of(const Case *c, uint64_t a, uint64_t b)
-{
-	const uint64_t *x = row_of(c, 0, a);
-	const uint64_t *y = row_of(c, c->nsides - 1, b);
-	uint32_t	words = fasted_bit_words(c->n);
-
-	return c->metric == FASTED_METRIC_JACCARD ? fasted_exact_jaccard(x, y, words)
-		: fasted_exact_hamming(x, y, words);
-}
-
-static void
-set_distances(Case *c)
-{
-	uint64_t	rows_b = c->sides[c->nsides - 1].n;
-
-	for (uint64_t a = 0; a < c->sides[0].n; a++)
-	{
-		for (uint64_t b = 0; b < rows_b; b++)
-			c->dist[a * rows_b + b] = distance_of(c, a, b);
-	}
-}
-
 static void
 make_case(Case *c, uint32_t n, FastedMetric metric, int nsides, uint64_t rows_a, uint64_t rows_b)
 {
@@ -105,8 +81,6 @@ make_case(Case *c, uint32_t n, FastedMetric metric, int nsides, uint64_t rows_a,
 		for (uint64_t i = 0; i < c->sides[side].n; i++)
 			fill_row(c, side, i);
 	}
-	c->dist = must_alloc(rows_a * rows_b * sizeof(double));
-	set_distances(c);
 }
 
 static void
@@ -114,7 +88,6 @@ free_case(Case *c)
 {
 	for (int side = 0; side < c->nsides; side++)
 		free((float *) c->sides[side].rows);
-	free(c->dist);
 }
 
 /* Divides the rows into three partitions, with rows between them that are in none. */
@@ -129,42 +102,6 @@ make_partitions(Case *c)
 
 		c->partitions[p] = (FastedPartition) {.first_a = p * a,.rows_a = a - p,
 			.first_b = p * b,.rows_b = b - p};
-	}
-}
-
-static bool
-are_compared(const Case *c, uint64_t a, uint64_t b)
-{
-	for (uint32_t p = 0; p < c->npartitions; p++)
-	{
-		const FastedPartition *partition = &c->partitions[p];
-
-		if (a >= partition->first_a && a < partition->first_a + partition->rows_a &&
-			b >= partition->first_b && b < partition->first_b + partition->rows_b)
-			return true;
-	}
-	return c->npartitions == 0;
-}
-
-static double
-dist_at(const Case *c, uint64_t a, uint64_t b)
-{
-	return c->dist[a * c->sides[c->nsides - 1].n + b];
-}
-
-static void
-expect(const Case *c, double eps, PairList *list)
-{
-	memset(list, 0, sizeof(*list));
-	for (uint64_t a = 0; a < c->sides[0].n; a++)
-	{
-		for (uint64_t b = c->nsides == 1 ? a + 1 : 0; b < c->sides[c->nsides - 1].n; b++)
-		{
-			FastedPair	pair = {.a = (uint32_t) a,.b = (uint32_t) b,.dist = dist_at(c, a, b)};
-
-			if (pair.dist <= eps && are_compared(c, a, b))
-				pair_add(list, &pair, 1);
-		}
 	}
 }
 
@@ -201,7 +138,7 @@ check_pairs(const Case *c, const Way *way, double eps, uint64_t memory_limit, Fa
 	bool		again = random_below(4) == 0 && memory_limit == 0;
 	bool		good;
 
-	expect(c, eps, &expected);
+	find_pairs(&problem, c->sides, &expected);
 	good = (again ? run_sides(&problem, c->sides, &plain, &got, stats)
 			: run_join_once(&problem, c->sides, &plain, &got, stats, NULL)) == FASTED_DONE &&
 		pair_equal(&got, &expected) && strcmp(stats->filter, "bits") == 0;
@@ -225,79 +162,26 @@ check_pairs(const Case *c, const Way *way, double eps, uint64_t memory_limit, Fa
 	return good;
 }
 
-/* Returns whether neighbor x comes before y. */
-static bool
-comes_before(FastedNeighbor x, FastedNeighbor y)
-{
-	return x.dist < y.dist || (x.dist == y.dist && x.row < y.row);
-}
-
-/* Returns whether these are the k nearest neighbors of row a: in order, and no other row is nearer. */
-static bool
-check_list(const Case *c, uint64_t a, double eps, uint32_t k, const FastedNeighbor *neighbors,
-		   uint32_t length)
-{
-	uint64_t	n = c->sides[c->nsides - 1].n;
-	uint32_t	count = 0;
-	uint32_t	missing = 0;
-	bool		good = true;
-
-	for (uint32_t i = 0; i < length && good; i++)
-		good = neighbors[i].row < n && neighbors[i].dist == dist_at(c, a, neighbors[i].row) &&
-			(i == 0 || comes_before(neighbors[i - 1], neighbors[i]));
-	for (uint32_t b = 0; b < n && good; b++)
-	{
-		FastedNeighbor near = {.row = b,.dist = dist_at(c, a, b)};
-
-		if (near.dist > eps || !are_compared(c, a, b) || (c->nsides == 1 && a == b))
-			continue;
-		count++;
-		missing += length == 0 || comes_before(neighbors[length - 1], near);
-	}
-	return good && length == (count < k ? count : k) && missing == count - length;
-}
-
 static bool
 check_nearest(const Case *c, const Way *way, double eps, uint32_t k, uint64_t memory_limit)
 {
 	PanelProblem problem = problem_of(c, way, eps, memory_limit);
-	PanelJoin  *join;
-	FastedStatus status;
-	FastedBatch batch;
-	uint64_t	rows = 0;
-	bool		good = true;
+	bool		good;
 
-	problem.problem.output = FASTED_OUTPUT_NEAREST;
 	problem.problem.k = k;
-	status = panel_join_open(join_engine, &problem, &join);
-	if (status == FASTED_OK)
-		status = load_and_start(join, &problem, c->sides, &plain);
-	while (good && !FASTED_FAILED(status) &&
-		   (status = panel_join_next(join, 100, &batch)) != FASTED_DONE)
-	{
-		uint64_t	staged;
-
-		if (status == FASTED_WANT_ROWS)
-			status = stage_rows(join, batch.side, &c->sides[batch.side], batch.first_row,
-								batch.row_count, fasted_row_floats(&problem.options), 0, &staged);
-		else if (status == FASTED_OK)
-		{
-			for (uint64_t a = batch.first_row; a < batch.first_row + batch.row_count; a++)
-			{
-				uint32_t	length;
-				const FastedNeighbor *near = panel_join_nearest(join, a, &length);
-
-				good = good && check_list(c, a, eps, k, near, length);
-				rows++;
-			}
-		}
-	}
-	good = good && status == FASTED_DONE && rows == c->sides[0].n;
+	good = check_nearest_join(&problem, c->sides);
 	if (!good)
 		printf("# %u bits, metric %d, kernel %s, eps %.17g, k %u: wrong neighbors\n", c->n,
 			   (int) c->metric, way->kernel, eps, k);
-	panel_join_close(join);
 	return good;
+}
+
+static double
+dist_at(const Case *c, uint64_t a, uint64_t b)
+{
+	FastedOptions options = {.dimensions = c->n,.metric = c->metric,.element = FASTED_ELEMENT_BIT};
+
+	return brute_distance(&options, row_of(c, 0, a), row_of(c, c->nsides - 1, b));
 }
 
 /* Lists eps: limits, quotients, distances of pairs, and the numbers beside them. */
@@ -409,8 +293,7 @@ check_panels(FastedMetric metric)
 	FastedStats stats;
 	Case		c;
 
-	tuning.few_candidates = true;
-	tuning.staging_rows = 100;
+	use_small_buffers(true);
 	for (int nsides = 1; nsides <= 2; nsides++)
 	{
 		bool		good;
@@ -423,8 +306,7 @@ check_panels(FastedMetric metric)
 		   (int) metric, nsides);
 		free_case(&c);
 	}
-	tuning.few_candidates = false;
-	tuning.staging_rows = 0;
+	use_small_buffers(false);
 }
 
 /* A GPU chooses the number of bits by a sample; more candidates need more bits. */
@@ -494,7 +376,6 @@ check_few_bits(void)
 		for (uint32_t k = 0; k < (i == 50 ? 10 : 60); k++)
 			flip(row_of(&c, 1, i), i == 50 ? k : 64 + (uint32_t) i + k);
 	}
-	set_distances(&c);
 	for (int k = 0; k < nkernels; k++)
 		ok(check_nearest(&c, &kernels[k], INFINITY, 1, 0), "kernel %s: a row with few bits", kernels[k].kernel);
 	free_case(&c);
@@ -522,8 +403,6 @@ check_decimals(int nsides)
 			for (uint32_t k = 0; k <= a; k++)
 				flip(row_of(&c, side, a), k);
 		}
-		for (uint32_t b = 0; b < 200; b++)
-			c.dist[a * 200 + b] = (double) (a < b ? b - a : a - b) / ((a < b ? b : a) + 1);
 	}
 	for (int i = 0; i <= 1000; i++)
 	{
@@ -560,7 +439,6 @@ check_fold(uint32_t fold, int near_side)
 			flip(row_of(&c, side, i), random_below(fold));
 		}
 	}
-	set_distances(&c);
 	good = check_pairs(&c, &automatic, fold / 16, 0, &stats);
 	ok(good && stats.filter_dimensions == (fold < c.n ? fold : 0),
 	   "rows that differ in %u bits, those of side %d in few: folded to %u", fold, near_side,
@@ -569,12 +447,17 @@ check_fold(uint32_t fold, int near_side)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	static const uint32_t sizes[] = {1, 7, 8, 63, 64, 65, 127, 128, 129, 300, 2048, 16000, 65536};
 
 	random_seed();
 	join_engine = tested_engine();
+	if (only_small(argc, argv))
+	{
+		check_few_bits();
+		return tap_done();
+	}
 	check_refused();
 	if (on_several_gpus())
 	{

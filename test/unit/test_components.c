@@ -120,38 +120,9 @@ row_at(const Case *c, uint32_t row)
 }
 
 static double
-distance_of(const Case *c, const void *x, const void *y)
-{
-	uint32_t	d = c->options.dimensions;
-	bool		doubles = c->options.element == FASTED_ELEMENT_DOUBLE;
-
-	switch (c->options.metric)
-	{
-		case FASTED_METRIC_HAMMING:
-			return fasted_exact_hamming(x, y, fasted_bit_words(d));
-		case FASTED_METRIC_JACCARD:
-			return fasted_exact_jaccard(x, y, fasted_bit_words(d));
-		case FASTED_METRIC_INNER_PRODUCT:
-			return 0.0 - (doubles ? fasted_exact_dot_double(x, y, d) : fasted_exact_dot(x, y, d));
-		case FASTED_METRIC_COSINE:
-			{
-				double		xx = doubles ? fasted_exact_dot_double(x, x, d) : fasted_exact_dot(x, x, d);
-				double		yy = doubles ? fasted_exact_dot_double(y, y, d) : fasted_exact_dot(y, y, d);
-
-				if (!isfinite(xx) || !isfinite(yy))
-					return NAN;
-				return fasted_exact_cosine_of(doubles ? fasted_exact_dot_double(x, y, d)
-											  : fasted_exact_dot(x, y, d), xx, yy);
-			}
-		default:
-			return doubles ? fasted_exact_distance_double(x, y, d) : fasted_exact_distance(x, y, d);
-	}
-}
-
-static double
 dist_at(const Case *c, uint32_t a, uint32_t b)
 {
-	return c->dist != NULL ? c->dist[(size_t) a * c->n + b] : distance_of(c, row_at(c, a), row_at(c, b));
+	return c->dist != NULL ? c->dist[(size_t) a * c->n + b] : brute_distance(&c->options, row_at(c, a), row_at(c, b));
 }
 
 /* Makes partitions of up to `most` rows, with a few rows between them. */
@@ -190,7 +161,7 @@ make_case(Kind kind, FastedOptions options, uint32_t n)
 	{
 		for (uint32_t b = 0; b <= a; b++)
 			c.dist[(size_t) a * n + b] = c.dist[(size_t) b * n + a] =
-				distance_of(&c, row_at(&c, a), row_at(&c, b));
+				brute_distance(&options, row_at(&c, a), row_at(&c, b));
 	}
 	c.component = must_alloc(n * sizeof(uint32_t));
 	c.core = must_alloc(n * sizeof(double));
@@ -493,36 +464,11 @@ check_sets(Case *c, const Way *way, int threads)
 
 /* --- searches of panel joins */
 
-/* Returns whether the list of a self-join has the row's k nearest rows, in order. */
+/* Calls next until the join is done.  `plain` is the problem of a self-join; NULL: a search. */
 static bool
-is_plain_list(const Case *c, uint32_t a, uint32_t k, const FastedNeighbor *list, uint32_t length)
+drain_search(PanelJoin *join, const Case *c, const Rows *sides, const PanelProblem *plain)
 {
-	uint32_t	count = 0;
-	uint32_t	beyond = 0;
-	bool		right = true;
-
-	for (uint32_t i = 1; i < length; i++)
-		right = right && (list[i - 1].dist < list[i].dist ||
-						  (list[i - 1].dist == list[i].dist && list[i - 1].row < list[i].row));
-	for (uint32_t b = 0; b < c->n; b++)
-	{
-		double		dist = dist_at(c, a, b);
-		uint32_t	rank = c->ranks != NULL ? c->ranks[b] : b;
-
-		if (a == b || !may_meet(c, a, b) || !(dist <= c->eps))
-			continue;
-		count++;
-		beyond += length > 0 && (dist > list[length - 1].dist ||
-								 (dist == list[length - 1].dist && rank > list[length - 1].row));
-	}
-	return right && length == (count < k ? count : k) && beyond == count - length;
-}
-
-/* Calls next until the join is done.  k is the length of lists; 0: a search. */
-static bool
-drain_search(PanelJoin *join, const Case *c, const Rows *sides, uint32_t k)
-{
-	bool		searching = k == 0;
+	bool		searching = plain == NULL;
 	uint64_t	rows = sides[0].n;
 	uint64_t	next_row = 0;
 	FastedNeighbor unused;
@@ -561,7 +507,7 @@ drain_search(PanelJoin *join, const Case *c, const Rows *sides, uint32_t k)
 				const FastedNeighbor *list = panel_join_nearest(join, next_row, &length);
 
 				if (searching ? !is_right(c, (uint32_t) next_row, list, length)
-					: !is_plain_list(c, (uint32_t) next_row, k, list, length))
+					: !is_nearest_list(plain, sides, next_row, list, length))
 					return false;
 			}
 		}
@@ -605,7 +551,7 @@ search_once(PanelJoin *join, const Case *c)
 	take_back(search.bound, some * sizeof(double));
 	take_back(search.component, c->n * sizeof(uint32_t));
 	take_back(search.core, c->n * sizeof(double));
-	right = right && drain_search(join, c, sides, 0);
+	right = right && drain_search(join, c, sides, NULL);
 	free(searched);
 	return right;
 }
@@ -643,7 +589,7 @@ check_panels(Case *c, const Way *way, uint64_t limit)
 	take_back(lent.ranks, c->n * sizeof(uint32_t));
 	take_back(lent.partitions, c->npartitions * sizeof(FastedPartition));
 	problem.problem = asked;
-	right = status == FASTED_OK && drain_search(join, c, sides, asked.k);
+	right = status == FASTED_OK && drain_search(join, c, sides, &problem);
 	panel_join_stats(join, &joined);
 	choose_components(c);
 	for (int round = 0; round < 3 && right; round++)
@@ -655,10 +601,11 @@ check_panels(Case *c, const Way *way, uint64_t limit)
 			merge_components(c);
 		if (right && random_below(4) == 0)
 			right = panel_join_again(join, &problem.problem) == FASTED_OK &&
-				drain_search(join, c, sides, asked.k);
+				drain_search(join, c, sides, &problem);
 	}
 	panel_join_stats(join, &stats);
-	ok(right && stats.rows == c->n && stats.panels == joined.panels, "panels: %s, %s of %s, %u x %u, %s bounds, %s %s%s, limit %llu, %u panels%s",
+	ok(right && stats.rows == c->n && stats.panels == joined.panels,
+	   "panels: %s, %s of %s, %u x %u, %s bounds, %s %s%s, limit %llu, %u panels%s",
 	   kind_names[c->kind], metric_names[c->options.metric], element_names[c->options.element], c->n,
 	   c->options.dimensions, c->bounds, way->kernel, way->name, way->pruned, (unsigned long long) limit,
 	   stats.panels, c->partitions != NULL ? ", partitions" : "");
@@ -918,8 +865,19 @@ options_of(int metric, uint32_t d)
 	return options;
 }
 
+/* A few rows, for compute-sanitizer. */
+static void
+check_few(const Way *ways)
+{
+	Case		c = make_case(KIND_CLUSTERS, options_of(FASTED_METRIC_INNER_PRODUCT, 30), 400);
+
+	for (int i = 0; i < 3; i++)
+		check_sets(&c, &ways[i], 1);
+	free_case(&c);
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
 	static const uint32_t dimensions[] = {1, 3, 33, 70, 200, 960};
 	static const int threads[] = {1, 2, 5};
@@ -931,6 +889,11 @@ main(void)
 	random_seed();
 	count = quick() ? some_tested_ways(ways) : tested_ways(ways);
 	engine = join_engine = tested_engine();
+	if (only_small(argc, argv))
+	{
+		check_few(ways);
+		return tap_done();
+	}
 	check_refused();
 	check_panels_refused();
 	for (int round = 0; round < rounds; round++)

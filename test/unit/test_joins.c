@@ -13,8 +13,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <float.h>
-
 #include "../../src/engine/filter_bound.h"
 #include "kinds.h"
 #include "tested_engine.h"
@@ -34,36 +32,12 @@ typedef struct Case
 	PairList	all;
 } Case;
 
-/* Finds the pairs that have a distance and are within eps, in order. */
+/* Finds all pairs of a case. */
 static void
-find_pairs(const Case *c, double eps, PairList *list)
+find_all(Case *c)
 {
-	const Rows *b = &c->sides[c->nsides - 1];
-	uint32_t	d = c->d;
-	double	   *squares = must_alloc(b->n * sizeof(double));
-
-	memset(list, 0, sizeof(*list));
-	for (uint64_t j = 0; j < b->n; j++)
-		squares[j] = c->metric == FASTED_METRIC_COSINE ? fasted_exact_dot(b->rows + j * d, b->rows + j * d, d) : 0.0;
-	for (uint32_t i = 0; i < c->sides[0].n; i++)
-	{
-		const float *x = c->sides[0].rows + (size_t) i * d;
-		double		square = c->metric == FASTED_METRIC_COSINE ? fasted_exact_dot(x, x, d) : 0.0;
-
-		for (uint32_t j = c->nsides == 1 ? i + 1 : 0; j < b->n; j++)
-		{
-			const float *y = b->rows + (size_t) j * d;
-			FastedPair	pair = {.a = i,.b = j};
-
-			pair.dist = c->metric == FASTED_METRIC_L2 ? fasted_exact_distance(x, y, d)
-				: c->metric == FASTED_METRIC_COSINE
-				? fasted_exact_cosine_of(fasted_exact_dot(x, y, d), square, squares[j])
-				: 0.0 - fasted_exact_dot(x, y, d);
-			if (pair.dist <= eps)
-				pair_add(list, &pair, 1);
-		}
-	}
-	free(squares);
+	find_pairs(&(PanelProblem) {.options = {.dimensions = c->d,.metric = c->metric},.problem.eps = INFINITY,
+			   .sides = c->nsides}, c->sides, &c->all);
 }
 
 /* Makes a set of na rows, or two sets if nb > 0 or `two`.  Some rows are zero, others are copies. */
@@ -80,7 +54,7 @@ make_case(Kind kind, FastedMetric metric, uint64_t na, uint64_t nb, bool two, ui
 		for (uint64_t i = 4; i < c.sides[side].n; i += 11)
 			memset((float *) c.sides[side].rows + i * d, 0, d * sizeof(float));
 	}
-	find_pairs(&c, INFINITY, &c.all);
+	find_all(&c);
 	return c;
 }
 
@@ -90,37 +64,6 @@ free_case(Case *c)
 	free_rows(&c->sides[0]);
 	free_rows(&c->sides[1]);
 	free(c->all.pairs);
-}
-
-/* Chooses extreme and small values, and exact distances of pairs. */
-static int
-pick_eps(const Case *c, double *eps)
-{
-	static const double special[][4] = {
-		{0.0, INFINITY, 0.0, INFINITY}, {DBL_MIN, 1e-12, 1.0, 2.0}, {-DBL_MIN, -1.0, 100.0, -1e30}
-	};
-	double		below = c->metric == FASTED_METRIC_INNER_PRODUCT ? -INFINITY : 0.0;
-	double		least = INFINITY;
-	int			count = c->metric == FASTED_METRIC_L2 ? 2 : 6;
-
-	eps[0] = 0.0;
-	eps[1] = INFINITY;
-	memcpy(eps + 2, special[c->metric], sizeof(special[0]));
-	if (c->all.count == 0)
-		return count;
-	eps[count] = c->all.pairs[random_below((uint32_t) c->all.count)].dist;
-	eps[count + 1] = nextafter(eps[count], below);
-	count += 2;
-	for (size_t i = 0; i < c->all.count; i++)
-	{
-		double		dist = c->all.pairs[i].dist;
-
-		if ((dist > 0.0 || below < 0.0) && dist < least)
-			least = dist;
-	}
-	if (least < INFINITY)
-		eps[count++] = least;
-	return count;
 }
 
 static PanelProblem
@@ -178,7 +121,7 @@ check_case(const Case *c, uint64_t limit)
 	for (int w = 0; w < count; w++)
 	{
 		double		eps[16];
-		int			neps = pick_eps(c, eps);
+		int			neps = pick_eps(&c->all, c->metric, eps);
 
 		if (on_gpu() && ways[w].filter == FASTED_FILTER_INT8 && c->d > FASTED_INT8_MOST_DIMENSIONS)
 			continue;
@@ -286,16 +229,15 @@ check_panels(Kind kind, FastedMetric metric, uint64_t na, uint64_t nb, uint32_t 
 	Case		c = make_case(kind, metric, na * more, nb * more, false, d);
 	uint32_t	most = 0;
 
-	tuning.few_candidates = true;
-	tuning.staging_rows = 100;
-	for (uint64_t limit = on_gpu() ? third_of_rows(&c) : 1; limit < 1000000; limit = on_gpu() ? 1000000 : limit * 3 + 20000)
+	use_small_buffers(true);
+	for (uint64_t limit = on_gpu() ? third_of_rows(&c) : 1; limit < 1000000;
+		 limit = on_gpu() ? 1000000 : limit * 3 + 20000)
 	{
 		uint32_t	panels = check_case(&c, limit);
 
 		most = panels > most ? panels : most;
 	}
-	tuning.few_candidates = false;
-	tuning.staging_rows = 0;
+	use_small_buffers(false);
 	ok(most >= (on_gpu() && least > 2 ? 2 : least), "%s, %llu x %llu: up to %u panels", metric_names[metric], (unsigned long long) na * more,
 	   (unsigned long long) nb * more, most);
 	free_case(&c);
@@ -314,12 +256,10 @@ check_growing_rows(uint64_t na, uint64_t nb)
 			((float *) last->rows)[i * c.d + k] *= i % 2 == 0 ? 1e6f : 300.0f;
 	}
 	free(c.all.pairs);
-	find_pairs(&c, INFINITY, &c.all);
-	tuning.few_candidates = true;
-	tuning.staging_rows = 100;
+	find_all(&c);
+	use_small_buffers(true);
 	ok(check_case(&c, third_of_rows(&c)) > 1, "larger rows in later panels");
-	tuning.few_candidates = false;
-	tuning.staging_rows = 0;
+	use_small_buffers(false);
 	free_case(&c);
 }
 
@@ -373,8 +313,8 @@ check_slices_of(const Case *c, const Way *way, uint64_t limit, uint32_t slices, 
 	pair_sort(&all);
 	ok(good && pair_equal(&all, &whole) && (on_gpu() || used > slices / 2 || whole.count < 100) &&
 	   (on_gpu() || (hash != 0) == (way->prune == FASTED_PRUNE_FORCE && (alike || slices == 1))),
-	   "%u slices, %s, %s%s%s, %d sides, limit %llu: %zu pairs in %u slices", slices, way->kernel, way->name,
-	   way->pruned, alike ? ", one kernel" : "", c->nsides, (unsigned long long) limit, all.count, used);
+	   "%u slices, %s, %s%s%s, %d sides, limit %llu: %zu pairs in %u slices", slices,
+	   way->kernel != NULL ? way->kernel : "best", way->name, way->pruned, alike ? ", one kernel" : "", c->nsides, (unsigned long long) limit, all.count, used);
 	free(whole.pairs);
 	free(all.pairs);
 }
@@ -408,11 +348,9 @@ check_all_slices(void)
 			check_slices(&c, &ways[w], 0, true);
 			if (!on_gpu())
 				check_slices(&c, &ways[w], 0, false);
-			tuning.few_candidates = true;
-			tuning.staging_rows = 100;
+			use_small_buffers(true);
 			check_slices(&c, &ways[w], limit, on_gpu() || ways[w].prune == FASTED_PRUNE_FORCE);
-			tuning.few_candidates = false;
-			tuning.staging_rows = 0;
+			use_small_buffers(false);
 		}
 		free_case(&c);
 		c = make_case(NORMAL, FASTED_METRIC_L2, 2, nsides == 2 ? 3 : 0, false, 20);
@@ -498,7 +436,7 @@ check_choice(Kind kind, FastedMetric metric, uint64_t na, uint64_t nb, double ep
 			((float *) c.sides[side].rows)[i] = 1e-4f * c.sides[side].rows[i]
 				+ (i / c.d % 2 == 0 ? 1.0f : 0.0f);
 	}
-	find_pairs(&c, eps, &expected);
+	find_pairs(&problem, c.sides, &expected);
 	same = run_sides(&problem, c.sides, &plain, &got, &stats) == FASTED_DONE &&
 		pair_equal(&expected, &got);
 	ok(same && expected.count > 500 && stats.filter_sampled == (best_kernel()->int8 != NULL) &&
@@ -594,9 +532,9 @@ check_bounds(void)
 	PairList	nearest;
 	FastedStats stats;
 
-	find_pairs(&border, INFINITY, &border.all);
-	find_pairs(&angles, INFINITY, &angles.all);
-	find_pairs(&angles, INFINITY, &nearest);
+	find_all(&border);
+	find_all(&angles);
+	select_pairs(&angles.all, INFINITY, &nearest);
 	qsort(nearest.pairs, nearest.count, sizeof(FastedPair), compare_angles);
 	for (int w = 0; w < count; w++)
 	{
@@ -626,7 +564,10 @@ check_tuned(FastedMetric metric)
 		uint32_t	na;
 		uint32_t	nb;
 		uint32_t	d;
-	}			cases[] = {{NORMAL, 3001, 0, 64}, {UNIT, 3001, 0, 64}, {NORMAL, 1500, 2500, 64}, {NORMAL, 1, 2500, 64}, {SCALES, 1500, 700, 300}};
+	}			cases[] = {
+		{NORMAL, 3001, 0, 64}, {UNIT, 3001, 0, 64}, {NORMAL, 1500, 2500, 64}, {NORMAL, 1, 2500, 64},
+		{SCALES, 1500, 700, 300}
+	};
 	const Way	automatic = {"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_AUTO, ""};
 	FastedStats stats;
 
@@ -860,7 +801,7 @@ main(int argc, char **argv)
 	}
 	if (kernels_hidden())
 		return tap_done();
-	if (strcmp(only, "--small") == 0)
+	if (only_small(argc, argv))
 	{
 		check_shape(NORMAL, FASTED_METRIC_L2, 129, 0, false, 960);
 		check_shape(NORMAL, FASTED_METRIC_L2, 128, 129, true, 100);

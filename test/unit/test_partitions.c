@@ -47,33 +47,22 @@ add_alike(Case *c, uint32_t rows, uint32_t gap)
 	add_group(c, rows, rows, gap, gap);
 }
 
-static void
-add_pair(Case *c, uint32_t a, uint32_t b)
+static PanelProblem
+problem_of(const Case *c, double eps)
 {
-	const float *x = c->sides[0].rows + (size_t) a * c->d;
-	const float *y = c->sides[c->nsides - 1].rows + (size_t) b * c->d;
-	FastedPair	pair = {.a = a,.b = b,.dist = fasted_exact_distance(x, y, c->d)};
-
-	if (c->metric == FASTED_METRIC_INNER_PRODUCT)
-		pair.dist = 0.0 - fasted_exact_dot(x, y, c->d);
-	pair_add(&c->all, &pair, 1);
+	return (PanelProblem) {
+		.options = {.dimensions = c->d,.metric = c->metric,.threads = 1 + (int) random_below(4)},
+		.problem = {.eps = eps,.partitions = c->partitions,.npartitions = c->npartitions},
+		.sides = c->nsides
+	};
 }
 
 static void
-find_pairs(Case *c)
+find_all(Case *c)
 {
-	for (uint32_t g = 0; g < c->npartitions; g++)
-	{
-		FastedPartition group = c->partitions[g];
+	PanelProblem problem = problem_of(c, INFINITY);
 
-		for (uint32_t a = group.first_a; a < group.first_a + group.rows_a; a++)
-		{
-			uint32_t	b = c->nsides == 1 ? a + 1 : group.first_b;
-
-			for (; b < group.first_b + group.rows_b; b++)
-				add_pair(c, a, b);
-		}
-	}
+	find_pairs(&problem, c->sides, &c->all);
 }
 
 /* Fills in rows with copies inside and outside their partitions; integers if ties. */
@@ -92,7 +81,7 @@ fill_case(Case *c, bool ties)
 				   c->d * sizeof(float));
 		c->sides[side].rows = rows;
 	}
-	find_pairs(c);
+	find_all(c);
 }
 
 static void
@@ -105,47 +94,6 @@ free_case(Case *c)
 	memset(c, 0, sizeof(*c));
 }
 
-static PairList
-expected_pairs(const Case *c, double eps)
-{
-	PairList	list = {0};
-
-	for (size_t i = 0; i < c->all.count; i++)
-	{
-		if (c->all.pairs[i].dist <= eps)
-			pair_add(&list, &c->all.pairs[i], 1);
-	}
-	pair_sort(&list);
-	return list;
-}
-
-/* Chooses zero, infinity, and exact distances of pairs. */
-static int
-pick_eps(const Case *c, double *eps)
-{
-	int			count = 0;
-	double		tie;
-
-	eps[count++] = 0.0;
-	eps[count++] = INFINITY;
-	if (c->all.count == 0)
-		return count;
-	tie = c->all.pairs[random_below((uint32_t) c->all.count)].dist;
-	eps[count++] = tie;
-	eps[count++] = nextafter(tie, 0.0);
-	return count;
-}
-
-static PanelProblem
-problem_of(const Case *c, double eps)
-{
-	return (PanelProblem) {
-		.options = {.dimensions = c->d,.metric = c->metric,.threads = 1 + (int) random_below(4)},
-		.problem = {.eps = eps,.partitions = c->partitions,.npartitions = c->npartitions},
-		.sides = c->nsides
-	};
-}
-
 /* Tests some kernels, filters and eps with a memory limit; returns the most panels. */
 static uint32_t
 check_case(const Case *c, uint64_t limit)
@@ -156,19 +104,20 @@ check_case(const Case *c, uint64_t limit)
 
 	for (int w = 0; w < nways; w++)
 	{
-		double		eps[8];
-		int			neps = pick_eps(c, eps);
+		double		eps[16];
+		int			neps = pick_eps(&c->all, c->metric, eps);
 		bool		good = true;
 		size_t		most = 0;
 
-		for (int i = (int) random_below(2); i < neps; i += 2)
+		for (int i = (int) random_below(3); i < neps; i += 3)
 		{
 			PanelProblem problem = problem_of(c, eps[i]);
 			CallerHabits habits = {.timeout_ms = 100,.stage_at_most = limit > 0 ? 40 : 0};
-			PairList	expected = expected_pairs(c, eps[i]);
+			PairList	expected;
 			FastedStats stats;
 			PairList	got;
 
+			select_pairs(&c->all, eps[i], &expected);
 			problem.options.kernel = ways[w].kernel;
 			problem.options.filter = ways[w].filter;
 			problem.options.prune = ways[w].prune;
@@ -294,8 +243,7 @@ check_panels(int nsides)
 					  g == 10 ? 400 : random_below(9));
 	}
 	fill_case(&c, true);
-	tuning.few_candidates = true;
-	tuning.staging_rows = 100;
+	use_small_buffers(true);
 	for (uint64_t limit = on_gpu() ? c.sides[0].n * 120 : 1; limit < 800000; limit = limit * 4 + 60000)
 	{
 		uint32_t	panels = check_case(&c, limit);
@@ -303,8 +251,7 @@ check_panels(int nsides)
 		if (panels > most)
 			most = panels;
 	}
-	tuning.few_candidates = false;
-	tuning.staging_rows = 0;
+	use_small_buffers(false);
 	ok(most >= (on_gpu() ? 2 : 4), "up to %u panels", most);
 	free_case(&c);
 }
@@ -316,18 +263,18 @@ check_slices(FastedMetric metric, const Way *way)
 	static Case c;
 	PairList	all = {0};
 	PairList	expected;
-	double		eps[8] = {0};
+	double		eps;
 	bool		good = true;
 
 	c = (Case) {.name = "slices",.d = 12,.nsides = 1,.metric = metric};
 	for (int g = 0; g < 30; g++)
 		add_alike(&c, random_below(200), random_below(3));
 	fill_case(&c, false);
-	pick_eps(&c, eps);
-	expected = expected_pairs(&c, eps[2]);
+	eps = c.all.pairs[random_below((uint32_t) c.all.count)].dist;
+	select_pairs(&c.all, eps, &expected);
 	for (uint32_t slice = 0; slice < 5; slice++)
 	{
-		PanelProblem problem = problem_of(&c, eps[2]);
+		PanelProblem problem = problem_of(&c, eps);
 		PairList	some;
 
 		if (way != NULL)
@@ -368,7 +315,7 @@ check_again(const Way *way)
 	for (int i = 1; i < 3; i++)
 	{
 		cases[i].sides[0] = cases[0].sides[0];
-		find_pairs(&cases[i]);
+		find_all(&cases[i]);
 	}
 	problem = problem_of(&cases[0], 8.0);
 	problem.options = options_of_way(way, 40, FASTED_METRIC_L2);
@@ -377,9 +324,10 @@ check_again(const Way *way)
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]) && good; i++)
 	{
 		const Case *c = &cases[order[i]];
-		PairList	expected = expected_pairs(c, 8.0);
+		PairList	expected;
 		PairList	got = {0};
 
+		select_pairs(&c->all, 8.0, &expected);
 		problem.problem.partitions = order[i] == 2 ? NULL : c->partitions;
 		problem.problem.npartitions = order[i] == 2 ? 0 : c->npartitions;
 		good = panel_join_again(join, &problem.problem) == FASTED_OK &&
@@ -415,8 +363,7 @@ check_approximate(void)
 	problem = problem_of(&c, 15.0);
 	problem.options = options_of_way(&fp16, 128, FASTED_METRIC_L2);
 	problem.options.approximate = true;
-	expected = expected_pairs(&c, 15.0);
-	pair_sort(&c.all);
+	select_pairs(&c.all, 15.0, &expected);
 	good = run_sides(&problem, c.sides, &plain, &got, NULL) == FASTED_DONE;
 	for (size_t i = 0; i < got.count && good; i++)
 	{
@@ -548,14 +495,37 @@ check_work(void)
 	free_case(&c);
 }
 
+/* Few rows, for compute-sanitizer. */
+static void
+check_few(void)
+{
+	static Case c;
+
+	for (int nsides = 1; nsides <= 2; nsides++)
+	{
+		c = (Case) {.name = "few",.d = 33,.nsides = nsides};
+		add_alike(&c, 3, 9);
+		add_group(&c, 100, nsides == 1 ? 100 : 30, 9, nsides == 1 ? 9 : 0);
+		add_alike(&c, 130, 9);
+		fill_case(&c, false);
+		check_case(&c, 0);
+		free_case(&c);
+	}
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
 	Way			ways[MOST_WAYS];
 	int			count = tested_ways(ways);
 
 	random_seed();
 	join_engine = tested_engine();
+	if (only_small(argc, argv))
+	{
+		check_few();
+		return tap_done();
+	}
 	check_refused();
 	check_stripes();
 	check_shapes();

@@ -37,26 +37,13 @@ static const char *const metric_names[] = {"distances", "cosines"};
 static void
 measured_pairs(FastedMetric metric, const float *rows, uint32_t n, uint32_t d, PairList *list)
 {
-	memset(list, 0, sizeof(*list));
-	for (uint32_t a = 0; a < n; a++)
-	{
-		for (uint32_t b = a + 1; b < n; b++)
-		{
-			const float *x = rows + (size_t) a * d;
-			const float *y = rows + (size_t) b * d;
-			FastedPair	pair = {.a = a,.b = b};
-
-			pair.dist = metric == FASTED_METRIC_COSINE ? fasted_exact_cosine(x, y, d)
-				: fasted_exact_distance(x, y, d);
-			if (!isnan(pair.dist))
-				pair_add(list, &pair, 1);
-		}
-	}
+	find_pairs(&(PanelProblem) {.options = {.dimensions = d,.metric = metric},.problem.eps = INFINITY,.sides = 1},
+			   &(Rows) {.rows = rows,.n = n}, list);
 }
 
 /* Chooses zero, a small exact distance, and values near it. */
 static int
-pick_eps(const PairList *all, double *eps)
+pick_small_eps(const PairList *all, double *eps)
 {
 	double		nearest = INFINITY;
 	int			count = 0;
@@ -86,7 +73,7 @@ check_way(const Way *way, Kind kind, FastedMetric metric, const float *rows, uin
 	bool		all_equal = kind == EQUAL || kind == SUBNORMAL || (metric == FASTED_METRIC_COSINE && d == 1) ||
 		(on_gpu() && (d == 1 || kind == WILD));
 	double		eps[4];
-	int			count = pick_eps(all, eps);
+	int			count = pick_small_eps(all, eps);
 	bool		same = true;
 
 	for (int e = (int) random_below(2); e < count && same; e += 2)

@@ -42,6 +42,21 @@ on_several_gpus(void)
 	return on_gpu() && getenv("FASTED_ENGINE_DEVICES") != NULL;
 }
 
+/* For joins in panels of few rows. */
+static inline void
+use_small_buffers(bool small)
+{
+	tuning.few_candidates = small;
+	tuning.staging_rows = small ? 100 : 0;
+}
+
+/* Returns whether only small joins are wanted, for compute-sanitizer. */
+static inline bool
+only_small(int argc, char **argv)
+{
+	return argc > 1 && strcmp(argv[1], "--small") == 0;
+}
+
 static inline const FastedEngine **
 library_engine(void)
 {
