@@ -12,6 +12,7 @@ ARG PG_MAJOR
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev make postgresql-server-dev-${PG_MAJOR}
 COPY Makefile fasted.control /fasted/
 COPY cuda /fasted/cuda
+COPY fasted_citus /fasted/fasted_citus
 COPY sql /fasted/sql
 COPY src /fasted/src
 RUN make -C /fasted NVCC= clean && make -C /fasted NVCC= -j2 && make -C /fasted NVCC= install DESTDIR=/installed

@@ -4,6 +4,9 @@
 #
 #	make && make install && make installcheck	[PG_CONFIG=/path/to/pg_config]
 #
+# The same goals of fasted_citus, which divides joins over a Citus cluster, are part of "all" and
+# "install"; "make installcheck-citus" tests it.
+#
 # Without a server, on Debian or Ubuntu (see doc/development.md):
 #
 #	make demo			starts a private server with a sample, and shows its closest pairs
@@ -79,7 +82,7 @@ all:
 
 MODULE_big = fasted
 DATA = $(wildcard sql/fasted--*.sql)
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/cpu/*/*.c)))
 
 # Distances are bit-identical on all machines, so the compiler must not fuse a
 # multiplication and an addition unless the source uses fma().
@@ -109,25 +112,30 @@ endif
 
 include $(PGXS)
 
-# A library is installed under another name and then renamed, so that no session loads a file
-# that is not complete.
-install_shlib := $(INSTALL_SHLIB)
-INSTALL_SHLIB = replace() { $(install_shlib) "$$1" "$$2.new" && mv -f "$$2.new" "$$2"; }; replace
-
-# The bitcode for the just-in-time compiler has separate flags.
-BITCODE_CFLAGS += $(FP_FLAGS)
+include $(srcdir)/src/build.mk
 
 # Loops over elements take most of the time to read a row that is stored inline.
 src/rows/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
-# The version that the library reports.
-src/fasted.o src/fasted.bc src/info.o src/info.bc: CPPFLAGS += -DFASTED_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" fasted.control)"'
+src/fasted.o src/fasted.bc src/info.o src/info.bc: CPPFLAGS += -DFASTED_VERSION='"$(FASTED_VERSION)"'
+src/core.o src/core.bc: CPPFLAGS += -DFASTED_INTERFACE='"$(FASTED_INTERFACE)"'
 
 include cuda/cuda.mk
-include src/citus/libpq/libpq.mk
 
-# PostgreSQL is often configured without automatic dependencies.
-$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)
+# The extension for Citus clusters has a Makefile of its own; "make CITUS=" leaves it out.
+CITUS ?= $(wildcard fasted_citus)
+CITUS_GOALS = all install uninstall clean installcheck
+ifneq ($(CITUS),)
+all: all-citus
+install: install-citus
+install-citus: all-citus
+uninstall: uninstall-citus
+clean: clean-citus
+endif
+
+.PHONY: $(CITUS_GOALS:%=%-citus)
+$(CITUS_GOALS:%=%-citus): %-citus:
+	$(MAKE) -C fasted_citus $*
 
 .PHONY: tap-skipped
 tap-skipped:

@@ -14,7 +14,7 @@
  *		  -lopenblas -lpthread -lm
  *	  /tmp/cpu_kernel [n [threads [neighbours [kernel [repeats [d ...]]]]]]
  *
- * SOURCES stands for all C files in src/cpu and src/engine.  The environment
+ * SOURCES stands for all C files below src/cpu and src/engine.  The environment
  * variable OPENBLAS_CORETYPE selects OpenBLAS's kernels (Zen, Haswell, SkylakeX).
  *
  *-------------------------------------------------------------------------

@@ -278,9 +278,5 @@ SET fasted.refine = off;
 SELECT * FROM fasted_self_join('wrong', 'v', 0, metric => 'jaccard');
 RESET fasted.refine;
 
--- a node of a Citus cluster
-SELECT fasted_citus.vector_hash(B'0000') AS zero, fasted_citus.vector_hash(B'01') <> fasted_citus.vector_hash(B'010') AS lengths,
-	fasted_citus.vector_hash(B'') AS empty, length(fasted_citus.vector_bytes(B'101'::bit(3))) AS bytes;
-SELECT count(DISTINCT fasted_citus.vector_hash(v)) = count(DISTINCT v) AS same FROM many;
 SET client_min_messages = warning;
 DROP SCHEMA of_bits CASCADE;

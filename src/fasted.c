@@ -6,6 +6,7 @@
  * The folders, from the highest layer to the lowest, are listed below.  Files include headers of
  * their own folder and of lower folders only (test/setup/check-includes).
  *
+ *	  core.c	the functions that another library of the project calls
  *	  info.c	fasted_info(): versions and state of all components; advice on preloading
  *	  join_node/	join method of the planner for joins on a distance: retains the rows of both
  *				sides, pushes their vectors to an engine, checks the other clauses on each pair
@@ -16,13 +17,13 @@
  *				fasted_neighbors, fasted_cluster and fasted_keep_one; their common descriptions
  *				and planner estimates
  *	  distance/	SQL functions of two vectors
- *	  citus/	joins distributed over the workers of a Citus cluster
  *	  join/		from rows to the engine, with staging and spilling; from the engine to pairs of
  *				row numbers; the keys of rows and their order
  *	  rows/		from heap tuples to rows of floats or doubles: the query that reads a source, with
  *				parallel workers too (input_queue.c), checks and conversions; column statistics
- *	  cpu/		the multithreaded CPU engine: from candidates to exact pairs; the CUDA engine is
- *				a separate library, in the folder cuda next to this one
+ *	  cpu/		the multithreaded CPU engine: from candidates to exact pairs, in folders that
+ *				cpu/schedule/engine.c lists; the CUDA engine is a separate library, in the folder
+ *				cuda next to this one
  *	  base/		settings, interrupts, cleanup, progress, arrays of row numbers, ring of blocks
  *				between processes; differences between PostgreSQL versions
  *	  engine/	the interface of the engines, and code that they share; plain C

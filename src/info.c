@@ -21,7 +21,8 @@
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "commands/extension.h"
-#include "cpu/cpu_kernel.h"
+#include "cpu/kernels/kernel.h"
+#include "cpu/kernels/processors.h"
 #include "engine/device_list.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -345,6 +346,18 @@ PutPreloading(ReturnSetInfo *rsinfo)
 	PutComponent(rsinfo, "pgvector", vector != NULL ? vector : "not installed", vector != NULL ? advice : NULL);
 }
 
+static void
+PutCitus(ReturnSetInfo *rsinfo)
+{
+	const char *citus = ExtensionVersion("citus");
+	const char *divider = ExtensionVersion("fasted_citus");
+
+	PutComponent(rsinfo, "Citus", citus == NULL ? "not installed" : divider == NULL ? citus :
+				 psprintf("%s, fasted_citus %s", citus, divider),
+				 citus == NULL || divider != NULL ? NULL :
+				 "Use \"CREATE EXTENSION fasted_citus\" on the coordinator to divide joins over the workers.");
+}
+
 /*
  * fasted_info() returns a row for each component that matters for a support question: its name,
  * its state, and advice, which is NULL if there is nothing to do.  A component that does not
@@ -354,12 +367,11 @@ Datum
 fasted_info(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	const char *citus = ExtensionVersion("citus");
 
 	InitMaterializedSRF(fcinfo, 0);
 	PutVersions(rsinfo);
 	PutPreloading(rsinfo);
 	PutEngines(rsinfo);
-	PutComponent(rsinfo, "Citus", citus != NULL ? citus : "not installed", NULL);
+	PutCitus(rsinfo);
 	return (Datum) 0;
 }

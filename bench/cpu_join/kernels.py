@@ -32,7 +32,7 @@ NEIGHBOURS = 64
 def build(directory, evex):
     """Compiles engine.c in a directory; returns the program's path."""
     program = Path(directory) / "engine"
-    sources = sorted([*(TOP / "src/cpu").glob("*.c"), *(TOP / "src/engine").glob("*.c")])
+    sources = sorted([*(TOP / "src/cpu").glob("*/*.c"), *(TOP / "src/engine").glob("*.c")])
     subprocess.run(["cc", "-std=gnu11", "-O2", "-ffp-contract=off", "-pthread",
                     *(["-DFASTED_AVXVNNI_EVEX"] if evex else []), "-o", program, HERE / "engine.c",
                     *sources, "-lm"], check=True)

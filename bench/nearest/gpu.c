@@ -16,7 +16,7 @@
  *		  bench/nearest/gpu.c SOURCES -ldl -lpthread -lm
  *	  /tmp/gpu [--devices] [--two] fasted_cuda.so sift-like|gist-like|normal ROWS DIMENSIONS K ...
  *
- * SOURCES stands for all C files in src/cpu and src/engine.  The largest K must
+ * SOURCES stands for all C files below src/cpu and src/engine.  The largest K must
  * come first.  With --devices, the work is partitioned over all identical GPUs.
  * With --two, the same rows are staged on both sides.
  *

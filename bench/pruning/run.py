@@ -86,7 +86,7 @@ ONCE = {True: 5e15, False: 2e13}  # n n d above which a join is measured only on
 
 def build(directory):
     program = Path(directory) / "engine"
-    sources = sorted([*(TOP / "src/cpu").glob("*.c"), *(TOP / "src/engine").glob("*.c")])
+    sources = sorted([*(TOP / "src/cpu").glob("*/*.c"), *(TOP / "src/engine").glob("*.c")])
     subprocess.run(["cc", "-std=gnu11", "-O2", "-ffp-contract=off", "-pthread", "-o", program, HERE / "engine.c",
                     *sources, "-lm", "-ldl"], check=True)
     return program

@@ -77,7 +77,7 @@ def measure(args):
                 for i in range(m)]
         points.append({"workers": m, "each": each})
         print(f"m = {m}: " + ", ".join(f"{s:.2f} s" for s in each), file=sys.stderr)
-    count, whole = seconds(args.coordinator, f"SET fasted.distribute = force; "
+    count, whole = seconds(args.coordinator, f"SET fasted_citus.distribute = force; "
                            f"SELECT count(*) FROM fasted_self_join('{TABLE}', 'v', {eps})", prune)
     return {"rows": args.rows, "dimensions": args.dimensions, "prune": prune, "pairs": int(count.split()[-1]), "read": read,
             "points": points, "coordinator": whole, "load": dict(zip(("1 min", "5 min", "15 min"), os.getloadavg()))}

@@ -20,7 +20,6 @@ int			fasted_setting_max_threads = 0;
 int			fasted_setting_memory_limit = 1024 * 1024;
 int			fasted_setting_cpu_kernel = 0;
 int			fasted_setting_prune = FASTED_PRUNE_AUTO;
-int			fasted_setting_distribute = CHOICE_AUTO;
 char	   *fasted_setting_cuda_library = NULL;
 int			fasted_setting_filter = FASTED_FILTER_AUTO;
 bool		fasted_setting_refine = true;
@@ -213,12 +212,6 @@ DefineSettings(void)
 		   NULL,
 		   &fasted_setting_join_node, true,
 		   PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-
-	DEFINE(Enum, "fasted.distribute",
-		   "Selects whether joins of Citus tables are distributed over the workers.",
-		   "\"auto\" does so if that is expected to save time.",
-		   &fasted_setting_distribute, CHOICE_AUTO, auto_options,
-		   PGC_USERSET, 0, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("fasted");
 }

@@ -32,8 +32,6 @@ extern int	fasted_setting_memory_limit;	/* kB */
 extern int	fasted_setting_cpu_kernel;	/* index into cpu_kernel_options; 0: auto */
 extern int	fasted_setting_prune;	/* a FastedPrune */
 
-extern int	fasted_setting_distribute;	/* an AutoChoice */
-
 /* For the CUDA engine. */
 extern char *fasted_setting_cuda_library;
 extern int	fasted_setting_filter;	/* a FastedFilter */

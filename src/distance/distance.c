@@ -11,7 +11,7 @@
 
 #include "catalog/pg_collation_d.h"
 #include "catalog/pg_type.h"
-#include "cpu/cpu_kernel.h"
+#include "cpu/kernels/kernel.h"
 #include "distance/distance.h"
 #include "engine/exact_distance.h"
 #include "executor/executor.h"

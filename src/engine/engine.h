@@ -213,7 +213,7 @@ typedef struct FastedOptions
 	/* GPU memory is released this many milliseconds after the last context is closed; 0: never. */
 	int			idle_timeout;
 
-	/* For tests: name of a CPU kernel, such as "avx512vnni".  cpu_kernel.c lists the names. */
+	/* For tests: name of a CPU kernel, such as "avx512vnni".  src/cpu/kernels/kernel.c lists the names. */
 	const char *kernel;
 } FastedOptions;
 

@@ -315,34 +315,6 @@ partitions_are_valid(const PanelJoin *join)
 								join->rows[join->problem.sides - 1], join->problem.sides == 1);
 }
 
-FastedStatus
-panel_join_start(PanelJoin *join, const uint64_t *rows)
-{
-	FastedStatus status;
-
-	for (int side = 0; side < join->problem.sides; side++)
-	{
-		if (join->started || rows[side] < join->sides[side].have || rows[side] > FASTED_MAX_ROWS)
-			return panels_fail(join, FASTED_INTERNAL, "invalid number of rows");
-		join->resident = join->resident && rows[side] == join->sides[side].have;
-		join->rows[side] = rows[side];
-	}
-	if (!partitions_are_valid(join))
-		return panels_fail(join, FASTED_INTERNAL, "partitions are not in ascending order");
-	if (!copy_problem(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions and ranks.");
-	join->started = true;
-	join->resident = join->resident || no_pair(join);
-	if (join->resident)
-		status = seal_sides(join);
-	else
-	{
-		panels_choose(join);
-		status = panels_open(join);
-	}
-	return status == FASTED_OK ? begin(join) : status;
-}
-
 static void
 free_search(PanelJoin *join)
 {
@@ -458,17 +430,6 @@ panel_join_search(PanelJoin *join, const PanelSearch *search)
 	return status == FASTED_OK ? begin(join) : status;
 }
 
-FastedStatus
-panel_join_rank(PanelJoin *join, const uint32_t *ranks)
-{
-	if (!join->started || join->join != NULL)
-		return panels_fail(join, FASTED_INTERNAL, "panel_join_rank was called before start or after next");
-	join->problem.problem.ranks = ranks;
-	if (!copy_problem(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the ranks of rows.");
-	return FASTED_OK;
-}
-
 /*
  * Sets the panels to join next.  Returns false if they are not loaded yet, or if there are
  * none (done).
@@ -543,6 +504,45 @@ begin_join(PanelJoin *join)
 	join->units_total = stats.units_total;
 	return join->engine->join_open(join->context, &problem, join->a->set, join->b->set,
 								   &join->join);
+}
+
+void
+panel_join_rank(PanelJoin *join, const uint32_t *ranks)
+{
+	join->problem.problem.ranks = ranks;
+}
+
+FastedStatus
+panel_join_start(PanelJoin *join, const uint64_t *rows)
+{
+	FastedStatus status;
+
+	for (int side = 0; side < join->problem.sides; side++)
+	{
+		if (join->started || rows[side] < join->sides[side].have || rows[side] > FASTED_MAX_ROWS)
+			return panels_fail(join, FASTED_INTERNAL, "invalid number of rows");
+		join->resident = join->resident && rows[side] == join->sides[side].have;
+		join->rows[side] = rows[side];
+	}
+	if (!partitions_are_valid(join))
+		return panels_fail(join, FASTED_INTERNAL, "partitions are not in ascending order");
+	if (!copy_problem(join))
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions and ranks.");
+	join->started = true;
+	join->resident = join->resident || no_pair(join);
+	if (join->resident)
+		status = seal_sides(join);
+	else
+	{
+		panels_choose(join);
+		status = panels_open(join);
+	}
+	if (status == FASTED_OK)
+		status = begin(join);
+	/* memory that the first join needs is allocated here */
+	if (status == FASTED_OK && join->resident && !join->done && next_panels(join))
+		status = begin_join(join);
+	return status;
 }
 
 /* Adds the counts of the panels that were joined to the total counts. */

@@ -95,8 +95,16 @@ extern FastedStatus panel_join_read_back(PanelJoin *join, int side, uint64_t fir
 										 size_t nrows, float *rows);
 
 /*
+ * Sets the ranks for FASTED_OUTPUT_REPRESENTATIVES or _NEAREST, instead of problem.ranks: those of all
+ * rows of the only side or of side 1.  It must be called before start.  If the join is done in
+ * panels, _REPRESENTATIVES returns all pairs, regardless of ranks.
+ */
+extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);
+
+/*
  * Ends the input and starts the join.  rows has the number of rows of each side.  If that is
- * more than were committed, the join is done in panels, as described above.
+ * more than were committed, the join is done in panels, as described above.  Otherwise the engine
+ * has opened the join when start returns.
  */
 extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 
@@ -119,13 +127,6 @@ extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *probl
  * and put return FASTED_FULL early, so that this is at least an eighth of all rows.
  */
 extern FastedStatus panel_join_search(PanelJoin *join, const PanelSearch *search);
-
-/*
- * Sets the ranks for FASTED_OUTPUT_REPRESENTATIVES or _NEAREST, instead of problem.ranks.  It must
- * be called after start and before next.  The array has the ranks of all rows of the only side or of
- * side 1.  If the join is done in panels, _REPRESENTATIVES returns all pairs, regardless of ranks.
- */
-extern FastedStatus panel_join_rank(PanelJoin *join, const uint32_t *ranks);
 
 /*
  * Like next in engine.h, but may also return FASTED_WANT_ROWS.  With FASTED_OUTPUT_NEAREST,

@@ -345,7 +345,7 @@ NoticeManyCopies(double neighbors, uint32 rows)
 static void
 NoticeCopies(DistanceGuess *guess, double neighbors, uint64 total)
 {
-	double		share = CountCopies(guess) / (double) PairsOf(guess->rows.array.count);
+	double		share = CountCopies(guess) / (double) PairsOf(guess->rows.count);
 
 	ereport(NOTICE,
 			(errmsg("eps is 0, because exact copies alone give rows %.15g neighbors on average",
@@ -440,9 +440,9 @@ HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank, do
 static bool
 FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 {
-	double		greatest = GreatestDistance(guess->source->metric, guess->rows.array.dimensions);
+	double		greatest = GreatestDistance(guess->source->metric, guess->rows.dimensions);
 	double		least = LeastDistance(guess->source->metric);
-	double		all = PairsOf(guess->rows.array.count);
+	double		all = PairsOf(guess->rows.count);
 	double		most = Min(all, MOST_HELD);
 	double		rank = Max(1.0, Min(ceil(test->share * all), all));
 	double		held = (1.25 * rank + 1000.0) / 2.0;

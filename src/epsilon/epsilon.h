@@ -53,13 +53,6 @@ extern uint64 ReadSample(const VectorSource *source, const EpsilonRequest *reque
 
 /* --- near_pairs.c */
 
-/* Pushes rows that are in memory into a join. */
-typedef struct ArrayPusher
-{
-	RowPusher	pusher;
-	RowArray	array;
-} ArrayPusher;
-
 /*
  * Finds pairs by rank of their distance.  The distances between the first rows are known, and
  * serve to estimate others.  The rows must stay in memory until GuessEnd.
@@ -67,7 +60,7 @@ typedef struct ArrayPusher
 typedef struct DistanceGuess
 {
 	const VectorSource *source;
-	ArrayPusher rows;
+	RowArray	rows;
 	bool		ignore_copies;	/* ignore pairs at a distance of 0 */
 	FastedPair *pairs;			/* the pairs of the first rows that are not ignored */
 	size_t		npairs;

@@ -96,7 +96,7 @@ SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 static inline double
 Greatest(const DistanceGuess *guess)
 {
-	return GreatestDistance(guess->source->metric, guess->rows.array.dimensions);
+	return GreatestDistance(guess->source->metric, guess->rows.dimensions);
 }
 
 static inline bool
@@ -115,9 +115,8 @@ GuessRows(const RowArray *array)
 }
 
 static void
-PushArray(RowPusher *pusher, VectorJoin *join)
+PushArray(VectorJoin *join, const RowArray *array)
 {
-	const RowArray *array = &((ArrayPusher *) pusher)->array;
 	Size		floats = RowFloats(array->element, array->dimensions);
 
 	for (uint32 row = 0; row < array->count; row++)
@@ -128,36 +127,38 @@ PushArray(RowPusher *pusher, VectorJoin *join)
 	}
 }
 
+/* Starts a join that returns all pairs of the rows within eps. */
 static VectorJoin *
-BeginJoin(ArrayPusher *rows, const VectorSource *source, double eps)
+BeginJoin(const RowArray *array, const VectorSource *source, double eps)
 {
 	JoinRequest request = {
-		.problem = {.eps = eps,.output = FASTED_OUTPUT_PAIRS},.pusher = &rows->pusher
+		.problem = {.eps = eps,.output = FASTED_OUTPUT_PAIRS},
+		.relid = source->relid,.sides = 1,.metric = source->metric,.element = array->element,
+		.dimensions = array->dimensions,.expected_rows = {array->count}
 	};
+	VectorJoin *join = JoinOpen(&request);
 
-	rows->pusher = (RowPusher) {
-		.push = PushArray,.relid = source->relid,.sides = 1,.metric = source->metric,
-		.element = rows->array.element,.dimensions = rows->array.dimensions,
-		.expected_rows = {rows->array.count}
-	};
-	return JoinBegin(&request);
+	do
+		PushArray(join, array);
+	while (!JoinStart(join));
+	return join;
 }
 
 DistanceGuess *
 GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_copies)
 {
 	DistanceGuess *guess = palloc0(sizeof(DistanceGuess));
-	ArrayPusher first = {.array = *array};
+	RowArray	first = *array;
 	const FastedPair *pairs;
 	size_t		npairs;
 	VectorJoin *join;
 
-	first.array.count = GuessRows(array);
+	first.count = GuessRows(array);
 	guess->source = source;
-	guess->rows.array = *array;
+	guess->rows = *array;
 	guess->ignore_copies = ignore_copies;
 	guess->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
-										  PairsOf(first.array.count) * sizeof(FastedPair));
+										  PairsOf(first.count) * sizeof(FastedPair));
 	join = BeginJoin(&first, source, GreatestDistance(source->metric, array->dimensions));
 	while (JoinNext(join, &pairs, &npairs))
 	{
@@ -169,11 +170,11 @@ GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_co
 	JoinEnd(join);
 	/* an inner product of doubles may be NaN, by overflow */
 	if (source->metric == FASTED_METRIC_INNER_PRODUCT)
-		guess->all = PairsOf(first.array.count);
-	if (guess->all < PairsOf(first.array.count))
+		guess->all = PairsOf(first.count);
+	if (guess->all < PairsOf(first.count))
 		elog(ERROR, "engine returned " UINT64_FORMAT " pairs instead of " UINT64_FORMAT,
-			 guess->all, PairsOf(first.array.count));
-	guess->complete = first.array.count == array->count;
+			 guess->all, PairsOf(first.count));
+	guess->complete = first.count == array->count;
 	return guess;
 }
 
@@ -184,7 +185,7 @@ GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_co
 static double
 GuessDistance(DistanceGuess *guess, double pairs, double more)
 {
-	double		rank = ceil(pairs / PairsOf(guess->rows.array.count) * guess->all + more);
+	double		rank = ceil(pairs / PairsOf(guess->rows.count) * guess->all + more);
 
 	if (rank > guess->npairs)
 		return Greatest(guess);

@@ -19,7 +19,6 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
-#include "citus/cluster.h"
 #include "executor/executor.h"
 #include "funcapi.h"
 #include "function_node/function_node.h"
@@ -294,12 +293,28 @@ CheckExecutePrivilege(Oid function)
 	InvokeFunctionExecuteHook(function);
 }
 
+/*
+ * PostgreSQL never counts the rows of a plan that it only explains.  An extension may do so, for EXPLAIN
+ * (ANALYZE) of a subplan that it has run before.  It may then take every custom scan for its own, and crash.
+ */
+static void
+RefuseForeignExplain(const EState *estate, int eflags)
+{
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0 &&
+		(estate->es_instrument & (INSTRUMENT_TIMER | INSTRUMENT_ROWS)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("EXPLAIN (ANALYZE) does not support fasted functions in a subplan of another extension"),
+				 errhint("Use \"SET fasted.scan_node = off\", or run EXPLAIN for the function call in a query of its own.")));
+}
+
 static void
 BeginScan(CustomScanState *node, EState *estate, int eflags)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 	Oid			previous = InvalidOid;
 
+	RefuseForeignExplain(estate, eflags);
 	CheckExecutePrivilege(scan->plan.call->funcid);
 	BeginArguments(scan);
 	BeginWholeRows(scan);
@@ -309,7 +324,6 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 	{
 		Oid			relid = KnownRelation(scan, n);
 
-		RefuseCitusExplain(estate, eflags, relid);
 		if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker() && relid != previous)
 			scan->open_relations = OpenRelations(scan->open_relations, relid);
 		previous = relid;

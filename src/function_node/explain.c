@@ -13,7 +13,6 @@
 #include "base/guc.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
-#include "citus/cluster.h"
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
@@ -352,6 +351,38 @@ ExplainTree(const TreeStats *tree, ExplainState *es)
 		return;
 	ExplainPropertyUInteger("Rows Searched", NULL, tree->searched, es);
 	ExplainPropertyList("Components", components, es);
+}
+
+/* Formats a server's share of all units of work. */
+static char *
+ShareText(const JoinShare *share, double units, bool timing)
+{
+	const FastedStats *stats = &share->stats;
+	char	   *text = psprintf("%s (%.0f%%, %s, " UINT64_FORMAT " pairs", share->name,
+								100.0 * stats->units_total / units,
+								stats->engine[0] != '\0' ? stats->engine : "no rows", stats->pairs);
+
+	if (!timing)
+		return psprintf("%s)", text);
+	return psprintf("%s, read %.3f ms, filter %.3f ms, refine %.3f ms)", text,
+					1000.0 * share->read_seconds, 1000.0 * stats->filter_seconds,
+					1000.0 * stats->refine_seconds);
+}
+
+/* Shows each server's share of the last run: a list of JoinShare, or NIL. */
+static void
+ExplainShares(List *shares, ExplainState *es)
+{
+	List	   *texts = NIL;
+	double		units = 0.0;
+	ListCell   *cell;
+
+	foreach(cell, shares)
+		units += ((JoinShare *) lfirst(cell))->stats.units_total;
+	foreach(cell, shares)
+		texts = lappend(texts, ShareText(lfirst(cell), Max(units, 1.0), es->timing));
+	if (texts != NIL)
+		ExplainPropertyList(join_distributor->label, texts, es);
 }
 
 static void

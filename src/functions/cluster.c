@@ -291,7 +291,7 @@ BeginCluster(FunctionRun *base)
 				 errmsg("min_points must be at least 1"),
 				 errhint("min_points includes the row itself. With 1, every row belongs to a cluster.")));
 	dbscan->base.core_pairs = (uint32) min_points - 1;
-	RunClustering(&dbscan->base, &cluster_methods);
+	OpenClustering(&dbscan->base, &cluster_methods);
 }
 
 const FunctionDescriptor cluster_function = {

@@ -20,18 +20,44 @@
 
 /* --- the join */
 
+/* Copies the rows' keys and their order from the join, when the keys have been sorted. */
 static void
-BeginJoin(Clustering *run)
+NoteRows(Clustering *run)
+{
+	VectorJoin *join = run->base.join;
+
+	run->keys = join->keys[0];
+	run->count = run->nresults = run->keys->count;
+	run->by_id = run->keys->rank == NULL ? NULL : RowsOfNumbers(run->keys->rank, run->count);
+	run->order = join->order;
+}
+
+bool
+StartClustering(Clustering *run)
+{
+	VectorJoin *join = run->base.join;
+
+	if (run->methods->rank != NULL)
+	{
+		KeySetFinish(join->keys[0]);
+		NoteRows(run);
+		JoinRank(join, run->methods->rank(run));
+	}
+	return JoinStart(join);
+}
+
+void
+OpenClustering(Clustering *run, const ClusteringMethods *methods)
 {
 	FunctionCall *call = &run->base.call;
-	bool		nearest = run->methods->output == FASTED_OUTPUT_NEAREST;
+	bool		nearest = methods->output == FASTED_OUTPUT_NEAREST;
 	JoinRequest request = {
 		.problem = {
-			.eps = nearest ? HUGE_VAL : call->eps,.output = run->methods->output,
+			.eps = nearest ? HUGE_VAL : call->eps,.output = methods->output,
 			.core_pairs = run->core_pairs,.k = run->neighbors
 		},
 		.searches = nearest,.caller_row_bytes = run->row_bytes,
-		.pusher = call->pusher,.notices = call->pusher == NULL
+		.most_rows = call->most_rows,.exact = call->rows != NULL,.notices = call->rows == NULL
 	};
 	VectorSource *source = call->rows != NULL ? call->rows :
 		ResolveCallSource(call, 0, call->sources[0].id_column);
@@ -43,16 +69,13 @@ BeginJoin(Clustering *run)
 	if (call->partition_by != NULL)
 		PartitionSource(source, call->partition_by);
 	request.sources[0] = source;
-	run->base.join = JoinBegin(&request);
-}
-
-void
-NoteClusteredRows(Clustering *run)
-{
-	run->keys = run->base.join->keys[0];
-	run->count = run->nresults = run->keys->count;
-	run->by_id = run->keys->rank == NULL ? NULL : RowsOfNumbers(run->keys->rank, run->count);
-	run->order = run->base.join->order;
+	run->methods = methods;
+	run->base.join = JoinOpen(&request);
+	if (call->rows != NULL)
+		return;
+	do
+		JoinRead(run->base.join);
+	while (!StartClustering(run));
 }
 
 /* Passes all pairs, and the counts, to the function. */
@@ -64,7 +87,9 @@ TakePairs(Clustering *run)
 	size_t		npairs;
 	bool		more = NextPairs(base, &pairs, &npairs);
 
-	NoteClusteredRows(run);
+	/* keys may be sorted until the first batch */
+	if (run->methods->rank == NULL)
+		NoteRows(run);
 	run->reduced = base->join->output != FASTED_OUTPUT_PAIRS;
 	run->methods->begin(run);
 	while (more)
@@ -121,24 +146,22 @@ Finish(Clustering *run)
 							 run->count, run->npairs, seconds)));
 }
 
-void
-RunClustering(Clustering *run, const ClusteringMethods *methods)
+/* Joins the rows and computes the results. */
+static void
+Compute(Clustering *run)
 {
-	run->methods = methods;
-	BeginJoin(run);
-	if (run->base.join->output == FASTED_OUTPUT_REPRESENTATIVES)
+	if (run->methods->nearest != NULL)
 	{
-		NoteClusteredRows(run);
-		JoinRank(run->base.join, methods->rank(run));
+		NoteRows(run);
+		run->methods->nearest(run);
 	}
-	if (methods->nearest != NULL)
-		methods->nearest(run);
 	else
 		TakePairs(run);
 	run->npairs = JoinPairs(run->base.join);
 	MemoryContextSetParent(run->keys->context, CurrentMemoryContext);	/* ids outlive the join */
 	FinishJoin(&run->base);
 	Finish(run);
+	run->computed = true;
 }
 
 /* --- rows */
@@ -149,6 +172,8 @@ FillClustering(FunctionRun *base, OutputBlock *block)
 	Clustering *run = (Clustering *) base;
 
 	CheckJoinInterrupts();
+	if (!run->computed)
+		Compute(run);
 	for (; block->nrows < OUTPUT_ROWS && run->next < run->nresults; block->nrows++)
 	{
 		uint32		row = run->by_id == NULL ? run->next : run->by_id[run->next];
@@ -215,7 +240,7 @@ static const ClusteringMethods neighbors_methods = {
 static void
 BeginNeighbors(FunctionRun *base)
 {
-	RunClustering((Clustering *) base, &neighbors_methods);
+	OpenClustering((Clustering *) base, &neighbors_methods);
 }
 
 const FunctionDescriptor neighbors_function = {

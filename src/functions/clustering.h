@@ -54,7 +54,8 @@ typedef struct Clustering Clustering;
 /*
  * How a function computes its results from the pairs.  The callbacks are called in this order:
  *
- *	  rank		with FASTED_OUTPUT_REPRESENTATIVES only: returns the rows' ranks, by row number
+ *	  rank		before the join starts: returns the rows' ranks, by row number.  If a GPU fails, it is
+ *				called again for rows in another order.
  *	  begin		before the first pairs
  *	  take		for each batch of pairs
  *	  count		if the engine counts pairs: with the number of pairs of each row
@@ -99,6 +100,7 @@ struct Clustering
 	const uint32 *by_id;		/* row numbers in the order of ids; NULL: the identity */
 	const uint32 *order;		/* each row's position in the source's order; NULL if unknown */
 
+	bool		computed;		/* the join has ended, and the results are known */
 	bool		reduced;		/* the engine has the requested output; set before begin */
 	uint64		npairs;
 	uint64		other_bytes;	/* peak memory outside of memory contexts, such as stored pairs */
@@ -109,13 +111,13 @@ struct Clustering
 };
 
 /*
- * Copies the rows' keys and their order from the join.  It must follow the first batch: until then
- * the CPU may take over from a GPU that failed, and read the rows in another order.
+ * Opens the join.  Unless a window function passes its rows to the join, also reads them and starts
+ * the join.  The first FillClustering computes the results.
  */
-extern void NoteClusteredRows(Clustering *run);
+extern void OpenClustering(Clustering *run, const ClusteringMethods *methods);
 
-/* Reads and joins the rows, and computes the results. */
-extern void RunClustering(Clustering *run, const ClusteringMethods *methods);
+/* Starts the join of a window function.  Returns as JoinStart does. */
+extern bool StartClustering(Clustering *run);
 
 /* FunctionDescriptor's fill and rewind. */
 extern bool FillClustering(FunctionRun *base, OutputBlock *block);
@@ -151,10 +153,10 @@ typedef struct TreeRun
 } TreeRun;
 
 /*
- * Reads the rows, and computes their spanning tree before methods->finish is called.  min_samples is at
- * least 1.  Raises an error if the memory limit is too low.
+ * Opens a clustering that computes the spanning tree of its rows before methods->finish is called.
+ * min_samples is at least 1.
  */
-extern void RunTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods);
+extern void OpenTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods);
 
 /* ClusteringMethods.nearest: computes the tree. */
 extern void BuildTree(Clustering *run);

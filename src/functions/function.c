@@ -210,6 +210,24 @@ FinishJoin(FunctionRun *run)
 	run->join = NULL;
 }
 
+/* Copies a list of JoinShare. */
+static List *
+CopyShares(List *shares)
+{
+	List	   *copies = NIL;
+	ListCell   *cell;
+
+	foreach(cell, shares)
+	{
+		JoinShare  *copy = palloc(sizeof(JoinShare));
+
+		*copy = *(const JoinShare *) lfirst(cell);
+		copy->name = pstrdup(copy->name);
+		copies = lappend(copies, copy);
+	}
+	return copies;
+}
+
 /* The list of shares is copied, because the run's own list is freed with the run. */
 FunctionTotals
 AddRun(const FunctionTotals *totals, const FunctionRun *run)

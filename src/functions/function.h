@@ -95,7 +95,7 @@ typedef struct FunctionCall
 	FastedMetric metric;
 	char	   *partition_by;	/* partition column (PartitionSource); NULL: not partitioned */
 	VectorSource *rows;			/* window functions: the partition's rows, in place of sources */
-	RowPusher  *pusher;			/* window functions: pushes these rows; otherwise NULL */
+	uint64		most_rows;		/* number of these rows, with those without a vector */
 
 	List	   *columns;		/* column numbers of a block; 0: a column that the node sets */
 	PairFilter	filter;
@@ -152,8 +152,8 @@ struct FunctionRun
 };
 
 /*
- * Reads the sources and starts the engine.  Allocates in the current memory context, and all
- * resources of the run are released with it, on error too.
+ * Reads the sources and starts the join.  For a window function, only opens the join.  Allocates in
+ * the current memory context, and all resources of the run are released with it, on error too.
  */
 extern FunctionRun *BeginFunctionRun(const FunctionCall *call);
 

@@ -140,7 +140,7 @@ BeginHdbscan(FunctionRun *base)
 				 errmsg("clusters by density are not defined for metric \"inner_product\""),
 				 errdetail("Density is the reciprocal of a distance, which must not be negative."),
 				 errhint("Use metric \"cosine\".")));
-	RunTree(&run->base, IntegerArgument(call, HDBSCAN_MIN_SAMPLES, 1, min_cluster_size),
+	OpenTree(&run->base, IntegerArgument(call, HDBSCAN_MIN_SAMPLES, 1, min_cluster_size),
 			&hdbscan_methods);
 }
 

@@ -39,7 +39,6 @@ typedef struct KeepOneRun
 	Clustering	base;
 	const uint32 *rank;			/* by row number; NULL: a row's rank is its number */
 	const uint32 *row_of_rank;	/* the inverse of rank */
-	bool		ranked;			/* ranks have been given to the engine */
 	PairStore	store;			/* pairs of ranks, a < b */
 	PairMemory *scratch;		/* for sorting */
 
@@ -157,11 +156,14 @@ ReadRanks(KeepOneRun *keep_one)
 		elog(ERROR, "expected ranks of %u joined rows, got %u", run->count, taker.count);
 }
 
-/* Sets rank and row_of_rank, unless rows were read in the order of ranks. */
-static void
-FindRanks(KeepOneRun *keep_one)
+/*
+ * ClusteringMethods.rank: ranks for the engine, which then returns few pairs.  Sets rank and
+ * row_of_rank, unless rows were read in the order of ranks.
+ */
+static const uint32 *
+Rank(Clustering *run)
 {
-	const Clustering *run = &keep_one->base;
+	KeepOneRun *keep_one = (KeepOneRun *) run;
 	const VectorSource *source = run->keys->source;
 
 	if (source->order_column == NULL)
@@ -176,16 +178,6 @@ FindRanks(KeepOneRun *keep_one)
 	}
 	else if (!RowsComeInOrder(source))
 		ReadRanks(keep_one);
-}
-
-/* ClusteringMethods.rank: ranks for the engine, which then returns few pairs. */
-static const uint32 *
-Rank(Clustering *run)
-{
-	KeepOneRun *keep_one = (KeepOneRun *) run;
-
-	FindRanks(keep_one);
-	keep_one->ranked = true;
 	return keep_one->rank;
 }
 
@@ -222,9 +214,6 @@ Begin(Clustering *run)
 {
 	KeepOneRun *keep_one = (KeepOneRun *) run;
 
-	/* if another engine took over, it may have read the rows in another order */
-	if (!keep_one->ranked || !run->reduced)
-		FindRanks(keep_one);
 	PairStoreInit(&keep_one->store, 2);
 	keep_one->scratch = PairMemoryCreate();
 	FindFirstCopies(keep_one);
@@ -385,7 +374,7 @@ BeginKeepOne(FunctionRun *base)
 
 	run->order_column = NameArgument(&base->call, CLUSTERING_OWN);
 	run->descending = DatumGetBool(base->call.args[CLUSTERING_OWN + 1].value);
-	RunClustering(run, &keep_one_methods);
+	OpenClustering(run, &keep_one_methods);
 }
 
 const FunctionDescriptor keep_one_function = {

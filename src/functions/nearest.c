@@ -27,7 +27,7 @@
 typedef struct NearestRun
 {
 	FunctionRun base;
-	bool		divided;		/* over the workers of a Citus cluster, which send pairs */
+	bool		divided;		/* over other servers, which send pairs */
 	KeySet	   *a;				/* ids of a */
 	KeySet	   *b;				/* ids of b */
 	const Datum *by_rank;		/* ids of b by rank; NULL before the first list */
@@ -145,7 +145,7 @@ BeginNearest(FunctionRun *base)
 	base->join = JoinBegin(&request);
 	run->a = base->join->keys[0];
 	run->b = base->join->keys[1];
-	run->divided = base->join->remote != NULL;
+	run->divided = base->join->output == FASTED_OUTPUT_PAIRS;
 	run->copy = NO_COPY;
 }
 
@@ -215,7 +215,7 @@ NextList(NearestRun *run)
 		if (!FindRow(run))
 			return false;
 	}
-	/* only now is it sure that no other engine takes over and reads rows in another order */
+	/* sorted only now, when the engine computes */
 	if (run->by_rank == NULL)
 		run->by_rank = KeySetInOrder(run->b);
 	return true;

@@ -15,7 +15,7 @@
 
 #include "base/row_numbers.h"
 #include "catalog/pg_type.h"
-#include "cpu/cpu_kernel.h"
+#include "cpu/kernels/processors.h"
 #include "functions/clustering.h"
 #include "utils/memutils.h"
 
@@ -292,8 +292,7 @@ Advance(TreeRun *run)
 	while ((status = tree_wait(run->tree, TREE_POLL_MS)) == TREE_BUSY)
 	{
 		CheckJoinInterrupts();
-		if (join->run.join != NULL && ProgressIsDue(&join->progress))
-			JoinShowProgress(join, PROGRESS_SPANNING_TREE);
+		JoinUpdateProgress(join, PROGRESS_SPANNING_TREE);
 	}
 	return status == TREE_SEARCH;
 }
@@ -327,7 +326,6 @@ BuildTree(Clustering *clustering)
 	bool		more = few ? NextPairs(&clustering->base, &pairs, &npairs) :
 		NextLists(run, &first, &count);
 
-	NoteClusteredRows(clustering);
 	/* with fewer rows than min_samples, all core distances are infinite */
 	if (clustering->count < Max(run->min_samples, 2))
 		return;
@@ -340,7 +338,7 @@ BuildTree(Clustering *clustering)
 }
 
 void
-RunTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods)
+OpenTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods)
 {
 	run->min_samples = (uint32) min_samples;
 	run->memory_limit = (uint64) fasted_setting_memory_limit * 1024;
@@ -349,7 +347,7 @@ RunTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods)
 	run->base.row_bytes = tree_bytes(1024 * 1024, run->base.neighbors) / (1024 * 1024) +
 		SEARCH_ROW_BYTES;
 	CleanupRegister(&run->cleanup, FreeTree, run);
-	RunClustering(&run->base, methods);
+	OpenClustering(&run->base, methods);
 }
 
 /* --- fasted_spanning_tree */
@@ -394,7 +392,7 @@ static const ClusteringMethods tree_methods = {
 static void
 BeginTree(FunctionRun *base)
 {
-	RunTree((TreeRun *) base, IntegerArgument(&base->call, TREE_MIN_SAMPLES, 1, 0), &tree_methods);
+	OpenTree((TreeRun *) base, IntegerArgument(&base->call, TREE_MIN_SAMPLES, 1, 0), &tree_methods);
 }
 
 const FunctionDescriptor spanning_tree_function = {

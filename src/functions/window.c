@@ -48,10 +48,9 @@ typedef struct WindowFunction
 	bool		composite;
 } WindowFunction;
 
-/* Pushes the rows of a window partition into a join. */
+/* The rows of a window partition. */
 typedef struct PartitionRows
 {
-	RowPusher	pusher;
 	WindowObject window;
 	int			argument;		/* number of the vector argument */
 	int64		count;
@@ -114,20 +113,19 @@ VectorOfRow(const PartitionRows *rows, int64 row, bool *isnull)
 	return ExecEvalExpr(rows->cast, rows->econtext, isnull);
 }
 
-/* RowPusher's push: gives all rows with a vector to the join. */
+/* Passes all rows with a vector to the join. */
 static void
-PushPartition(RowPusher *pusher, VectorJoin *join)
+PushPartition(const PartitionRows *rows, const VectorSource *source, RowSink *sink)
 {
-	PartitionRows *rows = (PartitionRows *) pusher;
-	RowTaker   *taker = palloc0(sizeof(RowTaker));
 	MemoryContext values = AllocSetContextCreate(CurrentMemoryContext, "fasted values",
 												 ALLOCSET_SMALL_SIZES);
+	RowTaker   *taker = palloc0(sizeof(RowTaker));
 
-	taker->source = join->request.sources[0];
-	taker->sink = JoinSink(join, 0);
+	taker->source = source;
+	taker->sink = sink;
 	taker->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
 											   ALLOCSET_SMALL_SIZES);
-	taker->sink->expect_rows(taker->sink, rows->count);
+	sink->expect_rows(sink, rows->count);
 	for (int64 row = 0; row < rows->count && !taker->stopped; row++)
 	{
 		MemoryContext old = MemoryContextSwitchTo(values);
@@ -138,7 +136,7 @@ PushPartition(RowPusher *pusher, VectorJoin *join)
 		if (isnull && row % 64 == 0)
 			CheckJoinInterrupts();
 		if (!isnull)
-			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector, false);
+			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector);
 		MemoryContextReset(values);
 	}
 	MemoryContextDelete(taker->row_context);
@@ -184,18 +182,18 @@ SetArguments(const WindowFunction *window, WindowObject object, NullableDatum *a
 	}
 }
 
-/* Checks the arguments and begins the partition's run, in the current memory context. */
+/* Checks the arguments, begins the partition's run and gives it the rows, in the current memory context. */
 static FunctionRun *
 RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 {
 	WindowObject object = PG_WINDOW_OBJECT();
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, window->vector);
 	NullableDatum *args = palloc0(FUNCTION_MAX_ARGS * sizeof(NullableDatum));
-	PartitionRows *rows = palloc0(sizeof(PartitionRows));
 	FunctionCall call = {
 		.function = window->function,.args = args,.key_type = INT8OID,
-		.columns = list_make2_int(1, 2),.pusher = &rows->pusher
+		.columns = list_make2_int(1, 2),.most_rows = WinGetPartitionRowCount(object)
 	};
+	PartitionRows rows = {.window = object,.argument = window->vector,.count = call.most_rows};
 	FunctionRun *run;
 
 	RequireDefaultFrame(object, window->name);
@@ -210,17 +208,15 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	for (int column = 3; window->composite && column <= call.function->ncolumns; column++)
 		call.columns = lappend_int(call.columns, column);
 
-	rows->pusher.push = PushPartition;
-	rows->window = object;
-	rows->argument = window->vector;
-	rows->count = WinGetPartitionRowCount(object);
-	if (rows->count > PG_INT32_MAX)
+	if (rows.count > PG_INT32_MAX)
 		ReportManyRows(NULL);
-	rows->pusher.most_rows = rows->count;
-	PrepareCast(rows, type, VectorFormType(call.rows->form));
+	PrepareCast(&rows, type, VectorFormType(call.rows->form));
 	run = BeginFunctionRun(&call);
-	if (rows->econtext != NULL)
-		FreeExprContext(rows->econtext, true);
+	do
+		PushPartition(&rows, call.rows, JoinSink(run->join, 0));
+	while (!StartClustering((Clustering *) run));
+	if (rows.econtext != NULL)
+		FreeExprContext(rows.econtext, true);
 	return run;
 }
 

@@ -15,7 +15,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include "distance/distance.h"
 #include "engine/device_list.h"
 #include "join/join.h"
 #include "miscadmin.h"
@@ -360,30 +359,6 @@ JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *o
 			   FASTED_MAX_ROWS);
 }
 
-size_t
-SmallJoinPairs(const SmallJoin *join, const FastedPartition *partition, FastedPair *pairs)
-{
-	const float *others = join->b != NULL ? join->b : join->a;
-	Size		floats = RowFloats(join->element, join->dimensions);
-	size_t		count = 0;
-
-	for (uint32 a = partition->first_a; a < partition->first_a + partition->rows_a; a++)
-	{
-		uint32		b = join->b != NULL ? partition->first_b : a + 1;
-
-		for (; b < partition->first_b + partition->rows_b; b++)
-		{
-			double		dist = ExactDistance(join->metric, join->element, join->a + a * floats,
-											 others + b * floats, join->dimensions);
-
-			/* a NaN cosine distance is not within any eps */
-			if (dist <= join->eps)
-				pairs[count++] = (FastedPair) {.a = a,.b = b,.dist = dist};
-		}
-	}
-	return count;
-}
-
 /* --- running an engine */
 
 static void
@@ -410,16 +385,32 @@ EngineRunClose(EngineRun *run)
 	panel_join_close(join);
 }
 
+/* Returns a text of the engine's error.  It names the device; of several GPUs, the engine names one. */
+static char *
+ErrorText(const EngineRun *run, FastedStatus status)
+{
+	const char *text = panel_join_last_error(run->engine, run->join);
+	FastedStats stats = {0};
+
+	if ((status == FASTED_DEVICE_FAILED || status == FASTED_OUT_OF_DEVICE_MEMORY) &&
+		run->engine == CudaLibrary())
+		panel_join_stats(run->join, &stats);
+	if (text[0] == '\0')
+		text = "The engine reported no reason.";
+	return stats.device[0] == '\0' ? pstrdup(text) : psprintf("%s: %s", stats.device, text);
+}
+
 FastedStatus
 EngineRunCheck(EngineRun *run, FastedStatus status)
 {
+	MemoryContext old;
 	char	   *text;
 
 	if (likely(!FASTED_FAILED(status)))
 		return status;
-	text = MemoryContextStrdup(run->context, panel_join_last_error(run->engine, run->join));
-	if (text[0] == '\0')
-		text = MemoryContextStrdup(run->context, "The engine reported no reason.");
+	old = MemoryContextSwitchTo(run->context);
+	text = ErrorText(run, status);
+	MemoryContextSwitchTo(old);
 	EngineRunClose(run);
 	if (!run->can_fall_back)
 		ReportEngineFailure(run->engine, status, text);
@@ -427,13 +418,6 @@ EngineRunCheck(EngineRun *run, FastedStatus status)
 	run->choice = ENGINE_CPU;
 	WarnOfFallback(text);
 	return status;
-}
-
-void
-EngineRunAgain(EngineRun *run)
-{
-	run->can_fall_back = run->choice == ENGINE_AUTO && run->engine != fasted_cpu_engine();
-	run->failed = false;
 }
 
 /*
@@ -449,24 +433,38 @@ MemoryForEngine(const EngineRun *run)
 	return limit - Min(callers, limit - limit / ENGINE_SHARE);
 }
 
+/* Opens the chosen engine, run->engine. */
+static void
+OpenEngine(EngineRun *run)
+{
+	PanelProblem problem = run->problem;
+	FastedOutput *output = &problem.problem.output;
+
+	if (run->engine == fasted_cpu_engine())
+		problem.options.memory_limit = MemoryForEngine(run);
+	if ((*output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
+		(*output == FASTED_OUTPUT_REPRESENTATIVES && !run->engine->chooses_representatives))
+		*output = FASTED_OUTPUT_PAIRS;
+	run->output = *output;
+	run->can_fall_back = run->choice == ENGINE_AUTO && run->engine != fasted_cpu_engine();
+	EngineRunCheck(run, panel_join_open(run->engine, &problem, &run->join));
+}
+
 void
 EngineRunOpen(EngineRun *run)
 {
-	PanelProblem problem = run->problem;
+	const FastedOptions *options = &run->problem.options;
 
 	while (!EngineIsReady(run))
 	{
 		CheckJoinInterrupts();
 		pg_usleep(1000L);
 	}
-	run->engine = ChooseEngine(run, Operations(RowPairs(&problem), problem.options.element,
-											   problem.options.dimensions));
-	EngineRunAgain(run);
-	if (run->engine == fasted_cpu_engine())
-		problem.options.memory_limit = MemoryForEngine(run);
-	if ((problem.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
-		(problem.problem.output == FASTED_OUTPUT_REPRESENTATIVES && !run->engine->chooses_representatives))
-		problem.problem.output = FASTED_OUTPUT_PAIRS;
-	run->output = problem.problem.output;
-	EngineRunCheck(run, panel_join_open(run->engine, &problem, &run->join));
+	do
+	{
+		run->failed = false;
+		run->engine = ChooseEngine(run, Operations(RowPairs(&run->problem), options->element,
+												   options->dimensions));
+		OpenEngine(run);
+	} while (run->failed);
 }

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * join.c
- *	  Reads rows, starts the engine and polls it; repeats the join on the CPU if a GPU fails.
+ *	  A join from its opening to its end: reads rows, starts what finds the pairs, and waits for
+ *	  them.
  *
  * The engine's memory and threads are not managed by PostgreSQL.  A cleanup callback therefore
  * closes the engine, however the query ends.
@@ -19,6 +20,7 @@
 
 /* Minimum number of rows for the NOTICE: most pairs of a few rows may well be near. */
 #define MANY_ROWS 1000
+
 
 static void
 Close(void *arg)
@@ -65,13 +67,10 @@ JoinShowProgress(VectorJoin *join, ProgressPhase phase)
 		numbers.rows_expected += join->run.problem.expected_rows[side];
 	}
 	join->progress_stale = false;
-	if (join->remote != NULL)
-		numbers.pairs = RemoteJoinPairs(join->remote);
-	else if (phase >= PROGRESS_JOINING)
+	if (phase >= PROGRESS_JOINING)
 	{
-		FastedStats stats;
+		FastedStats stats = join->backend->statistics(join);
 
-		panel_join_stats(join->run.join, &stats);
 		numbers.units_done = stats.units_done;
 		numbers.units_total = stats.units_total;
 		numbers.pairs = stats.pairs;
@@ -79,89 +78,126 @@ JoinShowProgress(VectorJoin *join, ProgressPhase phase)
 	ProgressShow(&join->progress, phase, &numbers);
 }
 
+void
+JoinUpdateProgress(VectorJoin *join, ProgressPhase phase)
+{
+	if (ProgressIsDue(&join->progress))
+		JoinShowProgress(join, phase);
+}
+
 /* Called at the first vector of either side. */
 void
 JoinOpenEngine(VectorJoin *join)
 {
-	if (join->run.join == NULL)
+	if (join->run.join == NULL && !join->run.failed)
 		EngineRunOpen(&join->run);
 	join->output = join->run.output;
 }
 
+/* --- opening */
+
+/* Initializes the rows, and opens the engine if the number of dimensions is known. */
 static void
-ForAllKeys(VectorJoin *join, void (*work) (KeySet *keys))
+InitRows(VectorJoin *join)
 {
 	for (int side = 0; side < join->run.problem.sides; side++)
-		if (join->keys[side] != NULL)
-			work(join->keys[side]);
+		RowSetInit(&join->rows[side], join, side);
+	if (join->request.sources[0] == NULL)
+		JoinOpenEngine(join);
 }
 
 /*
- * Starts sorting the keys.  Their order is needed when pairs are returned, or earlier if the engine
- * uses it.  While a GPU joins, this process is otherwise idle, so the keys are sorted during the
- * join.
+ * Sets the engine options.  Rows without a source and nearest neighbors are always compared exactly.
  */
 static void
-OrderKeys(VectorJoin *join)
+SetOptions(EngineRun *run, const JoinRequest *request)
 {
-	FastedOutput output = join->request.problem.output;
-	bool		concurrently = join->run.engine != fasted_cpu_engine() &&
-		output != FASTED_OUTPUT_NEAREST && output != FASTED_OUTPUT_REPRESENTATIVES;
+	FastedOptions *options = &run->problem.options;
+	const VectorSource *source = request->sources[0];
 
-	ForAllKeys(join, concurrently ? KeySetStartSort : KeySetFinish);
-}
-
-/* Determines which rows the engine has. */
-static void
-FinishCopies(VectorJoin *join)
-{
-	const PanelProblem *problem = &join->run.problem;
-	bool		self = problem->sides == 1;
-	bool		nearest = problem->problem.output == FASTED_OUTPUT_NEAREST;
-	RowSet	   *rows = &join->rows[problem->sides - 1];
-	MemoryContext old = MemoryContextSwitchTo(join->context);
-
-	if (rows->copies != NULL)
-		rows->withheld = CopiesWithheld(rows->copies);
-	if (rows->withheld > 0)
+	EngineRunInit(run);
+	run->problem.problem = request->problem;
+	run->problem.searches = request->searches;
+	run->caller_row_bytes = request->caller_row_bytes;
+	run->problem.sides = source == NULL ? request->sides : request->sources[1] != NULL ? 2 : 1;
+	if (source == NULL || request->exact || request->problem.output == FASTED_OUTPUT_NEAREST)
+		options->approximate = false;
+	options->metric = source != NULL ? source->metric : request->metric;
+	options->element = source == NULL ? request->element :
+		options->approximate ? FASTED_ELEMENT_REAL : source->element;
+	if (source == NULL)
 	{
-		/* allocated by ReadPartitions */
-		CopiesAdjust(rows->copies, unconstify(FastedPartition *, problem->problem.partitions),
-					 problem->problem.npartitions, self);
-		/* for connections, it does not matter which of the copies are withheld */
-		join->copied = CopiesFinish(rows->copies, nearest ? join->keys[1]->rank : NULL, self);
-		if (!nearest && join->request.notices)
-			CopiesWeigh(rows->copies, &join->copied);
+		options->dimensions = request->dimensions;
+		memcpy(run->problem.expected_rows, request->expected_rows, sizeof(request->expected_rows));
 	}
-	else if (rows->copies != NULL && problem->problem.output == FASTED_OUTPUT_REPRESENTATIVES)
-		join->copy_of = CopiesNoted(rows->copies);
-	CopiesFree(rows->copies);
-	rows->copies = NULL;
-	MemoryContextSwitchTo(old);
+	if (options->approximate && options->metric != FASTED_METRIC_L2)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("approximate results are not supported for metric \"%s\"", MetricName(options->metric)),
+				 errdetail("The results are approximate because fasted.refine is off."),
+				 errhint("Use \"SET fasted.refine = on\".")));
 }
 
-/* Starts the engine after all rows have been pushed. */
-static void
-Start(VectorJoin *join)
+/*
+ * The join has a memory context of its own.  The copied sources are allocated in the caller's context,
+ * because the keys may outlive the join.  Approximate results always use FP32 rows.
+ */
+VectorJoin *
+JoinOpen(const JoinRequest *request)
 {
-	const RowSet *rows = &join->rows[0];
-	uint64		counts[2];
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
+												  ALLOCSET_DEFAULT_SIZES);
+	VectorJoin *join = MemoryContextAllocZero(context, sizeof(VectorJoin));
+	MemoryContext old = MemoryContextSwitchTo(context);
 
+	join->context = join->run.context = context;
+	join->request = *request;
+	join->output = request->problem.output;
+	join->backend = &few_rows;
+	SetOptions(&join->run, request);
+	CleanupRegister(&join->cleanup, Close, join);
+	INSTR_TIME_SET_CURRENT(join->begun);
+	ProgressBegin(&join->progress,
+				  request->sources[0] != NULL ? request->sources[0]->relid : request->relid);
+	for (int side = 0; side < 2 && request->sources[side] != NULL; side++)
+	{
+		VectorSource *compared = MemoryContextAlloc(old, sizeof(VectorSource));
+
+		*compared = *request->sources[side];
+		compared->element = join->run.problem.options.element;
+		join->request.sources[side] = compared;
+		join->keys[side] = KeySetCreate(compared);
+	}
 	if (join->run.problem.sides == 1)
-		ereport(DEBUG1,
-				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
-								 " of them by %d workers, " UINT64_FORMAT " from registered memory",
-								 rows->count, SecondsSince(join->begun),
-								 rows->sink.worker_rows, rows->sink.nworkers, rows->direct_rows)));
-	JoinShowProgress(join, PROGRESS_PREPARING);
-	OrderKeys(join);
-	FinishCopies(join);
-	for (int side = 0; side < 2; side++)
-		counts[side] = rows[side].count - rows[side].withheld;
-	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
-	if (join->request.problem.output == FASTED_OUTPUT_NEAREST && !join->run.failed)
-		EngineRunCheck(&join->run, panel_join_rank(join->run.join, join->copied.ranks != NULL ?
-													join->copied.ranks : join->keys[1]->rank));
+		join->keys[1] = join->keys[0];
+	InitRows(join);
+	MemoryContextSwitchTo(old);
+	return join;
+}
+
+/* --- rows */
+
+/* Flushes the other side first. */
+RowSink *
+JoinSink(VectorJoin *join, int side)
+{
+	if (join->run.problem.sides == 2)
+		RowSetFlush(&join->rows[!side]);
+	return &join->rows[side].sink;
+}
+
+bool
+JoinPush(VectorJoin *join, int side, const float *row)
+{
+	const FastedOptions *options = &join->run.problem.options;
+	RowSink    *sink = JoinSink(join, side);
+	float	   *buffer;
+
+	if (sink->buffer_for_rows(sink, &buffer) == 0)
+		return false;
+	memcpy(buffer, row, RowBytes(options->element, options->dimensions));
+	sink->take_rows(sink, NULL, 1);
+	return true;
 }
 
 static void *
@@ -172,8 +208,7 @@ Copy(MemoryContext context, const void *from, Size bytes)
 
 /*
  * Returns whether a self-join finds only vectors at distance 0: then it is a hash join.  Hamming
- * distances are whole numbers.  The rows of a slice remain in the order of keys, by which the
- * coordinator knows them.
+ * distances are whole numbers.
  */
 static bool
 FindsEqualRows(const VectorJoin *join)
@@ -181,7 +216,7 @@ FindsEqualRows(const VectorJoin *join)
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
-	return join->run.problem.sides == 1 && !options->approximate && join->request.print == NULL &&
+	return join->run.problem.sides == 1 && !options->approximate &&
 		((options->metric == FASTED_METRIC_HAMMING && eps < 1.0) ||
 		 (eps == 0.0 && (options->metric == FASTED_METRIC_L2 || options->metric == FASTED_METRIC_JACCARD)));
 }
@@ -231,25 +266,47 @@ ReadSources(VectorJoin *join)
 		ReadVectors(sources[side], JoinSink(join, side));
 }
 
-static void
-PushRows(VectorJoin *join)
+/* Starts a distributed join.  Returns false if other servers do not take part. */
+static bool
+BeginDistributed(VectorJoin *join)
 {
-	RowPusher  *pusher = join->request.pusher;
+	const JoinRequest *request = &join->request;
+	const JoinDistributor *distributor;
 
-	if (pusher != NULL)
-	{
-		if (join->run.problem.options.dimensions > 0)
-			JoinOpenEngine(join);
-		if (!join->run.failed)
-			pusher->push(pusher, join);
-	}
-	else if (join->request.sources[0]->partition_column != NULL || FindsEqualRows(join))
-		ReadPartitions(join);
-	else
-		ReadSources(join);
+	if (request->searches || request->finds_zeros)
+		return false;
+	distributor = FindDistributor();
+	if (distributor == NULL || !distributor->begin(join, request))
+		return false;
+	for (int side = 0; side < join->run.problem.sides; side++)
+		join->rows[side].count = join->keys[side]->count;
+	return true;
 }
 
-/* Resets the rows, before the first push or after an engine has failed. */
+void
+JoinRead(VectorJoin *join)
+{
+	MemoryContext old = MemoryContextSwitchTo(join->context);
+
+	if (!BeginDistributed(join))
+	{
+		if (join->request.sources[0]->partition_column != NULL || FindsEqualRows(join))
+			ReadPartitions(join);
+		else
+			ReadSources(join);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* --- the start */
+
+void
+JoinRank(VectorJoin *join, const uint32 *ranks)
+{
+	join->ranks = ranks;
+}
+
+/* Empties the join for the CPU engine, after a GPU has failed. */
 static void
 ResetRows(VectorJoin *join)
 {
@@ -260,255 +317,53 @@ ResetRows(VectorJoin *join)
 		if (join->rows[side].spill != NULL)
 			SpillClose(join->rows[side].spill);
 		CopiesFree(join->rows[side].copies);
-		RowSetInit(&join->rows[side], join, side);
 	}
 	memset(&join->copied, 0, sizeof(join->copied));
 	join->copy_of = NULL;
-	if (join->request.print != NULL)
-		memset(join->request.print, 0, sizeof(Fingerprint));
 	join->nzeros = 0;
 	join->run.failed = false;
+	InitRows(join);
 }
 
-/*
- * Pushes all rows to the engine and starts it.  If an automatically chosen GPU fails before it has
- * returned a pair, run.failed is set and the rows are pushed again for the CPU engine.  The
- * snapshot is the same, so the rows are the same.
- */
-static void
-ReadAndStart(VectorJoin *join)
+bool
+JoinStart(VectorJoin *join)
 {
-	do
-	{
+	EngineRun  *run = &join->run;
+	MemoryContext old = MemoryContextSwitchTo(join->context);
+	bool		failed;
+
+	for (int side = 0; side < run->problem.sides && run->engine != NULL; side++)
+		RowSetFlush(&join->rows[side]);
+	if (run->engine != NULL && !run->failed)
+		StartPanels(join);
+	failed = run->failed;
+	if (failed)
 		ResetRows(join);
-		PushRows(join);
-		if (join->run.engine == NULL)
-			return;
-		for (int side = 0; side < join->run.problem.sides; side++)
-			RowSetFlush(&join->rows[side]);
-		if (!join->run.failed)
-			Start(join);
-	} while (join->run.failed);
-}
-
-/* Returns the kind of result that workers send for their slices. */
-static SliceOutput
-SliceOutputOf(const FastedProblem *problem)
-{
-	switch (problem->output)
+	else
 	{
-		case FASTED_OUTPUT_COUNT:
-			return SLICE_COUNT;
-		case FASTED_OUTPUT_COUNTS:
-			return SLICE_COUNTS;
-		case FASTED_OUTPUT_NEAREST:
-			return SLICE_NEAREST;
-		case FASTED_OUTPUT_CONNECTIONS:
-			/* every row with a pair is a core row, connected by one pair */
-			return problem->core_pairs <= 1 ? SLICE_CONNECTIONS : SLICE_PAIRS;
-		default:
-			return SLICE_PAIRS;
+		run->can_fall_back = false;
+		if (run->engine != NULL)
+			join->backend = &panels;
+		join->read_seconds = SecondsSince(join->begun);
+		if (join->backend != &few_rows)
+			JoinShowProgress(join, PROGRESS_JOINING);
 	}
-}
-
-/* Returns true if the join can be distributed over workers. */
-static bool
-IsDivisible(const VectorJoin *join)
-{
-	const JoinRequest *request = &join->request;
-
-	if (request->pusher != NULL || request->print != NULL || request->searches ||
-		request->finds_zeros)
-		return false;
-	/*
-	 * workers search for k + 1 neighbors, including the row itself, and do not support partitions
-	 */
-	if (request->problem.k >= FASTED_MAX_NEIGHBORS || request->sources[0]->partition_column != NULL)
-		return false;
-	/* vectors are hashed in their column's type, so the rows must have the same element type */
-	for (int side = 0; side < join->run.problem.sides; side++)
-		if ((request->sources[side]->form == VECTOR_FLOAT8) !=
-			(join->run.problem.options.element == FASTED_ELEMENT_DOUBLE))
-			return false;
-	return true;
-}
-
-/* Starts a distributed join.  Returns false if workers do not take part. */
-static bool
-BeginRemote(VectorJoin *join)
-{
-	const JoinRequest *request = &join->request;
-	RemoteProblem problem = {
-		.sources = {request->sources[0], request->sources[1]},
-		.output = SliceOutputOf(&request->problem),
-		.eps = request->problem.eps,.k = request->problem.k
-	};
-
-	join->remote = RemoteJoinBegin(&problem, join->keys);
-	if (join->remote == NULL)
-		return false;
-	for (int side = 0; side < join->run.problem.sides; side++)
-		join->rows[side].count = join->keys[side]->count;
-	join->output = problem.output == SLICE_COUNTS ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS;
-	join->order = RemoteJoinOrder(join->remote);
-	return true;
-}
-
-/*
- * Sets the engine options.  Rows from a pusher and nearest neighbors are always compared exactly.
- */
-static void
-SetOptions(EngineRun *run, const JoinRequest *request)
-{
-	FastedOptions *options = &run->problem.options;
-	const VectorSource *source = request->sources[0];
-	const RowPusher *pusher = request->pusher;
-
-	EngineRunInit(run);
-	run->problem.problem = request->problem;
-	run->problem.searches = request->searches;
-	run->caller_row_bytes = request->caller_row_bytes;
-	run->problem.sides = source == NULL ? pusher->sides : request->sources[1] != NULL ? 2 : 1;
-	if (pusher != NULL || request->problem.output == FASTED_OUTPUT_NEAREST)
-		options->approximate = false;
-	options->metric = source != NULL ? source->metric : pusher->metric;
-	options->element = source == NULL ? pusher->element :
-		options->approximate ? FASTED_ELEMENT_REAL : source->element;
-	if (source == NULL)
-	{
-		options->dimensions = pusher->dimensions;
-		memcpy(run->problem.expected_rows, pusher->expected_rows, sizeof(pusher->expected_rows));
-	}
-	if (options->approximate && options->metric != FASTED_METRIC_L2)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("approximate results are not supported for metric \"%s\"", MetricName(options->metric)),
-				 errdetail("The results are approximate because fasted.refine is off."),
-				 errhint("Use \"SET fasted.refine = on\".")));
-}
-
-/*
- * Creates a join in a memory context of its own.  The copied sources are allocated in the caller's
- * context, because the keys may outlive the join.  Approximate results always use FP32 rows.
- */
-static VectorJoin *
-Create(const JoinRequest *request)
-{
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
-												  ALLOCSET_DEFAULT_SIZES);
-	VectorJoin *join = MemoryContextAllocZero(context, sizeof(VectorJoin));
-	MemoryContext old = MemoryContextSwitchTo(context);
-
-	join->context = join->run.context = context;
-	join->request = *request;
-	join->output = request->problem.output;
-	SetOptions(&join->run, request);
-	CleanupRegister(&join->cleanup, Close, join);
-	INSTR_TIME_SET_CURRENT(join->begun);
-	ProgressBegin(&join->progress,
-				  request->sources[0] != NULL ? request->sources[0]->relid : request->pusher->relid);
-	for (int side = 0; side < 2 && request->sources[side] != NULL; side++)
-	{
-		VectorSource *compared = MemoryContextAlloc(old, sizeof(VectorSource));
-
-		*compared = *request->sources[side];
-		compared->element = join->run.problem.options.element;
-		join->request.sources[side] = compared;
-		join->keys[side] = KeySetCreate(compared);
-	}
-	if (join->run.problem.sides == 1)
-		join->keys[1] = join->keys[0];
 	MemoryContextSwitchTo(old);
-	return join;
+	return !failed;
 }
 
 VectorJoin *
 JoinBegin(const JoinRequest *request)
 {
-	VectorJoin *join = Create(request);
-	MemoryContext old = MemoryContextSwitchTo(join->context);
+	VectorJoin *join = JoinOpen(request);
 
-	if (!IsDivisible(join) || !BeginRemote(join))
-		ReadAndStart(join);
-	join->read_seconds = SecondsSince(join->begun);
-	if (join->remote != NULL || join->run.engine != NULL)
-		JoinShowProgress(join, PROGRESS_JOINING);
-	MemoryContextSwitchTo(old);
+	do
+		JoinRead(join);
+	while (!JoinStart(join));
 	return join;
 }
 
-/*
- * The CPU engine's slices are the same for every kernel and filter unless it has reordered rows.  A
- * GPU's tiles depend on its model and on the filter.  Several GPUs of one model use the same tiles
- * as one.
- */
-void
-JoinDescribeCut(const VectorJoin *join, char *text, size_t size)
-{
-	FastedStats stats;
-	uint64_t	outer;
-	uint64_t	inner;
-
-	strlcpy(text, "no engine", size);
-	if (join->run.join == NULL)
-		return;
-	panel_join_stats(join->run.join, &stats);
-	panel_join_sizes(join->run.join, &outer, &inner);
-	if (strcmp(stats.engine, "cpu") == 0)
-		snprintf(text, size, "cpu, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
-				 (uint64) outer, (uint64) inner);
-	else
-	{
-		/* for several GPUs, the name is followed by " (", their names and shares */
-		int			kind = strcspn(stats.device, "(");
-
-		while (kind > 0 && stats.device[kind - 1] == ' ')
-			kind--;
-		snprintf(text, size, "%s, %.*s, %s, %s at %u, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
-				 stats.engine, kind, stats.device, stats.kernel, stats.filter,
-				 stats.filter_dimensions, (uint64) outer, (uint64) inner);
-	}
-	if (stats.order_hash != 0)
-		snprintf(text + strlen(text), size - strlen(text), ", order %08x%08x",
-				 (uint32) (stats.order_hash >> 32), (uint32) stats.order_hash);
-}
-
-/* Flushes the other side first. */
-RowSink *
-JoinSink(VectorJoin *join, int side)
-{
-	if (join->run.problem.sides == 2)
-		RowSetFlush(&join->rows[!side]);
-	return &join->rows[side].sink;
-}
-
-bool
-JoinPush(VectorJoin *join, int side, const float *row)
-{
-	const FastedOptions *options = &join->run.problem.options;
-	RowSink    *sink = JoinSink(join, side);
-	float	   *buffer;
-
-	if (sink->buffer_for_rows(sink, &buffer) == 0)
-		return false;
-	memcpy(buffer, row, RowBytes(options->element, options->dimensions));
-	sink->take_rows(sink, NULL, 1);
-	return true;
-}
-
-void
-JoinAgain(VectorJoin *join, double eps)
-{
-	FastedProblem *problem = &join->run.problem.problem;
-
-	problem->eps = join->request.problem.eps = eps;
-	if (join->run.engine == NULL)
-		return;					/* there is no vector */
-	EngineRunAgain(&join->run);
-	EngineRunCheck(&join->run, panel_join_again(join->run.join, problem));
-	if (join->run.failed)
-		ReadAndStart(join);
-}
+/* --- batches */
 
 /* Updates the progress view and checks the NOTICE, if enough time has passed. */
 static void
@@ -520,89 +375,19 @@ UpdateProgress(VectorJoin *join)
 	NoticeManyPairs(join);
 }
 
-static bool
-NextFromEngine(VectorJoin *join, FastedBatch *batch)
-{
-	EngineRun  *run = &join->run;
-
-	for (;;)
-	{
-		CheckJoinInterrupts();
-		UpdateProgress(join);
-		ForAllKeys(join, KeySetPoll);
-		switch (EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, batch)))
-		{
-			case FASTED_OK:
-				run->can_fall_back = false;
-				join->progress_stale = true;
-				return true;
-			case FASTED_DONE:
-				return false;
-			case FASTED_WANT_ROWS:
-				/* a search has two sides, both of which are rows of a self-join */
-				RowSetFeed(&join->rows[join->searched != NULL ? 0 : batch->side], batch->side,
-						   batch->side == 0 ? join->searched : NULL, batch->first_row,
-						   batch->row_count);
-				break;
-			default:
-				break;
-		}
-		if (run->failed)
-			ReadAndStart(join);
-	}
-}
-
-/* Finds all pairs of a few rows without an engine, or counts the pairs of each row. */
-static bool
-NextOfFew(VectorJoin *join, FastedBatch *batch)
-{
-	const FastedOptions *options = &join->run.problem.options;
-	uint32		nrows = join->rows[0].used;
-	FastedPartition all = {.rows_a = nrows,.rows_b = nrows};
-	SmallJoin	small = {
-		.metric = options->metric,.element = options->element,.dimensions = options->dimensions,
-		.eps = join->request.problem.eps,.a = join->rows[0].buffer
-	};
-	uint32	   *counts;
-
-	if (nrows == 0 || join->few != NULL)
-		return false;
-	join->few = MemoryContextAlloc(join->context, nrows * nrows / 2 * sizeof(FastedPair));
-	batch->pairs = join->few;
-	batch->npairs = join->nfew = SmallJoinPairs(&small, &all, join->few);
-	if (join->output != FASTED_OUTPUT_COUNTS)
-		return join->nfew > 0;
-	join->counts = counts = MemoryContextAllocZero(join->context, nrows * sizeof(uint32));
-	for (uint64 i = 0; i < join->nfew; i++)
-	{
-		counts[join->few[i].a]++;
-		counts[join->few[i].b]++;
-	}
-	return false;
-}
-
-/* Fetches the next batch.  Also finishes sorting the keys. */
+/* Waits for the next batch.  Returns false at the end. */
 static bool
 NextBatch(VectorJoin *join, FastedBatch *batch)
 {
-	EngineRun  *run = &join->run;
-	bool		more;
+	FastedStatus status;
 
-	if (join->remote != NULL)
+	do
 	{
+		CheckJoinInterrupts();
 		UpdateProgress(join);
-		more = RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
-		join->first_rank = RemoteJoinRank(join->remote);
-		join->counts = RemoteJoinCounts(join->remote);
-		return more;
-	}
-	if (run->engine == NULL)
-		return NextOfFew(join, batch);	/* also if there is no vector */
-	more = NextFromEngine(join, batch);
-	ForAllKeys(join, KeySetFinish);
-	if (!more)
-		join->counts = panel_join_counts(run->join, 0);
-	return more;
+		status = join->backend->next(join, batch);
+	} while (status == FASTED_AGAIN);
+	return status == FASTED_OK;
 }
 
 /* Counts the pairs of withheld rows that correspond to these pairs, for the NOTICE. */
@@ -643,30 +428,10 @@ JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count)
 	return true;
 }
 
-const FastedNeighbor *
-JoinNearest(const VectorJoin *join, uint64 engine_row, uint32 *length)
-{
-	return panel_join_nearest(join->run.join, engine_row, length);
-}
-
-void
-JoinSearch(VectorJoin *join, const PanelSearch *search)
-{
-	join->searched = search->rows;
-	EngineRunCheck(&join->run, panel_join_search(join->run.join, search));
-}
-
 uint64
 JoinPairs(const VectorJoin *join)
 {
-	FastedStats stats;
-
-	if (join->remote != NULL)
-		return RemoteJoinPairs(join->remote);
-	if (join->run.join == NULL)
-		return join->nfew;
-	panel_join_stats(join->run.join, &stats);
-	return stats.pairs;
+	return join->backend->statistics(join).pairs;
 }
 
 uint64
@@ -681,21 +446,11 @@ JoinCount(VectorJoin *join)
 }
 
 void
-JoinRank(VectorJoin *join, const uint32 *ranks)
-{
-	if (join->run.join == NULL)
-		return;
-	EngineRunCheck(&join->run, panel_join_rank(join->run.join, ranks));
-	if (join->run.failed)
-		ReadAndStart(join);
-}
-
-void
 JoinPause(VectorJoin *join)
 {
-	if (join->run.join == NULL)
+	if (join->backend->pause == NULL)
 		return;
-	panel_join_pause(join->run.join);
+	join->backend->pause(join);
 	if (join->progress_stale)
 		JoinShowProgress(join, PROGRESS_JOINING);
 }
@@ -704,23 +459,14 @@ bool
 JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds)
 {
 	*read_seconds = join->read_seconds;
-	if (join->remote != NULL)
-	{
-		*stats = RemoteJoinStatistics(join->remote);
-		return stats->engine[0] != '\0';
-	}
-	if (join->run.join == NULL)
-		return false;
-	panel_join_stats(join->run.join, stats);
-	for (int side = 0; side < join->run.problem.sides; side++)
-		stats->rows += join->rows[side].withheld;
-	return true;
+	*stats = join->backend->statistics(join);
+	return stats->engine[0] != '\0';
 }
 
 List *
 JoinShares(const VectorJoin *join)
 {
-	return join->remote != NULL ? RemoteJoinShares(join->remote) : NIL;
+	return join->backend->shares != NULL ? join->backend->shares(join) : NIL;
 }
 
 static void

@@ -4,8 +4,8 @@
  *	  A join from its input rows to its result pairs of row numbers.
  *
  * This interface connects PostgreSQL code to a distance engine (engine.h).  Rows come from sources
- * (reader.h) or from a RowPusher.  Implemented by join.c and engines.c; joins distributed over the
- * workers of a Citus cluster are implemented in citus/.
+ * (reader.h) or from the caller.  Implemented by join.c, panels.c, engines.c and few_rows.c.  Another
+ * library may distribute joins over other servers (JoinDistributor).
  *
  *-------------------------------------------------------------------------
  */
@@ -14,22 +14,23 @@
 
 #include "base/interrupts.h"
 #include "join/row_set.h"
+#include "rows/distributor.h"
 #include "rows/vector.h"
 
+struct EState;
+
 typedef struct VectorJoin VectorJoin;
-typedef struct RemoteJoin RemoteJoin;
 
 /*
- * A supplier of rows.  The push function passes all rows to JoinPush or JoinSink, and stops early
- * if these accept no more rows.  It is called again if the CPU takes over from a GPU that failed.
+ * Input of a join. problem.eps is on the metric's scale.  If problem.partitions is set, only rows
+ * of one partition are compared.  The partitions are an estimate without row offsets at first, and
+ * must be exact when JoinStart is called.
  */
-typedef struct RowPusher RowPusher;
-struct RowPusher
+typedef struct JoinRequest
 {
-	void		(*push) (RowPusher *pusher, VectorJoin *join);
-
-	/* Maximum number of rows, if the join has one source; 0: not known. */
-	uint64		most_rows;
+	const VectorSource *sources[2]; /* the second is NULL in a self-join */
+	FastedProblem problem;
+	uint64		most_rows;		/* maximum number of rows of a self-join; 0: not known */
 
 	/* Properties of the rows if the join has no sources.  Such rows have no keys. */
 	Oid			relid;			/* InvalidOid: not of a single relation */
@@ -38,22 +39,11 @@ struct RowPusher
 	FastedElement element;
 	uint32		dimensions;
 	uint64		expected_rows[2];
-};
 
-/*
- * Input of a join. problem.eps is on the metric's scale.  If problem.partitions is set, only rows
- * of one partition are compared.  The partitions are an estimate without row offsets at first, and
- * must be exact when push returns.
- */
-typedef struct JoinRequest
-{
-	const VectorSource *sources[2]; /* the second is NULL in a self-join */
-	FastedProblem problem;
-	RowPusher  *pusher;			/* supplies the rows instead of the sources; or NULL */
+	bool		exact;			/* compare exactly, even if fasted.refine is off */
 	bool		searches;		/* JoinSearch will be called: one process and one GPU at most */
 	bool		finds_zeros;	/* fill in `zeros`; the join is then not distributed */
 	uint64		caller_row_bytes;	/* host memory that the caller will use meanwhile, per row */
-	Fingerprint *print;			/* the caller's fingerprint of a slice's rows; or NULL */
 
 	/*
 	 * Raise a NOTICE if more than half of all pairs of many rows are within a finite eps.  The user
@@ -98,19 +88,23 @@ struct VectorJoin
 	CopiedRows	copied;			/* with FASTED_OUTPUT_NEAREST or _CONNECTIONS: see JoinRow */
 
 	/*
-	 * The distributed join, or NULL.  With FASTED_OUTPUT_NEAREST it returns each neighbor as a pair
-	 * of a row of a and a row of b.  The pairs of one row of a are consecutive, nearest first, but
-	 * may continue in the next call.  first_rank is the rank, from 1, of the first pair returned by
-	 * the last call.
+	 * If a distributed join with FASTED_OUTPUT_NEAREST has the output FASTED_OUTPUT_PAIRS, it returns
+	 * each neighbor as a pair of a row of a and a row of b.  The pairs of one row of a are consecutive,
+	 * nearest first, but may continue in the next call.  first_rank is the rank, from 1, of the first
+	 * pair returned by the last call.
 	 */
-	RemoteJoin *remote;
 	uint32		first_rank;
+
+	/* What finds the pairs; and the state of a distributed join. */
+	const struct JoinBackend *backend;
+	void	   *distributed;
 
 	/* The remaining fields are private to join.c and row_set.c. */
 	MemoryContext context;
 	Cleanup		cleanup;
 	JoinRequest request;		/* a copy, whose sources have a common element type */
 	EngineRun	run;			/* its problem is the request's, or includes partitions */
+	const uint32 *ranks;		/* see JoinRank */
 	RowSet		rows[2];
 	instr_time	begun;
 	Progress	progress;
@@ -120,16 +114,20 @@ struct VectorJoin
 	uint64		nfew;
 };
 
+/* --- a join is opened, fed with rows, started, read and closed, in this order */
+
 /*
- * Reads all rows and starts the engine, or has Citus workers do so.  With FASTED_OUTPUT_NEAREST,
- * rows of b at equal distance are ordered by their keys.  Raises an error if sources are joined
- * with fasted.refine off and a metric other than L2.
+ * Opens a join.  With FASTED_OUTPUT_NEAREST, rows of b at equal distance are ordered by their keys.
+ * Raises an error if sources are joined with fasted.refine off and a metric other than L2.
  *
  * The join's memory, threads and device memory belong to a child of the current memory context and
  * are released with it.  Resources unknown to PostgreSQL are released with the resource owner if
  * that is released first (base/interrupts.h).
  */
-extern VectorJoin *JoinBegin(const JoinRequest *request);
+extern VectorJoin *JoinOpen(const JoinRequest *request);
+
+/* Reads the rows of the sources, or has other servers do so. */
+extern void JoinRead(VectorJoin *join);
 
 /* Adds a row, numbered in the order of the calls.  Returns false if the engine has failed. */
 extern bool JoinPush(VectorJoin *join, int side, const float *row);
@@ -139,6 +137,22 @@ extern bool JoinPush(VectorJoin *join, int side, const float *row);
  * must precede those of the other.  The first row opens the engine.
  */
 extern RowSink *JoinSink(VectorJoin *join, int side);
+
+/*
+ * With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h), after the last row and before
+ * JoinStart.
+ */
+extern void JoinRank(VectorJoin *join, const uint32 *ranks);
+
+/*
+ * Ends the input and starts the join.  Returns false if a GPU that was chosen automatically has
+ * failed until now.  The join is then empty again, and the caller passes all rows to it once more,
+ * for the CPU.  After JoinStart has returned true, a failure is an error.
+ */
+extern bool JoinStart(VectorJoin *join);
+
+/* Opens, reads and starts a join of sources. */
+extern VectorJoin *JoinBegin(const JoinRequest *request);
 
 /*
  * Writes a description of the slicing to text (size bytes).  It contains what is known of the
@@ -207,30 +221,35 @@ extern uint64 JoinCount(VectorJoin *join);
 /* Returns the number of pairs found so far. */
 extern uint64 JoinPairs(const VectorJoin *join);
 
-/* With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h) before the first JoinNext. */
-extern void JoinRank(VectorJoin *join, const uint32 *ranks);
-
 /*
  * Pauses the engine until the next call, because the caller may never ask for more pairs.  Updates
  * the progress view.  This call is cheap.
  */
 extern void JoinPause(VectorJoin *join);
 
+/* Updates the progress view, if enough time has passed. */
+extern void JoinUpdateProgress(VectorJoin *join, ProgressPhase phase);
+
 /*
  * Returns the engine's statistics and the seconds spent reading.  Returns false if no engine ran.
  */
 extern bool JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds);
 
-/* Returns a List of WorkerShare if the join is distributed, else NIL. */
+/* Returns a List of JoinShare, one for each server, if the join is distributed, else NIL. */
 extern List *JoinShares(const VectorJoin *join);
 
 extern void JoinEnd(VectorJoin *join);
 
-/* For row_set.c: open the engine at the first vector, and update the progress view. */
+/* For the files of this folder: open the engine at the first vector, and update the progress view. */
 extern void JoinOpenEngine(VectorJoin *join);
 extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
 
-/* --- engines.c: choice of an engine, and joins small enough to need none */
+/* --- panels.c: a join by an engine */
+
+/* Starts the engine after the last row.  Sets run.failed if the CPU is to take over. */
+extern void StartPanels(VectorJoin *join);
+
+/* --- engines.c: choice of an engine */
 
 /*
  * Returns the reason why the CUDA engine cannot be used, or NULL if it can.  Creates no GPU context
@@ -250,6 +269,8 @@ extern bool DescribeGpu(int ordinal, char *text, size_t size);
  * engine.  Sets *orders if that engine reorders rows for each join.
  */
 extern uint64 JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
+
+/* --- few_rows.c: joins small enough to need no engine */
 
 /*
  * Joins up to these limits use no engine: row pairs, rows of a self-join, and floats of all rows.
@@ -276,92 +297,34 @@ typedef struct SmallJoin
 extern size_t SmallJoinPairs(const SmallJoin *join, const FastedPartition *partition,
 							 FastedPair *pairs);
 
-/*
- * --- citus/: a join distributed over the workers of a Citus cluster, for join.c
- *
- * Each worker reads all rows in key order, joins one slice of the tiles and sends row numbers.
- * This session reads the keys and hashes of the same rows.  The join succeeds only if all workers
- * have read the same rows as this session.
- *
- * For nearest neighbors, a slice is a subset of the rows of a.  Each worker reads all rows of both
- * relations and finds the neighbors of its subset.
- */
-
-/* Kind of result that is requested from a worker, and its name in the protocol. */
-typedef enum SliceOutput
-{
-	SLICE_PAIRS,
-	SLICE_COUNT,				/* number of pairs */
-	SLICE_COUNTS,				/* number of pairs of each row */
-	SLICE_CONNECTIONS,			/* pairs that suffice to connect all connected rows */
-	SLICE_NEAREST				/* each row of a with its nearest rows of b */
-} SliceOutput;
-
-/* Names by SliceOutput.  SLICE_NEAREST has none, because another function serves it. */
-extern const char *const slice_output_names[4];
-
-/* Input of a distributed join. */
-typedef struct RemoteProblem
-{
-	const VectorSource *sources[2]; /* the second is NULL in a self-join */
-	SliceOutput output;
-	double		eps;			/* or the largest distance of a neighbor */
-	uint32		k;				/* number of neighbors */
-	bool		identical_kernels; /* all workers use the same kernel: set by RemoteJoinBegin */
-} RemoteProblem;
+/* --- what finds the pairs of a join */
 
 /*
- * The rows of a are assigned to slices round-robin in blocks of this size.  A worker can thus
- * select its rows before it knows their total number.
+ * An engine (panels.c), the comparison of few rows in this process (few_rows.c), or other servers.
+ *
+ * next: waits for a short time.  Returns FASTED_OK and the next batch, FASTED_AGAIN if there is none
+ * yet, or FASTED_DONE at the end.  It then sets the join's `counts`.
+ * statistics: returns the statistics so far.  The engine's name is empty if no engine ran.
+ * shares, pause: see JoinShares and JoinPause; or NULL.
  */
-#define SHARE_BLOCK_ROWS 64
-
-static inline bool
-IsInShare(uint32 row, uint32 slice, uint32 slices)
+typedef struct JoinBackend
 {
-	return row / SHARE_BLOCK_ROWS % slices == slice;
-}
+	FastedStatus (*next) (VectorJoin *join, FastedBatch *batch);
+	FastedStats (*statistics) (const VectorJoin *join);
+	List	   *(*shares) (const VectorJoin *join);
+	void		(*pause) (VectorJoin *join);
+} JoinBackend;
 
-/* Statistics of one worker, for EXPLAIN. */
-typedef struct WorkerShare
+/* Of joins with an engine and of those without one. */
+extern const JoinBackend panels;
+extern const JoinBackend few_rows;
+
+/* Statistics of one server of a distributed join, for EXPLAIN. */
+typedef struct JoinShare
 {
 	const char *name;
 	double		read_seconds;
 	FastedStats stats;
-} WorkerShare;
-
-/*
- * Starts a distributed join and reads the keys of the sources.  Returns NULL if the sources do not
- * permit this.  The problem's sources must outlive the join.  Raises an error if a worker is
- * unreachable or refuses.  Memory and connections belong to the current memory context.
- */
-extern RemoteJoin *RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys);
-
-/*
- * Returns each row's position in the source's order, or NULL if the source has none.  Allocated in
- * the memory context of the keys.
- */
-extern const uint32 *RemoteJoinOrder(const RemoteJoin *remote);
-
-/*
- * Returns the next pairs of row numbers, valid until the next call.  Returns false at the end,
- * after verifying that all workers have read the same rows as this session.  A mismatch raises a
- * serialization failure here or earlier.
- */
-extern bool RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs);
-
-/* With SLICE_NEAREST: returns first_rank (VectorJoin). */
-extern uint32 RemoteJoinRank(const RemoteJoin *remote);
-
-/* After the last pair: the total with SLICE_COUNT, and the counts by row with SLICE_COUNTS. */
-extern uint64 RemoteJoinPairs(const RemoteJoin *remote);
-extern const uint32 *RemoteJoinCounts(const RemoteJoin *remote);
-
-/*
- * Statistics reported so far, summed over the workers and for each worker (a List of WorkerShare).
- */
-extern FastedStats RemoteJoinStatistics(const RemoteJoin *remote);
-extern List *RemoteJoinShares(const RemoteJoin *remote);
-extern List *CopyShares(List *shares);
+} JoinShare;
 
 #endif							/* FASTED_JOIN_H */

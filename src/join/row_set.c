@@ -142,10 +142,9 @@ ReportDimensions(const RowSet *set, int dimensions)
 static bool
 AreFewRows(const RowSet *set)
 {
-	const RowPusher *pusher = set->join->request.pusher;
+	uint64		most = set->join->request.most_rows;
 
-	return pusher != NULL && pusher->most_rows > 0 && pusher->most_rows <= SMALL_JOIN_ROWS &&
-		pusher->most_rows * FloatsOf(set) <= SMALL_JOIN_FLOATS;
+	return most > 0 && most <= SMALL_JOIN_ROWS && most * FloatsOf(set) <= SMALL_JOIN_FLOATS;
 }
 
 /* Allocates a buffer for all rows of a join without an engine. */
@@ -154,7 +153,7 @@ TakeFewRows(RowSet *set)
 {
 	VectorJoin *join = set->join;
 
-	set->capacity = join->request.pusher->most_rows;
+	set->capacity = join->request.most_rows;
 	set->buffer = MemoryContextAlloc(join->context, set->capacity * FloatsOf(set) * sizeof(float));
 	if (join->output != FASTED_OUTPUT_COUNTS)
 		join->output = FASTED_OUTPUT_PAIRS;
@@ -195,7 +194,7 @@ UsesCopies(const RowSet *set)
 	bool		product = join->run.problem.options.metric == FASTED_METRIC_INNER_PRODUCT;
 
 	if (set->side != join->run.problem.sides - 1 || join->keys[set->side] == NULL ||
-		join->request.print != NULL || join->run.engine != fasted_cpu_engine())
+		join->run.engine != fasted_cpu_engine())
 		return false;
 	/* copies might not be among each other's nearest rows, so that a tree connects them late */
 	if (output == FASTED_OUTPUT_NEAREST)
@@ -224,8 +223,7 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 		TakeFewRows(set);
 		return;
 	}
-	if (!run->failed)
-		JoinOpenEngine(set->join);
+	JoinOpenEngine(set->join);
 	if (UsesCopies(set))
 	{
 		old = MemoryContextSwitchTo(set->join->context);
@@ -368,20 +366,6 @@ NoteRows(RowSet *set, const float *rows, const Datum *keys, size_t nrows)
 	}
 }
 
-/* Adds nrows rows, which follow the staged rows in the buffer, to the fingerprint. */
-static void
-AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
-{
-	const FastedOptions *options = &set->join->run.problem.options;
-	const KeySet *own_keys = set->join->keys[set->side];
-	const float *row = set->buffer + set->used * FloatsOf(set);
-
-	for (size_t i = 0; i < nrows; i++, row += FloatsOf(set))
-		FingerprintAdd(set->join->request.print,
-					   KeyHash(keys[i], own_keys->typlen, own_keys->typbyval),
-					   VectorHash(row, options->element, options->dimensions));
-}
-
 /* Removes copies from nrows rows that follow the staged rows.  Returns how many remain. */
 static size_t
 WithholdCopies(const RowSet *set, size_t nrows)
@@ -407,8 +391,6 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	RowSet	   *set = (RowSet *) sink;
 	size_t		n;
 
-	if (set->join->request.print != NULL)
-		AddToFingerprint(set, keys, nrows);
 	n = set->copies == NULL ? nrows : WithholdCopies(set, nrows);
 	NoteRows(set, set->buffer + set->used * FloatsOf(set), keys, nrows);
 	set->used += n;
@@ -513,12 +495,10 @@ RowSetFeed(RowSet *set, int side, const uint32 *numbers, uint64 first, uint64 co
 		size_t		capacity;
 		size_t		n;
 
-		if (FASTED_FAILED(EngineRunCheck(run, panel_join_stage(run->join, side, &rows, &capacity))))
-			return;
+		EngineRunCheck(run, panel_join_stage(run->join, side, &rows, &capacity));
 		n = Min(Min(capacity, count), CopyRows(set));
 		ReadRows(set, numbers, first, rows, n);
-		if (FASTED_FAILED(EngineRunCheck(run, panel_join_commit(run->join, side, n))))
-			return;
+		EngineRunCheck(run, panel_join_commit(run->join, side, n));
 		first += n;
 		count -= n;
 	}

@@ -83,7 +83,7 @@ typedef struct EngineRun
 	MemoryContext context;		/* for the engine's error text */
 
 	/* The problem and the settings in effect when the join began. */
-	EngineChoice choice;		/* ENGINE_CPU after a GPU has failed */
+	EngineChoice choice;		/* ENGINE_CPU if a GPU has failed */
 	AutoChoice	share;			/* whether to use several GPUs */
 	PanelProblem problem;
 	uint64		caller_row_bytes;	/* see JoinRequest */
@@ -91,8 +91,8 @@ typedef struct EngineRun
 	const FastedEngine *engine; /* NULL before the first vector */
 	PanelJoin  *join;			/* NULL once it is closed */
 	FastedOutput output;		/* FASTED_OUTPUT_PAIRS if the engine lacks the requested output */
-	bool		can_fall_back;	/* "auto" chose a GPU, and no pair has been returned */
-	bool		failed;			/* the GPU has failed and the CPU is to take over */
+	bool		can_fall_back;	/* "auto" chose a GPU, and the join has not been started */
+	bool		failed;			/* the GPU has failed, and all rows are needed again for the CPU */
 } EngineRun;
 
 /* Copies the current settings, so that later changes do not affect the join. */
@@ -104,11 +104,11 @@ extern void EngineRunInit(EngineRun *run);
  */
 extern bool EngineIsReady(const EngineRun *run);
 
-/* Chooses an engine and opens a join of rows with the problem's number of dimensions. */
+/*
+ * Chooses an engine and opens a join of rows with the problem's number of dimensions.  If a GPU that
+ * was chosen automatically cannot be opened, opens the CPU engine.
+ */
 extern void EngineRunOpen(EngineRun *run);
-
-/* Records that no pair of this run has been returned, so that the CPU may still take over. */
-extern void EngineRunAgain(EngineRun *run);
 
 /*
  * Raises the error for a failed status; returns other statuses.  While the CPU can still take over,

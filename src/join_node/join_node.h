@@ -313,7 +313,6 @@ typedef enum JoinPhase
 typedef struct JoinNode
 {
 	CustomScanState css;
-	RowPusher	pusher;
 	JoinPlan	plan;
 	ExprState  *bound;
 	ExprState  *one_time_quals;

@@ -283,7 +283,7 @@ JoinNodeVector(JoinNode *node, int side, float *vector)
 
 /*
  * Partitions with at least this number of pairs per row are joined separately.  They gain more from
- * the CPU engine's reordering of rows (cpu_choice.c) than from a batch.
+ * the CPU engine's reordering of rows (cpu/rows/kd_order.c) than from a batch.
  */
 #define LARGE_GROUP_PAIRS_PER_ROW 10000.0
 
@@ -783,11 +783,10 @@ UnregisterInputs(int code, Datum arg)
 			SetInputSink(node->sides[i].input, NULL);
 }
 
-/* RowPusher callback: passes the batch's vectors to the engine, or stores them if join is NULL. */
+/* Passes the batch's vectors to the join, or stores them if join is NULL. */
 static void
-PushPartitions(RowPusher *pusher, VectorJoin *join)
+PushPartitions(JoinNode *node, VectorJoin *join)
 {
-	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
 	const JoinSide *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
@@ -893,7 +892,7 @@ JoinFewRows(JoinNode *node)
 		for (int i = 0; i < 2; i++)
 			node->sides[i].vectors = MemoryContextAlloc(node->context, SMALL_JOIN_FLOATS * sizeof(float));
 	}
-	PushPartitions(&node->pusher, NULL);
+	PushPartitions(node, NULL);
 	FindSurelyWithin(node);
 	join.a = node->sides[OUTER_SIDE].vectors;
 	join.b = node->plan.shared ? NULL : node->sides[INNER_SIDE].vectors;
@@ -917,7 +916,12 @@ ExpectedRows(const JoinNode *node, int number)
 static void
 BeginEngine(JoinNode *node)
 {
-	JoinRequest request = {.pusher = &node->pusher,.problem.eps = JoinNodeEps(node)};
+	JoinRequest request = {
+		.problem.eps = JoinNodeEps(node),
+		.sides = node->plan.shared ? 1 : 2,.metric = JoinNodeMetric(node),.element = node->element,
+		.dimensions = EngineDimensions(node),
+		.expected_rows = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)}
+	};
 	MemoryContext old;
 
 	node->distance_decides = node->plan.distance_decides &&
@@ -929,15 +933,13 @@ BeginEngine(JoinNode *node)
 		request.problem.partitions = node->engine_partitions;
 		request.problem.npartitions = node->nbatch;
 	}
-	node->pusher = (RowPusher) {
-		.push = PushPartitions,.sides = node->plan.shared ? 1 : 2,.metric = JoinNodeMetric(node),
-		.element = node->element,.dimensions = EngineDimensions(node),
-		.expected_rows = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)}
-	};
 	node->nengine_partitions += node->nbatch;
 	old = MemoryContextSwitchTo(node->context);
-	node->join = JoinBegin(&request);
+	node->join = JoinOpen(&request);
 	MemoryContextSwitchTo(old);
+	do
+		PushPartitions(node, node->join);
+	while (!JoinStart(node->join));
 	FindSurelyWithin(node);
 }
 
@@ -973,7 +975,7 @@ JoinNextBatch(JoinNode *node)
 	}
 	node->all_partitions += node->nbatch;
 	if (node->dimensions == 0)
-		PushPartitions(&node->pusher, NULL); /* all rows are fallback rows */
+		PushPartitions(node, NULL); /* all rows are fallback rows */
 	else if (AreSmall(node, node->batch_size))
 		JoinFewRows(node);
 	else

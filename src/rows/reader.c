@@ -35,6 +35,7 @@
 #include "parser/parse_collate.h"
 #include "parser/parse_relation.h"
 #include "postmaster/bgworker_internals.h"
+#include "rows/distributor.h"
 #include "rows/input_queue.h"
 #include "rows/vector.h"
 #include "storage/bufmgr.h"
@@ -117,18 +118,16 @@ KeyOf(ParseState *pstate, const VectorSource *source)
 	return CastTo(pstate, ColumnOf(pstate, source->key_column), source->key_type);
 }
 
-/* Makes the vector, or the call of the function that converts it to another value. */
+/* Makes the vector, or a call of the function with it. */
 static Node *
-ValueOf(ParseState *pstate, const VectorSource *source, SourceValue value)
+ValueOf(ParseState *pstate, const VectorSource *source, Oid function)
 {
 	Node	   *vector = CastTo(pstate, ColumnOf(pstate, source->vector_column),
 								VectorFormType(source->form));
-	Oid			function = value == VALUE_BYTES ? VectorBytesFunction(source->form) :
-		value == VALUE_HASH ? VectorHashFunction(source->form) : InvalidOid;
 
 	return !OidIsValid(function) ? vector :
-		(Node *) makeFuncExpr(function, value == VALUE_BYTES ? BYTEAOID : INT8OID,
-							  list_make1(vector), InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+		(Node *) makeFuncExpr(function, get_func_rettype(function), list_make1(vector), InvalidOid,
+							  InvalidOid, COERCE_EXPLICIT_CALL);
 }
 
 static List *
@@ -185,30 +184,35 @@ SortKeys(ParseState *pstate, const VectorSource *source, bool in_order, List **t
 }
 
 Query *
-MakeSourceQuery(const VectorSource *source, SourceValue value)
+MakeSourceQuery(const VectorSource *source, Oid function)
 {
 	ParseState *pstate = BeginQuery(source->relid);
 	List	   *targets = AddTarget(NIL, KeyOf(pstate, source), "k");
 	List	   *sort_keys = NIL;
-	bool		vectors = value == VALUE_VECTOR || value == VALUE_BYTES;
-	NullTest   *has_vector = NULL;
+
+	targets = AddTarget(targets, ValueOf(pstate, source, function), "v");
+	if (source->partition_column != NULL)
+		targets = AddTarget(targets, ColumnOf(pstate, source->partition_column), "g");
+	if (source->order_column != NULL && !source->order_apart)
+		sort_keys = SortKeys(pstate, source, true, &targets);
+	else if (source->key_order)
+		sort_keys = SortKeys(pstate, source, false, &targets);
+	return FinishQuery(pstate, targets, sort_keys);
+}
+
+/* Makes SELECT key FROM relation, of the rows with a vector, in the source's order. */
+static Query *
+MakeOrderQuery(const VectorSource *source)
+{
+	ParseState *pstate = BeginQuery(source->relid);
+	List	   *targets = AddTarget(NIL, KeyOf(pstate, source), "k");
+	List	   *sort_keys = SortKeys(pstate, source, true, &targets);
+	NullTest   *has_vector = makeNode(NullTest);
 	Query	   *query;
 
-	if (value != VALUE_NONE)
-		targets = AddTarget(targets, ValueOf(pstate, source, value), "v");
-	if (vectors && source->partition_column != NULL)
-		targets = AddTarget(targets, ColumnOf(pstate, source->partition_column), "g");
-	if (source->order_column != NULL && !(vectors && source->order_apart))
-		sort_keys = SortKeys(pstate, source, true, &targets);
-	else if (source->key_order || value == VALUE_HASH)
-		sort_keys = SortKeys(pstate, source, false, &targets);
-	if (value == VALUE_NONE)
-	{
-		has_vector = makeNode(NullTest);
-		has_vector->arg = (Expr *) ColumnOf(pstate, source->vector_column);
-		has_vector->nulltesttype = IS_NOT_NULL;
-		has_vector->location = -1;
-	}
+	has_vector->arg = (Expr *) ColumnOf(pstate, source->vector_column);
+	has_vector->nulltesttype = IS_NOT_NULL;
+	has_vector->location = -1;
 	query = FinishQuery(pstate, targets, sort_keys);
 	query->jointree->quals = (Node *) has_vector;
 	return query;
@@ -251,23 +255,10 @@ PlanQuery(const VectorSource *source, Query *query, int cursor_options)
 	return plan;
 }
 
-/* Returns true for a plan of Citus.  Its node is on top, or below a Sort. */
-static bool
-IsCitusPlan(const Plan *plan)
-{
-	for (; plan != NULL; plan = outerPlan(plan))
-		if (IsA(plan, CustomScan) && strncmp(((const CustomScan *) plan)->methods->CustomName, "Citus", 5) == 0)
-			return true;
-	return false;
-}
-
 PlannedStmt *
 PlanSource(const VectorSource *source)
 {
-	PlannedStmt *plan = PlanQuery(source, MakeSourceQuery(source, VALUE_VECTOR), 0);
-
-	return !IsCitusPlan(plan->planTree) ? plan :
-		PlanQuery(source, MakeSourceQuery(source, VALUE_BYTES), 0);
+	return PlanQuery(source, MakeSourceQuery(source, InvalidOid), 0);
 }
 
 uint64
@@ -500,7 +491,7 @@ TakeVector(RowTaker *taker, Datum key, struct varlena *vector)
 }
 
 bool
-TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes)
+TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 {
 	MemoryContext old;
 	bool		more;
@@ -517,8 +508,7 @@ TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as
 						 taker->source->id_argument)));
 	MemoryContextReset(taker->row_context);
 	old = MemoryContextSwitchTo(taker->row_context);
-	more = TakeVector(taker, key, as_bytes ? VectorFromBytes(vector, taker->source) :
-					  PG_DETOAST_DATUM(vector));
+	more = TakeVector(taker, key, PG_DETOAST_DATUM(vector));
 	MemoryContextSwitchTo(old);
 	return more;
 }
@@ -538,8 +528,7 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 		taker->partition = slot->tts_values[PARTITION_COLUMN];
 	}
 	return TakeSourceRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
-						 slot->tts_values[VECTOR_COLUMN],
-						 TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid == BYTEAOID);
+						 slot->tts_values[VECTOR_COLUMN]);
 }
 
 /* --- all rows */
@@ -569,7 +558,7 @@ ReadInParallel(RowTaker *taker, uint64 rows)
 	planning_read = true;
 	PG_TRY();
 	{
-		plan = PlanQuery(taker->source, MakeSourceQuery(taker->source, VALUE_VECTOR),
+		plan = PlanQuery(taker->source, MakeSourceQuery(taker->source, InvalidOid),
 						 CURSOR_OPT_PARALLEL_OK);
 	}
 	PG_FINALLY();
@@ -593,12 +582,15 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 	RowTaker   *taker = palloc0(sizeof(RowTaker));
 	PlannedStmt *plan = PlanSource(source);
 	uint64		rows = PlannedRows(plan);
+	const JoinDistributor *distributor = FindDistributor();
 
 	taker->source = source;
 	taker->sink = sink;
 	taker->row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
 	sink->expect_rows(sink, rows);
-	if (sink->in_order)
+	if (distributor != NULL && distributor->read(taker, plan))
+		 /* all rows have been read */ ;
+	else if (sink->in_order)
 	{
 		int			nest_level = NewGUCNestLevel();
 
@@ -607,8 +599,6 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 		RunPlan(source, plan, TakeSlot, taker);
 		AtEOXact_GUC(true, nest_level);
 	}
-	else if (source->reader != NULL && source->reader(source, taker))
-		 /* all rows have been read */ ;
 	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
 		RunPlan(source, plan, TakeSlot, taker);
 	MemoryContextSwitchTo(old);
@@ -650,7 +640,7 @@ ReadOrder(const VectorSource *source, void (*take) (void *arg, Datum key), void 
 
 	taker.row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
 	RunPlan(source,
-			PlanQuery(source, MakeSourceQuery(source, VALUE_NONE), CURSOR_OPT_PARALLEL_OK),
+			PlanQuery(source, MakeOrderQuery(source), CURSOR_OPT_PARALLEL_OK),
 			ReceiveKey, &taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

@@ -99,11 +99,10 @@ typedef struct RowTaker
 } RowTaker;
 
 /*
- * Passes one row to the sink.  Its vector is not null; as_bytes says that it is a bytea
- * (VectorFromBytes).  Returns false if the sink takes no more rows.  Errors: a null key, an
- * invalid vector.
+ * Passes one row to the sink.  Its vector is not null.  Returns false if the sink takes no more
+ * rows.  Errors: a null key, an invalid vector.
  */
-extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes);
+extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector);
 
 /* TupleCallback for a RowTaker: passes the row in the slot to the sink, if it has a vector. */
 extern bool TakeSlot(void *taker, TupleTableSlot *slot);
@@ -127,20 +126,12 @@ extern int	CountScanWorkers(Oid relid, const RelOptInfo *rel);
  * create new ones meanwhile.
  */
 
-/* What a query reads of each row besides its key. */
-typedef enum SourceValue
-{
-	VALUE_VECTOR,				/* the vector in its form, and the partition */
-	VALUE_BYTES,				/* the same, with the vector as bytea if possible */
-	VALUE_HASH,					/* the vector's hash (VectorHashFunction) */
-	VALUE_NONE					/* nothing; only rows with a vector are read */
-} SourceValue;
-
 /*
- * Makes SELECT key, value FROM relation.  The rows come in the source's order, if it has one, but
- * vectors do not if order_apart is set.  Hashes without such an order come in the order of keys.
+ * Makes SELECT key, vector [, partition] FROM relation.  The rows come in the source's order, if it
+ * has one, unless order_apart is set.  If function is valid, it is called with each vector, and its
+ * result is selected instead.
  */
-extern Query *MakeSourceQuery(const VectorSource *source, SourceValue value);
+extern Query *MakeSourceQuery(const VectorSource *source, Oid function);
 
 /*
  * Returns true if values keep their order in this cast, so that an index on the column can sort
@@ -154,10 +145,7 @@ extern bool CastKeepsOrder(Oid from, Oid to);
  */
 extern struct PlannedStmt *PlanQuery(const VectorSource *source, Query *query, int cursor_options);
 
-/*
- * Plans the source's query without parallel workers.  If Citus executes the query, vectors are
- * read as bytea where possible.
- */
+/* Plans the source's query without parallel workers. */
 extern struct PlannedStmt *PlanSource(const VectorSource *source);
 
 /* The planner's estimate of the number of rows, at most FASTED_MAX_ROWS. */

@@ -29,15 +29,6 @@ typedef enum VectorForm
 	VECTOR_BIT					/* bit varying, to which bit is binary coercible */
 } VectorForm;
 
-struct RowTaker;
-struct VectorSource;
-
-/*
- * Reads a source in another way than by its query, and passes the rows to a taker in the order
- * of their keys.  Returns false if that is not possible; then nothing was read.
- */
-typedef bool (*SourceReader) (const struct VectorSource *source, struct RowTaker *taker);
-
 typedef struct VectorSource
 {
 	Oid			relid;			/* InvalidOid: values without a relation (ResolveValues) */
@@ -53,7 +44,6 @@ typedef struct VectorSource
 	bool		descending;
 	bool		order_apart;	/* the order is read by a second query (ReadOrder) */
 	bool		key_order;		/* rows are read in the order of their keys */
-	SourceReader reader;		/* NULL, or the reader to try; requires key_order */
 	char	   *partition_column;	/* NULL: no partitions; else see PartitionSource */
 	Oid			partition_type;
 	Oid			partition_collation;

@@ -11,7 +11,6 @@
 #define FASTED_VECTOR_H
 
 #include "base/compat.h"
-#include "common/hashfn.h"
 #include "engine/exact_distance.h"
 #include "rows/source.h"
 #include "utils/array.h"
@@ -102,55 +101,6 @@ pg_noreturn extern void ReportVectorProblem(VectorProblem problem,
 											const VectorSource *source,
 											const char *row_name);
 
-/* --- vectors from other servers, as bytea */
-
-/*
- * Servers send an array element by element, with a function call for each on both sides.  That
- * takes several times as long as the rest of reading it.  So queries that Citus executes select
- * arrays, and bits, in their memory format, as bytea.
- */
-
-/*
- * The SQL function that returns a vector of this form as bytea.  InvalidOid if there is none,
- * or if the installed extension script is too old; vectors are then read as such.
- */
-extern Oid	VectorBytesFunction(VectorForm form);
-
-/* Returns the bytea as a vector; raises an error if it is not one of the source's form. */
-extern struct varlena *VectorFromBytes(Datum bytes, const VectorSource *source);
-
-/* --- checks that two servers have read the same rows in the same order */
-
-/*
- * A chain of 64-bit hashes over keys and vectors, row by row.  For two different tables it is
- * equal with a probability of 2^-64.  It detects concurrent writes, but does not protect
- * against an adversary.
- */
-typedef struct Fingerprint
-{
-	uint64		rows;
-	uint64		hash;
-} Fingerprint;
-
-/* Adds the next row. */
-static inline void
-FingerprintAdd(Fingerprint *print, uint64 key_hash, uint64 vector_hash)
-{
-	uint64		chain[3] = {print->hash, key_hash, vector_hash};
-
-	print->rows++;
-	print->hash = hash_bytes_extended((const unsigned char *) chain, sizeof(chain), 0);
-}
-
-/* Hash of the bytes of a key that is not null.  Leaves garbage in the current memory context. */
-extern uint64 KeyHash(Datum key, int16 typlen, bool typbyval);
-
-/*
- * Hash of a converted row, independent of the metric.  It is 0 for a zero vector, and only then.
- * Leaves garbage in the current memory context.
- */
-extern uint64 VectorHash(const float *row, FastedElement element, uint32 dimensions);
-
 /* Fast hash of the bytes of a row, a multiple of 4. */
 extern uint64 RowHash(const float *row, Size bytes, uint64 seed);
 
@@ -159,11 +109,5 @@ extern uint64 RowHash(const float *row, Size bytes, uint64 seed);
  * and "jaccard" only.  Other rows may become equal, too.
  */
 extern void CopyForEquality(float *to, const float *row, FastedElement element, uint32 dimensions);
-
-/*
- * The SQL function that computes VectorHash of vectors of this form on another server.
- * InvalidOid if the installed extension script is too old.
- */
-extern Oid	VectorHashFunction(VectorForm form);
 
 #endif							/* FASTED_VECTOR_H */

@@ -39,7 +39,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cpu/row_store.h"
+#include "../cpu/store/memory.h"
 #include "spanning_tree.h"
 #include "workers.h"
 

@@ -13,10 +13,7 @@
 #include "bytes.h"
 #include "fmgr.h"
 
-static const void *FakeLibrary(void);
-
-#define load_external_function(file, function, signal, handle) ((void *) FakeLibrary)
-#include "../../src/citus/cluster.c"
+#include "../../fasted_citus/src/cluster.c"
 #include "catalog/pg_collation_d.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -202,9 +199,8 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 
 /* --- the connections */
 
-/* The function take of ConnectionFunctions. */
-static bool
-TakePiece(ConnectionSet *set, int n, char **data, int *length)
+bool
+LinksTake(ConnectionSet *set, int n, char **data, int *length)
 {
 	Stream	   *stream = &streams[n];
 
@@ -215,20 +211,10 @@ TakePiece(ConnectionSet *set, int n, char **data, int *length)
 	return true;
 }
 
-static const char *
-NodeName(const ConnectionSet *set, int n)
+const char *
+LinksName(const ConnectionSet *set, int n)
 {
 	return "node";
-}
-
-static const void *
-FakeLibrary(void)
-{
-	static const ConnectionFunctions functions = {
-		.abi = CONNECTIONS_ABI,.take = TakePiece,.name = NodeName
-	};
-
-	return &functions;
 }
 
 /* --- the target */

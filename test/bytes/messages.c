@@ -12,7 +12,7 @@
 
 #include "bytes.h"
 
-#include "../../src/citus/remote_join.c"
+#include "../../fasted_citus/src/remote_join.c"
 
 #define MOST_SLICES 4
 
@@ -27,6 +27,7 @@ typedef struct SliceModel
 	char		cut[sizeof(((SliceReport *) NULL)->cut)];
 } SliceModel;
 
+static VectorJoin join;
 static RemoteJoin *remote;
 static Input *messages;			/* NULL after the last message */
 static SliceModel model[MOST_SLICES];
@@ -192,9 +193,8 @@ TakeRepeatedMessage(Input *input)
 	message_bytes = 1 + count * bytes;
 }
 
-/* The function next of ConnectionFunctions. */
-static bool
-NextMessage(ConnectionSet *set, int *n, char **value, int *length)
+bool
+LinksNext(ConnectionSet *set, int *n, char **value, int *length)
 {
 	unsigned	kind;
 
@@ -221,18 +221,10 @@ NextMessage(ConnectionSet *set, int *n, char **value, int *length)
 	return true;
 }
 
-static const char *
-NodeName(const ConnectionSet *set, int n)
+const char *
+LinksName(const ConnectionSet *set, int n)
 {
 	return "node";
-}
-
-const ConnectionFunctions *
-Libpq(void)
-{
-	static const ConnectionFunctions functions = {.next = NextMessage,.name = NodeName};
-
-	return &functions;
 }
 
 /* --- the target */
@@ -244,6 +236,7 @@ BeginJoin(Input *input)
 	int			nslices = 1 + TakeByte(input) % MOST_SLICES;
 
 	remote = palloc0(offsetof(RemoteJoin, slices) + nslices * sizeof(RemoteSlice));
+	join = (VectorJoin) {.distributed = remote};
 	remote->nslices = nslices;
 	remote->sides = 1 + TakeByte(input) % 2;
 	remote->problem.output = TakeByte(input) % (SLICE_NEAREST + 1);
@@ -268,40 +261,47 @@ BeginJoin(Input *input)
 	}
 }
 
-/* Passes the reports to the functions that EXPLAIN calls. */
+/* Reads the reports as EXPLAIN does. */
 static void
 Explain(void)
 {
-	ExplainState *es = NewExplainState();
+	FastedStats sum = Statistics(&join);
+	ListCell   *cell;
 
-	es->timing = true;
-	ExplainShares(CopyShares(RemoteJoinShares(remote)), es);
-	ExplainPropertyBool("Sampled", RemoteJoinStatistics(remote).filter_sampled, es);
+	pfree(psprintf("%s %d", sum.engine, sum.filter_sampled));
+	foreach(cell, Shares(&join))
+	{
+		const JoinShare *share = lfirst(cell);
+		const FastedStats *stats = &share->stats;
+
+		pfree(psprintf("%s %s %s %s %s %d", share->name, stats->engine, stats->device, stats->kernel,
+					   stats->filter, stats->filter_sampled));
+	}
 }
 
 void
 Decode(Input *input)
 {
-	const FastedPair *pairs;
-	size_t		npairs;
+	FastedBatch batch;
 	uint64		total = 0;
 
 	BeginJoin(input);
 	memset(model, 0, sizeof(model));
 	message = NULL;
 	messages = input;
-	while (RemoteJoinNext(remote, &pairs, &npairs))
+	while (Next(&join, &batch) == FASTED_OK)
 	{
-		if (message == NULL || message[0] != MESSAGE_PAIRS || message_bytes != 1 + npairs * sizeof(*pairs) ||
-			memcmp(message + 1, pairs, npairs * sizeof(*pairs)) != 0 ||
-			(remote->problem.output == SLICE_NEAREST && RemoteJoinRank(remote) != first_rank))
+		if (message == NULL || message[0] != MESSAGE_PAIRS ||
+			message_bytes != 1 + batch.npairs * sizeof(*batch.pairs) ||
+			memcmp(message + 1, batch.pairs, batch.npairs * sizeof(*batch.pairs)) != 0 ||
+			(remote->problem.output == SLICE_NEAREST && join.first_rank != first_rank))
 			Fail("a message of pairs was decoded wrongly");
-		total += npairs;
+		total += batch.npairs;
 		Explain();
 	}
 	Explain();
-	if (RemoteJoinPairs(remote) < total ||
-		(totals != NULL && memcmp(totals, RemoteJoinCounts(remote), remote->rows[0] * sizeof(uint32)) != 0))
+	if (Statistics(&join).pairs < total ||
+		(totals != NULL && memcmp(totals, join.counts, remote->rows[0] * sizeof(uint32)) != 0))
 		Fail("the result is wrong");
 }
 

@@ -13,8 +13,8 @@
 
 #include <dlfcn.h>
 
-#include "base/interrupts.h"
 #include "bytes.h"
+#include "fasted_citus.h"
 #include "utils/memutils.h"
 
 typedef int (*MainFunction) (int argc, char **argv, char **environment);
@@ -27,6 +27,12 @@ void
 CheckJoinInterrupts(void)
 {
 }
+
+const CoreFunctions *core = &(const CoreFunctions) {
+	.CheckJoinInterrupts = CheckJoinInterrupts,.TakeSourceRow = TakeSourceRow,
+	.VectorElements = VectorElements,.VectorShape = VectorShape,
+	.fasted_add_stats = fasted_add_stats,.fasted_scale_direction = fasted_scale_direction
+};
 
 void
 Fail(const char *format,...)

@@ -15,8 +15,8 @@
 #include "bytes.h"
 #include "executor/tuptable.h"
 #include "join_node/join_node.h"
-#include "rows/vector.h"
 #include "utils/fmgrprotos.h"
+#include "vectors.h"
 
 #define MOST_ELEMENTS 40
 

@@ -8,6 +8,7 @@
 -- smith_catalog first in their search_path, so that they find fewer of PostgreSQL's functions.
 
 CREATE EXTENSION fasted;
+CREATE EXTENSION fasted_citus;
 CREATE ROLE smith LOGIN;
 SELECT setseed(0.5);
 

@@ -1,4 +1,4 @@
-# A GPU fails.  If no pair has been returned and the engine is auto, the CPU takes over with one
+# A GPU fails.  If the join has not been started and the engine is auto, the CPU takes over with one
 # warning.  Otherwise there is an error.  The session remains usable.
 # The GPU engine is test/t/engine/failing_engine.c.
 use strict;
@@ -20,23 +20,38 @@ END
 my $join = "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('thought_large', 'v', 0.5, id_column => 'id')";
 my $right = '49|49';
 
-my @places = qw(open set_open stage commit read_back seal join_open next set_reset stage);
-for my $i (0 .. $#places)
+# Positions of the failure before the start and after it, as failing_engine.c numbers them.
+my %before = (open => 2, set_open => 3, stage => 4, commit => 5, read_back => 6, seal => 7, join_open => 8, set_reset => 10);
+my %after = (next => 9, stage => 11);
+for my $place (sort keys %before)
 {
-	my $limit = "SET fasted.gpu_memory_limit = '@{[$i + 2]}kB'";
+	my $limit = "SET fasted.gpu_memory_limit = '$before{$place}kB'";
 	my ($status, $out, $err) =
 	  $node->psql('postgres', "SET fasted.engine = auto; $limit; $join; $join; SET fasted.engine = cpu; $join");
-	is($out, "$right\n$right\n$right", "auto, failure in $places[$i]: the CPU finds the pairs");
+	is($out, "$right\n$right\n$right", "auto, failure in $place: the CPU finds the pairs");
 	my @warnings = $err =~ /WARNING:  the GPU failed/g;
 	is(scalar @warnings, 1, 'one warning per session');
-	like($err, qr/DETAIL:  The engine was told to fail in $places[$i]\./, 'the detail gives the reason');
+	like($err, qr/DETAIL:  simulated GPU: The engine was told to fail in $place\./, 'the detail gives the reason');
 
 	($status, $out, $err) = $node->psql('postgres',
 		"\\set VERBOSITY verbose\nSET fasted.engine = cuda; $limit; $join; SET fasted.engine = auto; $join",
 		on_error_stop => 0);
-	like($err, qr/ERROR:  58000: the GPU reported an error/, "cuda, failure in $places[$i]: an error");
+	like($err, qr/ERROR:  58000: the GPU reported an error/, "cuda, failure in $place: an error");
 	is($out, $right, 'the session remains usable');
 	unlike($err, qr/were not closed/, 'every context was closed');
+}
+for my $place (sort keys %after)
+{
+	for my $engine ('auto', 'cuda')
+	{
+		my ($status, $out, $err) = $node->psql('postgres',
+			"\\set VERBOSITY verbose\nSET fasted.engine = $engine; SET fasted.gpu_memory_limit = '$after{$place}kB'; $join; SET fasted.engine = cpu; $join",
+			on_error_stop => 0);
+		like($err, qr/ERROR:  58000: the GPU reported an error\nDETAIL:  simulated GPU: The engine was told to fail in $place\.\nHINT:  Use "SET fasted.engine = cpu"/,
+			"$engine, failure in $place after the start: an error");
+		unlike($err, qr/WARNING|were not closed/, 'no warning, and every context was closed');
+		is($out, $right, 'the session remains usable');
+	}
 }
 
 # This engine can't find nearest neighbours: the CPU does, or there is an error.
@@ -67,35 +82,39 @@ my $parallel_join = "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('re
 # the join node, whose sides workers read: with itself, and with another table
 my $node_joins = 'SELECT count(*) FROM read_in_parallel a JOIN read_in_parallel b ON a.id < b.id AND fasted_distance(a.v, b.v) <= 0;'
   . 'SELECT count(a.id) FROM read_in_parallel a JOIN read_in_parallel b ON a.id + 0 < b.id AND fasted_distance(a.v, b.v) <= 0';
-for my $i (0 .. $#places)
+for my $place (sort keys %before)
 {
-	my $limit = "SET fasted.gpu_memory_limit = '@{[$i + 2]}kB'";
+	my $limit = "SET fasted.gpu_memory_limit = '$before{$place}kB'";
 	for my $leader (qw(on off))
 	{
 		my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = auto; $limit; $settings; "
 			. "SET parallel_leader_participation = $leader; $parallel_join; $node_joins");
-		is($out, "2499|2499\n2499\n2499", "parallel, leader $leader, failure in $places[$i]: the CPU finds the pairs");
-		like($err, qr/DETAIL:  The engine was told to fail in $places[$i]\./, 'a warning');
+		is($out, "2499|2499\n2499\n2499", "parallel, leader $leader, failure in $place: the CPU finds the pairs");
+		like($err, qr/DETAIL:  simulated GPU: The engine was told to fail in $place\./, 'a warning');
 		like($err, qr/read 5000 rows in \S+ s, [1-9]\d* of them by [12] workers/, 'workers read') if $leader eq 'off';
 	}
 }
 
 # Rows that the engine reads from memory shared with the workers (registered memory).
-my %late = (put => 13, wait_read => 14, next => 15);
-for my $place (sort keys %late)
+my %registered = (put => 13, wait_read => 14, next => 15);
+for my $place (sort keys %registered)
 {
-	my $limit = "SET fasted.gpu_memory_limit = '$late{$place}kB'; SET parallel_leader_participation = off";
-	my ($status, $out, $err) = $node->psql('postgres',
-		"SET fasted.engine = auto; $limit; $settings; $parallel_join; $node_joins; SET fasted.engine = cpu; $parallel_join");
-	is($out, "2499|2499\n2499\n2499\n2499|2499", "registered memory, failure in $place: the CPU finds the pairs");
-	like($err, qr/DETAIL:  The engine was told to fail in $place\./, 'a warning');
-	like($err, qr/ [1-9]\d* from registered memory/, 'the CPU engine reads from registered memory, too');
-
-	($status, $out, $err) = $node->psql('postgres',
-		"SET fasted.engine = cuda; $limit; $settings; $parallel_join; $node_joins; SET fasted.engine = cpu; $parallel_join",
-		on_error_stop => 0);
-	is(() = $err =~ /told to fail in $place/g, 3, "registered memory, failure in $place: an error");
-	is($out, '2499|2499', 'the session remains usable');
+	my $limit = "SET fasted.gpu_memory_limit = '$registered{$place}kB'; SET parallel_leader_participation = off";
+	for my $engine ('auto', 'cuda')
+	{
+		my ($status, $out, $err) = $node->psql('postgres',
+			"SET fasted.engine = $engine; $limit; $settings; $parallel_join; $node_joins; SET fasted.engine = cpu; $parallel_join",
+			on_error_stop => 0);
+		like($err, qr/ [1-9]\d* from registered memory/, 'the CPU engine reads from registered memory, too');
+		if ($engine eq 'auto' && $place ne 'next')
+		{
+			is($out, "2499|2499\n2499\n2499\n2499|2499", "registered memory, failure in $place: the CPU finds the pairs");
+			like($err, qr/WARNING: .*\nDETAIL:  simulated GPU: The engine was told to fail in $place\./, 'a warning');
+			next;
+		}
+		is(() = $err =~ /ERROR: .*\nDETAIL:  simulated GPU: The engine was told to fail in $place/g, 3, "$engine, registered memory, failure in $place: an error");
+		is($out, '2499|2499', 'the session remains usable');
+	}
 }
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE with_error AS SELECT * FROM read_in_parallel;
@@ -137,7 +156,7 @@ unlike(log_since($node, 0), qr/was terminated by signal|reinitializing/, 'no pro
 ($status, $out, $err) = $node->psql('postgres',
 	"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '12kB'; $join; SET fasted.engine = cpu; $join",
 	on_error_stop => 0);
-like($err, qr/ERROR:  the GPU reported an error/, 'a pair had been returned: an error, not a second result');
+like($err, qr/ERROR:  the GPU reported an error/, 'a pair has been returned: an error');
 is($out, $right, 'the session remains usable');
 
 ($status, $out, $err) = $node->psql('postgres', <<"END", on_error_stop => 0);

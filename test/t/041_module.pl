@@ -22,8 +22,8 @@ SKIP:
 	skip 'no built source tree', 3 unless -e 'Makefile' && -e 'fasted.so';
 	my $root = PostgreSQL::Test::Utils::tempdir();
 	my $sums = "md5sum '$root" . $node->config_data('--pkglibdir') . "'/*.so";
-	my @install = (qw(make -s -k install-lib install-libpq install-cuda), "DESTDIR=$root",
-		map { -e "$_.so" ? ('-o', "$_.so") : () } qw(fasted fasted_libpq fasted_cuda));
+	my @install = (qw(make -s -k install-lib install-citus install-cuda), "DESTDIR=$root",
+		map { -e "$_.so" ? ('-o', "$_.so") : () } qw(fasted fasted_cuda));
 
 	PostgreSQL::Test::Utils::append_to_file("$root/broken", 'for target; do :; done; echo incomplete >"$target"; exit 1');
 	is(system(@install), 0, 'the libraries are installed');

@@ -296,7 +296,7 @@ END
 	$session->quit;
 }
 
-# --- a GPU fails: the CPU takes over, unless engine = cuda
+# --- a GPU fails: the CPU takes over until the join starts, unless engine = cuda
 
 # By the number of rows of a partition, including those without a vector, a GPU seems to pay.
 sql(<<'END');
@@ -310,26 +310,28 @@ END
 my $right = sql("SET fasted.engine = cpu; $on_gpu");
 like($right, qr/^\d+\|2\d\d\|/, "without a GPU: $right");
 my $few = 'SELECT max(c) FROM (SELECT fasted_components(v, 0.5) OVER (ORDER BY id) AS c FROM small WHERE id < 90) AS s';
-# Positions of the failure, as failing_engine.c numbers them.
-my @places = qw(open set_open stage commit read_back seal join_open next set_reset stage);
-for my $i (0 .. $#places)
+# Positions of the failure, as failing_engine.c numbers them; those after the start are errors.
+my %before = (open => 2, set_open => 3, stage => 4, commit => 5, read_back => 6, seal => 7, join_open => 8, set_reset => 10);
+my %after = (next => 9, stage => 11, 'next, after a pair' => 12);
+for my $place (sort keys %before)
 {
-	my $limit = "SET fasted.gpu_memory_limit = '@{[$i + 2]}kB'; SET work_mem = '@{[$i % 2 ? 64 : 4096]}kB'";
+	my $limit = "SET fasted.gpu_memory_limit = '$before{$place}kB'; SET work_mem = '@{[$before{$place} % 2 ? 64 : 4096]}kB'";
 	my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = auto; $limit; $on_gpu; $on_gpu");
-	is($out, "$right\n$right", "auto, failure in $places[$i]: the CPU computes the result");
+	is($out, "$right\n$right", "auto, failure in $place: the CPU computes the result");
 	is(scalar(() = $err =~ /WARNING:  the GPU failed/g), 1, 'one warning per session');
-	like($err, qr/DETAIL:  The engine was told to fail in $places[$i]\./, 'the detail gives the reason');
+	like($err, qr/DETAIL:  simulated GPU: The engine was told to fail in $place\./, 'the detail gives the reason');
 
 	($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = cuda; $limit; $on_gpu; $few; SET fasted.engine = auto; $on_gpu", on_error_stop => 0);
-	like($err, qr/ERROR:  the GPU reported an error/, "cuda, failure in $places[$i]: an error");
+	like($err, qr/ERROR:  the GPU reported an error/, "cuda, failure in $place: an error");
 	is($out, "88\n$right", 'the session remains usable, and few rows need no GPU');
 	unlike($err, qr/were not closed/, 'every context was closed');
 }
+for my $place (sort keys %after)
 {
 	my ($status, $out, $err) = $node->psql('postgres',
-		"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '12kB'; $on_gpu; SET fasted.engine = cpu; $on_gpu", on_error_stop => 0);
-	like($err, qr/ERROR:  the GPU reported an error/, 'a pair had been returned: an error');
+		"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '$after{$place}kB'; $on_gpu; SET fasted.engine = cpu; $on_gpu", on_error_stop => 0);
+	like($err, qr/ERROR:  the GPU reported an error/, "failure in $place after the start: an error");
 	is($out, $right, 'the session remains usable');
 }
 unlike(log_since($node, 0), qr/was terminated by signal|reinitializing/, 'no process crashed');

@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "../../src/cpu/cpu_kernel.h"
+#include "../../src/cpu/kernels/kernel.h"
 
 int
 main(void)

@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "../../src/cpu/cpu_kernel.h"
+#include "../../src/cpu/kernels/kernel.h"
 #include "../../src/engine/exact_distance.h"
 #include "../../src/engine/filter_bound.h"
 #include "tap.h"
@@ -43,7 +43,7 @@ quantise_pair(const CpuKernel *kernel, const Pair *pair, float *packed,
 			  PackSliver *job)
 {
 	PackLayout	layout = {
-		.words = pair->d,.slice = (pair->d + 7) / 8 * 8,
+		.words = pair->d,.segment = (pair->d + 7) / 8 * 8,
 		.padded_rows = kernel->width
 	};
 

@@ -94,7 +94,7 @@ check_unseen_rows(void)
 	{
 		bool		seen = false;
 
-		/* the rows in which the engine looks for fractions: RANGE_ROWS of cpu_form.c */
+		/* the rows in which the engine looks for fractions: RANGE_ROWS of rows/encoding.c */
 		for (uint32_t s = 0; s < 1024; s++)
 			seen = seen || fasted_sample_row(s, 1024, n) == i;
 		if (seen)
@@ -152,7 +152,7 @@ make_clusters(uint32_t n, uint32_t d, bool mixed)
 
 /*
  * Returns whether the sample favours the best kernel's integer filter, by the rule of
- * src/cpu/cpu_choice.c without INT16 rows.  The rule limits the share of pairs that are
+ * src/cpu/filter/choice.c without INT16 rows.  The rule limits the share of pairs that are
  * candidates but too far apart.
  */
 static bool

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "../../src/cpu/cpu_kernel.h"
+#include "../../src/cpu/kernels/kernel.h"
 #include "../../src/engine/exact_distance.h"
 #include "../../src/engine/filter_bound.h"
 #include "tap.h"

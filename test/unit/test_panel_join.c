@@ -426,7 +426,7 @@ check_failures(int sides, uint64_t limit, FastedOutput output, bool put)
 }
 
 /* Number of the first wrong call after the start. */
-#define STARTED 8
+#define STARTED 7
 
 /* Calls a function in the wrong order or with wrong numbers, on a join with 5 staged rows. */
 static FastedStatus
@@ -462,9 +462,6 @@ misuse(PanelJoin *join, int number, const char **expected)
 		case 6:
 			*expected = "rows were staged that were not requested";
 			return panel_join_stage(join, 1, &room, &n);
-		case 7:
-			*expected = "panel_join_rank was called before start or after next";
-			return panel_join_rank(join, NULL);
 		case STARTED:
 			*expected = "invalid number of rows";
 			return panel_join_start(join, rows);

@@ -6,7 +6,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "../../src/cpu/cpu_kernel.h"
+#include "../../src/cpu/kernels/kernel.h"
 #include "join.h"
 
 #define WINDOW_MS 200
@@ -181,7 +181,7 @@ check_stop(const CpuKernel *kernel)
 {
 	static const atomic_bool stop = true;
 	uint32_t	d = 1000;
-	PackLayout	layout = {.words = d,.slice = 8,.padded_rows = kernel->width};
+	PackLayout	layout = {.words = d,.segment = 8,.padded_rows = kernel->width};
 	float	   *row = make_rows(1, d);
 	float	   *packed = must_alloc(layout.padded_rows * d * sizeof(float));
 	PackSliver	job = {.centre = row,.scale = 1.0,.layout = &layout,.packed = packed,.stop = &stop};

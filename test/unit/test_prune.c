@@ -11,7 +11,7 @@
  */
 #include <time.h>
 
-#include "../../src/cpu/cpu_levels.h"
+#include "../../src/cpu/rows/kd_order.h"
 #include "../../src/engine/filter_bound.h"
 #include "../../src/engine/host_device.h"
 #include "kinds.h"
@@ -271,12 +271,12 @@ check_stopped_order(void)
 	bool		stopped;
 
 	context->kernel = fasted_cpu_kernel(0);
-	atomic_store(&context->rest_at, UINT64_MAX);
+	atomic_store(&context->threads.rest_at, UINT64_MAX);
 	worker->context = context;
 	memset(order, 0xff, sizeof(order));
-	atomic_store(&context->stop, true);
+	atomic_store(&context->threads.stop, true);
 	stopped = !cpu_kd_order(worker, &projection, projected, N, room, order) && order[0] == UINT32_MAX;
-	atomic_store(&context->stop, false);
+	atomic_store(&context->threads.stop, false);
 	whole = cpu_kd_order(worker, &projection, projected, N, room, order) && order[0] < N;
 	ok(stopped && whole, "ordering does not start after a stop");
 	free(worker);

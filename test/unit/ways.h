@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../src/cpu/cpu_kernel.h"
+#include "../../src/cpu/kernels/kernel.h"
 #include "../../src/engine/engine.h"
 #include "tap.h"
 

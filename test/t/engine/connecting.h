@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "cpu/cpu_state.h"
+#include "cpu/state/join.h"
 
 typedef uint32_t uint32;		/* PostgreSQL's */
 #include "base/row_numbers.h"

@@ -128,6 +128,7 @@ engine_stats(const FastedContext *context, FastedStats *stats)
 {
 	(void) context;
 	memset(stats, 0, sizeof(*stats));
+	strcpy(stats->device, "simulated GPU");
 }
 
 static const char *

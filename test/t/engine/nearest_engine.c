@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "cpu/cpu_state.h"
+#include "cpu/state/join.h"
 #include "engine/engine.h"
 
 enum Place

@@ -1,0 +1,629 @@
+/*-------------------------------------------------------------------------
+ *
+ * slices.c
+ *	  The worker of a divided join: reads all rows, joins one slice, and streams the result.
+ *
+ * The SQL functions in this file return messages (cluster.h), one per row.  They are called in a
+ * select list, so that rows are streamed and not stored.
+ *
+ * A slice of a join within eps is a subset of the tiles.  A slice of nearest rows is a share of
+ * the rows of a, for which all rows of b are searched.  A relation that is joined with itself
+ * is read once, and its rows go to both sides.  A row may then find itself, so k + 1
+ * neighbours are requested, and the row itself or the last neighbour is omitted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster.h"
+#include "fasted_citus.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(fasted_citus_join_slice);
+PG_FUNCTION_INFO_V1(fasted_citus_nearest_slice);
+PG_FUNCTION_INFO_V1(fasted_citus_kernel);
+
+/* Arguments of join_slice by position. */
+enum
+{
+	SLICE_RELATION,
+	SLICE_COLUMN,
+	SLICE_EPS,
+	SLICE_ID_COLUMN,
+	SLICE_KEY_TYPE,
+	SLICE_METRIC,
+	SLICE_SKIP_ZEROS,
+	SLICE_OUTPUT,
+	SLICE_NUMBER,
+	SLICE_SLICES,
+	SLICE_IDENTICAL_KERNELS
+};
+
+/* Arguments of nearest_slice by position. */
+enum
+{
+	NEAREST_SLICE_A,
+	NEAREST_SLICE_A_COLUMN,
+	NEAREST_SLICE_A_ID,
+	NEAREST_SLICE_B,
+	NEAREST_SLICE_B_COLUMN,
+	NEAREST_SLICE_B_ID,
+	NEAREST_SLICE_KEY_TYPE,
+	NEAREST_SLICE_K,
+	NEAREST_SLICE_MOST,
+	NEAREST_SLICE_METRIC,
+	NEAREST_SLICE_NUMBER,
+	NEAREST_SLICE_SLICES
+};
+
+/* Bytes of rows to buffer before they are pushed to a side, since changing sides costs time. */
+#define BUFFER_BYTES (1024 * 1024)
+
+/* Rows of a between two checks for interrupts. */
+#define ROWS_PER_CHECK 1024
+
+typedef struct Slice
+{
+	SliceOutput output;
+	VectorJoin *join;
+	SliceReport report;
+	enum
+	{
+		PHASE_ROWS,				/* all rows have been read; MESSAGE_ROWS is next */
+		PHASE_PAIRS,			/* the join is computed */
+		PHASE_COUNTS,			/* all pairs have been sent */
+		PHASE_DONE
+	}			phase;
+
+	const FastedPair *pairs;	/* pairs of the last batch that were not sent yet */
+	size_t		npairs;
+	FastedPair *message;		/* buffer for the pairs of a message */
+	uint32	   *parent;			/* SLICE_CONNECTIONS: sets of rows connected by the pairs sent */
+	uint32		next_row;		/* SLICE_COUNTS: the first row whose count was not sent yet */
+
+	VectorSource *sources[2];	/* read in the order of keys; b is NULL for a self-join */
+
+	/* SLICE_NEAREST: */
+	uint32		number;			/* number of this slice */
+	uint32		slices;			/* number of slices */
+	uint32		k;
+	uint64		sent;			/* pairs sent so far */
+	uint64		row;			/* next row of the share */
+	uint64		end;			/* rows before this one have all of their neighbours */
+	uint32		next;			/* next neighbour in the row's list */
+	uint32		found;			/* neighbours of the row that were sent */
+} Slice;
+
+/*
+ * --- the rows of a slice
+ *
+ * For nearest rows, all rows of b go to side 1, and the share of a goes to side 0.
+ */
+
+/* Receives the rows of one relation and pushes them to the join, where row numbers are the keys. */
+typedef struct ShareSink
+{
+	RowSink		sink;
+	const Slice *slice;
+	Fingerprint *fingerprint;	/* fingerprint of the rows and their keys */
+	int16		typlen;			/* typlen and typbyval of the keys' type */
+	bool		typbyval;
+	int			side;			/* the rows go to the sides from this one ... */
+	int			last_side;		/* ... to this one */
+	bool		stopped;		/* the engine failed and takes no more rows */
+
+	FastedElement element;
+	uint32		dimensions;
+	size_t		floats;			/* size of a row, in floats */
+	float	   *rows;			/* buffer */
+	uint32		capacity;		/* capacity of the buffer, in rows */
+	uint32		used;			/* rows in the buffer */
+	uint32		first;			/* number of the first row in the buffer */
+} ShareSink;
+
+/* Pushes rows begin to end - 1 of the buffer to a side. */
+static void
+PushRows(ShareSink *sink, int side, uint32 begin, uint32 end)
+{
+	RowSink    *to = core->JoinSink(sink->slice->join, side);
+	Datum		keys[SHARE_BLOCK_ROWS];
+
+	while (begin < end && !sink->stopped)
+	{
+		float	   *buffer;
+		uint32		n = Min(to->buffer_for_rows(to, &buffer), Min(end - begin, SHARE_BLOCK_ROWS));
+
+		sink->stopped = n == 0;
+		if (n == 0)
+			return;
+		memcpy(buffer, sink->rows + begin * sink->floats, n * sink->floats * sizeof(float));
+		for (uint32 i = 0; i < n; i++)
+			keys[i] = Int64GetDatum((int64) sink->first + begin + i);
+		to->take_rows(to, keys, n);
+		begin += n;
+	}
+}
+
+/* Pushes the buffer to side 1, and those of its rows that are in the share to side 0. */
+static void
+Flush(ShareSink *sink)
+{
+	uint32		end;
+
+	if (sink->last_side == 1)
+		PushRows(sink, 1, 0, sink->used);
+	for (uint32 begin = 0; sink->side == 0 && begin < sink->used; begin = end)
+	{
+		uint32		row = sink->first + begin;
+
+		end = Min(sink->used, begin + SHARE_BLOCK_ROWS - row % SHARE_BLOCK_ROWS);
+		if (sink->slice->output != SLICE_NEAREST || IsInShare(row, sink->slice->number, sink->slice->slices))
+			PushRows(sink, 0, begin, end);
+	}
+	sink->first += sink->used;
+	sink->used = 0;
+}
+
+static void
+ExpectRows(RowSink *self, uint64 rows)
+{
+	ShareSink  *sink = (ShareSink *) self;
+
+	for (int side = sink->last_side; side >= sink->side; side--)
+	{
+		RowSink    *to = core->JoinSink(sink->slice->join, side);
+
+		to->expect_rows(to, side == 1 || sink->slice->output != SLICE_NEAREST ? rows : rows / sink->slice->slices);
+	}
+}
+
+static void
+SetDimensions(RowSink *self, int dimensions, const char *row_name)
+{
+	ShareSink  *sink = (ShareSink *) self;
+
+	sink->dimensions = dimensions;
+	sink->floats = RowFloats(sink->element, dimensions);
+	sink->capacity = Max(SHARE_BLOCK_ROWS, BUFFER_BYTES / (sink->floats * sizeof(float)));
+	sink->rows = MemoryContextAllocHuge(GetMemoryChunkContext(sink->slice->message),
+										sink->capacity * sink->floats * sizeof(float));
+	for (int side = sink->side; side <= sink->last_side; side++)
+	{
+		RowSink    *to = core->JoinSink(sink->slice->join, side);
+
+		to->set_dimensions(to, dimensions, row_name);
+	}
+}
+
+static size_t
+BufferForRows(RowSink *self, float **buffer)
+{
+	ShareSink  *sink = (ShareSink *) self;
+
+	if (sink->used == sink->capacity)
+		Flush(sink);
+	if (sink->stopped)
+		return 0;
+	*buffer = sink->rows + sink->used * sink->floats;
+	return sink->capacity - sink->used;
+}
+
+static void
+TakeRows(RowSink *self, const Datum *keys, size_t nrows)
+{
+	ShareSink  *sink = (ShareSink *) self;
+
+	for (size_t i = 0; i < nrows; i++, sink->used++)
+		FingerprintAdd(sink->fingerprint, keys[i], sink->typlen, sink->typbyval,
+					   VectorHash(sink->rows + sink->used * sink->floats, sink->element,
+								  sink->dimensions));
+}
+
+/* Reads the relation of a side into the join. */
+static void
+ReadRelation(Slice *slice, int side)
+{
+	const VectorSource *source = slice->sources[side];
+	ShareSink	sink = {
+		.sink = {.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
+		.buffer_for_rows = BufferForRows,.take_rows = TakeRows},
+		.slice = slice,.fingerprint = &slice->report.rows[side],.element = source->element,
+		.side = side,.last_side = slice->output == SLICE_NEAREST && slice->sources[1] == NULL ? 1 : side
+	};
+
+	get_typlenbyval(source->key_type, &sink.typlen, &sink.typbyval);
+	memset(sink.fingerprint, 0, sizeof(Fingerprint));
+	core->ReadVectors(source, &sink.sink);
+	if (!sink.stopped)
+		Flush(&sink);
+	if (sink.rows != NULL)
+		pfree(sink.rows);
+}
+
+/* Opens the join and reads all rows; once more, if the CPU takes over from a GPU. */
+static void
+StartJoin(Slice *slice, const JoinRequest *request)
+{
+	slice->join = core->JoinOpen(request);
+	do
+		for (int side = 0; side < 2 && slice->sources[side] != NULL; side++)
+			ReadRelation(slice, side);
+	while (!core->JoinStart(slice->join));
+}
+
+/* --- beginning a slice */
+
+static Slice *
+CreateSlice(SliceOutput output, int32 number, int32 slices)
+{
+	Slice	   *slice = palloc0(sizeof(Slice));
+
+	if (slices < 1 || number < 0 || number >= slices)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid slice number %d of %d slices", number, slices)));
+	slice->output = output;
+	slice->number = number;
+	slice->slices = slices;
+	slice->message = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
+	return slice;
+}
+
+static SliceOutput
+OutputFromName(const char *name)
+{
+	for (int i = 0; i < (int) lengthof(slice_output_names); i++)
+		if (strcmp(name, slice_output_names[i]) == 0)
+			return (SliceOutput) i;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unrecognized slice output \"%s\"", name)));
+}
+
+/* Returns the type of the keys, which is argument n.  Error: there is no such type. */
+static Oid
+KeyTypeArgument(FunctionCallInfo fcinfo, int n)
+{
+	Oid			type = PG_GETARG_OID(n);
+
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("type with OID %u does not exist", type)));
+	return type;
+}
+
+/* Resolves a source to read in the order of keys; arguments are given by their positions. */
+static VectorSource *
+ResolveArguments(FunctionCallInfo fcinfo, int relation, int column, int id_column, int key_type,
+				 int metric, const char *id_argument, const char *function)
+{
+	VectorSource *source = core->ResolveSource(PG_GETARG_OID(relation), NameStr(*PG_GETARG_NAME(column)),
+										 NameStr(*PG_GETARG_NAME(id_column)), id_argument,
+										 KeyTypeArgument(fcinfo, key_type),
+										 core->MetricFromText(PG_GETARG_TEXT_PP(metric)), function, NULL);
+
+	source->key_order = true;
+	return source;
+}
+
+/* Returns a copy of the source with row numbers as keys, which messages refer to. */
+static VectorSource *
+NumberKeys(const VectorSource *source)
+{
+	VectorSource *numbered = palloc(sizeof(VectorSource));
+
+	*numbered = *source;
+	numbered->key_type = INT8OID;
+	numbered->key_collation = InvalidOid;
+	return numbered;
+}
+
+static Slice *
+BeginPairs(FunctionCallInfo fcinfo)
+{
+	static const FastedOutput outputs[] = {
+		[SLICE_PAIRS] = FASTED_OUTPUT_PAIRS,
+		[SLICE_COUNT] = FASTED_OUTPUT_COUNT,
+		[SLICE_COUNTS] = FASTED_OUTPUT_COUNTS,
+		[SLICE_CONNECTIONS] = FASTED_OUTPUT_PAIRS
+	};
+	char	   *output = text_to_cstring(PG_GETARG_TEXT_PP(SLICE_OUTPUT));
+	Slice	   *slice = CreateSlice(OutputFromName(output), PG_GETARG_INT32(SLICE_NUMBER),
+									PG_GETARG_INT32(SLICE_SLICES));
+	VectorSource *source = ResolveArguments(fcinfo, SLICE_RELATION, SLICE_COLUMN, SLICE_ID_COLUMN,
+											SLICE_KEY_TYPE, SLICE_METRIC, "id_column",
+											"fasted_self_join");
+	JoinRequest request = {
+		.problem = {
+			.eps = PG_GETARG_FLOAT8(SLICE_EPS),.output = outputs[slice->output],
+			.slice = slice->number,.slices = slice->slices,
+			.identical_kernels = PG_GETARG_BOOL(SLICE_IDENTICAL_KERNELS)
+		}
+	};
+
+	core->RequireDistance("eps", PG_GETARG_FLOAT8(SLICE_EPS), source->metric);
+	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
+	if (source->skip_zeros && source->metric != FASTED_METRIC_COSINE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("skip_zeros requires metric \"cosine\"")));
+	slice->sources[0] = source;
+	request.sources[0] = NumberKeys(source);
+	StartJoin(slice, &request);
+	if (slice->output == SLICE_CONNECTIONS)
+		slice->parent = core->OwnRowNumbers(slice->join->keys[0]->count);
+	return slice;
+}
+
+static VectorSource *
+ResolveSide(FunctionCallInfo fcinfo, int relation, const char *id_argument)
+{
+	return ResolveArguments(fcinfo, relation, relation + 1, relation + 2, NEAREST_SLICE_KEY_TYPE,
+							NEAREST_SLICE_METRIC, id_argument, "fasted_knn_join");
+}
+
+static Slice *
+BeginNearest(FunctionCallInfo fcinfo)
+{
+	Slice	   *slice = CreateSlice(SLICE_NEAREST, PG_GETARG_INT32(NEAREST_SLICE_NUMBER),
+									PG_GETARG_INT32(NEAREST_SLICE_SLICES));
+	JoinRequest request = {
+		.problem = {
+			.output = FASTED_OUTPUT_NEAREST,.eps = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST)
+		}
+	};
+	int32		k = PG_GETARG_INT32(NEAREST_SLICE_K);
+
+	if (k < 1 || k >= (int32) FASTED_MAX_NEIGHBORS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid number of nearest rows: %d", k)));
+	slice->k = k;
+	slice->sources[0] = ResolveSide(fcinfo, NEAREST_SLICE_A, "a_id");
+	core->RequireDistance("max_distance", request.problem.eps, slice->sources[0]->metric);
+	/* two different sources, by the rule of ResolveSources in nearest.c */
+	if (PG_GETARG_OID(NEAREST_SLICE_A) != PG_GETARG_OID(NEAREST_SLICE_B) ||
+		strcmp(NameStr(*PG_GETARG_NAME(NEAREST_SLICE_A_COLUMN)),
+			   NameStr(*PG_GETARG_NAME(NEAREST_SLICE_B_COLUMN))) != 0)
+	{
+		slice->sources[1] = ResolveSide(fcinfo, NEAREST_SLICE_B, "b_id");
+		core->ShareElement(slice->sources[0], slice->sources[1]);
+	}
+	request.sources[0] = NumberKeys(slice->sources[0]);
+	request.sources[1] = NumberKeys(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
+	request.problem.k = slice->sources[1] != NULL ? slice->k : slice->k + 1;
+	StartJoin(slice, &request);
+	return slice;
+}
+
+/* --- messages of pairs and counts */
+
+/*
+ * Size of a backend's send buffer (pqcomm.c).  MESSAGE_ROWS is to be sent immediately, so it is
+ * padded to more than this size.
+ */
+#define SEND_BUFFER 8192
+
+static bytea *
+MakeMessage(char tag, const void *elements, Size bytes)
+{
+	Size		size = VARHDRSZ + 1 + bytes + (tag == MESSAGE_ROWS ? SEND_BUFFER : 0);
+	bytea	   *message = palloc0(size);
+
+	SET_VARSIZE(message, size);
+	VARDATA(message)[0] = tag;
+	memcpy(VARDATA(message) + 1, elements, bytes);
+	return message;
+}
+
+static bytea *
+PairsMessage(const Slice *slice, size_t npairs)
+{
+	return npairs == 0 ? NULL :
+		MakeMessage(MESSAGE_PAIRS, slice->message, npairs * sizeof(FastedPair));
+}
+
+/* Returns true if the pair connects rows that no earlier pairs connect. */
+static bool
+Connects(uint32 *parent, const FastedPair *pair)
+{
+	if (FindRoot(parent, pair->a) == FindRoot(parent, pair->b))
+		return false;
+	UniteSets(parent, pair->a, pair->b);
+	return true;
+}
+
+/*
+ * Returns the next message of pairs, or NULL if there are no more pairs.  For SLICE_CONNECTIONS,
+ * sends only a spanning forest of the rows, which has fewer pairs than there are rows.
+ */
+static bytea *
+NextPairs(Slice *slice)
+{
+	size_t		n = 0;
+
+	while (n == 0)
+	{
+		if (slice->npairs == 0 && !core->JoinNext(slice->join, &slice->pairs, &slice->npairs))
+			break;
+		for (; slice->npairs > 0 && n < MESSAGE_MAX_PAIRS; slice->pairs++, slice->npairs--)
+			if (slice->parent == NULL || Connects(slice->parent, slice->pairs))
+				slice->message[n++] = *slice->pairs;
+	}
+	return PairsMessage(slice, n);
+}
+
+static bytea *
+NextCounts(Slice *slice)
+{
+	uint32		first = slice->next_row;
+	uint32		n = Min(slice->join->keys[0]->count - first, MESSAGE_MAX_COUNTS);
+
+	slice->next_row += n;
+	return MakeMessage(MESSAGE_COUNTS, slice->join->counts + first, n * sizeof(uint32));
+}
+
+/* --- messages of nearest rows */
+
+/* Waits until a row has all of its neighbours.  Returns false if there are no more rows. */
+static bool
+FindRow(Slice *slice)
+{
+	uint64		count;
+
+	while (slice->row == slice->end)
+	{
+		if (!core->JoinNextRows(slice->join, &slice->row, &count))
+			return false;
+		slice->end = slice->row + count;
+	}
+	return true;
+}
+
+/*
+ * Appends neighbours of the current row to the message, and turns to the next row after the last
+ * neighbour.  Returns the new number of pairs in the message.
+ */
+static size_t
+AppendNeighbors(Slice *slice, size_t npairs)
+{
+	uint32		a = (uint32) DatumGetInt64(slice->join->keys[0]->values[slice->row]);
+	uint32		length;
+	const FastedNeighbor *list = core->JoinNearest(slice->join, slice->row, &length);
+
+	while (slice->next < length && slice->found < slice->k && npairs < MESSAGE_MAX_PAIRS)
+	{
+		const FastedNeighbor *neighbor = &list[slice->next++];
+
+		if (slice->sources[1] == NULL && neighbor->row == a)
+			continue;
+		slice->message[npairs++] = (FastedPair) {.a = a,.b = neighbor->row,.dist = neighbor->dist};
+		slice->found++;
+	}
+	if (slice->next < length && slice->found < slice->k)
+		return npairs;			/* the message is full */
+	slice->next = slice->found = 0;
+	if (++slice->row % ROWS_PER_CHECK == 0)
+		core->CheckJoinInterrupts();
+	return npairs;
+}
+
+/*
+ * Returns the next message of neighbours; NULL if there are no more.  Sends neighbours that are
+ * known before it waits for the engine.
+ */
+static bytea *
+NextNeighbors(Slice *slice)
+{
+	size_t		npairs = 0;
+
+	while (npairs < MESSAGE_MAX_PAIRS && (npairs == 0 || slice->row < slice->end) &&
+		   FindRow(slice))
+		npairs = AppendNeighbors(slice, npairs);
+	slice->sent += npairs;
+	return PairsMessage(slice, npairs);
+}
+
+/* --- the stream of messages */
+
+/* Returns a report.  Its cut is empty for nearest rows: shares depend on row numbers only. */
+static bytea *
+Report(Slice *slice, char tag)
+{
+	(void) core->JoinStatistics(slice->join, &slice->report.stats, &slice->report.read_seconds);
+	if (slice->output == SLICE_NEAREST)
+		slice->report.stats.pairs = slice->sent;
+	else
+		core->JoinDescribeCut(slice->join, slice->report.cut, sizeof(slice->report.cut));
+	slice->report.version = WIRE_VERSION;
+	return MakeMessage(tag, &slice->report, sizeof(SliceReport));
+}
+
+/* Returns the slice's next message; NULL if there are no more. */
+static bytea *
+NextMessage(Slice *slice)
+{
+	bytea	   *message = NULL;
+
+	if (slice->phase == PHASE_DONE)
+		return NULL;
+	if (slice->phase == PHASE_ROWS)
+	{
+		slice->phase = PHASE_PAIRS;
+		return Report(slice, MESSAGE_ROWS);
+	}
+	if (slice->phase == PHASE_PAIRS)
+		message = slice->output == SLICE_NEAREST ? NextNeighbors(slice) : NextPairs(slice);
+	if (message != NULL)
+		return message;
+	slice->phase = PHASE_COUNTS;
+	if (slice->output == SLICE_COUNTS && slice->next_row < slice->join->keys[0]->count)
+		return NextCounts(slice);
+	slice->phase = PHASE_DONE;
+	return Report(slice, MESSAGE_DONE);
+}
+
+static Datum
+StreamSlice(FunctionCallInfo fcinfo, Slice *(*begin) (FunctionCallInfo fcinfo))
+{
+	FuncCallContext *call;
+	bytea	   *message;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		MemoryContext caller = CurrentMemoryContext;
+
+		call = SRF_FIRSTCALL_INIT();
+		MemoryContextSwitchTo(call->multi_call_memory_ctx);
+		call->user_fctx = begin(fcinfo);
+		MemoryContextSwitchTo(caller);
+	}
+	call = SRF_PERCALL_SETUP();
+	message = NextMessage(call->user_fctx);
+	if (message != NULL)
+		SRF_RETURN_NEXT(call, PointerGetDatum(message));
+	core->JoinEnd(((Slice *) call->user_fctx)->join);
+	SRF_RETURN_DONE(call);
+}
+
+/*
+ * fasted_citus.join_slice(relation, vector_column, eps, id_column, key_type, metric,
+ * skip_zeros, output, slice, slices, identical_kernels)
+ */
+Datum
+fasted_citus_join_slice(PG_FUNCTION_ARGS)
+{
+	return StreamSlice(fcinfo, BeginPairs);
+}
+
+/*
+ * fasted_citus.nearest_slice(a, a_column, a_id, b, b_column, b_id, key_type, k,
+ * max_distance, metric, slice, slices)
+ */
+Datum
+fasted_citus_nearest_slice(PG_FUNCTION_ARGS)
+{
+	return StreamSlice(fcinfo, BeginNearest);
+}
+
+/*
+ * fasted_citus.kernel(): describes what determines, on a CPU, whether and how rows are reordered.
+ * These are the kernel, and settings that may differ in the servers' configuration files.
+ */
+Datum
+fasted_citus_kernel(PG_FUNCTION_ARGS)
+{
+	const CpuKernel *kernel = core->fasted_cpu_choose_kernel(core->RequestedCpuKernel());
+
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, prune %s, filter %s, memory %s kB",
+											  kernel != NULL ? kernel->name : "none",
+											  GetConfigOption("fasted.prune", false, false),
+											  GetConfigOption("fasted.filter", false, false),
+											  GetConfigOption("fasted.memory_limit", false, false))));
+}

@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * fp32.c
+ *	  The filter for numbers in FP32.
+ *
+ * A row that is too large for the encoding's scale, or not finite, is out of range.  It is packed as
+ * zeros, with a threshold that makes it a candidate of every row.  The recheck decides.
+ *
+ * doc/internals/bound.md proves that no pair is lost.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "../../engine/filter_bound.h"
+#include "../rows/pack.h"
+#include "choice.h"
+#include "fp32.h"
+#include "near_thresholds.h"
+#include "strip.h"
+
+static const char *
+name(const CpuKernel *kernel)
+{
+	(void) kernel;
+	return "fp32";
+}
+
+uint32_t
+cpu_fp32_words(const CpuKernel *kernel, uint32_t dimensions)
+{
+	(void) kernel;
+	return dimensions;
+}
+
+uint32_t
+cpu_fp32_word_step(const CpuKernel *kernel)
+{
+	(void) kernel;
+	return 8;
+}
+
+bool
+cpu_fp32_sides_differ(const CpuKernel *kernel)
+{
+	(void) kernel;
+	return false;
+}
+
+void
+cpu_fp32_sweep(const CpuKernel *kernel, const TileSweep *sweep)
+{
+	kernel->sweep(sweep);
+}
+
+uint32_t
+cpu_fp32_partial_side(const CpuKernel *kernel)
+{
+	(void) kernel;
+	return 0;
+}
+
+/* --- packed rows */
+
+static double
+scale(const Encoding *encoding)
+{
+	return encoding->scale;
+}
+
+static double
+product_spread(const FastedContext *context, const Encoding *encoding, double eps)
+{
+	(void) encoding;
+	(void) eps;
+	/* the errors of rows are smaller than those of their products */
+	return fasted_gamma32(context->options.dimensions, 2);
+}
+
+/* Computes the thresholds of one sliver from its rows' terms. */
+static void
+set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
+{
+	const PackedRows *to = job->to;
+	uint32_t	d = to->layout.words;
+	double		gamma = fasted_gamma32(d, 2);
+	double		alpha = fasted_alpha32(d);
+	double		slack = fasted_sum_slack(d);
+
+	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
+	{
+		const RowTerms *terms = &to->terms[row];
+
+		((float *) to->threshold)[row] = !row_has_pairs(terms) ? INFINITY
+			: fasted_threshold(terms->norm2 * (1.0 - slack), terms->norm2 * (1.0 + slack),
+							   cpu_half_of(job, row, false), gamma, alpha);
+	}
+}
+
+static void
+pack(Worker *worker, const PackJob *job, size_t sliver)
+{
+	FastedContext *context = worker->context;
+	const CpuKernel *kernel = context->kernel;
+	uint32_t	d = job->to->layout.words;
+	PackSliver	pack = {
+		.centre = job->encoding->centre,
+		.scale = job->encoding->scale,
+		.layout = &job->to->layout,
+		.sliver = sliver,
+		.packed = job->to->packed,
+		.stop = &context->threads.stop,
+	};
+	RowTerms   *terms = job->to->terms + sliver * kernel->width;
+	uint32_t	out_of_range;
+
+	memcpy(pack.rows, job->rows, sizeof(pack.rows));
+	out_of_range = cpu_pack_in_range(kernel, &pack);
+	for (uint32_t r = 0; r < kernel->width; r++)
+	{
+		if (job->rows[r] == NULL)
+			terms[r] = row_without_pairs();
+		else if (out_of_range >> r & 1)
+			terms[r] = (RowTerms) {.norm2 = 0.0,.rho = INFINITY};
+		else
+		{
+			terms[r].norm2 = pack.norm2[r];
+			terms[r].rho = fasted_rho(pack.error2[r], pack.norm2[r], d) + cpu_moved(job, r, job->encoding->scale);
+		}
+	}
+	set_thresholds(job, kernel->width, sliver);
+}
+
+/* --- costs, and nearest neighbors */
+
+static double
+cost(const FastedContext *context, uint32_t dimensions)
+{
+	return (TILE_COST + sizeof(float) * dimensions) * cpu_integer_speed(context);
+}
+
+static uint32_t
+near_threshold(const NearSide *side, size_t place, double half)
+{
+	const RowTerms *terms = &side->packed->terms[place];
+	float		threshold = INFINITY;
+	uint32_t	word;
+
+	if (row_has_pairs(terms))
+		threshold = fasted_threshold(terms->norm2 * (1.0 - side->slack),
+									 terms->norm2 * (1.0 + side->slack),
+									 half, side->gamma, side->alpha);
+	memcpy(&word, &threshold, sizeof(word));
+	return word;
+}
+
+const CpuFilter cpu_filter_fp32 = {
+	.name = name,
+	.words = cpu_fp32_words,
+	.word_step = cpu_fp32_word_step,
+	.sides_differ = cpu_fp32_sides_differ,
+	.pack = pack,
+	.set_thresholds = set_thresholds,
+	.pack_set = cpu_pack_set_sliver,
+	.scale = scale,
+	.product_spread = product_spread,
+	.sweep = cpu_fp32_sweep,
+	.cost = cost,
+	.near_thresholds = cpu_near_thresholds_of_numbers,
+	.near_threshold = near_threshold,
+	.column_term = cpu_column_term_of_numbers,
+	.partial_side = cpu_fp32_partial_side,
+	.prepare_choice = cpu_prepare_choice_of_numbers,
+};

@@ -1,0 +1,69 @@
+/*-------------------------------------------------------------------------
+ *
+ * filter_row.c
+ *	  Filter rows: the rows that are packed or sampled in place of the input rows.
+ *
+ * Input rows are stored unmodified.  To pack or sample a row, its filter row is requested here.
+ * That is the row itself or, written to a worker's buffer, x / |x| in FP32 (cosine) or the row
+ * rounded to FP32 (rows of doubles). doc/internals/bound-cosine.md and
+ * doc/internals/bound-double.md prove that the filter loses no pair.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <math.h>
+
+#include "../../engine/filter_bound.h"
+#include "filter_row.h"
+
+double
+cpu_square_of(const Worker *worker, const float *row)
+{
+	return worker->context->dot(row, row, worker->context->options.dimensions);
+}
+
+static const float *
+write_narrowed(const Worker *worker, const float *row, float *to)
+{
+	const double *from = (const double *) row;
+	uint32_t	d = worker->context->options.dimensions;
+
+	for (uint32_t k = 0; k < d; k++)
+		to[k] = fasted_narrow(from[k]);
+	return to;
+}
+
+double
+cpu_row_moved(const FastedContext *context, const float *row)
+{
+	const double *from = (const double *) row;
+	uint32_t	d = context->options.dimensions;
+	double		error2 = 0.0;
+
+	if (!context->doubles || context->metric->has_direction)
+		return 0.0;
+	for (uint32_t k = 0; k < d; k++)
+	{
+		double		diff = from[k] - (double) fasted_narrow(from[k]);
+
+		error2 += diff * diff;
+	}
+	return fasted_narrowed(error2, d);
+}
+
+const float *
+cpu_filter_row(const Worker *worker, const float *row, float *to, double *square)
+{
+	uint32_t	d = worker->context->options.dimensions;
+	double		scale;
+
+	if (worker->context->metric->of_product)
+		*square = cpu_square_of(worker, row);
+	if (!worker->context->metric->has_direction)
+		return worker->context->doubles ? write_narrowed(worker, row, to) : row;
+	if (!fasted_has_direction(*square))
+		return NULL;
+	scale = 1.0 / sqrt(*square);
+	for (uint32_t k = 0; k < d; k++)
+		to[k] = (float) (cpu_coordinate(worker->context, row, k) * scale);
+	return to;
+}

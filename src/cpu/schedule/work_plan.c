@@ -1,0 +1,230 @@
+/*-------------------------------------------------------------------------
+ *
+ * work_plan.c
+ *	  Partitions a join into work items.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+
+#include "memory_plan.h"
+#include "work_plan.h"
+#include "threads.h"
+
+/* Multiply-adds for which one more thread pays off. */
+#define THREAD_WORK 4e6
+
+/* Least number of units per thread, so that all threads end at about the same time. */
+#define UNITS_PER_THREAD 16
+
+/* Least number of strips per thread.  It limits the size of squares of blocks. */
+#define STRIPS_PER_THREAD 8
+
+#define THREADS_PER_SLICE 4
+
+/* The mean partition is at least this number of blocks wide. */
+#define BLOCKS_PER_PARTITION 4
+
+/* Returns the number of work items before slice s: items * s / slices, rounded down. */
+static uint64_t
+items_before(const FastedJoin *join, uint64_t items, uint64_t s)
+{
+	uint64_t	slices = join->problem.slices;
+
+	return items / slices * s + items % slices * s / slices;
+}
+
+/* --- joins within partitions, whose rows are adjacent and in input order */
+
+/* Returns the mean number of columns per row within its partition. */
+static double
+partition_columns(const FastedJoin *join)
+{
+	double		columns = 0.0;
+	double		rows = 0.0;
+
+	for (uint32_t g = 0; g < join->problem.npartitions; g++)
+	{
+		FastedSpan	a = fasted_partition_rows(&join->problem.partitions[g], join->row_side);
+		FastedSpan	b = fasted_partition_rows(&join->problem.partitions[g], !join->row_side);
+
+		if (b.first == b.end)
+			continue;
+		columns += (double) (a.end - a.first) * (b.end - b.first);
+		rows += a.end - a.first;
+	}
+	return rows > 0.0 ? columns / rows : 0.0;
+}
+
+/* Returns the rows per block that suit the partitions, a multiple of step. */
+static uint32_t
+partition_block(const FastedJoin *join, uint32_t step)
+{
+	double		most = join->work.partition_columns / BLOCKS_PER_PARTITION;
+
+	if (most >= FASTED_MAX_BLOCK)
+		return FASTED_MAX_BLOCK / step * step;
+	return most < step ? step : (uint32_t) most / step * step;
+}
+
+/*
+ * Computes the strips of a join within partitions, for the planned size of blocks and squares.
+ * Returns false if out of memory.
+ */
+static bool
+plan_strips(FastedJoin *join)
+{
+	uint32_t	width = (uint32_t) join->work.order.square * join->work.block_rows;
+	uint32_t	nspans = (uint32_t) join->work.order.rows;
+	uint32_t	nstripes = (uint32_t) ceil_div(join->col_set->rows.rows, width);
+
+	free(join->work.spans);
+	free(join->work.stripes);
+	join->work.spans = malloc(nspans * sizeof(FastedSpan));
+	join->work.stripes = malloc(((size_t) nstripes + 1) * sizeof(FastedStripe));
+	if (join->work.spans == NULL || join->work.stripes == NULL)
+		return false;
+	fasted_find_spans(join->problem.partitions, join->problem.npartitions, join->row_side, join->self,
+					  join->work.block_rows, join->work.spans, nspans);
+	join->work.strips = (FastedPartitionTiles) {
+		.spans = join->work.spans,.stripes = join->work.stripes,.nstripes = nstripes,
+		.count = fasted_find_stripes(join->work.spans, nspans, width, join->work.stripes, nstripes)
+	};
+	return true;
+}
+
+/* --- the work of a join */
+
+/*
+ * Chooses the block size so that there is work for all threads.  Blocks of slices must be the same
+ * on every machine, for any number of threads and any kernel.  So they are planned for
+ * THREADS_PER_SLICE threads per slice, and consist of whole tiles of every kernel.  Returns false
+ * if out of memory.
+ */
+static bool
+plan_blocks(FastedJoin *join)
+{
+	uint64_t	slices = join->problem.slices;
+	uint32_t	step = slices > 1 ? FASTED_COMMON_COLS : join->context->kernel->tile_cols;
+	uint64_t	wanted = slices == 1 ? (uint64_t) join->work.nworkers : slices * THREADS_PER_SLICE;
+	bool		partitioned = join->problem.partitions != NULL;
+	uint64_t	units;
+
+	join->work.order.triangle = join->self;
+	if (partitioned)
+		join->work.partition_columns = partition_columns(join);
+	join->work.block_rows = partitioned ? partition_block(join, step) : FASTED_MAX_BLOCK / step * step;
+	for (;;)
+	{
+		join->work.order.rows = ceil_div(join->row_set->rows.rows, join->work.block_rows);
+		join->work.order.cols = ceil_div(join->col_set->rows.rows, join->work.block_rows);
+		join->work.order.square = 1;
+		if (partitioned && !plan_strips(join))
+			return false;
+		units = partitioned ? join->work.strips.count : fasted_order_units(&join->work.order);
+		if (units >= wanted * UNITS_PER_THREAD || join->work.block_rows <= step || wanted == 1)
+			break;
+		join->work.block_rows -= step;
+	}
+	if (units < (uint64_t) join->work.nworkers)
+		join->work.nworkers = (int) units;
+	join->work.order.square = SQUARE_BLOCKS;
+	while (join->work.order.square > 1 && units / join->work.order.square < wanted * STRIPS_PER_THREAD)
+		join->work.order.square /= 2;
+	join->work.hit_stride = join->work.order.square * FASTED_HIT_BYTES;
+	return !partitioned || plan_strips(join);
+}
+
+bool
+cpu_plan_join(FastedJoin *join)
+{
+	double		work = cpu_join_area(join) * cpu_filter_words(join->context)
+		/ join->problem.slices * (1 + join->problem.more_slices);
+	double		useful = 1.0 + work / THREAD_WORK;
+	uint64_t	items;
+
+	join->work.nworkers = join->context->plan.thread_limit;
+	if (useful < join->work.nworkers)
+		join->work.nworkers = (int) useful;
+	if (join->nearest)
+	{
+		/* as many as have memory for their sums: cpu_reserve_workers */
+		uint64_t	each = cpu_worker_bytes(join->context, true);
+
+		join->work.nworkers = (int) cpu_clamp(cpu_memory_limit(&join->context->options) / 4 / each,
+										 1, (uint32_t) join->work.nworkers);
+	}
+	if (!plan_blocks(join))
+		return false;
+	items = join->problem.partitions != NULL ? join->work.strips.count
+		: fasted_order_numbers(&join->work.order) / join->work.order.square;
+	join->work.number = ++join->context->joins;
+	join->work.interleaved = join->problem.slices > 1 && join->problem.identical_kernels &&
+		join->problem.partitions == NULL;
+	if (join->work.interleaved)
+	{
+		join->work.end_item = items;
+		return true;
+	}
+	join->work.first_item = items_before(join, items, join->problem.slice);
+	join->work.end_item = items_before(join, items, (uint64_t) join->problem.slice + 1
+								  + join->problem.more_slices);
+	return true;
+}
+
+/*
+ * Returns the sum of floor((step * n + start) / 2^32) over 0 <= n < count, modulo 2^64.  It counts
+ * the lattice points below a line: rows of points first, then, with the axes swapped, the
+ * remaining columns, as in Euclid's algorithm.  Requires step < 2^32, start < 2^33, count < 2^32.
+ */
+static uint64_t
+sum_of_quotients(uint64_t step, uint64_t start, uint64_t count)
+{
+	uint64_t	divisor = UINT64_C(1) << 32;
+	uint64_t	sum = 0;
+
+	for (;;)
+	{
+		uint64_t	last;
+		uint64_t	former = divisor;
+
+		if (count > 0)
+			sum += count * (count - 1) / 2 * (step / divisor);
+		sum += count * (start / divisor);
+		step %= divisor;
+		last = step * count + start % divisor;
+		if (last < divisor)
+			return sum;
+		count = last / divisor;
+		start = last % divisor;
+		divisor = step;
+		step = former;
+	}
+}
+
+/* Returns the least place in slice s or a later slice: see cpu_is_in_slice. */
+static uint64_t
+first_place(const FastedJoin *join, uint64_t s)
+{
+	return ((s << 32) + join->problem.slices - 1) / join->problem.slices;
+}
+
+uint64_t
+cpu_count_items(const FastedJoin *join)
+{
+	uint64_t	all = UINT64_C(1) << 32;
+	uint64_t	rest = join->work.end_item % all;
+	uint64_t	from;
+	uint64_t	to;
+	uint64_t	start;
+
+	if (!join->work.interleaved)
+		return join->work.end_item - join->work.first_item;
+	from = first_place(join, join->problem.slice);
+	to = first_place(join, (uint64_t) join->problem.slice + 1 + join->problem.more_slices);
+	/* each place occurs once in 2^32 items */
+	start = (uint32_t) join->work.number * GOLDEN_RATIO_STEP + all;
+	return join->work.end_item / all * (to - from) +
+		sum_of_quotients(GOLDEN_RATIO_STEP, start - from, rest) -
+		sum_of_quotients(GOLDEN_RATIO_STEP, start - to, rest);
+}
