@@ -2,6 +2,7 @@
 # Runs the tests of the CUDA engine that were built in the directory BUILD:
 #
 #	check.sh BUILD				on the GPU
+#	check.sh BUILD --unit		joins by unit tests on the GPU
 #	check.sh BUILD TOOL...		small cases with tools of compute-sanitizer
 #
 # Tests that can run in parallel come first, several on each GPU.  Tests that measure times or
@@ -57,6 +58,23 @@ await() {
 	for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
 }
 
+# Joins that unit tests compare with brute force, in all ways of this engine; long ones first.
+unit_tests() {
+	local unit=$build/unit metric name
+	for metric in 0 1 2; do beside "joins-$metric" "${library[@]}" "$unit/test_joins" "$metric"; done
+	for name in components partitions bits prune sets engine set_limits; do
+		beside "unit-$name" "${library[@]}" "$unit/test_$name"
+	done
+	beside joins-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_joins" 2
+	beside bits-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_bits"
+}
+
+if [[ ${1:-} == --unit ]]; then
+	unit_tests
+	await
+	exit "$failed"
+fi
+
 # With racecheck, a join takes about a second.  Therefore tests whose kernels are covered by other
 # tests are skipped: quantise, devices.
 if (($# > 0)); then
@@ -84,13 +102,7 @@ fi
 # build that compares rows of a set once even if they are few, and with one GPU used as several.
 all=$(seq -s , 0 "$((gpus > 0 ? gpus - 1 : 0))")
 once=(env FASTED_QUICK=1 FASTED_ENGINE_LIBRARY="$build/fasted_once.so")
-unit=$build/unit
-for metric in 0 1 2; do beside "joins-$metric" "${library[@]}" "$unit/test_joins" "$metric"; done
-for name in components partitions bits prune sets engine set_limits; do
-	beside "unit-$name" "${library[@]}" "$unit/test_$name"
-done
-beside joins-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_joins" 2
-beside bits-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_bits"
+unit_tests
 beside nearest "${library[@]}" "$build/unit/test_nearest"
 visible=$all beside devices_test "$build/devices_test"
 for name in prune_test connections_test; do beside "$name" "$build/$name"; done
