@@ -41,9 +41,7 @@ BENCH_DEVICE ?= cuda
 bench:
 	@bench/throughput/run.py
 	@bench/brute_force/run.py
-	@bench/optimizations/run.py
 	@bench/profile/run.py
-	@bench/accuracy/run.py
 	@bench/real_world/run.py --gemm
 	@bench/groups/run.py --engine cuda
 	@bench/hdbscan/run.py --engine cuda --large

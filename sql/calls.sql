@@ -21,7 +21,7 @@ WITH pairs AS MATERIALIZED (SELECT * FROM fasted_self_join('t', 'v', 1))
 SELECT count(*), (SELECT count(*) FROM pairs WHERE dist = 0) FROM pairs;
 SELECT eps, count(*) FROM generate_series(0, 3) AS eps, LATERAL fasted_self_join('t', 'v', eps) GROUP BY 1 ORDER BY 1;
 SELECT fasted_self_join('t', 'v', 0) ORDER BY 1 LIMIT 2;
-SELECT (fasted_self_join_typed(NULL::int, 't', 'v', 0)).* ORDER BY 1, 2 LIMIT 2;
+SELECT (fasted_self_join('t', 'v', 0, id_type => NULL::int)).* ORDER BY 1, 2 LIMIT 2;
 SELECT count(*) FROM fasted_self_join('t', 'v', 0) p JOIN fasted_self_join('t', 'v', 1) q USING (id_a, id_b);
 
 -- prepared statements, cursors, PL/pgSQL

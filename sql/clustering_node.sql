@@ -59,15 +59,15 @@ BEGIN
 END $$;
 SELECT keep_one.pairs, keep_one.spilled FROM spilled($$SELECT * FROM fasted_keep_one('grouped', 'v', 0.4, id_column => 'id')$$) AS keep_one;
 SET fasted.memory_limit = '1MB';
-SET fasted.max_threads = 1;	-- the order of pairs decides which can be dropped
-SELECT * FROM unnest(ARRAY['fasted_keep_one(''grouped'', ''v'', 0.4, id_column => ''id'')', 'fasted_cluster(''grouped'', ''v'', 0.4, 500, ''id'')',
-	'fasted_cluster(''hundreds'', ''v'', 0, 100, ''id'')', 'fasted_cluster(''grouped'', ''v'', 0.4, 2, ''id'')',
-	'fasted_keep_one(''copies'', ''v'', 0.4, id_column => ''id'')', 'fasted_cluster(''copies'', ''v'', 0.4, 2, ''id'')']) AS c, spilled('SELECT * FROM ' || c) AS s;
+SET fasted.threads = 1;	-- the order of pairs decides which can be dropped
+SELECT * FROM unnest(ARRAY['fasted_keep_one(''grouped'', ''v'', 0.4, id_column => ''id'')', 'fasted_cluster(''grouped'', ''v'', 0.4, 500, id_column => ''id'')',
+	'fasted_cluster(''hundreds'', ''v'', 0, 100, id_column => ''id'')', 'fasted_cluster(''grouped'', ''v'', 0.4, 2, id_column => ''id'')',
+	'fasted_keep_one(''copies'', ''v'', 0.4, id_column => ''id'')', 'fasted_cluster(''copies'', ''v'', 0.4, 2, id_column => ''id'')']) AS c, spilled('SELECT * FROM ' || c) AS s;
 -- three copies of each row, which have three pairs unless one of them is withheld; vectors to compare with exceed the limit
 CREATE TABLE triples AS SELECT i AS id, array_fill(i / 3, ARRAY[1000])::real[] AS v FROM generate_series(0, 299) AS i;
-SELECT pairs::int BETWEEN 101 AND 299 AS some_withheld FROM spilled($$SELECT * FROM fasted_cluster('triples', 'v', 0.5, 1, 'id')$$);
+SELECT pairs::int BETWEEN 101 AND 299 AS some_withheld FROM spilled($$SELECT * FROM fasted_cluster('triples', 'v', 0.5, 1, id_column => 'id')$$);
 RESET fasted.memory_limit;
-RESET fasted.max_threads;
+RESET fasted.threads;
 
 -- the same rows as by the function, whichever columns are selected
 CREATE TEMP TABLE calls (call text);
@@ -87,7 +87,7 @@ SELECT answer('SELECT kept, count(*) FROM fasted_keep_one(''t'', ''v'', 3) GROUP
 -- the window functions return the same, whatever the key type
 SELECT count(*), bool_and(w.neighbors = n.neighbors) AS neighbors, bool_and(w.cluster IS NOT DISTINCT FROM c.cluster) AS clusters, bool_and(w.kept = kept.u) AS kept
 FROM (SELECT id, fasted_neighbor_count(v, 1) OVER () AS neighbors, fasted_dbscan(v, 1, 4) OVER (ORDER BY id) AS cluster,
-		fasted_keep(u, v, 1) OVER (ORDER BY p, id) AS kept FROM t) AS w
+		fasted_keep(v, 1, u) OVER (ORDER BY p, id) AS kept FROM t) AS w
 	JOIN fasted_neighbors('t', 'v', 1) AS n USING (id) JOIN fasted_cluster('t', 'v', 1, 4) AS c USING (id)
 	JOIN fasted_keep_one('t', 'v', 1, 'p') AS k USING (id) JOIN t AS kept ON kept.id = k.kept;
 SELECT count(*) FROM fasted_neighbors('t', 'v', 1);
@@ -167,12 +167,12 @@ SELECT count(*) FROM groups;
 \echo :SQLSTATE
 EXPLAIN (COSTS OFF) SELECT id FROM fasted_keep_one('t', 'v', 1, 'p');
 RESET ROLE;
-REVOKE EXECUTE ON FUNCTION fasted_neighbors FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION fasted_neighbors(regclass, name, double precision, text, name, name) FROM PUBLIC;
 SET ROLE fasted_node_reader;
 SELECT count(*) FROM fasted_neighbors('t', 'v', 1);
 \echo :SQLSTATE
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION fasted_neighbors TO PUBLIC;
+GRANT EXECUTE ON FUNCTION fasted_neighbors(regclass, name, double precision, text, name, name) TO PUBLIC;
 
 -- the errors are those of the function
 SELECT * FROM fasted_cluster('t', 'v', -1);
@@ -185,9 +185,9 @@ SELECT * FROM fasted_neighbors('t', 'v', 1, metric => NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_keep_one('t', 'v', 1, metric => 'manhattan');
 \echo :SQLSTATE
-ALTER FUNCTION fasted_cluster SET work_mem = '1MB';
+ALTER FUNCTION fasted_cluster(regclass, name, double precision, integer, text, name, name) SET work_mem = '1MB';
 SELECT plan_of('SELECT * FROM fasted_cluster(''t'', ''v'', 1)');
-ALTER FUNCTION fasted_cluster RESET work_mem;
+ALTER FUNCTION fasted_cluster(regclass, name, double precision, integer, text, name, name) RESET work_mem;
 SET fasted.scan_node = off;
 SELECT plan_of('SELECT * FROM fasted_cluster(''t'', ''v'', 1)');
 RESET fasted.scan_node;

@@ -12,7 +12,7 @@ INSERT INTO t VALUES (9, 'zero', '{0}', 5), (8, 'one', '{1}', 7), (7, 'two', '{2
 SELECT * FROM fasted_neighbors('t', 'v', 1);
 SELECT * FROM fasted_neighbors('t', 'v', 0);
 SELECT min(neighbors), max(neighbors), count(*) FROM fasted_neighbors('t', 'v', 'Infinity');
-SELECT neighbors, count(*) FROM fasted_neighbors('t', 'v', 2, 'id') GROUP BY 1 ORDER BY 1;
+SELECT neighbors, count(*) FROM fasted_neighbors('t', 'v', 2, id_column => 'id') GROUP BY 1 ORDER BY 1;
 
 -- connected components of the pairs
 SELECT * FROM fasted_cluster('t', 'v', 1);
@@ -22,7 +22,7 @@ SELECT count(DISTINCT cluster) FROM fasted_cluster('t', 'v', 10);
 -- core rows, border rows and noise; clusters are numbered by their smallest id, including border rows
 SELECT * FROM fasted_cluster('t', 'v', 1, 2);
 SELECT * FROM fasted_cluster('t', 'v', 1, 3);
-SELECT * FROM fasted_cluster('t', 'v', 1, min_points => 4);
+SELECT * FROM fasted_cluster('t', 'v', 1, min_samples => 4);
 SELECT count(*), count(cluster) FROM fasted_cluster('t', 'v', 'Infinity', 2147483647);
 SELECT count(*), max(cluster) FROM fasted_cluster('t', 'v', 'Infinity', 8) WHERE core;
 
@@ -34,11 +34,11 @@ SELECT * FROM fasted_cluster('points', 'v', 1.5, 4);
 -- so many copies that the engine gets only some of them: the same result as for rows that differ little
 CREATE TABLE copies AS SELECT i * 37 % 307 AS id, i % 2 AS g, i * 7 % 5 AS p, CASE WHEN i % 10 = 6 THEN '{0,0}' WHEN i % 10 < 6 THEN ARRAY[1 + i % 4, 0] ELSE ARRAY[1 + i % 17, i % 11 + i % 17 % 2 * 20] END::float8[] AS v FROM generate_series(1, 300) AS i;
 CREATE TABLE differ AS SELECT id, g, CASE WHEN v[1] = 0 THEN v ELSE ARRAY[v[1] + id * 1e-9, v[2]] END AS v FROM copies;
-SELECT count(*), sum(n) > 0 AS clusters, count(*) FILTER (WHERE wrong = 0) AS right FROM unnest('{1,2,3,10,40}'::int[]) AS min_points, unnest('{0.5,1.5,2.5}'::float8[]) AS eps, unnest('{id,g}'::text[]) AS p, unnest('{l2,cosine}'::text[]) AS metric,
+SELECT count(*), sum(n) > 0 AS clusters, count(*) FILTER (WHERE wrong = 0) AS right FROM unnest('{1,2,3,10,40}'::int[]) AS min_samples, unnest('{0.5,1.5,2.5}'::float8[]) AS eps, unnest('{id,g}'::text[]) AS p, unnest('{l2,cosine}'::text[]) AS metric,
 	LATERAL (SELECT count(c.cluster) AS n, count(*) FILTER (WHERE (c.cluster, c.core) IS DISTINCT FROM (d.cluster, d.core)) AS wrong
-		FROM fasted_cluster('copies', 'v', CASE metric WHEN 'l2' THEN eps ELSE eps / 100 END, min_points, 'id', metric, nullif(p, 'id')) AS c
-		JOIN fasted_cluster('differ', 'v', CASE metric WHEN 'l2' THEN eps ELSE eps / 100 END, min_points, 'id', metric, nullif(p, 'id')) AS d USING (id)) AS x;
-SELECT count(*), count(*) FILTER (WHERE c.cluster = w.cluster) FROM fasted_cluster('copies', 'v', 1.5, 1, 'id') AS c JOIN (SELECT id, fasted_dbscan(v, 1.5, 1) OVER (ORDER BY id) AS cluster FROM copies) AS w USING (id);
+		FROM fasted_cluster('copies', 'v', CASE metric WHEN 'l2' THEN eps ELSE eps / 100 END, min_samples, id_column => 'id', metric => metric, partition_by => nullif(p, 'id')) AS c
+		JOIN fasted_cluster('differ', 'v', CASE metric WHEN 'l2' THEN eps ELSE eps / 100 END, min_samples, id_column => 'id', metric => metric, partition_by => nullif(p, 'id')) AS d USING (id)) AS x;
+SELECT count(*), count(*) FILTER (WHERE c.cluster = w.cluster) FROM fasted_cluster('copies', 'v', 1.5, 1, id_column => 'id') AS c JOIN (SELECT id, fasted_dbscan(v, 1.5, 1) OVER (ORDER BY id) AS cluster FROM copies) AS w USING (id);
 CREATE FUNCTION kept_reference(eps float8, metric text) RETURNS TABLE (id bigint, kept bigint) LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
@@ -58,8 +58,8 @@ BEGIN
 END $$;
 SELECT count(*), count(*) FILTER (WHERE wrong = 0) AS right FROM (VALUES ('l2', 0.5), ('l2', 1.5), ('l2', 2.5), ('cosine', 0.005), ('cosine', 0.05)) AS m (metric, eps),
 	LATERAL (SELECT count(*) FILTER (WHERE k.kept IS DISTINCT FROM r.kept) AS wrong
-		FROM kept_reference(eps, metric) AS r LEFT JOIN fasted_keep_one('copies', 'v', eps, 'p', false, 'id', metric) AS k USING (id)) AS x;
--- the NOTICE of many pairs: first, few pairs of all rows but most pairs of those that the engine gets; then the reverse
+		FROM kept_reference(eps, metric) AS r LEFT JOIN fasted_keep_one('copies', 'v', eps, 'p', false, id_column => 'id', metric => metric) AS k USING (id)) AS x;
+-- no NOTICE of many pairs: first, few pairs of all rows but most pairs of those that the engine gets; then only pairs of copies, which are not counted
 CREATE TABLE many (id int PRIMARY KEY, v real[]);
 INSERT INTO many SELECT i, CASE WHEN i <= 3000 THEN ARRAY[i % 20 * 100] ELSE ARRAY[9000 + i * 1e-5] END FROM generate_series(1, 3300) AS i;
 SELECT count(DISTINCT cluster) FROM fasted_cluster('many', 'v', 1);
@@ -79,7 +79,7 @@ UPDATE border SET v = '{0}', id = 100 + id WHERE id <= 10;
 UPDATE border SET v = CASE id WHEN 105 THEN '{-1}' WHEN 110 THEN '{0}' ELSE '{-1.5}' END::real[], id = CASE id WHEN 110 THEN 10 ELSE id END WHERE id > 100;
 SELECT * FROM fasted_cluster('border', 'v', 1, 5);
 CREATE TABLE border_reversed AS SELECT * FROM border ORDER BY id DESC;
-SELECT * FROM fasted_cluster('border_reversed', 'v', 1, 5, 'id') WHERE id IN (10, 21, 105);
+SELECT * FROM fasted_cluster('border_reversed', 'v', 1, 5, id_column => 'id') WHERE id IN (10, 21, 105);
 
 -- representatives: without a priority the first row by id; only a representative excludes other rows
 SELECT * FROM fasted_keep_one('t', 'v', 1);
@@ -103,8 +103,8 @@ SELECT * FROM fasted_keep_one('middle', 'v', 2.5);
 -- duplicates
 CREATE TABLE twins AS SELECT i AS id, ARRAY[i % 3, 1]::real[] AS v FROM generate_series(1, 9) AS i;
 SELECT * FROM fasted_keep_one('twins', 'v', 0, id_column => 'id');
-SELECT * FROM fasted_cluster('twins', 'v', 0, 3, 'id');
-SELECT * FROM fasted_neighbors('twins', 'v', 0, 'id') WHERE neighbors <> 2;
+SELECT * FROM fasted_cluster('twins', 'v', 0, 3, id_column => 'id');
+SELECT * FROM fasted_neighbors('twins', 'v', 0, id_column => 'id') WHERE neighbors <> 2;
 
 -- no row, one row, no vector
 CREATE TABLE few (id int PRIMARY KEY, v real[]);
@@ -128,10 +128,10 @@ INSERT INTO keyed VALUES (1.5, md5('1')::uuid, 'b', 'b', '{0}'), (0.5, md5('2'):
 SELECT n, fasted_neighbor_count(v, 1) OVER () FROM keyed ORDER BY n;
 SELECT w, fasted_dbscan(v, 1, 3) OVER (ORDER BY w) FROM keyed;
 SELECT m, fasted_dbscan(v, 1, 1) OVER (ORDER BY m) FROM keyed;
-SELECT m, kept, pg_typeof(kept) FROM (SELECT m, fasted_keep(m, v, 1) OVER (ORDER BY m) AS kept FROM keyed) AS k;
-SELECT u, fasted_keep(u, v, 1) OVER (ORDER BY n) AS kept FROM keyed ORDER BY u;
-SELECT n, fasted_keep(n, v, 1) OVER (ORDER BY w DESC) AS kept FROM keyed ORDER BY n;
-SELECT kept, count(*) FROM (SELECT fasted_keep(ctid, v, 1) OVER (ORDER BY ctid) AS kept FROM t) AS k GROUP BY 1 ORDER BY 1;
+SELECT m, kept, pg_typeof(kept) FROM (SELECT m, fasted_keep(v, 1, m) OVER (ORDER BY m) AS kept FROM keyed) AS k;
+SELECT u, fasted_keep(v, 1, u) OVER (ORDER BY n) AS kept FROM keyed ORDER BY u;
+SELECT n, fasted_keep(v, 1, n) OVER (ORDER BY w DESC) AS kept FROM keyed ORDER BY n;
+SELECT kept, count(*) FROM (SELECT fasted_keep(v, 1, ctid) OVER (ORDER BY ctid) AS kept FROM t) AS k GROUP BY 1 ORDER BY 1;
 
 -- priorities of any type with a sort order
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
@@ -154,7 +154,7 @@ SELECT * FROM fasted_keep_one('directions', 'v', 0.01, metric => 'cosine') WHERE
 SELECT id, kept, dist = fasted_cosine_distance((SELECT v FROM directions WHERE id = k.id), (SELECT v FROM directions WHERE id = kept)) AS same
 FROM fasted_keep_one('directions', 'v', 0.3, 'p', metric => 'cosine') AS k;
 SELECT * FROM fasted_neighbors('directions', 'v', 1, metric => 'l2') WHERE neighbors > 1;
-SELECT neighbors, count(*) FROM fasted_neighbors('directions', 'v', 0.01, 'id', 'cosine') GROUP BY 1 ORDER BY 1;
+SELECT neighbors, count(*) FROM fasted_neighbors('directions', 'v', 0.01, id_column => 'id', metric => 'cosine') GROUP BY 1 ORDER BY 1;
 
 -- views, partitioned tables, casts of vectors
 CREATE VIEW mixed AS SELECT id, v::numeric[] AS v, -id AS p FROM t WHERE id < 9;
@@ -166,7 +166,7 @@ CREATE TABLE places (id int PRIMARY KEY, v polar, p int);
 INSERT INTO places VALUES (1, '(1,0)', 9), (2, '(1,0.5)', 8), (3, '(0,0)', 7), (4, '(2,0)', 6);	-- the vector of row 3 is null
 SELECT id, kept FROM fasted_keep_one('places', 'v', 0.6, 'p');
 CREATE VIEW numbered AS SELECT row_number() OVER (ORDER BY id DESC) AS n, v, random() AS p FROM t WHERE v IS NOT NULL;
-SELECT * FROM fasted_neighbors('numbered', 'v', 1, 'n');
+SELECT * FROM fasted_neighbors('numbered', 'v', 1, id_column => 'n');
 SELECT count(*), count(*) FILTER (WHERE dist <= 1) FROM fasted_keep_one('numbered', 'v', 1, 'p', id_column => 'n');
 CREATE TABLE parted (id int PRIMARY KEY, v real[], p int) PARTITION BY RANGE (id);
 CREATE TABLE parted_low PARTITION OF parted FOR VALUES FROM (0) TO (10);
@@ -228,7 +228,7 @@ SELECT count(*) FROM fasted_keep_one('t', 'v', 1, 'id');
 SELECT count(*) FROM fasted_keep_one('t', 'v', 1, 'score');
 \echo :SQLSTATE
 SELECT * FROM fasted_keep_one('owned', 'v', 2, 'p');
-SELECT * FROM fasted_keep_one('lent', 'v', 1, 'score', true, 'id');
+SELECT * FROM fasted_keep_one('lent', 'v', 1, 'score', true, id_column => 'id');
 RESET ROLE;
 
 -- errors
@@ -244,10 +244,6 @@ SELECT * FROM fasted_cluster('t', 'v', 1, metric => NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_cluster('t', 'v', 1, metric => 'euclidean');
 \echo :SQLSTATE
-SET fasted.refine = off;
-SELECT * FROM fasted_cluster('t', 'v', 1, metric => 'cosine');
-\echo :SQLSTATE
-RESET fasted.refine;
 SELECT * FROM fasted_keep_one('t', 'v', 1, NULL, NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_neighbors('t', 'v', -1);
@@ -260,7 +256,7 @@ SELECT * FROM fasted_cluster('t', 'v', 1, -3);
 \echo :SQLSTATE
 SELECT * FROM fasted_neighbors('t', 'name', 1);
 \echo :SQLSTATE
-SELECT * FROM fasted_neighbors('t', 'v', 1, 'name');
+SELECT * FROM fasted_neighbors('t', 'v', 1, id_column => 'name');
 \echo :SQLSTATE
 SELECT * FROM fasted_cluster('twins', 'v', 1);
 \echo :SQLSTATE
@@ -280,17 +276,17 @@ CREATE TABLE dense AS SELECT i AS id, i * 7919 % 1410 AS priority,
 	ARRAY[CASE WHEN i <= 900 THEN i % 30 WHEN i <= 910 THEN 45 ELSE 1000 + i % 10 END, 0]::real[] AS v FROM generate_series(1, 1410) AS i;
 ALTER TABLE dense ADD PRIMARY KEY (id);
 CREATE TABLE dense_kept AS SELECT * FROM fasted_keep_one('dense', 'v', 5, 'priority');
--- with a NOTICE, since most pairs of rows are within eps
+-- most pairs of rows are within eps, but without a NOTICE, since many rows are copies
 SELECT count(DISTINCT cluster) FROM fasted_cluster('dense', 'v', 30);
 SET fasted.memory_limit = '1MB';
 SET client_min_messages = warning;
-SELECT n AS min_points, cluster, core, count(*) FROM (VALUES (2), (100), (500), (800)) AS m (n), LATERAL fasted_cluster('dense', 'v', 30, n)
+SELECT n AS min_samples, cluster, core, count(*) FROM (VALUES (2), (100), (500), (800)) AS m (n), LATERAL fasted_cluster('dense', 'v', 30, n)
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
 SELECT count(*), count(DISTINCT kept) FROM fasted_keep_one('dense', 'v', 5, 'priority') AS k JOIN dense_kept USING (id, kept, dist);
 -- each border row has one core row, the center of its cluster, so every pair with a center matters
 CREATE TABLE stars AS SELECT 121 * g + i AS id, ARRAY[10 * g + CASE WHEN i = 0 THEN 0 WHEN i % 2 = 0 THEN 1 ELSE -1 END]::real[] AS v
 	FROM generate_series(0, 19) AS g, generate_series(0, 120) AS i ORDER BY 1;
-SELECT core, count(cluster), count(DISTINCT cluster) FROM fasted_cluster('stars', 'v', 1, 100, 'id') GROUP BY 1 ORDER BY 1;
+SELECT core, count(cluster), count(DISTINCT cluster) FROM fasted_cluster('stars', 'v', 1, 100, id_column => 'id') GROUP BY 1 ORDER BY 1;
 SELECT eps, count(*), count(DISTINCT kept), max(dist) FROM generate_series(1, 2) AS eps, LATERAL fasted_keep_one('stars', 'v', eps, 'v', id_column => 'id') GROUP BY 1 ORDER BY 1;
 RESET fasted.memory_limit;
 

@@ -35,7 +35,7 @@ ROLLBACK;
 
 -- through a view, and through a partitioned table
 BEGIN;
-DECLARE c CURSOR FOR SELECT count(*) FROM fasted_self_join('over_items', 'v', 0, 'id');
+DECLARE c CURSOR FOR SELECT count(*) FROM fasted_self_join('over_items', 'v', 0, id_column => 'id');
 SAVEPOINT s;
 TRUNCATE items;
 ROLLBACK TO s;

@@ -15,7 +15,7 @@ INSERT INTO line SELECT i, ARRAY[1e6 + i * 2 ^ -30, 7], i % 3 FROM generate_seri
 SELECT count(*), min(dist) = 2 ^ -30 AS least, max(dist) = 2 ^ -29 AS most FROM fasted_self_join('line', 'v', 2 ^ -29);
 SELECT count(*) FROM fasted_self_join('line', 'v', 2 ^ -30 - 2 ^ -80);
 CREATE VIEW line_real AS SELECT id, v::real[] AS v, g FROM line;
-SELECT count(*), max(dist) FROM fasted_self_join('line_real', 'v', 0, 'id');
+SELECT count(*), max(dist) FROM fasted_self_join('line_real', 'v', 0, id_column => 'id');
 
 -- each function
 SELECT neighbors, count(*) FROM fasted_neighbors('line', 'v', 2 ^ -30) GROUP BY 1 ORDER BY 1;
@@ -94,7 +94,7 @@ SELECT fasted_distance('{1,2}'::float8[], '{1}'::real[]);
 UPDATE sizes SET v = '{1,2}';
 CREATE VIEW numbers AS SELECT id, ARRAY[1e39, id] AS v FROM sizes WHERE id = 1;
 SELECT id_a, id_b, dist FROM fasted_knn_join('sizes', 'v', 'numbers', 'v', 1, b_id => 'id') WHERE id_a = 1;
-SELECT * FROM fasted_neighbors('numbers', 'v', 1, 'id');
+SELECT * FROM fasted_neighbors('numbers', 'v', 1, id_column => 'id');
 \echo :SQLSTATE
 DROP VIEW numbers, line_real;
 DROP TABLE line, many, found, plain, reals, doubles, sizes;

@@ -11,6 +11,16 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION fasted_self_join_support(internal) IS
 	'planner support for fasted_self_join';
 
+-- Functions in FROM have two forms: for keys that convert to bigint, and for keys of any type with a
+-- default btree operator class.  The latter have an argument id_type, a NULL of that type.
+--
+-- id_type cannot be the last argument, with a default: the parser determines the types of polymorphic
+-- columns from the argument at the same position of the call as written, before it adds defaults
+-- and sorts named arguments.  So the arguments before id_type have no default.  id_type replaces
+-- an argument of a string type, which becomes the last one.  Then no call by position is ambiguous:
+-- the parser prefers the string type for an untyped literal or parameter.
+-- With anycompatible, an untyped NULL is text, so the error that follows is about the key type.
+
 -- All pairs of rows within distance eps of each other.
 --
 -- STABLE, because it reads the table in the snapshot of the calling query.
@@ -20,42 +30,35 @@ CREATE FUNCTION fasted_self_join(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2',
 	ordered boolean DEFAULT false,
 	self_pairs boolean DEFAULT false,
-	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id_a bigint, id_b bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_self_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_self_join_support;
 
-COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, name, boolean, boolean, text, name) IS
+COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, text, boolean, boolean, name, name) IS
 	'every pair of rows whose vectors are within eps of each other, for integer keys';
 
--- The same for keys of any type with a default btree operator class.  id_type is a NULL of that
--- type, which only determines the type of the result.
---
--- It has a name of its own, because calls with untyped literals would be ambiguous otherwise.
--- id_type comes first and has no default, because the parser determines a polymorphic result
--- type from the arguments of the call as written.
--- With anycompatible, an untyped NULL is text, so the error that follows is about the key type.
-CREATE FUNCTION fasted_self_join_typed(
-	id_type anycompatible,
+CREATE FUNCTION fasted_self_join(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	id_column name DEFAULT NULL,
+	id_type anycompatible,
 	ordered boolean DEFAULT false,
 	self_pairs boolean DEFAULT false,
-	metric text DEFAULT 'l2',
-	partition_by name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision)
-AS 'MODULE_PATHNAME', 'fasted_self_join_typed'
+AS 'MODULE_PATHNAME', 'fasted_self_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_self_join_support;
 
-COMMENT ON FUNCTION fasted_self_join_typed(anycompatible, regclass, name, double precision, name, boolean, boolean, text, name) IS
+COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, anycompatible, boolean, boolean, name, name, text) IS
 	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';
 
 -- Estimates the fraction of pairs within eps for the planner.  The call also loads the library,
@@ -68,204 +71,56 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION fasted_distance_support(internal) IS
 	'planner support for functions of two vectors';
 
--- Functions of two vectors: arrays, text (fasted_reals, fasted_doubles), or values of any other
--- type with a cast to real[].  The planner converts the vectors (fasted_distance_support).
---
--- No call is ambiguous, because each overload is for other combinations of arguments:
---
---	anycompatiblearray, anycompatiblearray	arrays; an untyped literal or parameter beside an array
---	anynonarray, anycompatible				other types, and a literal, as text, beside them
---	anyarray, anycompatiblenonarray			an array beside another type
---	text, anycompatiblenonarray				a literal, as text, beside another type or a literal
-
-CREATE FUNCTION fasted_distance(a anycompatiblearray, b anycompatiblearray)
+-- Functions of two vectors: values of any types with a cast to real[], and untyped literals, as an
+-- array or in pgvector's form.  The planner checks the types and converts the vectors
+-- (fasted_distance_support).  With "any", no call is ambiguous, and no type converts to another one first.
+CREATE FUNCTION fasted_distance(a "any", b "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_distance'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_distance(anycompatiblearray, anycompatiblearray) IS
-	'Euclidean distance between two vectors, as computed by fasted_self_join';
-
-CREATE FUNCTION fasted_distance(a anynonarray, b anycompatible)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_distance(anynonarray, anycompatible) IS
-	'Euclidean distance between two vectors, as computed by fasted_self_join';
-
-CREATE FUNCTION fasted_distance(a anyarray, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_distance(anyarray, anycompatiblenonarray) IS
-	'Euclidean distance between two vectors, as computed by fasted_self_join';
-
-CREATE FUNCTION fasted_distance(a text, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_distance(text, anycompatiblenonarray) IS
+COMMENT ON FUNCTION fasted_distance("any", "any") IS
 	'Euclidean distance between two vectors, as computed by fasted_self_join';
 
 -- 1 - cosine similarity; NaN if either vector is zero.
-CREATE FUNCTION fasted_cosine_distance(a anycompatiblearray, b anycompatiblearray)
+CREATE FUNCTION fasted_cosine_distance(a "any", b "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_cosine_distance(anycompatiblearray, anycompatiblearray) IS
-	'cosine distance between two vectors, from 0 to 2';
-
-CREATE FUNCTION fasted_cosine_distance(a anynonarray, b anycompatible)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_distance(anynonarray, anycompatible) IS
-	'cosine distance between two vectors, from 0 to 2';
-
-CREATE FUNCTION fasted_cosine_distance(a anyarray, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_distance(anyarray, anycompatiblenonarray) IS
-	'cosine distance between two vectors, from 0 to 2';
-
-CREATE FUNCTION fasted_cosine_distance(a text, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_distance(text, anycompatiblenonarray) IS
+COMMENT ON FUNCTION fasted_cosine_distance("any", "any") IS
 	'cosine distance between two vectors, from 0 to 2';
 
 -- The cosine of the angle; NULL if either vector is zero.
-CREATE FUNCTION fasted_cosine_similarity(a anycompatiblearray, b anycompatiblearray)
+CREATE FUNCTION fasted_cosine_similarity(a "any", b "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_cosine_similarity(anycompatiblearray, anycompatiblearray) IS
+COMMENT ON FUNCTION fasted_cosine_similarity("any", "any") IS
 	'cosine similarity of two vectors, from -1 to 1';
 
-CREATE FUNCTION fasted_cosine_similarity(a anynonarray, b anycompatible)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_similarity(anynonarray, anycompatible) IS
-	'cosine similarity of two vectors, from -1 to 1';
-
-CREATE FUNCTION fasted_cosine_similarity(a anyarray, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_similarity(anyarray, anycompatiblenonarray) IS
-	'cosine similarity of two vectors, from -1 to 1';
-
-CREATE FUNCTION fasted_cosine_similarity(a text, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_cosine_similarity'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_cosine_similarity(text, anycompatiblenonarray) IS
-	'cosine similarity of two vectors, from -1 to 1';
-
-CREATE FUNCTION fasted_negative_inner_product(a anycompatiblearray, b anycompatiblearray)
+CREATE FUNCTION fasted_negative_inner_product(a "any", b "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_negative_inner_product(anycompatiblearray, anycompatiblearray) IS
+COMMENT ON FUNCTION fasted_negative_inner_product("any", "any") IS
 	'negative inner product of two vectors';
 
-CREATE FUNCTION fasted_negative_inner_product(a anynonarray, b anycompatible)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_negative_inner_product(anynonarray, anycompatible) IS
-	'negative inner product of two vectors';
-
-CREATE FUNCTION fasted_negative_inner_product(a anyarray, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_negative_inner_product(anyarray, anycompatiblenonarray) IS
-	'negative inner product of two vectors';
-
-CREATE FUNCTION fasted_negative_inner_product(a text, b anycompatiblenonarray)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'fasted_negative_inner_product'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_negative_inner_product(text, anycompatiblenonarray) IS
-	'negative inner product of two vectors';
-
--- In fasted_within, the type of eps, too, makes PostgreSQL prefer the overload for two arrays.  A
--- literal beside a literal is text, not bits, by an overload of its own.
-CREATE DOMAIN fasted_limit AS double precision;
-
-COMMENT ON DOMAIN fasted_limit IS
-	'limit of a distance';
-
-CREATE FUNCTION fasted_within(a anycompatiblearray, b anycompatiblearray, eps double precision, metric text DEFAULT 'l2')
+-- Accepts bits, too.
+CREATE FUNCTION fasted_within(a "any", b "any", eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'fasted_within'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_within(anycompatiblearray, anycompatiblearray, double precision, text) IS
-	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
-
-CREATE FUNCTION fasted_within(a anyelement, b anycompatible, eps fasted_limit, metric text DEFAULT 'l2')
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_within(anyelement, anycompatible, fasted_limit, text) IS
-	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
-
-CREATE FUNCTION fasted_within(a text, b anycompatiblenonarray, eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_within(text, anycompatiblenonarray, double precision, text) IS
-	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
-
-CREATE FUNCTION fasted_within(a text, b text, eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_within(text, text, double precision, text) IS
-	'is the distance between two vectors at most eps, by metric l2, cosine or inner_product?';
+COMMENT ON FUNCTION fasted_within("any", "any", double precision, text) IS
+	'is the distance between two vectors at most eps, by metric l2, cosine, inner_product, hamming or jaccard?';
 
 -- Distances and similarity of bits.  Values of type bit varying are accepted, too.
 CREATE FUNCTION fasted_hamming_distance(a bit, b bit)
@@ -295,39 +150,11 @@ SUPPORT fasted_distance_support;
 COMMENT ON FUNCTION fasted_jaccard_similarity(bit, bit) IS
 	'Jaccard (Tanimoto) similarity of two vectors of bits, from 0 to 1; 0 if they have no common bit';
 
-CREATE FUNCTION fasted_within(a bit varying, b bit varying, eps double precision, metric text DEFAULT 'l2')
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within_bits'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5
-SUPPORT fasted_distance_support;
-
-COMMENT ON FUNCTION fasted_within(bit varying, bit varying, double precision, text) IS
-	'is the distance between two vectors of bits at most eps, by metric hamming or jaccard?';
-
 -- Internal objects; other users have no USAGE on this schema.
 CREATE SCHEMA fasted_internal;
 
 COMMENT ON SCHEMA fasted_internal IS
 	'internal to the extension fasted';
-
--- Read a vector from text: an array literal, or pgvector's [1,2,3].  IMMUTABLE, so that the
--- planner evaluates a literal once.  The casts are STABLE only because the input functions of
--- other element types may depend on settings.
-CREATE FUNCTION fasted_reals(vector text)
-RETURNS real[]
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN pg_catalog.regexp_replace(vector COLLATE pg_catalog."C", '^\s*\[([^]]*)\]\s*$', '{\1}')::real[];
-
-COMMENT ON FUNCTION fasted_reals(text) IS
-	'reads a vector from text';
-
-CREATE FUNCTION fasted_doubles(vector text)
-RETURNS double precision[]
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN pg_catalog.regexp_replace(vector COLLATE pg_catalog."C", '^\s*\[([^]]*)\]\s*$', '{\1}')::double precision[];
-
-COMMENT ON FUNCTION fasted_doubles(text) IS
-	'reads a vector from text';
 
 -- The eps that gives rows a wanted mean number of neighbors.
 --
@@ -340,20 +167,17 @@ CREATE FUNCTION fasted_epsilon(
 	vector_column name,
 	neighbors double precision,
 	sample_rows integer DEFAULT NULL,
-	confidence double precision DEFAULT 0.95,
 	seed bigint DEFAULT NULL,
-	metric text DEFAULT 'l2',
 	ignore_copies boolean DEFAULT false,
+	metric text DEFAULT 'l2',
 	OUT eps double precision,
-	OUT eps_low double precision,
-	OUT eps_high double precision,
 	OUT rows bigint,
 	OUT sampled bigint)
 RETURNS record
 AS 'MODULE_PATHNAME', 'fasted_epsilon'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
 
-COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint, text, boolean) IS
+COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, bigint, boolean, text) IS
 	'the eps that gives rows this mean number of neighbors, estimated from a sample';
 
 -- Estimates rows and cost of the following functions, and tells the planner what they read.
@@ -370,33 +194,67 @@ CREATE FUNCTION fasted_neighbors(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	id_column name DEFAULT NULL,
 	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, neighbors bigint)
 AS 'MODULE_PATHNAME', 'fasted_neighbors'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
 
-COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name, text, name) IS
+COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, text, name, name) IS
 	'the number of other rows within eps of each row, for integer keys';
 
--- Clusters by DBSCAN; with min_points 1, the connected components of the pairs within eps.
+CREATE FUNCTION fasted_neighbors(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	id_type anycompatible,
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL,
+	metric text DEFAULT 'l2')
+RETURNS TABLE (id anycompatible, neighbors bigint)
+AS 'MODULE_PATHNAME', 'fasted_neighbors'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, anycompatible, name, name, text) IS
+	'the number of other rows within eps of each row, for keys of any ordered type';
+
+-- Clusters by DBSCAN.  min_samples counts the row itself; with 1, the clusters are the connected
+-- components of the pairs within eps.
 CREATE FUNCTION fasted_cluster(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	min_points integer DEFAULT 1,
-	id_column name DEFAULT NULL,
+	min_samples integer DEFAULT 1,
 	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, cluster integer, core boolean)
 AS 'MODULE_PATHNAME', 'fasted_cluster'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
 
-COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name, text, name) IS
+COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, text, name, name) IS
 	'the cluster of each row, by density (DBSCAN), for integer keys';
+
+CREATE FUNCTION fasted_cluster(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	min_samples integer,
+	id_type anycompatible,
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL,
+	metric text DEFAULT 'l2')
+RETURNS TABLE (id anycompatible, cluster integer, core boolean)
+AS 'MODULE_PATHNAME', 'fasted_cluster'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, anycompatible, name, name, text) IS
+	'the cluster of each row, by density (DBSCAN), for keys of any ordered type';
 
 -- The representative of each row, among rows within eps of each other.
 CREATE FUNCTION fasted_keep_one(
@@ -405,16 +263,34 @@ CREATE FUNCTION fasted_keep_one(
 	eps double precision,
 	priority_column name DEFAULT NULL,
 	descending boolean DEFAULT false,
-	id_column name DEFAULT NULL,
 	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, kept bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_keep_one'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
 
-COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name, text, name) IS
+COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, text, name, name) IS
 	'the representative of each row, which may be the row itself, for integer keys';
+
+CREATE FUNCTION fasted_keep_one(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	id_type anycompatible,
+	descending boolean DEFAULT false,
+	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL,
+	priority_column name DEFAULT NULL)
+RETURNS TABLE (id anycompatible, kept anycompatible, dist double precision)
+AS 'MODULE_PATHNAME', 'fasted_keep_one'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, anycompatible, boolean, text, name, name, name) IS
+	'the representative of each row, which may be the row itself, for keys of any ordered type';
 
 -- The minimum spanning tree of the rows; with min_samples above 1, of mutual reachability distances.
 CREATE FUNCTION fasted_spanning_tree(
@@ -432,20 +308,20 @@ SUPPORT fasted_clustering_support;
 COMMENT ON FUNCTION fasted_spanning_tree(regclass, name, integer, text, name, name) IS
 	'the edges of the minimum spanning tree of the rows, for integer keys';
 
-CREATE FUNCTION fasted_spanning_tree_typed(
-	id_type anycompatible,
+CREATE FUNCTION fasted_spanning_tree(
 	relation regclass,
 	vector_column name,
-	min_samples integer DEFAULT 1,
-	metric text DEFAULT 'l2',
+	min_samples integer,
+	id_type anycompatible,
 	id_column name DEFAULT NULL,
-	partition_by name DEFAULT NULL)
+	partition_by name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision)
-AS 'MODULE_PATHNAME', 'fasted_spanning_tree_typed'
+AS 'MODULE_PATHNAME', 'fasted_spanning_tree'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
 
-COMMENT ON FUNCTION fasted_spanning_tree_typed(anycompatible, regclass, name, integer, text, name, name) IS
+COMMENT ON FUNCTION fasted_spanning_tree(regclass, name, integer, anycompatible, name, name, text) IS
 	'the edges of the minimum spanning tree of the rows, for keys of any ordered type';
 
 -- Clusters of varying density, without an eps (HDBSCAN).
@@ -456,11 +332,11 @@ CREATE FUNCTION fasted_hdbscan(
 	vector_column name,
 	min_cluster_size integer,
 	min_samples integer DEFAULT NULL,
-	metric text DEFAULT 'l2',
 	cluster_selection_method text DEFAULT 'eom',
 	cluster_selection_epsilon double precision DEFAULT 0,
 	allow_single_cluster boolean DEFAULT false,
 	max_cluster_size integer DEFAULT NULL,
+	metric text DEFAULT 'l2',
 	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, cluster integer, probability double precision, outlier_score double precision)
@@ -468,11 +344,32 @@ AS 'MODULE_PATHNAME', 'fasted_hdbscan'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
 
-COMMENT ON FUNCTION fasted_hdbscan(regclass, name, integer, integer, text, text, double precision, boolean, integer, name, name) IS
+COMMENT ON FUNCTION fasted_hdbscan(regclass, name, integer, integer, text, double precision, boolean, integer, text, name, name) IS
 	'the cluster of each row, by varying density (HDBSCAN), for integer keys';
 
+CREATE FUNCTION fasted_hdbscan(
+	relation regclass,
+	vector_column name,
+	min_cluster_size integer,
+	min_samples integer,
+	id_type anycompatible,
+	cluster_selection_epsilon double precision DEFAULT 0,
+	allow_single_cluster boolean DEFAULT false,
+	max_cluster_size integer DEFAULT NULL,
+	metric text DEFAULT 'l2',
+	id_column name DEFAULT NULL,
+	partition_by name DEFAULT NULL,
+	cluster_selection_method text DEFAULT 'eom')
+RETURNS TABLE (id anycompatible, cluster integer, probability double precision, outlier_score double precision)
+AS 'MODULE_PATHNAME', 'fasted_hdbscan'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_clustering_support;
+
+COMMENT ON FUNCTION fasted_hdbscan(regclass, name, integer, integer, anycompatible, double precision, boolean, integer, text, name, name, text) IS
+	'the cluster of each row, by varying density (HDBSCAN), for keys of any ordered type';
+
 -- Window functions for the rows of any query; rows are compared within their window partition.
-CREATE FUNCTION fasted_dbscan(vector "any", eps double precision, min_points integer, metric text DEFAULT 'l2')
+CREATE FUNCTION fasted_dbscan(vector "any", eps double precision, min_samples integer DEFAULT 1, metric text DEFAULT 'l2')
 RETURNS integer
 AS 'MODULE_PATHNAME', 'fasted_dbscan'
 LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
@@ -480,20 +377,12 @@ LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 COMMENT ON FUNCTION fasted_dbscan("any", double precision, integer, text) IS
 	'the cluster of each row in its window partition, by density (DBSCAN)';
 
-CREATE FUNCTION fasted_components(vector "any", eps double precision, metric text DEFAULT 'l2')
-RETURNS integer
-AS 'MODULE_PATHNAME', 'fasted_components'
-LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
-
-COMMENT ON FUNCTION fasted_components("any", double precision, text) IS
-	'the cluster of each row in its window partition: connected components of the pairs within eps';
-
-CREATE FUNCTION fasted_keep(id anyelement, vector "any", eps double precision, metric text DEFAULT 'l2')
+CREATE FUNCTION fasted_keep(vector "any", eps double precision, id anyelement, metric text DEFAULT 'l2')
 RETURNS anyelement
 AS 'MODULE_PATHNAME', 'fasted_keep'
 LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 
-COMMENT ON FUNCTION fasted_keep(anyelement, "any", double precision, text) IS
+COMMENT ON FUNCTION fasted_keep("any", double precision, anyelement, text) IS
 	'the representative of each row in its window partition, which may be the row itself';
 
 CREATE FUNCTION fasted_neighbor_count(vector "any", eps double precision, metric text DEFAULT 'l2')
@@ -517,16 +406,16 @@ CREATE FUNCTION fasted_hdbscan_cluster(
 	vector "any",
 	min_cluster_size integer,
 	min_samples integer DEFAULT NULL,
-	metric text DEFAULT 'l2',
 	cluster_selection_method text DEFAULT 'eom',
 	cluster_selection_epsilon double precision DEFAULT 0,
 	allow_single_cluster boolean DEFAULT false,
-	max_cluster_size integer DEFAULT NULL)
+	max_cluster_size integer DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS fasted_hdbscan_result
 AS 'MODULE_PATHNAME', 'fasted_hdbscan_cluster'
 LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 
-COMMENT ON FUNCTION fasted_hdbscan_cluster("any", integer, integer, text, text, double precision, boolean, integer) IS
+COMMENT ON FUNCTION fasted_hdbscan_cluster("any", integer, integer, text, double precision, boolean, integer, text) IS
 	'the cluster of each row in its window partition, by varying density (HDBSCAN)';
 
 -- Estimates rows and cost of the following functions, and tells the planner what they read.
@@ -548,37 +437,37 @@ CREATE FUNCTION fasted_knn_join(
 	b regclass,
 	b_column name,
 	k integer,
-	a_id name DEFAULT NULL,
-	b_id name DEFAULT NULL,
 	metric text DEFAULT 'l2',
 	max_distance double precision DEFAULT NULL,
+	a_id name DEFAULT NULL,
+	b_id name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
 RETURNS TABLE (id_a bigint, id_b bigint, dist double precision, rank integer)
 AS 'MODULE_PATHNAME', 'fasted_knn_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_knn_join_support;
 
-COMMENT ON FUNCTION fasted_knn_join(regclass, name, regclass, name, integer, name, name, text, double precision, name) IS
+COMMENT ON FUNCTION fasted_knn_join(regclass, name, regclass, name, integer, text, double precision, name, name, name) IS
 	'the k nearest rows of b for each row of a, for integer keys';
 
-CREATE FUNCTION fasted_knn_join_typed(
-	id_type anycompatible,
+CREATE FUNCTION fasted_knn_join(
 	a regclass,
 	a_column name,
 	b regclass,
 	b_column name,
 	k integer,
+	id_type anycompatible,
+	max_distance double precision DEFAULT NULL,
 	a_id name DEFAULT NULL,
 	b_id name DEFAULT NULL,
-	metric text DEFAULT 'l2',
-	max_distance double precision DEFAULT NULL,
-	partition_by name DEFAULT NULL)
+	partition_by name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision, rank integer)
-AS 'MODULE_PATHNAME', 'fasted_knn_join_typed'
+AS 'MODULE_PATHNAME', 'fasted_knn_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_knn_join_support;
 
-COMMENT ON FUNCTION fasted_knn_join_typed(anycompatible, regclass, name, regclass, name, integer, name, name, text, double precision, name) IS
+COMMENT ON FUNCTION fasted_knn_join(regclass, name, regclass, name, integer, anycompatible, double precision, name, name, name, text) IS
 	'the k nearest rows of b for each row of a, for keys of any ordered type';
 
 -- The running joins that the current user may see.

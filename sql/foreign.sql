@@ -14,7 +14,7 @@ CREATE FOREIGN TABLE items (id int, v real[]) SERVER files
 SELECT * FROM fasted_self_join('items', 'v', 0, id_column => 'id');
 SELECT * FROM fasted_self_join('items', 'v', 0);
 CREATE FOREIGN TABLE bits (id int, v bit(3)) SERVER files OPTIONS (program 'printf ''1\t101\n2\t100\n3\t010\n''');
-SELECT * FROM fasted_self_join('bits', 'v', 1, 'id', metric => 'hamming');
+SELECT * FROM fasted_self_join('bits', 'v', 1, id_column => 'id', metric => 'hamming');
 
 SET client_min_messages = warning;
 DROP EXTENSION file_fdw CASCADE;

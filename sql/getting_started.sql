@@ -35,7 +35,7 @@ BEGIN;
 
 WITH deleted AS (
     DELETE FROM documents d
-    USING (SELECT id, fasted_keep(id, embedding, 0.02, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC NULLS LAST) AS kept
+    USING (SELECT id, fasted_keep(embedding, 0.02, id, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC NULLS LAST) AS kept
            FROM documents) k
     WHERE d.id = k.id AND k.kept <> k.id
     RETURNING d.*, kept)
@@ -52,7 +52,7 @@ WHERE cluster IS NOT NULL
 GROUP BY tenant, cluster ORDER BY count DESC, tenant, cluster LIMIT 3;
 
 CREATE TEMP TABLE topics AS
-SELECT id, content, (fasted_hdbscan_cluster(embedding, 10, 5, 'cosine') OVER (ORDER BY created)).cluster AS topic
+SELECT id, content, (fasted_hdbscan_cluster(embedding, 10, 5, metric => 'cosine') OVER (ORDER BY created)).cluster AS topic
 FROM documents;
 
 WITH words AS (
@@ -65,14 +65,14 @@ FROM words JOIN (SELECT topic, count(*) AS rows FROM topics GROUP BY topic) t US
 GROUP BY topic, rows ORDER BY rows DESC, topic LIMIT 5;
 
 SELECT rank, b.source, b.metadata->>'section' AS section, round(dist::numeric, 3) AS dist
-FROM fasted_knn_join_typed(NULL::uuid, 'documents', 'embedding', 'documents', 'embedding', 2,
-                           metric => 'cosine', partition_by => 'tenant')
+FROM fasted_knn_join('documents', 'embedding', 'documents', 'embedding', 2, id_type => NULL::uuid,
+                     metric => 'cosine', partition_by => 'tenant')
     JOIN documents a ON a.id = id_a JOIN documents b ON b.id = id_b
 WHERE a.metadata->>'section' = 'default_tablespace (string)' ORDER BY rank;
 
 INSERT INTO documents
 SELECT id, tenant, collection, source, content, metadata, created, embedding
-FROM (SELECT *, fasted_keep(id, embedding, 0.02, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC NULLS LAST) AS kept
+FROM (SELECT *, fasted_keep(embedding, 0.02, id, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC NULLS LAST) AS kept
       FROM incoming n
       WHERE source = 'vacuumdb' AND NOT EXISTS (
           SELECT FROM documents d

@@ -67,7 +67,7 @@ SELECT tree = (SELECT array_agg((id_a, id_b, float8send(dist))::text) FROM faste
 FROM right_trees WHERE points = 'reals'::regclass AND metric = 'l2' AND samples = 4 AND NOT partitioned;
 RESET fasted.scan_node;
 CREATE TABLE named AS SELECT lpad(id::text, 3, '0') AS id, v FROM reals;
-SELECT tree = (SELECT array_agg((id_a::int, id_b::int, float8send(dist))::text) FROM fasted_spanning_tree_typed(NULL::text, 'named', 'v', 4, id_column => 'id'))
+SELECT tree = (SELECT array_agg((id_a::int, id_b::int, float8send(dist))::text) FROM fasted_spanning_tree('named', 'v', 4, id_type => NULL::text, id_column => 'id'))
 FROM right_trees WHERE points = 'reals'::regclass AND metric = 'l2' AND samples = 4 AND NOT partitioned;
 SELECT * FROM fasted_spanning_tree('named', 'v', id_column => 'id');
 \echo :SQLSTATE
@@ -136,7 +136,7 @@ SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 5, 1);
 SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 5, 1, allow_single_cluster => true);
 SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 3, 1, cluster_selection_epsilon => 8, allow_single_cluster => true);
 SELECT method, epsilon, array_agg(cluster ORDER BY id) FROM unnest('{eom,leaf}'::text[]) AS method, unnest('{0,90}'::float8[]) AS epsilon,
-	fasted_hdbscan('line', 'v', 5, 1, 'l2', method, epsilon, true) GROUP BY 1, 2 ORDER BY 1, 2;
+	fasted_hdbscan('line', 'v', 5, 1, metric => 'l2', cluster_selection_method => method, cluster_selection_epsilon => epsilon, allow_single_cluster => true) GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 2, 1, max_cluster_size => 3);
 SELECT array_agg(cluster ORDER BY id) FROM fasted_hdbscan('line', 'v', 3, 10);
 SELECT * FROM fasted_hdbscan('few', 'v', 2);
@@ -151,8 +151,8 @@ CREATE VIEW fewer AS SELECT * FROM reals WHERE id < 80;
 SELECT count(*), count(t.cluster), bool_and((t.cluster, t.probability, t.outlier_score)::fasted_hdbscan_result IS NOT DISTINCT FROM w.r)
 FROM (SELECT id, v, fasted_hdbscan_cluster(v, 4, 3) OVER (ORDER BY id) AS r FROM reals) AS w LEFT JOIN fasted_hdbscan('reals', 'v', 4, 3) AS t USING (id) WHERE v IS NOT NULL;
 SELECT count(*), count(t.cluster), bool_and((t.cluster, t.probability, t.outlier_score)::fasted_hdbscan_result IS NOT DISTINCT FROM w.r)
-FROM (SELECT id, v, fasted_hdbscan_cluster(v, 3, 2, 'cosine', 'leaf', 0.01, true, 9) OVER (ORDER BY id) AS r FROM fewer) AS w
-	LEFT JOIN fasted_hdbscan('fewer', 'v', 3, 2, 'cosine', 'leaf', 0.01, true, 9, 'id') AS t USING (id) WHERE v IS NOT NULL;
+FROM (SELECT id, v, fasted_hdbscan_cluster(v, 3, 2, metric => 'cosine', cluster_selection_method => 'leaf', cluster_selection_epsilon => 0.01, allow_single_cluster => true, max_cluster_size => 9) OVER (ORDER BY id) AS r FROM fewer) AS w
+	LEFT JOIN fasted_hdbscan('fewer', 'v', 3, 2, metric => 'cosine', cluster_selection_method => 'leaf', cluster_selection_epsilon => 0.01, allow_single_cluster => true, max_cluster_size => 9, id_column => 'id') AS t USING (id) WHERE v IS NOT NULL;
 SELECT id, (fasted_hdbscan_cluster(v, 3, 1) OVER ()).cluster, fasted_hdbscan_cluster(v, 3, 1) OVER () IS NULL AS none FROM line ORDER BY id DESC LIMIT 2;
 -- partitions: the same clusters with other numbers
 SELECT count(*), count(t.cluster) > 50, bool_and((t.cluster IS NULL) = ((w.r).cluster IS NULL) AND t.probability = (w.r).probability AND t.outlier_score = (w.r).outlier_score),
@@ -176,7 +176,7 @@ FROM unnest('{0,1,2.5,50,100}'::float8[]) AS eps, LATERAL (SELECT * FROM cut(eps
 -- --- plans
 SET fasted.engine = cpu;
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_hdbscan('line', 'v', 3);
-EXPLAIN (COSTS OFF) SELECT * FROM fasted_hdbscan('reals', 'v', 3, 4, 'cosine', 'leaf', 0.5, true, 9, 'id', 'g');
+EXPLAIN (COSTS OFF) SELECT * FROM fasted_hdbscan('reals', 'v', 3, 4, metric => 'cosine', cluster_selection_method => 'leaf', cluster_selection_epsilon => 0.5, allow_single_cluster => true, max_cluster_size => 9, id_column => 'id', partition_by => 'g');
 EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_spanning_tree('line', 'v', metric => 'cosine') AS t WHERE dist > 0.1 LIMIT 3;
 RESET fasted.engine;
 SELECT label, shown('SELECT * FROM fasted_hdbscan(''reals'', ''v'', 3)', label) > 0
@@ -206,9 +206,6 @@ SELECT * FROM fasted_hdbscan('line', 'v', 3, metric => 'inner_product');
 SELECT fasted_hdbscan_cluster(v, 3, metric => 'hamming') OVER () FROM line;
 SELECT fasted_hdbscan_cluster(v, NULL) OVER () FROM line;
 SELECT fasted_hdbscan_cluster(v, 3) OVER (ORDER BY id ROWS 1 PRECEDING) FROM line;
-SET fasted.refine = off;
-SELECT count(*) FROM fasted_spanning_tree('line', 'v');
-RESET fasted.refine;
 
 DROP FUNCTION right_tree, shown, cut;
 DROP VIEW fewer;

@@ -21,7 +21,6 @@ FROM fasted_info() WHERE component = 'preloading';
 
 -- settings with values that can't be met
 SET fasted.threads = 3;
-SET fasted.max_threads = 2;
 SET fasted.cpu_kernel = portable;
 SET fasted.engine = cpu;
 SELECT component, regexp_replace(state, 'processors \d+', 'processors N') AS state, advice
@@ -38,7 +37,7 @@ SET fasted.engine = cuda;
 SET fasted.gpu_devices = '7';
 SELECT component, state, advice FROM fasted_info() WHERE component = 'engine' OR component LIKE 'GPU%';
 CREATE TEMP TABLE points AS SELECT i AS id, ARRAY[i]::real[] AS v FROM generate_series(1, 1000) AS i;
-SELECT count(*) FROM fasted_self_join('points', 'v', 1, 'id');
+SELECT count(*) FROM fasted_self_join('points', 'v', 1, id_column => 'id');
 \echo :SQLSTATE
 RESET ALL;
 

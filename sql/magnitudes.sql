@@ -26,9 +26,9 @@ INSERT INTO shapes VALUES (1, 0, '{3,4,1}'), (2, 1, '{3,4,1}'), (3, 0, '{3,4,1.1
 CREATE TABLE t (id int, g int, v real[]);
 CREATE TABLE r (id int, has_vector boolean) WITH (parallel_workers = 0);
 CREATE TABLE d (a int, b int, same_g boolean, dist float8) WITH (parallel_workers = 0);
-CREATE FUNCTION due_clusters(within float8, min_points int) RETURNS TABLE (id bigint, cluster int, core boolean) LANGUAGE sql AS $$
+CREATE FUNCTION due_clusters(within float8, min_samples int) RETURNS TABLE (id bigint, cluster int, core boolean) LANGUAGE sql AS $$
 	WITH RECURSIVE core AS MATERIALIZED (
-		SELECT id FROM r WHERE has_vector AND (SELECT count(*) FROM d WHERE a = r.id AND dist <= within) + 1 >= min_points
+		SELECT id FROM r WHERE has_vector AND (SELECT count(*) FROM d WHERE a = r.id AND dist <= within) + 1 >= min_samples
 	), reached AS (
 		SELECT id, id AS label FROM core
 		UNION SELECT d.b, e.label FROM reached e JOIN d ON d.a = e.id AND d.dist <= within JOIN core c ON c.id = d.b

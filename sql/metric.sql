@@ -46,7 +46,7 @@ BEGIN
 END $$;
 CREATE FUNCTION check_join(t text, eps float8, ordered bool, self_pairs bool, OUT pairs bigint, OUT wrong bigint) LANGUAGE sql AS $$
 	SELECT * FROM differences(
-		format('SELECT id_a, id_b, float8send(dist) FROM fasted_self_join(%L, ''v'', %L, NULL, %L, %L, ''cosine'')',
+		format('SELECT id_a, id_b, float8send(dist) FROM fasted_self_join(%L, ''v'', %L, ''cosine'', %L, %L)',
 			t, eps, ordered, self_pairs),
 		format('SELECT id_a, id_b, float8send(dist) FROM due WHERE t = %L AND dist <= %L
 			AND (id_a < id_b OR id_a > id_b AND %L OR id_a = id_b AND %L)', t, eps, ordered, self_pairs))
@@ -80,19 +80,19 @@ SELECT * FROM check_join('large', 0.7, true, true);
 RESET fasted.threads;
 CREATE VIEW many AS SELECT i AS id, random_vector(i % 3000, 64)::real[] AS v FROM generate_series(1, 6000) AS i;
 SET fasted.memory_limit = '1MB';
-SELECT count(*), max(dist) FROM fasted_self_join('many', 'v', 0, 'id', metric => 'cosine');
+SELECT count(*), max(dist) FROM fasted_self_join('many', 'v', 0, id_column => 'id', metric => 'cosine');
 RESET fasted.memory_limit;
 
 -- keys of other types, views, columns of other types
 SELECT * FROM differences(
-	'SELECT id_a, id_b, float8send(dist) FROM fasted_self_join_typed(NULL::text, ''large'', ''v'', 0.8, ''label'', metric => ''cosine'')',
+	'SELECT id_a, id_b, float8send(dist) FROM fasted_self_join(''large'', ''v'', 0.8, id_type => NULL::text, id_column => ''label'', metric => ''cosine'')',
 	'SELECT label_a, label_b, float8send(dist) FROM due WHERE t = ''large'' AND dist <= 0.8 AND label_a < label_b');
 SELECT * FROM differences(
-	'SELECT id_a, id_b, float8send(dist) FROM fasted_self_join_typed(NULL::int, ''small'', ''v'', 0.8, metric => ''cosine'', self_pairs => true)',
+	'SELECT id_a, id_b, float8send(dist) FROM fasted_self_join(''small'', ''v'', 0.8, id_type => NULL::int, metric => ''cosine'', self_pairs => true)',
 	'SELECT id_a, id_b, float8send(dist) FROM due WHERE t = ''small'' AND dist <= 0.8 AND id_a <= id_b');
 CREATE VIEW casts AS SELECT id, v::float8[] AS doubles, v::numeric[] AS numerics FROM small WHERE id % 3 <> 0;
 SELECT column_name, differences.* FROM unnest('{doubles,numerics}'::text[]) AS column_name, differences(
-	format('SELECT id_a, id_b, float8send(dist) FROM fasted_self_join(''casts'', %L, 0.8, ''id'', false, true, ''cosine'')', column_name),
+	format('SELECT id_a, id_b, float8send(dist) FROM fasted_self_join(''casts'', %L, 0.8, id_column => ''id'', ordered => false, self_pairs => true, metric => ''cosine'')', column_name),
 	'SELECT id_a, id_b, float8send(dist) FROM due WHERE t = ''small'' AND dist <= 0.8 AND id_a <= id_b AND id_a % 3 <> 0 AND id_b % 3 <> 0');
 -- numeric becomes zero when rounded to real; double precision has a direction, however small
 CREATE TABLE vanishing (id int PRIMARY KEY, doubles float8[], numerics numeric[]);
@@ -118,7 +118,7 @@ SET plan_cache_mode = force_generic_plan;
 EXECUTE near(0.7, 'cosine');
 EXECUTE near(9000, 'l2');
 RESET plan_cache_mode;
-PREPARE untyped AS SELECT count(*) FROM fasted_self_join($1, $2, $3, $4, $5, $6, $7);
+PREPARE untyped AS SELECT count(*) FROM fasted_self_join($1, $2, $3, id_column => $4, ordered => $5, self_pairs => $6, metric => $7);
 SELECT parameter_types FROM pg_prepared_statements WHERE name = 'untyped';
 EXECUTE untyped('large', 'v', '0.7', NULL, 'true', 'true', 'cosine');
 
@@ -145,8 +145,8 @@ FROM (SELECT count(*) AS rows FROM holes WHERE v <> '{0,0}') AS r, unnest('{0,2}
 	LATERAL (SELECT count(*) AS n FROM fasted_self_join('holes', 'v', length(set) * 1e-9, self_pairs => true, metric => 'cosine')) AS c;
 SELECT count(*), sum(id_a), bool_and(id_a = id_b) FROM fasted_self_join('holes', 'v', 1e-9, self_pairs => true, metric => 'cosine') WHERE id_a = id_b;
 CREATE VIEW holes_alone AS SELECT * FROM holes WHERE v = '{0,0}';
-SELECT count(*) FROM fasted_self_join('holes_alone', 'v', 2, 'id', self_pairs => true, metric => 'cosine');
-SELECT * FROM fasted_self_join('holes_alone', 'v', 2, 'id', self_pairs => true, metric => 'cosine');
+SELECT count(*) FROM fasted_self_join('holes_alone', 'v', 2, id_column => 'id', self_pairs => true, metric => 'cosine');
+SELECT * FROM fasted_self_join('holes_alone', 'v', 2, id_column => 'id', self_pairs => true, metric => 'cosine');
 -- a vector with another number of dimensions, in any place
 INSERT INTO holes VALUES (0, '{0,0,0}');
 \set VERBOSITY sqlstate
@@ -163,13 +163,13 @@ RESET max_parallel_workers_per_gather;
 -- zero vectors are checked like others
 CREATE TABLE odd (id int, v real[]);
 INSERT INTO odd VALUES (1, '{1,1}'), (2, '{0,0,0}');
-SELECT * FROM fasted_self_join('odd', 'v', 2, 'id', metric => 'cosine');
+SELECT * FROM fasted_self_join('odd', 'v', 2, id_column => 'id', metric => 'cosine');
 \echo :SQLSTATE
 UPDATE odd SET v = '{0,0}', id = NULL WHERE id = 2;
-SELECT * FROM fasted_self_join('odd', 'v', 2, 'id', metric => 'cosine');
+SELECT * FROM fasted_self_join('odd', 'v', 2, id_column => 'id', metric => 'cosine');
 \echo :SQLSTATE
 UPDATE odd SET v = '{0,NaN}', id = 2 WHERE id IS NULL;
-SELECT * FROM fasted_self_join('odd', 'v', 2, 'id', metric => 'cosine');
+SELECT * FROM fasted_self_join('odd', 'v', 2, id_column => 'id', metric => 'cosine');
 \echo :SQLSTATE
 
 -- invalid arguments
@@ -177,14 +177,10 @@ SELECT * FROM fasted_self_join('small', 'v', 1, metric => 'Cosine');
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('small', 'v', 1, metric => NULL);
 \echo :SQLSTATE
-SELECT * FROM fasted_self_join_typed(NULL::int, 'small', 'v', 1, metric => 'euclid');
+SELECT * FROM fasted_self_join('small', 'v', 1, id_type => NULL::int, metric => 'euclid');
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('small', 'v', -1, metric => 'cosine');
 \echo :SQLSTATE
-SET fasted.refine = off;
-SELECT count(*) FROM fasted_self_join('small', 'v', 1, metric => 'cosine');
-\echo :SQLSTATE
-RESET fasted.refine;
 
 DROP VIEW many, casts, holes_alone;
 DROP TABLE line, small, large, due, holes, odd;

@@ -49,35 +49,35 @@ DROP TABLE tried;
 -- many copies, of which the engine gets only some, in another order than that of the ids
 CREATE TABLE copies AS SELECT i * 37 % 307 AS id, CASE WHEN i % 10 < 6 THEN ARRAY[(i % 2)::real, '-0'] ELSE ARRAY[i % 7, i % 11]::real[] END AS v, i % 2 AS g FROM generate_series(1, 300) AS i;
 CREATE TABLE fourth AS SELECT id, v, g FROM copies WHERE id % 4 = 0;
-SELECT self, count(*), count(*) FILTER (WHERE nearest_answer(format('fasted_knn_join(''copies'', ''v'', %L, ''v'', %s, ''id'', ''id'', max_distance => %L, partition_by => %L)', CASE WHEN self THEN 'copies' ELSE 'fourth' END, k, most, CASE WHEN within THEN 'g' END))
+SELECT self, count(*), count(*) FILTER (WHERE nearest_answer(format('fasted_knn_join(''copies'', ''v'', %L, ''v'', %s, a_id => ''id'', b_id => ''id'', max_distance => %L, partition_by => %L)', CASE WHEN self THEN 'copies' ELSE 'fourth' END, k, most, CASE WHEN within THEN 'g' END))
 	= nearest_reference('copies', CASE WHEN self THEN 'copies' ELSE 'fourth' END, k, 'l2', most, within, self)) AS right
 FROM unnest(ARRAY[true, false]) AS self, unnest(ARRAY[1, 3, 20, 90]) AS k, unnest(ARRAY[NULL, 0]) AS most, unnest(ARRAY[true, false]) AS within GROUP BY 1 ORDER BY 1;
-SELECT count(*) FROM fasted_knn_join('copies', 'v', 'copies', 'v', 3, 'id');
+SELECT count(*) FROM fasted_knn_join('copies', 'v', 'copies', 'v', 3, a_id => 'id');
 DROP TABLE copies, fourth;
 
 -- partitions that are large enough for an engine
 CREATE TABLE big WITH (autovacuum_enabled = off) AS SELECT i AS id, ARRAY[i * 7 % 23, i * 11 % 19]::real[] AS v, CASE WHEN i < 500 THEN 'a' WHEN i < 600 THEN 'b' ELSE 'c' || i / 3 END AS g FROM generate_series(1, 800) AS i;
-SELECT k, nearest_answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, ''id'', partition_by => ''g'')', k)) = nearest_reference('big', 'big', k, 'l2', NULL, true, true)
+SELECT k, nearest_answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, a_id => ''id'', partition_by => ''g'')', k)) = nearest_reference('big', 'big', k, 'l2', NULL, true, true)
 FROM unnest(ARRAY[1, 5, 200]) AS k;
 -- every second partition has vectors of another number of dimensions
 CREATE TABLE lengths AS SELECT i AS id, array_fill((i % 17)::real, ARRAY[1 + i % 6 / 2]) || (i % 5)::real AS v, (i % 6)::text AS g FROM generate_series(1, 600) AS i;
-SELECT nearest_answer('fasted_knn_join(''lengths'', ''v'', ''lengths'', ''v'', 3, ''id'', partition_by => ''g'')') = nearest_reference('lengths', 'lengths', 3, 'l2', NULL, true, true);
-SELECT count(*) FROM (SELECT * FROM fasted_knn_join('lengths', 'v', 'lengths', 'v', 3, 'id', partition_by => 'g') LIMIT 700) AS l;
+SELECT nearest_answer('fasted_knn_join(''lengths'', ''v'', ''lengths'', ''v'', 3, a_id => ''id'', partition_by => ''g'')') = nearest_reference('lengths', 'lengths', 3, 'l2', NULL, true, true);
+SELECT count(*) FROM (SELECT * FROM fasted_knn_join('lengths', 'v', 'lengths', 'v', 3, a_id => 'id', partition_by => 'g') LIMIT 700) AS l;
 DROP TABLE lengths;
 -- on one side only
 CREATE VIEW fewer AS SELECT * FROM big WHERE id % 10 = 0 OR g LIKE 'c%';
-SELECT nearest_answer('fasted_knn_join(''big'', ''v'', ''fewer'', ''v'', 3, ''id'', ''id'', partition_by => ''g'')') = nearest_reference('big', 'fewer', 3, 'l2', NULL, true, false),
-	nearest_answer('fasted_knn_join(''fewer'', ''v'', ''big'', ''v'', 3, ''id'', ''id'', partition_by => ''g'')') = nearest_reference('fewer', 'big', 3, 'l2', NULL, true, false);
+SELECT nearest_answer('fasted_knn_join(''big'', ''v'', ''fewer'', ''v'', 3, a_id => ''id'', b_id => ''id'', partition_by => ''g'')') = nearest_reference('big', 'fewer', 3, 'l2', NULL, true, false),
+	nearest_answer('fasted_knn_join(''fewer'', ''v'', ''big'', ''v'', 3, a_id => ''id'', b_id => ''id'', partition_by => ''g'')') = nearest_reference('fewer', 'big', 3, 'l2', NULL, true, false);
 
 -- keys of other types, in their sort order, with many ties
-SELECT id, k, nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''t'', ''v'', %s, a_id => %L)', type, k, id)) = nearest_reference('t', 't', k, 'l2', NULL, false, true, id),
-	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L)', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, false, false, id),
-	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, partition_by => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, true, false, id),
+SELECT id, k, nearest_answer(format('fasted_knn_join(''t'', ''v'', ''t'', ''v'', %s, id_type => NULL::%s, a_id => %L)', k, type, id)) = nearest_reference('t', 't', k, 'l2', NULL, false, true, id),
+	nearest_answer(format('fasted_knn_join(''t'', ''v'', ''sv'', ''v'', %s, id_type => NULL::%s, a_id => %L, b_id => %L)', k, type, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, false, false, id),
+	nearest_answer(format('fasted_knn_join(''t'', ''v'', ''sv'', ''v'', %s, id_type => NULL::%s, a_id => %L, b_id => %L, partition_by => ''g'')', k, type, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, true, false, id),
 	-- the last rows of partitions have no neighbour
-	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, max_distance => 0.6, partition_by => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', 0.6, true, false, id)
+	nearest_answer(format('fasted_knn_join(''t'', ''v'', ''sv'', ''v'', %s, id_type => NULL::%s, a_id => %L, b_id => %L, max_distance => 0.6, partition_by => ''g'')', k, type, id, id)) = nearest_reference('t', 'sv', k, 'l2', 0.6, true, false, id)
 FROM (VALUES ('uuid', 'u'), ('text', 'n')) AS c (type, id), unnest(ARRAY[1, 7]) AS k ORDER BY 1, 2;
-SELECT pg_typeof(id_a), pg_typeof(id_b), pg_typeof(dist), pg_typeof(rank) FROM fasted_knn_join_typed(NULL::uuid, 't', 'v', 't', 'v', 1, b_id => 'u') LIMIT 1;
-SELECT nearest_answer('fasted_knn_join_typed(NULL::int, ''t'', ''v'', ''t'', ''v'', 2)') = nearest_answer('fasted_knn_join(''t'', ''v'', ''t'', ''v'', 2)');
+SELECT pg_typeof(id_a), pg_typeof(id_b), pg_typeof(dist), pg_typeof(rank) FROM fasted_knn_join('t', 'v', 't', 'v', 1, id_type => NULL::uuid, b_id => 'u') LIMIT 1;
+SELECT nearest_answer('fasted_knn_join(''t'', ''v'', ''t'', ''v'', 2, id_type => NULL::int)') = nearest_answer('fasted_knn_join(''t'', ''v'', ''t'', ''v'', 2)');
 
 -- the same table with another vector column, or a view of it, is a different relation
 CREATE VIEW tv AS SELECT * FROM t;
@@ -99,10 +99,6 @@ SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2147483647);
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2, metric => 'cosine');
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2, metric => 'cosine', partition_by => 'g');
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0);
--- approximate results are not supported
-SET fasted.refine = off;
-SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0);
-RESET fasted.refine;
 
 -- EXPLAIN; PostgreSQL 18 shows rows with two decimals
 CREATE FUNCTION nearest_ran(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
@@ -116,11 +112,11 @@ BEGIN
 END $$;
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3);
 EXPLAIN (COSTS OFF) SELECT id_a, rank FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', metric => 'cosine', max_distance => 0.5, partition_by => 'g') AS k WHERE rank < 3;
-EXPLAIN (VERBOSE, COSTS OFF) SELECT dist FROM fasted_knn_join_typed(NULL::uuid, 't', 'v', 't', 'v', 3, b_id => 'u');
+EXPLAIN (VERBOSE, COSTS OFF) SELECT dist FROM fasted_knn_join('t', 'v', 't', 'v', 3, id_type => NULL::uuid, b_id => 'u');
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3)$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id') WHERE rank > 1$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3, partition_by => 'g')$$);
-SELECT nearest_ran($$SELECT * FROM fasted_knn_join('big', 'v', 'big', 'v', 3, 'id', partition_by => 'g')$$);
+SELECT nearest_ran($$SELECT * FROM fasted_knn_join('big', 'v', 'big', 'v', 3, a_id => 'id', partition_by => 'g')$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) LIMIT 5$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE false$$);
 -- count(*) alone returns no rows from the node
@@ -137,9 +133,9 @@ BEGIN
 	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
 	RETURN plan->0->'Plan'->>'Plan Rows';
 END $$;
-SELECT k, nearest_estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
+SELECT k, nearest_estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, a_id => ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
 ANALYZE big;
-SELECT k, nearest_estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
+SELECT k, nearest_estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, a_id => ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
 -- the startup cost includes the whole computation, unless partitions or panels return rows earlier
 CREATE TABLE wide_rows AS SELECT i AS id, i % 50 AS g, ARRAY(SELECT (i + k)::real FROM generate_series(1, 100) AS k) AS v FROM generate_series(1, 1000) AS i;
 ANALYZE wide_rows;
@@ -149,7 +145,7 @@ CREATE FUNCTION nearest_first_share(arguments text, memory text DEFAULT '16GB') 
 DECLARE plan json;
 BEGIN
 	PERFORM set_config('fasted.memory_limit', memory, true);
-	EXECUTE format('EXPLAIN (FORMAT json) SELECT * FROM fasted_knn_join(''wide_rows'', ''v'', ''wide_rows'', ''v'', 10, %s)', arguments) INTO plan;
+	EXECUTE format('EXPLAIN (FORMAT json) SELECT * FROM fasted_knn_join(''wide_rows'', ''v'', ''wide_rows'', ''v'', 10, a_id => %s)', arguments) INTO plan;
 	RETURN (plan->0->'Plan'->>'Startup Cost')::numeric / (plan->0->'Plan'->>'Total Cost')::numeric;
 END $$;
 SELECT nearest_first_share('''id''') > 0.9 AS at_once,
@@ -235,7 +231,7 @@ GRANT SELECT ON s TO fasted_nearest_reader;
 SET ROLE fasted_nearest_reader;
 SELECT count(*) FROM fasted_knn_join('t', 'v', 's', 'w', 1);
 SELECT count(*) FROM fasted_knn_join('s', 'w', 't', 'v', 1, b_id => 'n');
-SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 's', 'w', 't', 'v', 1, 'n', 'n');
+SELECT count(*) FROM fasted_knn_join('s', 'w', 't', 'v', 1, id_type => NULL::text, a_id => 'n', b_id => 'n');
 \echo :SQLSTATE
 SELECT count(*) FROM fasted_knn_join('s', 'w', 't', 'v', 1, partition_by => 'g');
 \echo :SQLSTATE
@@ -259,12 +255,12 @@ SELECT count(*), max(id_a), max(id_b) FROM fasted_knn_join('t', 'v', 't', 'v', 1
 RESET ROLE;
 ALTER TABLE t DISABLE ROW LEVEL SECURITY;
 ALTER TABLE s DISABLE ROW LEVEL SECURITY;
-REVOKE EXECUTE ON FUNCTION fasted_knn_join FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION fasted_knn_join(regclass, name, regclass, name, integer, text, double precision, name, name, name) FROM PUBLIC;
 SET ROLE fasted_nearest_reader;
 SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1);
 \echo :SQLSTATE
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION fasted_knn_join TO PUBLIC;
+GRANT EXECUTE ON FUNCTION fasted_knn_join(regclass, name, regclass, name, integer, text, double precision, name, name, name) TO PUBLIC;
 
 -- relations of other kinds
 CREATE TABLE parts (id int, v real[], g int) PARTITION BY RANGE (id);
@@ -272,8 +268,8 @@ CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (50);
 CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (50) TO (1000);
 INSERT INTO parts SELECT id, v, length(g) FROM t;
 CREATE MATERIALIZED VIEW mat AS SELECT * FROM parts WHERE v IS NOT NULL;
-SELECT nearest_answer('fasted_knn_join(''parts'', ''v'', ''mat'', ''v'', 3, ''id'', ''id'')') = nearest_reference('parts', 'mat', 3, 'l2', NULL, false, false),
-	nearest_answer('fasted_knn_join(''mat'', ''v'', ''parts'', ''v'', 3, ''id'', ''id'', partition_by => ''g'')') = nearest_reference('mat', 'parts', 3, 'l2', NULL, true, false);
+SELECT nearest_answer('fasted_knn_join(''parts'', ''v'', ''mat'', ''v'', 3, a_id => ''id'', b_id => ''id'')') = nearest_reference('parts', 'mat', 3, 'l2', NULL, false, false),
+	nearest_answer('fasted_knn_join(''mat'', ''v'', ''parts'', ''v'', 3, a_id => ''id'', b_id => ''id'', partition_by => ''g'')') = nearest_reference('mat', 'parts', 3, 'l2', NULL, true, false);
 
 -- beside double precision[], numbers of other types are not rounded to real, as in a join
 CREATE TABLE numbers (id int PRIMARY KEY, d double precision[], n numeric[], s smallint[], i integer[], b bigint[], r real[]);
@@ -317,9 +313,9 @@ SELECT * FROM fasted_knn_join('big', 'v', 't', 'v', 1);
 \echo :SQLSTATE
 SELECT * FROM fasted_knn_join('t', 'v', 's', 'w', 1, b_id => 'u');
 \echo :SQLSTATE
-SELECT * FROM fasted_knn_join('t', 'v', 's', 'w', 1, 'u');
-SELECT * FROM fasted_knn_join_typed(NULL::uuid, 't', 'v', 's', 'w', 1, 'u');
-SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1, 'id', 'n');
+SELECT * FROM fasted_knn_join('t', 'v', 's', 'w', 1, a_id => 'u');
+SELECT * FROM fasted_knn_join('t', 'v', 's', 'w', 1, id_type => NULL::uuid, a_id => 'u');
+SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1, a_id => 'id', b_id => 'n');
 \echo :SQLSTATE
 SELECT * FROM fasted_knn_join('t', 'v', 'z', 'v', 1);
 \echo :SQLSTATE
@@ -330,7 +326,7 @@ CREATE VIEW posix AS SELECT id, v, g COLLATE "POSIX" AS g FROM t;
 SELECT count(*) FROM fasted_knn_join('t', 'v', 'posix', 'v', 1, b_id => 'id', partition_by => 'g');
 \echo :SQLSTATE
 CREATE VIEW z1 AS SELECT id, ARRAY[1, 2, 3]::real[] AS v, g FROM z;
-SELECT * FROM fasted_knn_join('z1', 'v', 'z', 'v', 1, 'id', partition_by => 'g');
+SELECT * FROM fasted_knn_join('z1', 'v', 'z', 'v', 1, a_id => 'id', partition_by => 'g');
 \echo :SQLSTATE
 UPDATE z SET v = '{1}', g = 1 WHERE id = 3;
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1);

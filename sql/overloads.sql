@@ -41,32 +41,33 @@ SELECT a || '[]' AS a, b || '[]' AS b, in_type(format('''{0.1}''::%s[]', a), for
 	in_type(format('''{0.1}''::%s[]', a), '''{0.7}''') AS with_literal, in_type('''{0.1}''', format('''{0.7}''::%s[]', b)) AS of_literal
 FROM unnest('{numeric,real,float8}'::text[]) a, unnest('{numeric,real,float8}'::text[]) b;
 SELECT in_type('''{0.1}''', '''{0.7}''') AS literals, in_type('ARRAY[0.1]', 'ARRAY[0.7]') AS numbers;
-PREPARE untyped AS SELECT fasted_distance($1, $2), fasted_within($1, $2, $3);
-EXECUTE untyped('{1,2}', '{4,6}', 5);
-PREPARE half_typed(real[]) AS SELECT fasted_distance($1, $2), pg_typeof($2);
-EXECUTE half_typed('{1,2}', '{4,6}');
--- a literal gets the type of the other argument, as usual
+-- parameters need a type
+PREPARE half_typed(real[]) AS SELECT fasted_distance($1, $2);
+PREPARE cast_to AS SELECT fasted_distance($1::real[], $2::real[]), fasted_within($1, $2, $3);
+EXECUTE cast_to('{1,2}', '{4,6}', 5);
+-- integers beside real[] or a literal are compared as real[], beside double precision[] without loss
 SELECT fasted_distance(ARRAY[1, 2], '{4.5,6}');
+SELECT fasted_distance(ARRAY[16777217], ARRAY[16777216]::real[]) AS reals, fasted_distance(ARRAY[16777217], ARRAY[16777216]::float8[]) AS doubles;
 SELECT fasted_distance(ARRAY[1.0, 2], '{4.5,6}'), fasted_distance(ARRAY[1, 2], ARRAY[4.5, 6]);
 
--- pgvector's text form: with another literal, and with a type that converts to real[] implicitly
+-- pgvector's text form
 SELECT fasted_distance('[1,2]', '[4,6]') AS both, fasted_distance(E' [1, 2]\n', '{4,6}') AS one, fasted_distance('[0:1]={1,2}', '[4,6]') AS bounds,
 	fasted_within('[1,2]', '[4,6]', 5) AS within, fasted_cosine_distance('[1,2]', '[2,4]') AS cosine;
 CREATE TYPE pgvector_like AS (v real[]);
 CREATE FUNCTION reals_of(pgvector_like) RETURNS real[] LANGUAGE sql IMMUTABLE STRICT RETURN $1.v;
 CREATE CAST (pgvector_like AS real[]) WITH FUNCTION reals_of(pgvector_like) AS IMPLICIT;
-CREATE TABLE likes AS SELECT ROW('{1,2}')::pgvector_like AS v, '[4,6]' AS word;
+CREATE TABLE likes AS SELECT ROW('{1,2}')::pgvector_like AS v;
 SELECT fasted_distance(v, '[4,6]') AS literal, fasted_distance('[4,6]', v) AS of_literal, fasted_distance(v, '{4,6}') AS "array",
 	fasted_within(v, '[4,6]', 5) AS within, fasted_within('[4,6]', v, 4.99) AS not_within, fasted_within(v, '[2,4]', 1e-9, 'cosine') AS cosine,
 	fasted_cosine_distance(v, '[2,4]') AS angle, fasted_cosine_distance('[2,4]', v) AS of_angle, fasted_distance(v, v) AS same,
-	fasted_distance(v, word) AS word, fasted_distance(v, ARRAY[4, 6]) AS numbers, fasted_distance(v, NULL) IS NULL AS nothing FROM likes;
+	fasted_distance(v, ARRAY[4, 6]) AS numbers, fasted_distance(v, NULL) IS NULL AS nothing FROM likes;
 -- one like halfvec, whose cast is for assignments only; in each position beside every other type
 CREATE TYPE halfvec_like AS (v real[]);
 CREATE FUNCTION reals_of(halfvec_like) RETURNS real[] LANGUAGE sql IMMUTABLE STRICT RETURN $1.v;
 CREATE CAST (halfvec_like AS real[]) WITH FUNCTION reals_of(halfvec_like) AS ASSIGNMENT;
 CREATE DOMAIN half_embedding AS halfvec_like;
 CREATE TABLE halves AS SELECT i AS id, ROW(ARRAY[i, i % 3])::halfvec_like AS h, ROW(ARRAY[i, i % 3])::halfvec_like::half_embedding AS d, ROW(ARRAY[i, i % 3])::pgvector_like AS v,
-	ARRAY[i, i % 3]::real[] AS f4, ARRAY[i, i % 3]::float8[] AS f8, ARRAY[i, i % 3] AS i4, ARRAY[i, i % 3]::numeric[] AS n, ARRAY[i, i % 3]::text AS word FROM generate_series(1, 60) i;
+	ARRAY[i, i % 3]::real[] AS f4, ARRAY[i, i % 3]::float8[] AS f8, ARRAY[i, i % 3] AS i4, ARRAY[i, i % 3]::numeric[] AS n FROM generate_series(1, 60) i;
 ALTER TABLE halves ADD PRIMARY KEY (id);
 ANALYZE halves;
 CREATE FUNCTION plain_pairs(eps float8) RETURNS text LANGUAGE sql STABLE AS $$
@@ -90,9 +91,9 @@ BEGIN
 	END LOOP;
 	PERFORM set_config('enable_nestloop', 'on', true);
 END $$;
-SELECT plan, answer = plain_pairs(3) AS same, count(*) FROM unnest('{h,d,v,f4,f8,i4,n,word}'::text[]) x, unnest('{h,d,v,f4,f8,i4,n,word}'::text[]) y,
+SELECT plan, answer = plain_pairs(3) AS same, count(*) FROM unnest('{h,d,v,f4,f8,i4,n}'::text[]) x, unnest('{h,d,v,f4,f8,i4,n}'::text[]) y,
 	pairs(format('fasted_within(a.%s, b.%s, 3)', x, y)) p GROUP BY 1, 2 ORDER BY 1;
-SELECT plan, answer = plain_pairs(2) AS same, count(*) FROM unnest('{h,d,v,f4,f8,i4,n,word}'::text[]) x, unnest('{h,d,v,f4,f8,i4,n,word}'::text[]) y,
+SELECT plan, answer = plain_pairs(2) AS same, count(*) FROM unnest('{h,d,v,f4,f8,i4,n}'::text[]) x, unnest('{h,d,v,f4,f8,i4,n}'::text[]) y,
 	pairs(format('fasted_distance(a.%s, b.%s) <= 2::real', x, y)) p GROUP BY 1, 2 ORDER BY 1;
 SET enable_nestloop = off;
 SET fasted.engine = cpu;
@@ -105,16 +106,28 @@ SELECT fasted_distance(h, '[4,5]') AS literal, fasted_distance('{4,5}', h) AS of
 -- constants, which the planner evaluates
 SELECT fasted_distance(ROW('{1,2}')::halfvec_like, '[4,6]') AS literal, fasted_within(ROW('{1,2}')::halfvec_like, ROW('{4,6}')::half_embedding, 5) AS within,
 	fasted_distance(ROW('{0.1}')::halfvec_like, '{0.7}'::float8[]) = 0.7::float8 - 0.1::real AS doubles, fasted_distance(ROW(NULL)::halfvec_like, '[4,6]') IS NULL AS nothing;
--- beside an array, a parameter of fasted_within gets the type of the array
-PREPARE limited(real[], float8) AS SELECT fasted_within($1, $3, $2), fasted_within($4, $1, 5, 'l2'), pg_typeof($3), pg_typeof($4);
-EXECUTE limited('{1,2}', 5, '{4,6}', '{4,6}');
--- an operator of one's own
-CREATE OPERATOR <~~> (FUNCTION = fasted_distance, LEFTARG = anycompatiblearray, RIGHTARG = anycompatiblearray);
-SELECT f4 <~~> f4 AS reals, i4 <~~> '{4,5}' AS integers, f8 <~~> f4 AS mixed, ARRAY[1, 2] <~~> ARRAY[4, 6] AS constants FROM halves WHERE id = 1;
-DROP OPERATOR <~~> (anycompatiblearray, anycompatiblearray);
-PREPARE beside AS SELECT fasted_distance(v, $1), pg_typeof($1) FROM likes;
+-- outside of queries: the expressions of a table, of PL/pgSQL, and a call as a table
+CREATE TABLE checked (a real[], i int[], h halfvec_like, b bit(3), CHECK (fasted_distance(h, '[1,2]') < 9), CHECK (fasted_within(b, '101', 2, 'hamming')),
+	norm float8 GENERATED ALWAYS AS (fasted_distance(i, '{0,0}')) STORED);
+CREATE INDEX ON checked (fasted_distance(a, i), fasted_cosine_distance(h, a));
+INSERT INTO checked VALUES ('{1,2}', '{4,6}', ROW('{2,4}'), B'111'), ('{3,4}', '{3,4}', ROW('{3,4}'), B'101');
+INSERT INTO checked VALUES ('{1,2}', '{4,6}', ROW('{20,4}'), B'111');
+INSERT INTO checked VALUES ('{1,2}', '{4,6}', ROW('{2,4}'), B'010');
+SELECT fasted_distance(a, i), norm, fasted_cosine_distance(h, a) AS angle FROM checked ORDER BY 1;
+DO $$
+DECLARE
+	h halfvec_like := ROW('{1,2}');
+	literal text := '[4,6]';
+BEGIN
+	RAISE NOTICE '% % %', fasted_distance(h, '[4,6]'), fasted_within('{4,6}', h, 5), fasted_distance(literal::real[], h);
+EXCEPTION WHEN invalid_text_representation THEN
+	RAISE NOTICE '% %', SQLERRM, fasted_distance(translate(literal, '[]', '{}')::real[], h);
+END $$;
+SELECT * FROM fasted_distance(ARRAY[1, 2], '[4,6]');
+SELECT sum(fasted_distance(a, i)) OVER (ORDER BY fasted_distance(i, h)) FROM checked;
+DROP TABLE checked;
+PREPARE beside(text) AS SELECT fasted_distance(v, $1) FROM likes;
 EXECUTE beside('[4,6]');
-EXECUTE beside('{4,6}');
 CREATE ROLE regress_fasted_plain;
 GRANT SELECT ON likes TO regress_fasted_plain;
 SET ROLE regress_fasted_plain;
@@ -134,7 +147,6 @@ SELECT fasted_distance('[1,2}', '[4,6]');
 SELECT fasted_distance(v, '[4,x]') FROM likes LIMIT 0;
 SELECT fasted_distance(v, '[]') FROM likes;
 SELECT fasted_distance(v, '[[4,6]]') FROM likes;
--- a real[] argument determines the type of a literal
 SELECT fasted_distance('{1,2}'::real[], '[4,6]');
 \set VERBOSITY default
 

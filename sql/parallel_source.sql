@@ -38,27 +38,27 @@ CREATE VIEW numbered AS SELECT nextval('numbers') AS id, v FROM items;
 CREATE VIEW plain AS SELECT id, v FROM items;
 
 SELECT kind_of_plan($$SELECT dist, count(*) FROM fasted_self_join('items', 'v', 0) GROUP BY dist$$);
-SELECT kind_of_plan($$SELECT dist, count(*) FROM fasted_self_join('plain', 'v', 0, 'id') GROUP BY dist$$);
-SELECT kind_of_plan($$SELECT dist, count(*) FROM fasted_self_join('divided', 'v', 0, 'id') GROUP BY dist$$);
-SELECT dist, count(*) FROM fasted_self_join('divided', 'v', 0, 'id') GROUP BY dist;
-SELECT dist, count(*) FROM fasted_self_join('numbered', 'v', 0, 'id') GROUP BY dist;
+SELECT kind_of_plan($$SELECT dist, count(*) FROM fasted_self_join('plain', 'v', 0, id_column => 'id') GROUP BY dist$$);
+SELECT kind_of_plan($$SELECT dist, count(*) FROM fasted_self_join('divided', 'v', 0, id_column => 'id') GROUP BY dist$$);
+SELECT dist, count(*) FROM fasted_self_join('divided', 'v', 0, id_column => 'id') GROUP BY dist;
+SELECT dist, count(*) FROM fasted_self_join('numbered', 'v', 0, id_column => 'id') GROUP BY dist;
 
 -- together with a table that workers would read, and with CREATE TABLE AS
-SELECT count(*) FROM others o JOIN fasted_self_join('divided', 'v', 0, 'id') p ON o.id = p.id_a;
-SELECT count(*) FROM others o JOIN (SELECT * FROM fasted_self_join('divided', 'v', 0, 'id') OFFSET 0) p ON o.id = p.id_a;
+SELECT count(*) FROM others o JOIN fasted_self_join('divided', 'v', 0, id_column => 'id') p ON o.id = p.id_a;
+SELECT count(*) FROM others o JOIN (SELECT * FROM fasted_self_join('divided', 'v', 0, id_column => 'id') OFFSET 0) p ON o.id = p.id_a;
 SET fasted.scan_node = off;
-SELECT count(*) FROM others o JOIN fasted_self_join('divided', 'v', 0, 'id') p ON o.id = p.id_a;
-SELECT count(*) FROM others WHERE id <= (SELECT count(*) FROM fasted_self_join('numbered', 'v', 0, 'id'));
+SELECT count(*) FROM others o JOIN fasted_self_join('divided', 'v', 0, id_column => 'id') p ON o.id = p.id_a;
+SELECT count(*) FROM others WHERE id <= (SELECT count(*) FROM fasted_self_join('numbered', 'v', 0, id_column => 'id'));
 RESET fasted.scan_node;
 
 -- the same for the functions that return a row for each row
 SELECT kind_of_plan(format('SELECT count(*) FROM others o JOIN %s USING (id)', f)), f
 FROM unnest(ARRAY[
-	$$fasted_neighbors('plain', 'v', 0, 'id')$$, $$fasted_neighbors('divided', 'v', 0, 'id')$$,
-	$$fasted_cluster('plain', 'v', 0, 2, 'id')$$, $$fasted_cluster('divided', 'v', 0, id_column => 'id')$$,
+	$$fasted_neighbors('plain', 'v', 0, id_column => 'id')$$, $$fasted_neighbors('divided', 'v', 0, id_column => 'id')$$,
+	$$fasted_cluster('plain', 'v', 0, 2, id_column => 'id')$$, $$fasted_cluster('divided', 'v', 0, id_column => 'id')$$,
 	$$fasted_keep_one('plain', 'v', 0, id_column => 'id')$$,
-	$$fasted_keep_one('divided', 'v', 0, 'id', true, 'id')$$]) AS f;
-SELECT count(*) FROM others JOIN fasted_neighbors('divided', 'v', 0, 'id') USING (id);
+	$$fasted_keep_one('divided', 'v', 0, 'id', true, id_column => 'id')$$]) AS f;
+SELECT count(*) FROM others JOIN fasted_neighbors('divided', 'v', 0, id_column => 'id') USING (id);
 SELECT count(*) FROM others JOIN fasted_keep_one('numbered', 'v', 0, 'v', id_column => 'id') k ON others.id = k.kept % 3000;
 
 -- a row security policy, and the roles to which it applies
@@ -76,12 +76,12 @@ ALTER TABLE items DISABLE ROW LEVEL SECURITY;
 
 -- a plan that was made before the view became unsafe is replanned
 SET plan_cache_mode = force_generic_plan;
-PREPARE from_view AS SELECT dist, count(*) FROM fasted_self_join('plain', 'v', 0, 'id') GROUP BY dist;
+PREPARE from_view AS SELECT dist, count(*) FROM fasted_self_join('plain', 'v', 0, id_column => 'id') GROUP BY dist;
 EXECUTE from_view;
 CREATE OR REPLACE VIEW plain AS SELECT id, ARRAY[safe_divide(v[1], 1)] AS v FROM items;
 EXECUTE from_view;
 -- the relation is unknown at planning: no workers
-PREPARE from_any(regclass) AS SELECT dist, count(*) FROM fasted_self_join($1, 'v', 0, 'id') GROUP BY dist;
+PREPARE from_any(regclass) AS SELECT dist, count(*) FROM fasted_self_join($1, 'v', 0, id_column => 'id') GROUP BY dist;
 EXECUTE from_any('divided');
 EXECUTE from_any('items');
 SELECT kind_of_plan($$EXECUTE from_any('items')$$);

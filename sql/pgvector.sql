@@ -37,14 +37,14 @@ SELECT bool_and(fasted_distance(embedding, '[1,2,3]') = fasted_distance(embeddin
 
 -- window functions: the same as for columns of real[]
 SELECT count(*), count(*) FILTER (WHERE (v, h) IS DISTINCT FROM (r, r)) AS differences FROM (
-	SELECT ROW(fasted_dbscan(embedding, 0.5, 3) OVER w, fasted_components(embedding, 1) OVER w, fasted_keep(id, embedding, 1) OVER w, fasted_neighbor_count(embedding, 0.05, 'cosine') OVER w) AS v,
-		ROW(fasted_dbscan(half, 0.5, 3) OVER w, fasted_components(half, 1) OVER w, fasted_keep(id, half, 1) OVER w, fasted_neighbor_count(half, 0.05, 'cosine') OVER w) AS h,
-		ROW(fasted_dbscan(embedding::real[], 0.5, 3) OVER w, fasted_components(embedding::real[], 1) OVER w, fasted_keep(id, embedding::real[], 1) OVER w, fasted_neighbor_count(embedding::real[], 0.05, 'cosine') OVER w) AS r
+	SELECT ROW(fasted_dbscan(embedding, 0.5, 3) OVER w, fasted_dbscan(embedding, 1) OVER w, fasted_keep(embedding, 1, id) OVER w, fasted_neighbor_count(embedding, 0.05, 'cosine') OVER w) AS v,
+		ROW(fasted_dbscan(half, 0.5, 3) OVER w, fasted_dbscan(half, 1) OVER w, fasted_keep(half, 1, id) OVER w, fasted_neighbor_count(half, 0.05, 'cosine') OVER w) AS h,
+		ROW(fasted_dbscan(embedding::real[], 0.5, 3) OVER w, fasted_dbscan(embedding::real[], 1) OVER w, fasted_keep(embedding::real[], 1, id) OVER w, fasted_neighbor_count(embedding::real[], 0.05, 'cosine') OVER w) AS r
 	FROM items WINDOW w AS (PARTITION BY id < 40 ORDER BY id)) AS s;
 SELECT count(*), count(*) FILTER (WHERE w.cluster IS DISTINCT FROM c.cluster) AS differences, max(c.cluster) > 0 AS several FROM fasted_cluster('items', 'half', 0.5, 3) AS c
 JOIN (SELECT id, fasted_dbscan(half, 0.5, 3) OVER (ORDER BY id) AS cluster FROM items) AS w USING (id);
-SELECT id, fasted_components('[1,2,3]'::vector, 0) OVER (ORDER BY id) AS same, fasted_keep(embedding, embedding, 1) OVER (ORDER BY id) AS kept FROM items WHERE id IN (1, 2, 60, 61, 201) ORDER BY id;
-SELECT fasted_components(CASE WHEN id = 3 THEN '[1,2]' ELSE '[1,2,3]' END::vector, 0) OVER (ORDER BY id) FROM items;
+SELECT id, fasted_dbscan('[1,2,3]'::vector, 0) OVER (ORDER BY id) AS same, fasted_keep(embedding, 1, embedding) OVER (ORDER BY id) AS kept FROM items WHERE id IN (1, 2, 60, 61, 201) ORDER BY id;
+SELECT fasted_dbscan(CASE WHEN id = 3 THEN '[1,2]' ELSE '[1,2,3]' END::vector, 0) OVER (ORDER BY id) FROM items;
 
 -- inner products, and bits
 SELECT count(*) AS pairs, count(*) = (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND a.embedding <#> b.embedding <= -20) AS same,
@@ -136,7 +136,7 @@ DROP FUNCTION outcome;
 -- sparsevec has no cast to real[]
 ALTER TABLE items ADD sparse sparsevec(3);
 SELECT * FROM fasted_self_join('items', 'sparse', 1.5);
-SELECT fasted_components(sparse, 1.5) OVER () FROM items;
+SELECT fasted_dbscan(sparse, 1.5) OVER () FROM items;
 
 DROP TABLE items;
 DROP FUNCTION explained;

@@ -21,13 +21,13 @@ ORDER BY dist;
 
 BEGIN;
 DELETE FROM items
-USING (SELECT id, fasted_keep(id, embedding, 0.3) OVER (ORDER BY created DESC NULLS LAST) AS kept FROM items) AS k
+USING (SELECT id, fasted_keep(embedding, 0.3, id) OVER (ORDER BY created DESC NULLS LAST) AS kept FROM items) AS k
 WHERE items.id = k.id AND k.kept <> k.id
 RETURNING items.title, k.kept;
 ROLLBACK;                    -- or COMMIT
 
 SELECT cluster, array_agg(title ORDER BY id)
-FROM (SELECT id, title, fasted_components(embedding, 0.3) OVER (ORDER BY id) AS cluster FROM items) AS c
+FROM (SELECT id, title, fasted_dbscan(embedding, 0.3) OVER (ORDER BY id) AS cluster FROM items) AS c
 WHERE cluster IS NOT NULL    -- NULL: no embedding
 GROUP BY cluster HAVING count(*) > 1 ORDER BY cluster;
 

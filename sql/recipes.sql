@@ -15,7 +15,7 @@ ANALYZE items;
 -- keep one of each set of duplicates: rows without a vector remain
 BEGIN;
 DELETE FROM items
-USING (SELECT id, fasted_keep(id, embedding, 0.3) OVER (PARTITION BY tenant ORDER BY created DESC NULLS LAST) AS kept FROM items) AS k
+USING (SELECT id, fasted_keep(embedding, 0.3, id) OVER (PARTITION BY tenant ORDER BY created DESC NULLS LAST) AS kept FROM items) AS k
 WHERE items.id = k.id AND k.kept <> k.id;
 SELECT count(embedding) < 108 AS deleted, count(*) - count(embedding) AS without_vector,
 	(SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND a.tenant IS NOT DISTINCT FROM b.tenant AND fasted_within(a.embedding, b.embedding, 0.3)) AS pairs
@@ -24,19 +24,19 @@ ROLLBACK;
 
 -- the same by fasted_keep_one, which does not return rows without a vector
 SELECT count(*), count(*) FILTER (WHERE k.kept IS DISTINCT FROM o.kept) AS differ, count(*) FILTER (WHERE o.id IS NULL AND k.kept = k.id) AS without_vector
-FROM (SELECT id, embedding, fasted_keep(id, embedding, 0.3) OVER (ORDER BY id) AS kept FROM items) AS k
+FROM (SELECT id, embedding, fasted_keep(embedding, 0.3, id) OVER (ORDER BY id) AS kept FROM items) AS k
 	LEFT JOIN fasted_keep_one('items', 'embedding', 0.3) AS o USING (id);
 
 -- clusters: no group of the rows without a vector
 SELECT count(*) > 1 AS groups, bool_and(array_position(vectors, NULL) IS NULL) AS with_vectors
 FROM (SELECT cluster, array_agg(embedding::text) AS vectors
-	FROM (SELECT id, embedding, fasted_components(embedding, 0.3) OVER (ORDER BY id) AS cluster FROM items) AS c
+	FROM (SELECT id, embedding, fasted_dbscan(embedding, 0.3) OVER (ORDER BY id) AS cluster FROM items) AS c
 	WHERE cluster IS NOT NULL
 	GROUP BY cluster HAVING count(*) > 1) AS g;
 -- clusters of partitions are numbered from 0 in each
 SELECT count(*) = count(DISTINCT component) AS separate, bool_and(ids <@ all_ids AND all_ids <@ ids) AS same
 FROM (SELECT array_agg(id) AS ids, min(id) AS first
-	FROM (SELECT id, tenant, fasted_components(embedding, 2) OVER (PARTITION BY tenant ORDER BY id) AS cluster FROM items) AS c
+	FROM (SELECT id, tenant, fasted_dbscan(embedding, 2) OVER (PARTITION BY tenant ORDER BY id) AS cluster FROM items) AS c
 	WHERE cluster IS NOT NULL AND tenant IS NOT NULL GROUP BY tenant, cluster) AS w
 	JOIN (SELECT cluster AS component, array_agg(id) AS all_ids, min(id) AS first
 		FROM fasted_cluster('items', 'embedding', 2, partition_by => 'tenant') GROUP BY cluster) AS f USING (first);
@@ -82,7 +82,7 @@ CREATE TEMP TABLE incoming (LIKE items);
 CREATE PROCEDURE night() LANGUAGE sql AS $$
 	INSERT INTO documents
 	SELECT id, title, tenant, created, embedding
-	FROM (SELECT *, fasted_keep(id, embedding, 0.3) OVER (PARTITION BY tenant, title ORDER BY created DESC NULLS LAST, id) AS kept
+	FROM (SELECT *, fasted_keep(embedding, 0.3, id) OVER (PARTITION BY tenant, title ORDER BY created DESC NULLS LAST, id) AS kept
 		FROM incoming n
 		WHERE NOT EXISTS (
 			SELECT FROM documents d
@@ -102,13 +102,13 @@ SELECT count(*) FILTER (WHERE embedding IS NULL) AS without_vector, count(*) FRO
 -- a new tenant: an estimated eps, for no row, one row and two rows
 CREATE TEMP VIEW tenants AS SELECT * FROM items WHERE tenant = 'new';
 SET client_min_messages = warning;
-SELECT * FROM fasted_self_join('tenants', 'embedding', (SELECT eps FROM fasted_epsilon('tenants', 'embedding', 1)), 'id') ORDER BY dist;
+SELECT * FROM fasted_self_join('tenants', 'embedding', (SELECT eps FROM fasted_epsilon('tenants', 'embedding', 1)), id_column => 'id') ORDER BY dist;
 INSERT INTO items VALUES (1001, 'first', 'new', '2026-03-01', '{1,2}'), (1002, 'none', 'new', '2026-03-01', NULL);
-SELECT * FROM fasted_self_join('tenants', 'embedding', (SELECT eps FROM fasted_epsilon('tenants', 'embedding', 1)), 'id') ORDER BY dist;
+SELECT * FROM fasted_self_join('tenants', 'embedding', (SELECT eps FROM fasted_epsilon('tenants', 'embedding', 1)), id_column => 'id') ORDER BY dist;
 SELECT id, kept FROM fasted_keep_one('tenants', 'embedding', (SELECT coalesce(eps, 0) FROM fasted_epsilon('tenants', 'embedding', 1)), id_column => 'id');
-SELECT id, fasted_keep(id, embedding, (SELECT coalesce(eps, 0) FROM fasted_epsilon('tenants', 'embedding', 1))) OVER () AS kept FROM tenants ORDER BY id;
+SELECT id, fasted_keep(embedding, (SELECT coalesce(eps, 0) FROM fasted_epsilon('tenants', 'embedding', 1)), id) OVER () AS kept FROM tenants ORDER BY id;
 INSERT INTO items VALUES (1003, 'second', 'new', '2026-03-02', '{1,3}');
-SELECT * FROM fasted_self_join('tenants', 'embedding', (SELECT eps FROM fasted_epsilon('tenants', 'embedding', 1)), 'id') ORDER BY dist;
+SELECT * FROM fasted_self_join('tenants', 'embedding', (SELECT eps FROM fasted_epsilon('tenants', 'embedding', 1)), id_column => 'id') ORDER BY dist;
 RESET client_min_messages;
 
 DROP VIEW tenants;

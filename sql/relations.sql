@@ -71,7 +71,7 @@ CREATE TYPE composite AS (id int, v real[]);
 SELECT * FROM fasted_self_join('composite', 'v', 0);
 \echo :SQLSTATE
 CREATE VIEW locking AS SELECT id, v FROM plain FOR UPDATE;
-SELECT * FROM fasted_self_join('locking', 'v', 0, 'id');
+SELECT * FROM fasted_self_join('locking', 'v', 0, id_column => 'id');
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('altered', 'gone', 0);
 \echo :SQLSTATE

@@ -20,7 +20,7 @@ SELECT count(*), max(dist) FROM fasted_self_join('points', 'v', 'Infinity');
 SELECT * FROM fasted_self_join('points', 'v', 5, ordered => true) ORDER BY 1, 2;
 SELECT * FROM fasted_self_join('points', 'v', 5, self_pairs => true) ORDER BY 1, 2;
 SELECT * FROM fasted_self_join('points', 'v', 5, ordered => true, self_pairs => true) ORDER BY 1, 2;
-SELECT * FROM fasted_self_join('points', 'v', 5, 'id', true, true) ORDER BY 1, 2 LIMIT 3;
+SELECT * FROM fasted_self_join('points', 'v', 5, id_column => 'id', ordered => true, self_pairs => true) ORDER BY 1, 2 LIMIT 3;
 
 -- the selectivity as defined in the paper: S = (|R| - |D|) / |D|
 SELECT (count(*) - 5) / 5.0 AS selectivity

@@ -44,14 +44,14 @@ SELECT 1 FROM fasted_self_join('points', 'v', 3)
 SELECT id_a + id_b, dist * 2 FROM fasted_self_join('points', 'v', 3)
 SELECT * FROM fasted_self_join('points', 'v', 3, ordered => true)
 SELECT * FROM fasted_self_join('points', 'v', 3, self_pairs => true)
-SELECT * FROM fasted_self_join('points', 'v', 3, NULL, true, true)
+SELECT * FROM fasted_self_join('points', 'v', 3, ordered => true, self_pairs => true)
 SELECT * FROM fasted_self_join('mixed', 'v', 2)
 SELECT * FROM fasted_self_join('mixed', 'v', 2, ordered => true, self_pairs => true)
 SELECT id_a FROM fasted_self_join('mixed', 'v', 2, ordered => true)
-SELECT * FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 2, 'label')
-SELECT id_b, dist FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 2, 'label', true, true)
-SELECT * FROM fasted_self_join_typed(NULL::uuid, 'mixed', 'v', 2, id_column => 'u')
-SELECT * FROM fasted_self_join_typed(NULL::int, 'mixed', 'v', 2) WHERE id_a > 100
+SELECT * FROM fasted_self_join('mixed', 'v', 2, id_type => NULL::text, id_column => 'label')
+SELECT id_b, dist FROM fasted_self_join('mixed', 'v', 2, id_type => NULL::text, id_column => 'label', ordered => true, self_pairs => true)
+SELECT * FROM fasted_self_join('mixed', 'v', 2, id_type => NULL::uuid, id_column => 'u')
+SELECT * FROM fasted_self_join('mixed', 'v', 2, id_type => NULL::int) WHERE id_a > 100
 SELECT count(*) FROM fasted_self_join('points', 'v', 3)
 SELECT count(*), count(*) + 1 AS n, count(*)::text FROM fasted_self_join('mixed', 'v', 2, ordered => true, self_pairs => true)
 SELECT count(*) FROM fasted_self_join('points', 'v', 3) WHERE dist < 2 AND dist > 1
@@ -110,7 +110,7 @@ SELECT dist FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs =
 SELECT count(*) FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a > id_b
 SELECT count(*) FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a <> id_b
 SELECT count(*) FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a <= id_b AND dist < 2
-SELECT * FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 2, 'label', true) WHERE id_a < id_b
+SELECT * FROM fasted_self_join('mixed', 'v', 2, id_type => NULL::text, id_column => 'label', ordered => true) WHERE id_a < id_b
 SELECT * FROM fasted_self_join('points', 'v', 3) WHERE id_a = 42 OR id_b = 42
 SELECT * FROM fasted_self_join('points', 'v', 3) WHERE id_a % 2 = 0 AND dist < 2.5
 SELECT dist FROM fasted_self_join('points', 'v', 3) WHERE id_a % 2 = 0
@@ -122,7 +122,7 @@ SELECT CASE WHEN dist > 1 THEN id_a ELSE id_b END AS x FROM fasted_self_join('po
 SELECT * FROM fasted_self_join('mixed', 'v', 0.01, metric => 'cosine')
 SELECT * FROM fasted_self_join('mixed', 'v', 0.01, ordered => true, self_pairs => true, metric => 'cosine')
 SELECT count(*) FROM fasted_self_join('mixed', 'v', 0.01, self_pairs => true, metric => 'cosine')
-SELECT id_b, dist FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 0.01, 'label', metric => 'cosine') WHERE dist > 0
+SELECT id_b, dist FROM fasted_self_join('mixed', 'v', 0.01, id_type => NULL::text, id_column => 'label', metric => 'cosine') WHERE dist > 0
 SELECT eps, kind, p.* FROM radius, LATERAL fasted_self_join('points', 'v', eps / 1000, metric => CASE kind WHEN 1 THEN 'cosine' ELSE 'l2' END) p
 \.
 UPDATE shapes SET query = replace(query, 'current_setting(''work_mem'')::text::float8', 'length(current_setting(''work_mem''))::float8');
@@ -163,7 +163,7 @@ ROLLBACK;
 -- EXPLAIN
 EXPLAIN (COSTS OFF) SELECT count(*) FROM fasted_self_join('points', 'v', 3) WHERE dist < 2 AND id_a < id_b;
 EXPLAIN (COSTS OFF) SELECT sum(p.dist) FROM fasted_self_join('points', 'v', 3) p WHERE 2 > dist AND id_a % 2 = 0;
-EXPLAIN (COSTS OFF) SELECT dist FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 3, 'label') p ORDER BY dist * 2;
+EXPLAIN (COSTS OFF) SELECT dist FROM fasted_self_join('mixed', 'v', 3, id_type => NULL::text, id_column => 'label') p ORDER BY dist * 2;
 EXPLAIN (COSTS OFF) SELECT eps, dist FROM radius, fasted_self_join('points', 'v', eps) ORDER BY 1;
 EXPLAIN (COSTS OFF) SELECT * FROM radius r JOIN fasted_self_join('points', 'v', 3) p ON p.dist < r.eps;
 EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_self_join('points', 'v', 0.1, metric => 'cosine') WHERE dist < 0.05;
@@ -217,12 +217,12 @@ ANALYZE holes, extremes;
 SET client_min_messages = warning;	-- joins of most pairs raise a NOTICE
 SELECT t, eps, n, (estimated / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near_enough
 FROM unnest('{square,holes,extremes}'::text[]) AS t, unnest(ARRAY[1e-5, 0.001, 0.1, 1, 1.9, 2]::float8[]) AS eps,
-	LATERAL (SELECT count(*) AS n FROM fasted_self_join(t::regclass, 'v', eps, 'id', metric => 'cosine')) AS c,
-	estimated(format('SELECT * FROM fasted_self_join(%L, ''v'', %L::float8, ''id'', metric => ''cosine'')', t, eps))
+	LATERAL (SELECT count(*) AS n FROM fasted_self_join(t::regclass, 'v', eps, id_column => 'id', metric => 'cosine')) AS c,
+	estimated(format('SELECT * FROM fasted_self_join(%L, ''v'', %L::float8, id_column => ''id'', metric => ''cosine'')', t, eps))
 ORDER BY t DESC, eps;
 SELECT metric, eps, n, (planned / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near_enough
 FROM (VALUES ('cosine', 0.001), ('cosine', 0.1), ('l2', 200)) AS p (metric, eps),
-	LATERAL (SELECT 2 * count(*) AS n FROM fasted_self_join('square', 'v', eps, 'id', metric => metric)) AS c,
+	LATERAL (SELECT 2 * count(*) AS n FROM fasted_self_join('square', 'v', eps, id_column => 'id', metric => metric)) AS c,
 	planned(format('SELECT FROM square a, square b WHERE fasted_within(a.v, b.v, %L, %L)', eps, metric));
 
 RESET client_min_messages;
@@ -233,8 +233,8 @@ CREATE TABLE child () INHERITS (parent);
 INSERT INTO parent SELECT i FROM generate_series(1, 100) AS i;
 INSERT INTO child SELECT * FROM square;
 ANALYZE parent, child;
-SELECT eps, (estimated(format('SELECT * FROM fasted_self_join(''parent'', ''v'', %L::float8, ''id'')', eps)) /
-	estimated(format('SELECT * FROM fasted_self_join(''child'', ''v'', %L::float8, ''id'')', eps)))::numeric(10, 1) BETWEEN 0.8 AND 1.2 AS self,
+SELECT eps, (estimated(format('SELECT * FROM fasted_self_join(''parent'', ''v'', %L::float8, id_column => ''id'')', eps)) /
+	estimated(format('SELECT * FROM fasted_self_join(''child'', ''v'', %L::float8, id_column => ''id'')', eps)))::numeric(10, 1) BETWEEN 0.8 AND 1.2 AS self,
 	(planned(format('SELECT FROM parent a, parent b WHERE fasted_within(a.v, b.v, %L)', eps)) /
 	planned(format('SELECT FROM child a, child b WHERE fasted_within(a.v, b.v, %L)', eps)))::numeric(10, 1) BETWEEN 0.8 AND 1.3 AS joined,
 	planned(format('SELECT FROM ONLY parent a, ONLY parent b WHERE fasted_within(a.v, b.v, %L)', eps)) < 2000 AS apart
@@ -244,8 +244,8 @@ DROP TABLE parent, child;
 -- the closest pairs, as described in doc/functions.md
 SELECT k, same FROM unnest(ARRAY[1, 10, 125]) AS k,
 	LATERAL (SELECT array_agg(dist) = (SELECT array_agg(dist) FROM (
-		SELECT dist FROM fasted_self_join('square', 'v', 'Infinity', 'id') ORDER BY dist LIMIT k) y) AS same
-	FROM (SELECT dist FROM fasted_self_join('square', 'v', (SELECT eps FROM fasted_epsilon('square', 'v', 0.1)), 'id')
+		SELECT dist FROM fasted_self_join('square', 'v', 'Infinity', id_column => 'id') ORDER BY dist LIMIT k) y) AS same
+	FROM (SELECT dist FROM fasted_self_join('square', 'v', (SELECT eps FROM fasted_epsilon('square', 'v', 0.1)), id_column => 'id')
 		ORDER BY dist LIMIT k) x) z;
 
 -- estimates reveal nothing about a column that the user may not read
@@ -264,7 +264,7 @@ CREATE TABLE secured AS TABLE secret;
 ALTER TABLE secured ENABLE ROW LEVEL SECURITY;
 ANALYZE secret, secured;
 CREATE VIEW differing AS
-	SELECT t, eps, count(DISTINCT numbers(format('SELECT * FROM fasted_self_join(%L, %L, %L, ''id'')', t, c, eps))) AS estimates
+	SELECT t, eps, count(DISTINCT numbers(format('SELECT * FROM fasted_self_join(%L, %L, %L, id_column => ''id'')', t, c, eps))) AS estimates
 	FROM unnest('{secret,secured}'::text[]) AS t, unnest('{1,Infinity}'::float8[]) AS eps, unnest('{plain,sparse,wide}'::text[]) AS c
 	GROUP BY t, eps ORDER BY t, eps;
 ALTER VIEW differing SET (security_invoker);
@@ -317,24 +317,29 @@ RESET fasted.scan_node;
 
 -- one NOTICE if more than half of all pairs are within eps, however the pairs are used
 CREATE TABLE most AS SELECT i AS id, ARRAY[1 + i % 10, 1]::real[] AS v FROM generate_series(1, 1000) i;
-SELECT count(*) FROM fasted_self_join('most', 'v', 0.95, 'id', metric => 'cosine');
-SELECT count(*), sum(dist) > 0 FROM fasted_self_join('most', 'v', 4, 'id');
+SELECT count(*) FROM fasted_self_join('most', 'v', 0.95, id_column => 'id', metric => 'cosine');
+SELECT count(*), sum(dist) > 0 FROM fasted_self_join('most', 'v', 4, id_column => 'id');
 SELECT count(*), sum(n) FROM generate_series(1, 3) AS i,
-	LATERAL (SELECT count(*) AS n FROM fasted_self_join('most', 'v', 4, 'id') WHERE id_a + i > 0 OFFSET 0) AS p;
-SELECT sum(neighbors) FROM generate_series(1, 3) AS i, fasted_neighbors('most', 'v', 4 + 0 * i, 'id');
+	LATERAL (SELECT count(*) AS n FROM fasted_self_join('most', 'v', 4, id_column => 'id') WHERE id_a + i > 0 OFFSET 0) AS p;
+SELECT sum(neighbors) FROM generate_series(1, 3) AS i, fasted_neighbors('most', 'v', 4 + 0 * i, id_column => 'id');
 SET fasted.scan_node = off;
-SELECT count(*) FROM fasted_self_join('most', 'v', 4, 'id');
-SELECT sum(neighbors) FROM fasted_neighbors('most', 'v', 4, 'id');
+SELECT count(*) FROM fasted_self_join('most', 'v', 4, id_column => 'id');
+SELECT sum(neighbors) FROM fasted_neighbors('most', 'v', 4, id_column => 'id');
 RESET fasted.scan_node;
 -- no NOTICE for fewer pairs, if all pairs are requested, for fewer rows, or with a small LIMIT
-SELECT count(*), 999 * 250 FROM fasted_self_join('most', 'v', 2, 'id');
-SELECT count(*), 999 * 500 FROM fasted_self_join('most', 'v', 'Infinity', 'id');
-SELECT count(*) FROM fasted_self_join('most', 'v', 2, 'id', metric => 'cosine');
+SELECT count(*), 999 * 250 FROM fasted_self_join('most', 'v', 2, id_column => 'id');
+SELECT count(*), 999 * 500 FROM fasted_self_join('most', 'v', 'Infinity', id_column => 'id');
+SELECT count(*) FROM fasted_self_join('most', 'v', 2, id_column => 'id', metric => 'cosine');
 CREATE VIEW fewer AS SELECT * FROM most WHERE id < 1000;
-SELECT count(*) FROM fasted_self_join('fewer', 'v', 4, 'id');
-SELECT count(*) FROM fasted_self_join('most', 'v', 4, 'id') WHERE dist < 1.5;
+SELECT count(*) FROM fasted_self_join('fewer', 'v', 4, id_column => 'id');
+SELECT count(*) FROM fasted_self_join('most', 'v', 4, id_column => 'id') WHERE dist < 1.5;
 DROP VIEW fewer;
 DROP TABLE most;
+
+-- a function that is not one of fasted's, with as many arguments
+CREATE FUNCTION seven(a int, b int, c int, d int, e int, f int, g int, OUT x int, OUT y bigint) LANGUAGE plpgsql AS 'BEGIN x := a; y := g; END';
+SELECT y FROM seven(1, 2, 3, 4, 5, 6, 7);
+DROP FUNCTION seven;
 
 -- the errors are those of the function
 SELECT * FROM fasted_self_join(NULL, 'v', 1);
@@ -344,7 +349,7 @@ SELECT count(*) FROM fasted_self_join('points', 'v', -1);
 SELECT count(*) FROM fasted_self_join('points', 'nothing', 1);
 SELECT sum(dist) FROM radius, fasted_self_join('points', 'v', eps - 1);
 SELECT * FROM fasted_self_join('no_key', 'v', 1);
-SELECT * FROM fasted_self_join_typed(NULL::int, 'points', 'v', 1);
+SELECT * FROM fasted_self_join('points', 'v', 1, id_type => NULL::int);
 
 DROP VIEW no_key, differing, scans;
 DROP SEQUENCE drawn;

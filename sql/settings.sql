@@ -20,11 +20,11 @@ SELECT * FROM fasted_self_join('t', 'v', 1, ordered => NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('t', 'v', 1, self_pairs => NULL);
 \echo :SQLSTATE
-SELECT * FROM fasted_self_join_typed(NULL::int, 't', 'v', -1);
+SELECT * FROM fasted_self_join('t', 'v', -1, id_type => NULL::int);
 \echo :SQLSTATE
 -- within NULL there is no pair
 SELECT * FROM fasted_self_join('t', 'v', NULL);
-SELECT count(*) FROM fasted_self_join_typed(NULL::int, 't', 'v', NULL::float8, ordered => true, self_pairs => true) AS p WHERE dist < 9;
+SELECT count(*) FROM fasted_self_join('t', 'v', NULL::float8, id_type => NULL::int, ordered => true, self_pairs => true) AS p WHERE dist < 9;
 
 -- messages worded by PostgreSQL
 \set VERBOSITY sqlstate
@@ -35,7 +35,6 @@ SET fasted.cpu_kernel = 'sse2';
 SET fasted.filter = 'fp8';
 SET fasted.gpu_memory_limit = -1;
 SET fasted.gpu_devices = 'first';
-SET fasted.max_threads = -1;
 SET fasted.nonsense = 1;
 \set VERBOSITY default
 
@@ -48,16 +47,16 @@ WHERE name LIKE 'fasted.%' AND 'NOT_IN_SAMPLE' = ANY (pg_settings_get_flags(name
 
 -- untyped literals and parameters resolve to the function
 SELECT count(*) FROM fasted_self_join('t', 'v', '1');
-SELECT count(*) FROM fasted_self_join('t', 'v', '1', 'id');
-SELECT count(*) FROM fasted_self_join('t', 'v', 'Infinity', 'id');
-SELECT count(*) FROM fasted_self_join('t', 'v', '1', 'id', 'true', 'true');
 SELECT count(*) FROM fasted_self_join('t', 'v', '1', id_column => 'id');
-SELECT count(*) FROM fasted_self_join('t', 'v', 1, 'id');
-SELECT count(*) FROM fasted_self_join('t', 'v', 1, 'id'::text);
+SELECT count(*) FROM fasted_self_join('t', 'v', 'Infinity', id_column => 'id');
+SELECT count(*) FROM fasted_self_join('t', 'v', '1', id_column => 'id', ordered => 'true', self_pairs => 'true');
+SELECT count(*) FROM fasted_self_join('t', 'v', '1', id_column => 'id');
+SELECT count(*) FROM fasted_self_join('t', 'v', 1, id_column => 'id');
+SELECT count(*) FROM fasted_self_join('t', 'v', 1, id_column => 'id'::text);
 PREPARE three AS SELECT count(*) FROM fasted_self_join($1, $2, $3);
-PREPARE four AS SELECT count(*) FROM fasted_self_join($1, $2, $3, $4);
-PREPARE six AS SELECT count(*) FROM fasted_self_join($1, $2, $3, $4, $5, $6);
-PREPARE typed AS SELECT pg_typeof(min(id_a)), count(*) FROM fasted_self_join_typed(NULL::int, $1, $2, $3, $4, $5, $6);
+PREPARE four AS SELECT count(*) FROM fasted_self_join($1, $2, $3, id_column => $4);
+PREPARE six AS SELECT count(*) FROM fasted_self_join($1, $2, $3, id_column => $4, ordered => $5, self_pairs => $6);
+PREPARE typed AS SELECT pg_typeof(min(id_a)), count(*) FROM fasted_self_join($1, $2, $3, id_type => NULL::int, id_column => $4, ordered => $5, self_pairs => $6);
 SELECT name, parameter_types FROM pg_prepared_statements ORDER BY 1;
 EXECUTE three('t', 'v', '1');
 EXECUTE four('t', 'v', '1', 'id');
@@ -87,9 +86,6 @@ SELECT differences();
 SET fasted.filter = 'int8';
 SELECT differences();
 RESET fasted.filter;
-SET fasted.refine = off;
-SELECT count(*) FROM fasted_self_join('t', 'v', 2);
-RESET fasted.refine;
 RESET fasted.engine;
 SET work_mem = '64kB';
 SELECT differences();

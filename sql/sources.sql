@@ -14,42 +14,42 @@ CREATE TABLE fruit (id int PRIMARY KEY, c char(6), b bit(8), vb varbit, name tex
 INSERT INTO fruit VALUES
 	(1, 'apple', '00000001', '00000001', repeat('a', 70) || '1', 'a', 9007199254740993, 1.00000000000000000001, 1.5, '2026-03-29 02:30', '2026-01-01', '{1}'),
 	(2, 'banana', '00000011', '00000011', repeat('a', 70) || '2', 'b', 9007199254740992, 1, 2.5, '2026-03-29 03:30', '2026-01-02', '{1}');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::char(6), 'fruit', 'v', 0, 'c');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::bpchar, 'fruit', 'v', 0, 'c');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::text, 'fruit', 'v', 0, 'c');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::bpchar, 'fruit', 'v', 0, 'name');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::bit, 'fruit', 'v', 0, 'b');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::bit, 'fruit', 'v', 0, 'vb');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::text, 'fruit', 'v', 0, 'n');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::numeric, 'fruit', 'v', 0, 'id');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'id');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'r');
-SELECT id_a, id_b FROM fasted_self_join_typed(NULL::timestamp, 'fruit', 'v', 0, 'day');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::char(6), id_column => 'c');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::bpchar, id_column => 'c');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::text, id_column => 'c');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::bpchar, id_column => 'name');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::bit, id_column => 'b');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::bit, id_column => 'vb');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::text, id_column => 'n');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::numeric, id_column => 'id');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::double precision, id_column => 'id');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::double precision, id_column => 'r');
+SELECT id_a, id_b FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::timestamp, id_column => 'day');
 -- conversions that round, truncate or depend on a time zone are errors
-SELECT * FROM fasted_self_join_typed(NULL::name, 'fruit', 'v', 0, 'name');
-SELECT * FROM fasted_self_join_typed(NULL::real, 'fruit', 'v', 0, 'big');
-SELECT * FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'big');
-SELECT * FROM fasted_self_join_typed(NULL::real, 'fruit', 'v', 0, 'id');
-SELECT * FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'num');
-SELECT * FROM fasted_self_join_typed(NULL::timestamptz, 'fruit', 'v', 0, 'at');
+SELECT * FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::name, id_column => 'name');
+SELECT * FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::real, id_column => 'big');
+SELECT * FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::double precision, id_column => 'big');
+SELECT * FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::real, id_column => 'id');
+SELECT * FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::double precision, id_column => 'num');
+SELECT * FROM fasted_self_join('fruit', 'v', 0, id_type => NULL::timestamptz, id_column => 'at');
 \echo :SQLSTATE
 
 -- ctid as the key
 CREATE TABLE keyless AS SELECT v FROM fruit;
-SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::tid, 'keyless', 'v', 0, 'ctid');
+SELECT pg_typeof(id_a), * FROM fasted_self_join('keyless', 'v', 0, id_type => NULL::tid, id_column => 'ctid');
 \set VERBOSITY terse
-SELECT * FROM fasted_self_join_typed(NULL::oid, 'keyless', 'v', 0, 'tableoid');
+SELECT * FROM fasted_self_join('keyless', 'v', 0, id_type => NULL::oid, id_column => 'tableoid');
 \set VERBOSITY default
 CREATE VIEW keyless_view AS SELECT v FROM keyless;
-SELECT * FROM fasted_self_join_typed(NULL::tid, 'keyless_view', 'v', 0, 'ctid');
+SELECT * FROM fasted_self_join('keyless_view', 'v', 0, id_type => NULL::tid, id_column => 'ctid');
 -- keys of several columns, in a view: as a row number or as a composite
 CREATE TYPE place AS (shelf text, slot int);
 CREATE TABLE stock (shelf text, slot int, v real[], PRIMARY KEY (shelf, slot));
 INSERT INTO stock VALUES ('b', 1, '{1}'), ('a', 10, '{1}'), ('a', 9, '{2}');
 CREATE VIEW numbered_stock AS SELECT row_number() OVER (ORDER BY shelf, slot) AS id, * FROM stock;
 CREATE VIEW placed_stock AS SELECT ROW(shelf, slot)::place AS id, v FROM stock;
-SELECT * FROM fasted_self_join('numbered_stock', 'v', 0, 'id');
-SELECT * FROM fasted_self_join_typed(NULL::place, 'placed_stock', 'v', 0, 'id');
+SELECT * FROM fasted_self_join('numbered_stock', 'v', 0, id_column => 'id');
+SELECT * FROM fasted_self_join('placed_stock', 'v', 0, id_type => NULL::place, id_column => 'id');
 
 -- numeric[] is rounded once, to real: rounded first to double precision, these values would be equal
 CREATE TABLE precise (id int PRIMARY KEY, v numeric[]);
@@ -92,7 +92,7 @@ SELECT * FROM fasted_self_join('baits', 'v', 0);
 \echo :SQLSTATE
 SELECT * FROM fasted_epsilon('baits', 'v', 1);
 SELECT fasted_dbscan(v, 0, 1) OVER () FROM baits;
-SELECT * FROM fasted_self_join('baits', 'w', 0, 'key');
+SELECT * FROM fasted_self_join('baits', 'w', 0, id_column => 'key');
 -- a function that is owned by a superuser now is trusted
 SELECT 'ALTER FUNCTION spring(trap) OWNER TO ' || quote_ident(:'me') AS take \gset
 SET client_min_messages = error;
@@ -112,7 +112,7 @@ CREATE TABLE secrets AS SELECT i AS id, ARRAY[i % 100]::real[] AS v FROM generat
 ALTER TABLE secrets SET (parallel_workers = 2);
 ANALYZE secrets;
 SET min_parallel_table_scan_size = 0;
-SELECT count(*) FROM fasted_self_join('secrets', 'v', 0, 'id');
+SELECT count(*) FROM fasted_self_join('secrets', 'v', 0, id_column => 'id');
 -- users see only functions that are meant for them
 SELECT proname FROM pg_proc WHERE proname LIKE 'fasted%' AND pg_function_is_visible(oid) AND proowner <> 'regress_fasted_stranger'::regrole ORDER BY 1;
 SELECT has_schema_privilege('public', 'fasted_internal', 'USAGE') AS usage;
@@ -122,11 +122,11 @@ SELECT oid::regprocedure FROM pg_proc WHERE pg_get_function_sqlbody(oid) LIKE '%
 
 -- A view over the join reads the table as its caller; a SECURITY DEFINER function reveals pairs only.
 SET search_path = public;
-CREATE VIEW near_secrets AS SELECT * FROM fasted_self_join('shared_with_strangers.secrets', 'v', 0, 'id');
+CREATE VIEW near_secrets AS SELECT * FROM fasted_self_join('shared_with_strangers.secrets', 'v', 0, id_column => 'id');
 CREATE FUNCTION secret_pairs() RETURNS TABLE (id_a bigint, id_b bigint, dist double precision)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, shared_with_strangers
 BEGIN ATOMIC
-	SELECT * FROM fasted_self_join('shared_with_strangers.secrets', 'v', 0, 'id');
+	SELECT * FROM fasted_self_join('shared_with_strangers.secrets', 'v', 0, id_column => 'id');
 END;
 CREATE VIEW shown_secrets AS SELECT * FROM secret_pairs();
 GRANT SELECT ON near_secrets, shown_secrets TO regress_fasted_stranger;

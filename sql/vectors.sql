@@ -22,7 +22,7 @@ CREATE TABLE rounded (id int PRIMARY KEY, v double precision[]);
 INSERT INTO rounded VALUES (1, '{1,0}'), (2, '{1.00000001,1e-300}'), (3, '{1.0000001192092896,0}');
 SELECT * FROM fasted_self_join('rounded', 'v', 1) ORDER BY 1, 2;
 CREATE VIEW as_real AS SELECT id, ARRAY[v[1], 0]::real[] AS v FROM rounded;
-SELECT * FROM fasted_self_join('as_real', 'v', 1, 'id') ORDER BY 1, 2;
+SELECT * FROM fasted_self_join('as_real', 'v', 1, id_column => 'id') ORDER BY 1, 2;
 DROP VIEW as_real;
 
 -- minus zero equals zero, and denormal numbers are not flushed to zero
@@ -81,3 +81,19 @@ SELECT * FROM fasted_self_join('bad', 'v', 2);
 
 DROP TABLE t, rounded, zeros, bad;
 DROP DOMAIN embedding;
+
+-- casts of users: from types of fixed length, and from bytea, which is not taken for an array
+BEGIN;
+CREATE FUNCTION vector_of(int) RETURNS real[] LANGUAGE sql IMMUTABLE AS 'SELECT ARRAY[$1]::real[]';
+CREATE FUNCTION vector_of(bytea) RETURNS real[] LANGUAGE sql IMMUTABLE AS 'SELECT ARRAY[length($1)]::real[]';
+CREATE CAST (int AS real[]) WITH FUNCTION vector_of(int);
+CREATE CAST (bytea AS real[]) WITH FUNCTION vector_of(bytea);
+CREATE TABLE cast_by_users AS SELECT g AS id, decode(repeat('00', g), 'hex') AS b FROM generate_series(1, 4) g;
+SELECT * FROM fasted_self_join('cast_by_users', 'id', 1, id_column => 'id') ORDER BY 1;
+SELECT * FROM fasted_self_join('cast_by_users', 'b', 1, id_column => 'id') ORDER BY 1;
+SELECT id, fasted_neighbor_count(id, 1) OVER (), fasted_neighbor_count(b, 1) OVER () FROM cast_by_users ORDER BY 1;
+-- an operator of users; the argument of the operator's function is converted, too
+CREATE OPERATOR <~~> (LEFTARG = "any", RIGHTARG = "any", FUNCTION = fasted_distance);
+SELECT id, v <~~> v AS same, v <~~> id AS converted, v <~~> '[1]' AS literal
+	FROM (SELECT id, ARRAY[2]::real[] AS v FROM cast_by_users OFFSET 0) s ORDER BY 1;
+ROLLBACK;

@@ -3,8 +3,8 @@
  * core.h
  *	  The functions of this library that another library of the project calls.
  *
- * The library fasted exports only fasted_core.  So no name of a function can collide with that of
- * another extension, and a library that was built with other declarations is rejected.
+ * They are handed over as a table, not exported one by one (exports.map), so no name can collide
+ * with that of another extension.  A library that was built with other declarations is rejected.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,9 +29,8 @@
 	F(fasted_scale_direction) \
 	F(JoinDescribeCut) \
 	F(JoinEnd) \
-	F(JoinNearest) \
 	F(JoinNext) \
-	F(JoinNextRows) \
+	F(JoinNextList) \
 	F(JoinOpen) \
 	F(JoinSink) \
 	F(JoinStart) \

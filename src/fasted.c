@@ -12,13 +12,14 @@
  *				sides, pushes their vectors to an engine, checks the other clauses on each pair
  *	  function_node/	plan node for functions in FROM: plans, executes and explains them,
  *				counts their rows, distributes rows to parallel workers
- *	  epsilon/	fasted_epsilon: random sample, closest pairs, confidence interval
+ *	  epsilon/	fasted_epsilon: random sample, distance of a rank
  *	  functions/	from pairs to result rows: fasted_self_join, fasted_knn_join,
  *				fasted_neighbors, fasted_cluster and fasted_keep_one; their common descriptions
  *				and planner estimates
- *	  distance/	SQL functions of two vectors
+ *	  distance/	SQL functions of two vectors: how joins recognize them, their selectivity
  *	  join/		from rows to the engine, with staging and spilling; from the engine to pairs of
  *				row numbers; the keys of rows and their order
+ *	  tree/		spanning trees of row numbers, and the clusters of HDBSCAN in them
  *	  rows/		from heap tuples to rows of floats or doubles: the query that reads a source, with
  *				parallel workers too (input_queue.c), checks and conversions; column statistics
  *	  cpu/		the multithreaded CPU engine: from candidates to exact pairs, in folders that

@@ -306,8 +306,6 @@ PutEngines(ReturnSetInfo *rsinfo)
 	PutComponent(rsinfo, "engine", psprintf("%s (fasted.engine = %s)", engine, setting),
 				 strcmp(engine, "none") == 0 ? "SET fasted.engine = auto" : NULL);
 
-	if (fasted_setting_max_threads > 0)
-		threads = Min(threads, fasted_setting_max_threads);
 	if (kernel != NULL)
 		PutComponent(rsinfo, "CPU", psprintf("kernel %s, threads %d, available processors %d",
 											 kernel->name, threads, processors), NULL);

@@ -11,7 +11,7 @@
  *-------------------------------------------------------------------------
  */
 #include "../cpu_engine.h"
-#include "../../src/cpu/cpu_kernel.h"
+#include "../../src/cpu/kernels/kernel.h"
 
 #define MOST_KERNELS 16
 #define MOST_REPEATS 64

@@ -2,15 +2,15 @@
 """Measure clustering, counts of neighbours and deduplication, compared with count(*) over the same join.
 
     bench/groups/run.py [--engine cpu | cuda] [--data gist-like=20000 embedding-256=20000:cosine ...]
-                        [--selectivity 64] [--min-points 10] [--repeats 5] [--threads N] [--no-peers]
+                        [--selectivity 64] [--min-samples 10] [--repeats 5] [--threads N] [--no-peers]
 
 Eps is chosen by fasted_epsilon such that a row has --selectivity neighbours on average.
 One session runs these statements in turn; the first round is recorded separately:
 
   count       SELECT count(*) FROM fasted_self_join; the engine counts and returns no pairs
   neighbors   fasted_neighbors for all rows
-  components  fasted_cluster with min_points = 1, which gives the connected components
-  dbscan      fasted_cluster with --min-points
+  components  fasted_cluster with min_samples = 1, which gives the connected components
+  dbscan      fasted_cluster with --min-samples
   keep_one    fasted_keep_one, in order of id
 
 It also runs the window functions over the same table, "neighbors window" and so on.
@@ -89,17 +89,17 @@ class Case:
             "count": f"SELECT count(*) FROM {self.call('fasted_self_join')}",
             "neighbors": f"SELECT sum(neighbors) FROM {self.call('fasted_neighbors')}",
             "components": f"SELECT coalesce(max(cluster) + 1, 0) FROM {self.call('fasted_cluster', 1)}",
-            "dbscan": f"SELECT coalesce(max(cluster) + 1, 0) FROM {self.call('fasted_cluster', self.args.min_points)}",
+            "dbscan": f"SELECT coalesce(max(cluster) + 1, 0) FROM {self.call('fasted_cluster', self.args.min_samples)}",
             "keep_one": f"SELECT count(*) FROM {self.call('fasted_keep_one')} WHERE kept = id",
             "neighbors window": self.window("sum(w)", f"fasted_neighbor_count(v, {self.eps!r}"),
-            "components window": self.window("coalesce(max(w) + 1, 0)", f"fasted_components(v, {self.eps!r}"),
-            "dbscan window": self.window("coalesce(max(w) + 1, 0)", f"fasted_dbscan(v, {self.eps!r}, {self.args.min_points}"),
-            "keep_one window": self.window("count(*) FILTER (WHERE w = id)", f"fasted_keep(id, v, {self.eps!r}", "ORDER BY id"),
+            "components window": self.window("coalesce(max(w) + 1, 0)", f"fasted_dbscan(v, {self.eps!r}, 1"),
+            "dbscan window": self.window("coalesce(max(w) + 1, 0)", f"fasted_dbscan(v, {self.eps!r}, {self.args.min_samples}"),
+            "keep_one window": self.window("count(*) FILTER (WHERE w = id)", f"fasted_keep(v, {self.eps!r}, id", "ORDER BY id"),
         }
 
     def about(self):
         return {"data": self.data, "rows": self.n, "dimensions": self.d, "metric": self.metric,
-                "selectivity": self.args.selectivity, "eps": self.eps, "min_points": self.args.min_points}
+                "selectivity": self.args.selectivity, "eps": self.eps, "min_samples": self.args.min_samples}
 
     def times(self):
         """Runs all queries in one session; returns ({name: {"first": [s], "warm": [s, ...]}}, {name: answer})."""
@@ -114,9 +114,9 @@ class Case:
         facts = {"filter_kind": found["Distance Filter"], "host_kb": found["Host Memory"], "group_kb": found.get("Memory Usage", 0)}
         return {"seconds": {name: found[key] / 1000 for key, name in TIMES.items() if key in found}, **facts}
 
-    def clusters(self, min_points):
+    def clusters(self, min_samples):
         """Returns (labels (n,), core (n,)) of fasted_cluster; the label of noise is -1."""
-        call = self.call("fasted_cluster", min_points)
+        call = self.call("fasted_cluster", min_samples)
         data = postgres.copy_out(self.server, self.settings(), f"SELECT id, coalesce(cluster, -1), core FROM {call} ORDER BY id")
         found = records(data, CLUSTER)
         return found["cluster"].astype(numpy.int64), found["core"].astype(bool)
@@ -137,13 +137,13 @@ def sklearn_dbscan(case):
     _, rows = rows_in(data, case.d)
     clock.lap("export")
     with sklearn.config_context(assume_finite=True):
-        found = DBSCAN(eps=case.eps, min_samples=case.args.min_points, metric="euclidean" if case.metric == "l2" else "cosine",
+        found = DBSCAN(eps=case.eps, min_samples=case.args.min_samples, metric="euclidean" if case.metric == "l2" else "cosine",
                        algorithm="brute", n_jobs=-1).fit(rows.astype(numpy.float64))
     clock.lap("dbscan")
     core = numpy.zeros(case.n, bool)
     core[found.core_sample_indices_] = True
     seconds, parts = clock.seconds(), clock.parts
-    labels, our_core = case.clusters(case.args.min_points)
+    labels, our_core = case.clusters(case.args.min_samples)
     both = core & our_core
     return seconds, parts, int((core != our_core).sum()) + differing_rows(labels[both], found.labels_[both])
 
@@ -224,7 +224,7 @@ def arguments():
     parser.add_argument("--engine", choices=("cpu", "cuda"), default="cpu", help="cpu: build the extension without CUDA")
     parser.add_argument("--data", nargs="+", help="data sets of bench/datasets, as NAME=ROWS or NAME=ROWS:cosine")
     parser.add_argument("--selectivity", type=float, default=64, help="mean number of neighbours per row")
-    parser.add_argument("--min-points", type=int, default=10, help="min_points of the case dbscan")
+    parser.add_argument("--min-samples", type=int, default=10, help="min_samples of the case dbscan")
     parser.add_argument("--repeats", type=int, default=record.REPEATS, help="number of warm calls")
     parser.add_argument("--threads", type=int, help="fasted.threads; by default one per CPU")
     parser.add_argument("--workers", type=int, default=min(12, os.cpu_count()), help="number of PostgreSQL's parallel workers")

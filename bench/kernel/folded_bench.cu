@@ -197,13 +197,13 @@ struct Bench
 	double filter(const FoldShape &shape, CandidateBuffer *buffer)
 	{
 		TileShape	tiles = folded_tiles(shape.bytes, n, n, true, device);
-		TileOrder	order = {n, n, tiles.tile_m, tiles.tile_n, true, true, tiles.side};
+		TileOrder	order = {n, n, tiles.tile_m, tiles.tile_n, true, tiles.side};
 		uint32_t	list = device.multiprocessors * kVoidedPerMultiprocessor;
 		WorkState	first = first_state(0, order.items(), order.items());
 		Event		begin;
 		Event		end;
 
-		*buffer = {pairs.get(), nullptr, counts.get(), (uint32_t) (pairs.size() >> kLargeChunkShift),
+		*buffer = {pairs.get(), counts.get(), (uint32_t) (pairs.size() >> kLargeChunkShift),
 			kLargeChunkShift, state.get(), {lists.get(), lists.get() + list}, list,
 			lists.get() + 2 * list};
 		check_cuda(cudaMemcpy(state.get(), &first, sizeof(first), cudaMemcpyHostToDevice),
@@ -211,7 +211,7 @@ struct Bench
 		check_cuda(cudaMemset(counts.get(), 0, counts.size() * 4), "benchmarking");
 		check_cuda(cudaDeviceSynchronize(), "benchmarking");
 
-		FilterParams params = {quantised(), quantised(), stride, order, *buffer, 0};
+		FilterParams params = {quantised(), quantised(), stride, order, *buffer};
 
 		begin.record(stream);
 		launch_filter_folded(params, shape.bytes, device, stream);

@@ -58,21 +58,12 @@ def overlap(exact, other, common, n):
     return float(numpy.where(either == 0, 1.0, both / numpy.maximum(either, 1)).mean())
 
 
-def edges(most, bins):
-    """Returns the edges of equally wide histogram bins from -most to most."""
-    return numpy.linspace(-(most or 1.0), most or 1.0, bins + 1)
-
-
-def error_statistics(errors, bins=None):
-    """Returns statistics of errors: mean, population standard deviation, and largest absolute value ("most").
-
-    With bins, the result contains a histogram with edges(most, bins), too.
-    """
+def error_statistics(errors):
+    """Returns statistics of errors: mean, population standard deviation, and largest absolute value ("most")."""
     if len(errors) == 0:
         return None
     most = float(numpy.abs(errors).max())
-    histogram = {"histogram": numpy.histogram(errors, edges(most, bins))[0].tolist()} if bins else {}
-    return {"pairs": len(errors), "mean": float(errors.mean()), "deviation": float(errors.std()), "most": most, **histogram}
+    return {"pairs": len(errors), "mean": float(errors.mean()), "deviation": float(errors.std()), "most": most}
 
 
 def each_once(pairs, n):
@@ -80,7 +71,7 @@ def each_once(pairs, n):
     return without_repeats(*sorted_pairs(*pairs[:2], n, pairs[2]))
 
 
-def compare_with(exact, other, n, bins=None):
+def compare_with(exact, other, n):
     """Does the same as compare(), for an exact result that each_once() has converted."""
     exact_keys, exact_dist = exact
     keys, dist = sorted_pairs(*other[:2], n, other[2])
@@ -89,24 +80,24 @@ def compare_with(exact, other, n, bins=None):
     place, right = places_in(exact_keys, keys)
     errors = None
     if exact_dist is not None and dist is not None:
-        errors = error_statistics(dist[right].astype(numpy.float64) - exact_dist[place].astype(numpy.float64), bins)
+        errors = error_statistics(dist[right].astype(numpy.float64) - exact_dist[place].astype(numpy.float64))
     return {"pairs": total, "missed": len(exact_keys) - len(place), "spurious": len(keys) - len(place),
             "repeated": total - len(keys), "overlap": overlap(exact_keys, keys, keys[right], n), "errors": errors}
 
 
-def compare(exact, other, n, bins=None):
+def compare(exact, other, n):
     """Compares two results (a, b, dist or None) with row numbers below n.
 
     Returns {pairs, missed, spurious, repeated, overlap, errors}.  "repeated" counts the surplus
     copies of pairs in other.  "errors" has statistics of other's distance minus the exact
     distance, for the pairs that both results contain; it is None without distances.
     """
-    return compare_with(each_once(exact, n), other, n, bins)
+    return compare_with(each_once(exact, n), other, n)
 
 
-def compare_answers(exact, other, n, bins=None):
+def compare_answers(exact, other, n):
     """Does the same as compare(), for two objects of class Answer."""
-    return compare((exact.a, exact.b, exact.dist), (other.a, other.b, other.dist), n, bins)
+    return compare((exact.a, exact.b, exact.dist), (other.a, other.b, other.dist), n)
 
 
 def differing_rows(ours, theirs):

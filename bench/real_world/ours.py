@@ -30,8 +30,6 @@ METHODS = {
     "fasted cuda": ("SET fasted.engine = cuda;", ("count", "rows", "table")),
     "fasted cuda fp16": ("SET fasted.engine = cuda; SET fasted.filter = fp16;", ("count",)),
     "fasted cuda int8": ("SET fasted.engine = cuda; SET fasted.filter = int8;", ("count",)),
-    "fasted FP16-32 of the paper": ("SET fasted.engine = cuda; SET fasted.filter = fp16; SET fasted.refine = off;",
-                                    ("count", "rows")),
     "fasted cpu": ("SET fasted.engine = cpu;", ("count", "rows", "table")),
 }
 

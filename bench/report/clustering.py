@@ -7,7 +7,7 @@ TWO_GPUS = "two-nvidia-h200"     # has a page of its own
 NAMES = {"count": "`SELECT count(*)` over the join", "neighbors": "`fasted_neighbors`",
          "components": "`fasted_cluster`, connected components", "dbscan": "`fasted_cluster`, DBSCAN",
          "keep_one": "`fasted_keep_one`", "neighbors window": "`fasted_neighbor_count`",
-         "components window": "`fasted_components`", "dbscan window": "`fasted_dbscan`", "keep_one window": "`fasted_keep`"}
+         "components window": "`fasted_dbscan`, connected components", "dbscan window": "`fasted_dbscan`", "keep_one window": "`fasted_keep`"}
 
 
 def cases(measurements):
@@ -41,6 +41,6 @@ def section(results):
     return "\n".join([
         "## Clustering", "",
         "Seconds of each statement, in later calls of one session. The ratio to `count(*)` over the same join is in brackets. DBSCAN has "
-        "`min_points` = 10. scikit-learn's DBSCAN receives the vectors by COPY, and scipy's connected components receive the pairs by COPY. "
+        "`min_samples` = 10. scikit-learn's DBSCAN receives the vectors by COPY, and scipy's connected components receive the pairs by COPY. "
         + ("Both give the same clusters. " if not different else f"**They put {different} rows into other clusters.** ")
         + f"[Two GPUs](results/{TWO_GPUS}/groups.md) are measured as well.", "", *text])

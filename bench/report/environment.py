@@ -1,7 +1,7 @@
 """The hardware and software of the measurements."""
 from page import table
 
-BENCHMARKS = ("throughput", "optimizations", "brute_force", "profile", "real_world", "over_rows", "real_world_large", "large_on_cpu", "accuracy")
+BENCHMARKS = ("throughput", "brute_force", "profile", "real_world", "over_rows", "real_world_large", "large_on_cpu")
 SHOWN = {"gpu": "GPU", "driver": "driver", "power_limit": "power limit", "sm_clock_most": "highest SM clock",
          "processor": "CPU", "processors": "CPU cores", "memory_gib": "memory, GiB", "system": "system", "cuda": "CUDA",
          "compiler": "compiler", "postgresql": "PostgreSQL", "pgvector": "pgvector"}

@@ -2,7 +2,6 @@
 import math
 import statistics
 
-import accuracy
 import on_cpu
 import over_rows
 import pruning
@@ -37,7 +36,7 @@ def section(results):
     if not rows:
         return None
     rows.sort(key=lambda row: (cores(row[0]), row[0], row[1] ** 2 * row[2]))
-    findings = [line for module in (real_world, on_cpu, throughput, pruning, accuracy) for line in module.headlines(results)]
+    findings = [line for module in (real_world, on_cpu, throughput, pruning) for line in module.headlines(results)]
     return "\n".join([
         "## What to expect", "",
         f"Seconds from the statement `SELECT count(*)` over a join of a table with itself to its result, with S = {S}:", "",

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import accuracy  # noqa: E402
 import bits  # noqa: E402
 import brute_force  # noqa: E402
 import clustering  # noqa: E402
@@ -24,7 +23,6 @@ import hdbscan  # noqa: E402
 import models  # noqa: E402
 import nearest  # noqa: E402
 import on_cpu  # noqa: E402
-import optimizations  # noqa: E402
 import over_rows  # noqa: E402
 import profiler  # noqa: E402
 import pruning  # noqa: E402
@@ -33,8 +31,8 @@ import throughput  # noqa: E402
 from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "bench/evaluation.md"
-SECTIONS = (expect, real_world, on_cpu, pruning, clustering, hdbscan, nearest, bits, throughput, brute_force, optimizations, profiler, accuracy, environment)
-PLOTTED = (models, over_rows, real_world, pruning, throughput, brute_force, accuracy)
+SECTIONS = (expect, real_world, on_cpu, pruning, clustering, hdbscan, nearest, bits, throughput, brute_force, profiler, environment)
+PLOTTED = (models, over_rows, real_world, pruning, throughput, brute_force)
 
 INTRODUCTION = """# Evaluation
 

@@ -95,7 +95,6 @@ struct TileOrder
 	uint32_t	tile_m;			/* rows and columns of a tile; both divide `side` */
 	uint32_t	tile_n;
 	bool		triangle;		/* self-join: only pairs with row < column */
-	bool		squares;		/* false: tiles row by row, for benchmarks */
 	uint32_t	side = kSquareSide;
 	bool		down = false;	/* visit the squares of a rectangle column by column */
 
@@ -113,8 +112,6 @@ struct TileOrder
 	{
 		if (partitions.spans != nullptr)
 			return partitions.count;
-		if (!squares)
-			return (uint64_t) tiles_m() * tiles_n();
 
 		uint64_t	side_a = ((uint64_t) rows_a + side - 1) / side;
 		uint64_t	side_b = ((uint64_t) rows_b + side - 1) / side;
@@ -151,12 +148,6 @@ struct TileOrder
 	{
 		if (partitions.spans != nullptr)
 			return locate_in_stripe(item, m, n, square);
-		if (!squares)
-		{
-			*m = (uint32_t) (item / tiles_n());
-			*n = (uint32_t) (item % tiles_n());
-			return wanted(*m, *n);
-		}
 
 		uint32_t	high = side / tile_m;
 		uint32_t	wide = side / tile_n;
@@ -301,7 +292,6 @@ struct RoundReport
 	unsigned long long open;	/* total of all rounds */
 	unsigned long long items_done;	/* items taken in all rounds; repeated items count once */
 	uint32_t	voided;
-	uint32_t	overflow;		/* approximate joins only: a value exceeds FP16 */
 	uint32_t	finished;		/* no work remains */
 	uint32_t	again;			/* entries of unfinished work for the next round */
 };
@@ -351,7 +341,6 @@ advance_state(WorkState &state, unsigned long long budget)
 	report.open = state.open;
 	report.items_done = state.fresh_first;
 	report.voided = state.voided;
-	report.overflow = 0;
 	report.again = again;
 	report.finished = (again == 0 && state.fresh_first == state.total);
 

@@ -74,8 +74,6 @@ struct Fp16Test
 {
 	using Number = float;
 	using Product = float;
-	static constexpr bool kKeepsSquares = false;
-	static constexpr bool kCoarse = true;
 
 	__device__ __forceinline__ bool hit(float g, float tx, float ty) const { return g - ty >= tx; }
 	__device__ __forceinline__ bool
@@ -83,10 +81,9 @@ struct Fp16Test
 	{
 		return hit(__int_as_float(largest), tx, least) || !(tx + least > 0.0f);
 	}
-	__device__ __forceinline__ float square(float, float, float) const { return 0; }
 };
 
-/* FP64: products are rounded up to FP32, so they do not decrease (doc/internals/bound-fp64.md). */
+/* FP64: products are rounded up to FP32, so they do not decrease (section 6 of bound.md). */
 struct Fp64Test : Fp16Test
 {
 	using Product = double;
@@ -97,8 +94,6 @@ struct Int8Test
 {
 	using Number = int32_t;
 	using Product = int32_t;
-	static constexpr bool kKeepsSquares = false;
-	static constexpr bool kCoarse = true;
 
 	__device__ __forceinline__ bool
 	hit(int32_t p, int32_t nx, int32_t ny) const
@@ -110,30 +105,6 @@ struct Int8Test
 	{
 		return hit(largest, nx, least);
 	}
-	__device__ __forceinline__ float square(int32_t, int32_t, int32_t) const { return 0; }
-};
-
-/* The paper's step 3: dist^2 = -2 a + s_i + s_j <= eps^2, in FP32. */
-struct PaperTest
-{
-	using Number = float;
-	using Product = float;
-	static constexpr bool kKeepsSquares = true;
-	static constexpr bool kCoarse = false;	/* tests every product */
-
-	float		eps2;
-
-	__device__ __forceinline__ float
-	square(float a, float si, float sj) const
-	{
-		return fmaf(-2.0f, a, si + sj);
-	}
-	__device__ __forceinline__ bool
-	hit(float a, float si, float sj) const
-	{
-		return square(a, si, sj) <= eps2;
-	}
-	__device__ __forceinline__ bool may_hit(int32_t, float, float) const { return true; }
 };
 
 /* Position of a warp tile in the distance matrix. */
@@ -229,35 +200,29 @@ groups_to_test(const Number (&acc)[kProducts], const Number *tx, const Number *m
 				  const Test &test)
 {
 	constexpr int kGroups = groups_of(kProducts);
+	int32_t		largest[kGroups];
+	bool		any = false;
+	uint32_t	groups = 0;
 
-	if constexpr (!Test::kCoarse)
-		return (1u << kGroups) - 1;
-	else
+#pragma unroll
+	for (int g = 0; g < kGroups; g++)
+		largest[g] = largest_of_group(acc, g);
+
+	auto		may_hit = [&](int g)
 	{
-		int32_t		largest[kGroups];
-		bool		any = false;
-		uint32_t	groups = 0;
+		return test.may_hit(largest[g], tx[Layout::row(g)],
+							minima[Layout::column(g) / 64]);
+	};
 
 #pragma unroll
-		for (int g = 0; g < kGroups; g++)
-			largest[g] = largest_of_group(acc, g);
-
-		auto		may_hit = [&](int g)
-		{
-			return test.may_hit(largest[g], tx[Layout::row(g)],
-								minima[Layout::column(g) / 64]);
-		};
-
+	for (int g = 0; g < kGroups; g++)
+		any = any | may_hit(g);
+	if (!__any_sync(0xffffffff, any))
+		return 0;
 #pragma unroll
-		for (int g = 0; g < kGroups; g++)
-			any = any | may_hit(g);
-		if (!__any_sync(0xffffffff, any))
-			return 0;
-#pragma unroll
-		for (int g = 0; g < kGroups; g++)
-			groups |= may_hit(g) ? 1u << g : 0;
-		return __reduce_or_sync(0xffffffff, groups);
-	}
+	for (int g = 0; g < kGroups; g++)
+		groups |= may_hit(g) ? 1u << g : 0;
+	return __reduce_or_sync(0xffffffff, groups);
 }
 
 /* This lane's hits in group g, as bits of the group's mask. */
@@ -282,40 +247,21 @@ hits_of_group(const Number (&acc)[kProducts], const Number *tx, const Number *ty
 	return mask;
 }
 
-/* Writes this lane's hits, beginning with `slot`, with squared distances if Test::kKeepsSquares. */
-template <class Layout, class Test, int kProducts>
+/* Writes this lane's hits, beginning with `slot`. */
+template <class Layout, int kWords>
 __device__ __forceinline__ void
-write_hits(const typename Test::Number (&acc)[kProducts], const typename Test::Number *tx,
-		   const typename Test::Number *ty, const Test &test, const WarpTile &tile,
-		   const uint32_t (&masks)[words_of(kProducts)], const CandidateBuffer &buffer,
+write_hits(const WarpTile &tile, const uint32_t (&masks)[kWords], const CandidateBuffer &buffer,
 		   uint32_t slot)
 {
 #pragma unroll
-	for (int w = 0; w < words_of(kProducts); w++)
+	for (int w = 0; w < kWords; w++)
 	{
-		if constexpr (Test::kKeepsSquares)
+		for (uint32_t left = masks[w]; left != 0;)
 		{
-#pragma unroll
-			for (int i = 0; i < 32; i++)
-			{
-				if (masks[w] >> (31 - i) & 1)
-				{
-					buffer.pairs[slot] = word_pair<Layout>(tile, w, i);
-					buffer.squares[slot++] =
-						test.square(acc[word_index(w, i)], tx[Layout::row(2 * w + (i & 1))],
-									ty[Layout::column(2 * w) + element_column(i >> 1)]);
-				}
-			}
-		}
-		else
-		{
-			for (uint32_t left = masks[w]; left != 0;)
-			{
-				int			i = __clz(left);
+			int			i = __clz(left);
 
-				buffer.pairs[slot++] = word_pair<Layout>(tile, w, i);
-				left ^= 0x80000000u >> i;
-			}
+			buffer.pairs[slot++] = word_pair<Layout>(tile, w, i);
+			left ^= 0x80000000u >> i;
 		}
 	}
 }
@@ -366,8 +312,8 @@ report_hits(const typename Test::Number (&acc)[kProducts], const typename Test::
 
 	uint32_t	slot = writer.take(total) + hits_before(found, total);
 
-	if (Test::kKeepsSquares || found > 0)
-		write_hits<Layout>(acc, tx, ty, test, tile, masks, buffer, slot);
+	if (found > 0)
+		write_hits<Layout>(tile, masks, buffer, slot);
 	return true;
 }
 

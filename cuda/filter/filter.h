@@ -45,7 +45,6 @@ constexpr uint32_t kMostAtOnce = 4096;
 struct CandidateBuffer
 {
 	uint2	   *pairs;			/* place of each row in its operand */
-	float	   *squares;		/* approximate joins only: squared distances */
 	uint32_t   *counts;			/* pairs in each chunk; zero when a round begins */
 	uint32_t	chunks;
 	uint32_t	chunk_shift;	/* chunks have 2^chunk_shift pairs */
@@ -184,7 +183,6 @@ struct JoinSide
 	RowTable	table;
 	QuantisedRows quantised;
 	uint64_t	first_row = 0;
-	const uint32_t *overflow = nullptr; /* approximate only: nonzero if a value exceeds FP16 */
 	uint32_t   *counts = nullptr;	/* number of pairs per row; null: not counted */
 	const uint32_t *labels = nullptr;	/* partition label by row number; null: no partitions */
 
@@ -200,7 +198,6 @@ struct FilterParams
 	uint32_t	row_bytes;		/* bytes of a quantized row, see row_bytes() */
 	TileOrder	order;
 	CandidateBuffer candidates;
-	float		eps2;			/* approximate joins only: squared eps */
 };
 
 /*
@@ -269,20 +266,13 @@ struct RefineParams
 	uint32_t	cancel_check_mask = 0;	/* see launch_refine */
 };
 
-/*
- * Computes the exact distance of every candidate and emits the pairs within eps.  If `approximate`
- * is true, emits all candidates with the distances of the filter.
- */
-void launch_refine(const RefineParams &params, bool approximate,
-				   const Device &device, cudaStream_t stream);
+/* Computes the exact distance of every candidate and emits the pairs within eps. */
+void launch_refine(const RefineParams &params, const Device &device, cudaStream_t stream);
 
 /*
  * Ends the round: writes its report and plans the next round, of at most `budget` new work items.
- * overflow_a and overflow_b say whether a value of that operand exceeds FP16; they are null unless
- * the join is approximate.
  */
-void launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow_a,
-					const uint32_t *overflow_b, unsigned long long budget,
+void launch_advance(const CandidateBuffer &candidates, unsigned long long budget,
 					RoundReport *report, cudaStream_t stream);
 
 }								/* namespace fasted */

@@ -27,7 +27,7 @@ namespace fasted
 namespace
 {
 
-struct Fp64Shape : AllOn
+struct Fp64Shape : mma::MmaShape
 {
 	static constexpr int kWarpsM = 4;
 	static constexpr int kWarpsN = 2;
@@ -94,13 +94,11 @@ launch_filter_mma(const FilterParams &params, Criterion criterion, const Device 
 				  cudaStream_t stream)
 {
 	if (criterion == Criterion::kInt8)
-		mma::launch<AllOn>(params, Int8Test{}, device, stream);
+		mma::launch<mma::MmaShape>(params, Int8Test{}, device, stream);
 	else if (criterion == Criterion::kFp64)
 		mma::launch<Fp64Shape>(params, Fp64Test{}, device, stream);
-	else if (criterion == Criterion::kPaper)
-		mma::launch<AllOn>(params, PaperTest{params.eps2}, device, stream);
 	else
-		mma::launch<AllOn>(params, Fp16Test{}, device, stream);
+		mma::launch<mma::MmaShape>(params, Fp16Test{}, device, stream);
 }
 
 }								/* namespace fasted */

@@ -25,17 +25,13 @@
 namespace fasted
 {
 
-/*
- * The optimizations of the paper's section 3.3, one switch each.
- *
- * A configuration of the mma.sync filter is a type derived from AllOn with some members changed.
- * The engine uses AllOn; bench/kernel compiles one more configuration for every row of the paper's
- * leave-one-out table (Table 6).
- */
-
-struct AllOn
+namespace mma
 {
-	/* 3.3.2 block tile: warps that share the slices in shared memory */
+
+/* The shape of the INT8 and FP16 filters; filter_mma.cu derives that of the FP64 filter. */
+struct MmaShape
+{
+	/* warps of a block, which share the slices in shared memory */
 	static constexpr int kWarpsM = 2;
 	static constexpr int kWarpsN = 2;
 	static constexpr int kWarpRows = 64;	/* rows of a warp tile, which has 64 columns */
@@ -43,46 +39,15 @@ struct AllOn
 	/* bytes of a row's slice multiplied per step */
 	static constexpr int kStep = kStepBytes;
 
-	/* 3.3.4 copies that bypass registers; false needs kStages = 1 */
-	static constexpr bool kAsyncCopy = true;
-
-	/* 3.3.5 depth of the pipeline; 1: none */
+	/* Depth of the pipeline; three stages were slower on an H200 (313 against 326 TFLOPS at d = 4096). */
 	static constexpr int kStages = 2;
 
-	/* 3.3.6 resident blocks per multiprocessor */
+	/* resident blocks per multiprocessor */
 	static constexpr int kBlocksPerSm = 2;
 
-	/* 3.3.7 fragments in registers are reused for 4 and 8 products; false: no reuse */
-	static constexpr bool kWarpTile = true;
-
-	/* 3.3.8 Equation 2: unit u of row r is stored at position u xor flip(r) */
-	static constexpr bool kSwizzle = true;
+	/* unit u of row r is stored at position u xor flip(r): the paper's Equation 2 */
 	static __device__ __forceinline__ int flip(int row) { return row & 7; }
-
-	/* 3.3.9 shared memory aligned to 128 bytes */
-	static constexpr bool kAligned = true;
-
-	/* Not in the paper: K is padded to a multiple of 16, not of 64. */
-	static constexpr bool kShortLastStep = true;
 };
-
-/*
- * Three stages need 227 KiB of shared memory per multiprocessor.  They were slower on an H200 (313
- * against 326 TFLOPS at d = 4096).
- */
-struct ThreeStages : AllOn
-{
-	static constexpr int kStages = 3;
-};
-
-/*
- * Section 3.3.1, the order of the block tiles, is TileOrder::squares; the upper triangle is
- * TileOrder::triangle.  Section 3.3.3, L1 used as shared memory, is the carve-out that launch()
- * sets.
- */
-
-namespace mma
-{
 
 constexpr int kRowBytes = 128;	/* bytes of a row's slice */
 constexpr int kUnitBytes = 16;
@@ -108,7 +73,7 @@ template <class S>
 __device__ __forceinline__ uint32_t
 place(int r, int u)
 {
-	return r * kRowBytes + ((S::kSwizzle ? u ^ S::flip(r) : u) << 4);
+	return r * kRowBytes + ((u ^ S::flip(r)) << 4);
 }
 
 /* Copies one operand's slice to shared memory; eight consecutive threads copy a row's 128 bytes. */
@@ -121,27 +86,18 @@ copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
 	int			unit = threadIdx.x % kUnits;
 	uint32_t	byte = slice * kRowBytes + unit * kUnitBytes;
 
-	if (S::kShortLastStep && byte >= row_bytes)
+	if (byte >= row_bytes)
 		return;					/* not read by any thread */
 
 #pragma unroll
 	for (int r = threadIdx.x / kUnits; r < kRows; r += kRowsAtOnce)
 	{
 		uint32_t	row = first_row + r;
-		bool		valid = row < side.rows && byte < row_bytes;
+		bool		valid = row < side.rows;
 		const char *from = (const char *) side.values
 			+ (valid ? (size_t) row * row_bytes + byte : 0);
 
-		if (S::kAsyncCopy)
-			ptx::copy_async_16(to + place<S>(r, unit), from, valid);
-		else
-		{
-			uint4		v = valid ? *(const uint4 *) from : make_uint4(0, 0, 0, 0);
-
-			asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};\n"
-						 :: "r"(to + place<S>(r, unit)),
-						 "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
-		}
+		ptx::copy_async_16(to + place<S>(r, unit), from, valid);
 	}
 }
 
@@ -161,39 +117,21 @@ multiply_step(Number (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
 	uint32_t	b_at = b_rows + place<S>(b_row, b_unit);
 	Number		(*tiles)[4] = reinterpret_cast<Number (*)[4]>(acc);
 
-	if (S::kWarpTile)
-	{
-		uint32_t	a[4][4];
-		uint32_t	b[4][4];
+	uint32_t	a[4][4];
+	uint32_t	b[4][4];
 
 #pragma unroll
-		for (int n = 0; n < 4; n++)
-			ptx::load_matrix_x4(b[n], b_at + n * 16 * kRowBytes);
+	for (int n = 0; n < 4; n++)
+		ptx::load_matrix_x4(b[n], b_at + n * 16 * kRowBytes);
 #pragma unroll
-		for (int m = 0; m < 4; m++)
-			ptx::load_matrix_x4(a[m], a_at + m * 16 * kRowBytes);
+	for (int m = 0; m < 4; m++)
+		ptx::load_matrix_x4(a[m], a_at + m * 16 * kRowBytes);
 #pragma unroll
-		for (int m = 0; m < 4; m++)
-		{
-#pragma unroll
-			for (int n = 0; n < 8; n++)
-				ptx::mma_step(tiles[m * 8 + n], a[m],
-							   b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
-		}
-	}
-	else
+	for (int m = 0; m < 4; m++)
 	{
 #pragma unroll
-		for (int i = 0; i < 32; i++)
-		{
-			uint32_t	a[4];
-			uint32_t	b[4];
-
-			ptx::load_matrix_x4(a, a_at + i / 8 * 16 * kRowBytes);
-			ptx::load_matrix_x4(b, b_at + i % 8 / 2 * 16 * kRowBytes);
-			ptx::mma_step(tiles[i], a, b[i % 2 * 2], b[i % 2 * 2 + 1]);
-			__syncwarp();		/* prevents the assembler from merging the loads */
-		}
+		for (int n = 0; n < 8; n++)
+			ptx::mma_step(tiles[m * 8 + n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
 	}
 }
 
@@ -292,20 +230,11 @@ template <class S>
 __device__ __forceinline__ void
 advance_pipeline(const FilterParams &p, const TileAt &at, int slice)
 {
-	if (S::kStages == 1)
-	{
-		__syncthreads();
-		copy_slices<S>(p, at, slice);
-		ptx::copy_async_commit();
-	}
-	ptx::copy_async_wait<(S::kStages > 1 ? S::kStages - 2 : 0)>();
+	ptx::copy_async_wait<S::kStages - 2>();
 	__syncthreads();
-	if (S::kStages > 1)
-	{
-		if (slice + S::kStages - 1 < slices_of<S>(at.k_steps))
-			copy_slices<S>(p, at, slice + S::kStages - 1);
-		ptx::copy_async_commit();
-	}
+	if (slice + S::kStages - 1 < slices_of<S>(at.k_steps))
+		copy_slices<S>(p, at, slice + S::kStages - 1);
+	ptx::copy_async_commit();
 }
 
 /* Computes a warp's products of a tile. */
@@ -318,7 +247,6 @@ multiply_tile(Number (&acc)[kProducts], const FilterParams &p, const TileAt &at,
 	constexpr int kSteps = Tile::kSteps;
 
 	int			slices = slices_of<S>(at.k_steps);
-	int			steps = S::kShortLastStep ? at.k_steps : slices * kSteps;
 
 	for (int slice = 0; slice < slices; slice++)
 	{
@@ -327,7 +255,7 @@ multiply_tile(Number (&acc)[kProducts], const FilterParams &p, const TileAt &at,
 		uint32_t	stage = at.stages + slice % S::kStages * Tile::kStageBytes;
 		uint32_t	a_rows = stage + warp_row * kRowBytes;
 		uint32_t	b_rows = stage + Tile::kBytesA + warp_column * kRowBytes;
-		int			left = steps - slice * kSteps;
+		int			left = at.k_steps - slice * kSteps;
 
 		if (left >= kSteps)
 		{
@@ -389,8 +317,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 	__shared__ TileThresholds<S> thresholds;
 	__shared__ NextTile next;
 
-	uint32_t	stages = (ptx::shared_address(shared) + 127) / 128 * 128
-		+ (S::kAligned ? 0 : 16);
+	uint32_t	stages = (ptx::shared_address(shared) + 127) / 128 * 128;
 	int			warp = threadIdx.x / 32;
 	int			lane = threadIdx.x % 32;
 	int			warp_row = warp / S::kWarpsN * S::kWarpRows;

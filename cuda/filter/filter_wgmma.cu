@@ -512,8 +512,6 @@ launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Devic
 {
 	if (criterion == Criterion::kInt8)
 		wgmma::launch(params, Int8Test{}, device, stream);
-	else if (criterion == Criterion::kPaper)
-		wgmma::launch(params, PaperTest{params.eps2}, device, stream);
 	else
 		wgmma::launch(params, Fp16Test{}, device, stream);
 }

@@ -136,7 +136,6 @@ bits_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
 /* How the recheck computes the distance of a candidate. */
 enum class Recheck
 {
-	kNone,						/* approximate: the distance of the filter */
 	kByWarp,
 	kByEights,
 	kDoubles,
@@ -192,13 +191,6 @@ put_pair(const RefineParams &p, unsigned long long at, uint2 pair, double dist)
 	}
 }
 
-/* A candidate of one lane. */
-struct Taken
-{
-	uint32_t	slot;			/* slot in the candidate buffer */
-	uint2		pair;			/* row numbers */
-};
-
 /* With components: the larger core distance of the two rows. */
 static __device__ __forceinline__ double
 larger_core(const RefineParams &p, uint2 pair)
@@ -232,14 +224,13 @@ are_compared(const RefineParams &p, uint2 pair)
 
 /* Moves the candidates that are compared to the warp's first lanes, and returns their number. */
 static __device__ __forceinline__ uint32_t
-keep_compared(const RefineParams &p, bool mine, Taken *taken)
+keep_compared(const RefineParams &p, bool mine, uint2 *pair)
 {
-	uint32_t	lanes = __ballot_sync(0xffffffff, mine && are_compared(p, taken->pair));
+	uint32_t	lanes = __ballot_sync(0xffffffff, mine && are_compared(p, *pair));
 	uint32_t	from = __fns(lanes, 0, threadIdx.x % 32 + 1) % 32;
 
-	taken->slot = __shfl_sync(0xffffffff, taken->slot, from);
-	taken->pair.x = __shfl_sync(0xffffffff, taken->pair.x, from);
-	taken->pair.y = __shfl_sync(0xffffffff, taken->pair.y, from);
+	pair->x = __shfl_sync(0xffffffff, pair->x, from);
+	pair->y = __shfl_sync(0xffffffff, pair->y, from);
 	return __popc(lanes);
 }
 
@@ -296,7 +287,6 @@ refine_kernel(const __grid_constant__ RefineParams p)
 		uint32_t	slot = first + threadIdx.x % 32;
 		bool		mine = threadIdx.x % 32 < here;
 		uint2		pair = mine ? p.candidates.pairs[slot] : make_uint2(0, 0);
-		double		dist = 0;
 
 		if (here == 0)
 			continue;
@@ -307,31 +297,22 @@ refine_kernel(const __grid_constant__ RefineParams p)
 		pair = make_uint2(p.a.table.number_at(pair.x), p.b.table.number_at(pair.y));
 		if (p.a.labels != nullptr || p.a.components != nullptr)
 		{
-			Taken		taken = {slot, pair};
-
-			here = keep_compared(p, mine, &taken);
+			here = keep_compared(p, mine, &pair);
 			if (here == 0)
 				continue;
 			mine = threadIdx.x % 32 < here;
-			slot = taken.slot;
-			pair = mine ? taken.pair : make_uint2(0, 0);
+			if (!mine)
+				pair = make_uint2(0, 0);
 		}
 
-		bool		keep = mine;
+		double		sum = sum_of_candidate<kMetric, kRecheck>(p, pair, here);
+		double		dist = exact_distance<kMetric>(p.a.table, pair.x, p.b.table, pair.y, sum);
 
-		if (kRecheck == Recheck::kNone)
-			dist = mine ? sqrt((double) fmaxf(0.0f, p.candidates.squares[slot])) : 0;
-		else
-		{
-			double		sum = sum_of_candidate<kMetric, kRecheck>(p, pair, here);
+		/* an undefined distance remains NaN */
+		if (p.a.components != nullptr && dist < larger_core(p, pair))
+			dist = larger_core(p, pair);
 
-			dist = exact_distance<kMetric>(p.a.table, pair.x, p.b.table, pair.y, sum);
-			/* an undefined distance remains NaN */
-			if (p.a.components != nullptr && dist < larger_core(p, pair))
-				dist = larger_core(p, pair);
-			keep = mine && is_near<kMetric>(p, pair, dist);
-		}
-
+		bool		keep = mine && is_near<kMetric>(p, pair, dist);
 		unsigned long long at = place_for(keep, &state->pairs);
 
 		if constexpr (kConnect)
@@ -365,7 +346,7 @@ exact_kernel(uint32_t dimensions, bool doubles)
 
 template <bool kConnect>
 static auto
-kernel_for(const RowTable &rows, bool approximate)
+kernel_for(const RowTable &rows)
 {
 	switch (rows.metric)
 	{
@@ -380,8 +361,7 @@ kernel_for(const RowTable &rows, bool approximate)
 		case FASTED_METRIC_L2:
 			break;
 	}
-	return approximate ? refine_kernel<FASTED_METRIC_L2, Recheck::kNone, kShortRowsTake, kConnect>
-		: exact_kernel<FASTED_METRIC_L2, kConnect>(rows.dimensions, rows.doubles);
+	return exact_kernel<FASTED_METRIC_L2, kConnect>(rows.dimensions, rows.doubles);
 }
 
 /*
@@ -401,16 +381,14 @@ cancel_mask_for(uint32_t dimensions, uint32_t take, uint32_t turn)
 }
 
 void
-launch_refine(const RefineParams &refine, bool approximate,
-			  const Device &device, cudaStream_t stream)
+launch_refine(const RefineParams &refine, const Device &device, cudaStream_t stream)
 {
 	RefineParams params = refine;
 	uint32_t	slots = params.candidates.chunks << params.candidates.chunk_shift;
 	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8, slots / kBlock);
 	const RowTable &rows = params.a.table;
-	uint32_t	take = !approximate && rows.dimensions >= kLongRows ? kLongRowsTake : kShortRowsTake;
-	auto		kernel = params.connect.selects() ? kernel_for<true>(rows, approximate)
-		: kernel_for<false>(rows, approximate);
+	uint32_t	take = rows.dimensions >= kLongRows ? kLongRowsTake : kShortRowsTake;
+	auto		kernel = params.connect.selects() ? kernel_for<true>(rows) : kernel_for<false>(rows);
 
 	params.cancel_check_mask = cancel_mask_for(rows.dimensions, take, blocks * kWarps * take);
 
@@ -420,8 +398,8 @@ launch_refine(const RefineParams &refine, bool approximate,
 
 /* Collects the unfinished work of the round in the other list, and updates the state; one block. */
 static __global__ void
-advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *overflow_a,
-			   const uint32_t *overflow_b, unsigned long long budget, RoundReport *report)
+advance_kernel(const __grid_constant__ CandidateBuffer buffer, unsigned long long budget,
+			   RoundReport *report)
 {
 	WorkState  *state = buffer.state;
 	const Work *from = buffer.lists[state->list];
@@ -446,17 +424,14 @@ advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *o
 		*report = advance_state(*state, budget);
 		if (length > buffer.list_size)
 			state->again = 0;
-		if (overflow_a != nullptr)
-			report->overflow = *overflow_a | *overflow_b;
 	}
 }
 
 void
-launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow_a,
-			   const uint32_t *overflow_b, unsigned long long budget,
+launch_advance(const CandidateBuffer &candidates, unsigned long long budget,
 			   RoundReport *report, cudaStream_t stream)
 {
-	advance_kernel<<<1, 256, 0, stream>>>(candidates, overflow_a, overflow_b, budget, report);
+	advance_kernel<<<1, 256, 0, stream>>>(candidates, budget, report);
 	check_launch("completing a round of the filter");
 }
 

@@ -211,7 +211,6 @@ FilterRows::allocate(Budget &budget, uint64_t rows, uint32_t row_bytes, uint32_t
 	norms_.allocate(budget, rows, doing);
 	thresholds_.allocate(budget, padded_thresholds(rows), doing);
 	minima_.allocate(budget, minima_of(rows), doing);
-	overflow_.allocate(budget, 1, doing);
 	order_.allocate(budget, rows);
 	if (fold_bytes > 0)
 	{
@@ -227,7 +226,6 @@ FilterRows::forget()
 {
 	forget_order();
 	form_.reset();
-	paper_ = false;
 }
 
 void
@@ -331,21 +329,9 @@ FilterRows::take_thresholds()
 }
 
 void
-FilterRows::quantise_paper(const RowTable &rows, cudaStream_t stream)
-{
-	forget();
-	rows_ = rows;
-	check_cuda(cudaMemsetAsync(overflow_.get(), 0, sizeof(uint32_t), stream), "clearing a flag");
-	launch_quantise_paper(rows, row_bytes(rows.dimensions, Precision::kFp16),
-						  (__half *) values_.get(), thresholds_.get(), overflow_.get(), stream);
-	launch_minima(thresholds_.get(), rows.rows, Precision::kFp16, minima_.get(), stream);
-	paper_ = true;
-}
-
-void
 FilterRows::set_eps(double eps, cudaStream_t stream)
 {
-	if (paper_ || eps == eps_)
+	if (eps == eps_)
 		return;
 	launch_thresholds(norms_.get(), rows_.rows, form_->bound(rows_.dimensions), eps,
 					  thresholds_.get(), stream);

@@ -327,9 +327,6 @@ public:
 	void		quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bool order,
 						 cudaStream_t stream, const uint32_t *labels = nullptr);
 
-	/* Quantizes rows as the paper does: no form, and norms instead of thresholds. */
-	void		quantise_paper(const RowTable &rows, cudaStream_t stream);
-
 	/* Sets whether the next quantise() with `order` interleaves the order. */
 	void		set_interleaved(bool spread);
 
@@ -359,10 +356,8 @@ public:
 	void		fold(cudaStream_t stream);
 
 	const std::shared_ptr<Form> &form() const { return form_; }
-	bool is_paper() const { return paper_; }
 	const uint32_t *order() const { return ordered_ ? order_.get() : nullptr; }
 	uint64_t orders() const { return orders_; }
-	const uint32_t *overflow() const { return overflow_.get(); }
 	QuantisedRows get() const
 	{
 		return {values_.get(), thresholds_.get(), minima_.get(), rows_.rows,
@@ -375,7 +370,6 @@ private:
 
 	RowTable	rows_ = {};
 	std::shared_ptr<Form> form_;
-	bool		paper_ = false;
 	bool		ordered_ = false;
 	bool		interleaved_ = false;
 	bool		by_keys_ = false;	/* order_by_keys() made the order */
@@ -388,7 +382,6 @@ private:
 	DeviceArray<RowNorm> norms_;
 	DeviceArray<uint32_t> thresholds_;
 	DeviceArray<uint32_t> minima_;
-	DeviceArray<uint32_t> overflow_;
 	DeviceArray<uint8_t> folds_[2];
 	DeviceArray<Unfit> unfit_;
 	RowOrder	order_;

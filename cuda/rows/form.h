@@ -69,14 +69,6 @@ void launch_quantise(const RowTable &rows, const Transform &transform, Precision
 /* Bound of the error of a computed inner product, relative to the product of the rows' norms. */
 double product_error(uint32_t dimensions, Precision precision);
 
-/*
- * The paper's step 1: rounds rows to FP16 without a transformation, and computes s_i, the sum of
- * squares rounded toward zero.  Sets *overflow to 1 if a value exceeds FP16.
- */
-void launch_quantise_paper(const RowTable &rows, uint32_t row_bytes,
-						   __half *values, uint32_t *norms, uint32_t *overflow,
-						   cudaStream_t stream);
-
 /* Maximum number of dimensions for which INT32 sums cannot overflow with any rows. */
 constexpr uint32_t kMostDimensionsInt8 = FASTED_INT8_MOST_DIMENSIONS;
 
@@ -191,7 +183,7 @@ struct FormBound
 	/*
 	 * A row's share of the squared distance of two quantized rows within canonical distance `dist`:
 	 * the squared distance is at most the sum of both shares.  For inner products, the share is a
-	 * linear function of the distance (doc/internals/bound-product.md).
+	 * linear function of the distance (doc/internals/bound.md, section 8).
 	 */
 	__device__ __forceinline__ double
 	half(const RowNorm &norm, double dist) const
@@ -268,7 +260,7 @@ void launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &for
  * Rows remain unchanged for the recheck, with x.x of each row in FP64. The quantization kernels and
  * the samples read x / |x| in FP32, or x rounded to FP32. The conversion is done one piece of the
  * rows at a time, so there is no second copy of all rows.  The proofs that the filter then loses no
- * pair are in doc/internals/bound-cosine.md and doc/internals/bound-double.md.
+ * pair are in doc/internals/bound.md, sections 7 and 9.
  */
 
 /* Computes x.x of every staged row, as the canonical sum in FP64; see has_squares. */
@@ -339,7 +331,7 @@ private:
  * A projected row has `width` components.  All but the last are the products of the row's image w =
  * s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of the
  * residual of w.  Two projected rows are not further apart than their images, up to the errors in
- * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  Names that contain "short"
+ * filter_bound.h; the proof is in doc/internals/bound-pruning.md.  Names that contain "short"
  * refer to projected rows.
  */
 

@@ -3,8 +3,8 @@
  * quantise.cu
  *	  Centring, scaling and rounding of rows, and the thresholds of engine/filter_bound.h.
  *
- * The proof that the thresholds lose no pair is in doc/internals/bound-fp16.md and, for rows in
- * FP32 whose products are summed in FP64, in doc/internals/bound-fp64.md.
+ * The proof that the thresholds lose no pair is in doc/internals/bound.md, sections 3 to 6, for rows
+ * in FP16 and for rows in FP32 whose products are summed in FP64.
  *
  *-------------------------------------------------------------------------
  */
@@ -227,41 +227,6 @@ thresholds_kernel(const RowNorm *norms, uint32_t rows, FormBound form, double ep
 	thresholds[i] = form.threshold(norm.norm2, form.half(norm, eps));
 }
 
-/* The paper's step 1: FP16 rows and their sums of squares; one warp per row or padding entry. */
-__global__ void
-quantise_paper_kernel(const RowTable rows, uint32_t stride, __half *values,
-					  float *norms, uint32_t *overflow)
-{
-	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
-	uint32_t	lane = threadIdx.x % 32;
-
-	if (i >= rows.rows)
-	{
-		if (lane == 0)
-			norms[i] = INFINITY;
-		return;
-	}
-
-	const float *row = rows.row(i);
-	__half	   *out = values + (size_t) i * stride;
-	float		sum = 0;
-
-	for (uint32_t k = lane; k < stride; k += 32)
-	{
-		__half		h = __float2half_rn(k < rows.dimensions ? row[k] : 0.0f);
-		float		q = __half2float(h);
-
-		if (!(fabsf(q) <= kLargestHalf))
-			*overflow = 1;
-		out[k] = h;
-		sum = __fmaf_rz(q, q, sum);
-	}
-	for (int o = 16; o > 0; o /= 2)
-		sum = __fadd_rz(sum, __shfl_xor_sync(0xffffffff, sum, o));
-	if (lane == 0)
-		norms[i] = sum;
-}
-
 uint32_t
 blocks_for(uint32_t rows)
 {
@@ -336,17 +301,6 @@ launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &form, do
 	thresholds_kernel<<<padded_thresholds(rows) / kThresholdBlock, kThresholdBlock, 0, stream>>>(
 		norms, rows, form, eps, thresholds);
 	check_launch("computing thresholds of rows");
-}
-
-void
-launch_quantise_paper(const RowTable &rows, uint32_t row_bytes, __half *values,
-					  uint32_t *norms, uint32_t *overflow, cudaStream_t stream)
-{
-	uint32_t	blocks = blocks_for(padded_thresholds(rows.rows));
-
-	quantise_paper_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
-		rows, row_bytes / sizeof(__half), values, (float *) norms, overflow);
-	check_launch("quantizing rows");
 }
 
 }								/* namespace fasted */

@@ -211,7 +211,7 @@ minima_of(uint64_t rows)
 struct QuantisedRows
 {
 	const void *values;			/* rows x row_bytes bytes */
-	const uint32_t *thresholds; /* t of filter_bound.h in FP32 or INT32, or the paper's s_i */
+	const uint32_t *thresholds; /* t of filter_bound.h in FP32 or INT32 */
 	const uint32_t *minima;		/* minimum threshold per 64 rows (filter_rows.h) */
 	uint32_t	rows;
 	const uint8_t *folded_a = nullptr;	/* folded rows as first or second operand */
@@ -224,8 +224,7 @@ enum class Criterion
 {
 	kFp16,						/* certified */
 	kInt8,
-	kFp64,						/* certified, rows in FP32 */
-	kPaper						/* the paper's test in FP16, approximate */
+	kFp64						/* certified, rows in FP32 */
 };
 
 /*

@@ -232,7 +232,7 @@ SampleJoin::bytes(const RoundSettings &settings)
 	return bytes_of<RowSample>(settings.dimensions, settings.doubles)
 		+ bytes_of<FilterRows>(rows, settings.row_bytes)
 		+ bytes_of<FilterRows>(rows / 2, settings.row_bytes)
-		+ Rounds::bytes(settings.device, kSampleCandidates, false);
+		+ Rounds::bytes(settings.device, kSampleCandidates);
 }
 
 void
@@ -243,7 +243,7 @@ SampleJoin::allocate(Budget &budget, const RoundSettings &settings)
 	sample_.allocate(budget, settings.dimensions, settings.doubles);
 	filter_[0].allocate(budget, rows, settings.row_bytes);
 	filter_[1].allocate(budget, rows / 2, settings.row_bytes);
-	rounds_.allocate(budget, settings, kSampleCandidates, false);
+	rounds_.allocate(budget, settings, kSampleCandidates);
 }
 
 void

@@ -120,7 +120,7 @@ Context::choose_kernel()
 			settings_.criterion = Criterion::kFp64;
 			break;
 		case FASTED_FILTER_AUTO:
-			to_choose_ = !options.approximate;
+			to_choose_ = true;
 			break;
 		case FASTED_FILTER_FP16:
 			break;
@@ -137,17 +137,6 @@ Context::choose_kernel()
 		fail(FASTED_UNSUPPORTED, "The INT8 filter supports at most %u dimensions.\n"
 			 "Use \"SET fasted.filter = auto\".",
 			 kMostDimensionsInt8);
-	if (settings_.criterion == Criterion::kInt8 && options.approximate)
-		fail(FASTED_UNSUPPORTED, "The INT8 filter requires the exact recheck.\n"
-			 "Use \"SET fasted.refine = on\".");
-	if (options.approximate && options.metric != FASTED_METRIC_L2)
-		fail(FASTED_UNSUPPORTED, "Distances other than Euclidean ones require the exact recheck.\n"
-			 "Use \"SET fasted.refine = on\".");
-	if (options.approximate && settings_.doubles)
-		fail(FASTED_UNSUPPORTED, "Double precision requires the exact recheck.\n"
-			 "Use \"SET fasted.refine = on\".");
-	if (options.approximate && options.filter != FASTED_FILTER_FP64)
-		settings_.criterion = Criterion::kPaper;
 
 	/* if the format is not chosen yet, assume FP16, which is larger */
 	settings_.row_bytes = row_bytes(options.dimensions, precision_of(settings_.criterion));
@@ -198,7 +187,7 @@ Context::plan_projected_forms(size_t whole, bool may_sample)
 size_t
 Context::round_bytes() const
 {
-	return Rounds::bytes(device, candidates_, settings_.criterion == Criterion::kPaper);
+	return Rounds::bytes(device, candidates_);
 }
 
 /* Divides memory (bytes) between candidates and rows.  May reduce the number of candidates. */
@@ -221,19 +210,15 @@ Context::divide(size_t memory)
 void
 Context::divide_memory(size_t whole)
 {
-	bool		approximate = settings_.criterion == Criterion::kPaper;
 	size_t		sampling = SampleJoin::bytes(settings_);
-	bool		may_sample = !approximate && sampling <= whole / 16;
+	bool		may_sample = sampling <= whole / 16;
 
 	fixed_ = (may_sample ? sampling : 0) + Budget::rounded(sizeof(NearScalars))
 		+ Budget::rounded(kRadiusRoom * sizeof(float)) + bytes_of<OrderHash>();
-	if (!approximate)
-	{
-		if (options.metric == FASTED_METRIC_COSINE || options.element == FASTED_ELEMENT_DOUBLE)
-			settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
-		plan_projected_forms(whole, may_sample);
-		fixed_ += FormChooser::form_bytes(settings_);
-	}
+	if (options.metric == FASTED_METRIC_COSINE || options.element == FASTED_ELEMENT_DOUBLE)
+		settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
+	plan_projected_forms(whole, may_sample);
+	fixed_ += FormChooser::form_bytes(settings_);
 	fold_bytes_ = bytes_to_fold(settings_, to_choose_ || settings_.criterion == Criterion::kInt8);
 	candidates_ = tuning.candidates > 0 ? tuning.candidates : kMostCandidates;
 	divide(budget.limit);
@@ -426,35 +411,28 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 
 	note_prepare_time();
 	prepare_begun_.record(stream);
-	if (settings_.criterion == Criterion::kPaper)
-	{
-		a.take_paper_form(stream);
-		b.take_paper_form(stream);
-	}
-	else
-	{
-		std::shared_ptr<Form> form = choose_form(problem, a, b);
-		bool		nearest = problem.output == FASTED_OUTPUT_NEAREST;
 
-		b.filter.set_interleaved(nearest && problem.partitions == nullptr
-								 && problem.components == nullptr);
-		if (&a != &b)
-			a.filter.set_interleaved(false);
-		for (Set *set : {&a, &b})
-		{
-			set->take_form(form, stream);
-			if (!nearest)
-				set->filter.set_eps(problem.eps, stream);
-			if (may_fold(problem, a, b))
-				set->filter.fold(stream);
-		}
-		settings_.criterion = criterion_of(form->precision());
-		settings_.row_bytes = form->row_bytes(settings_.dimensions);
-		stats_.filter_dimensions = form->kind().width;
-		if (is_of_bits(options.metric) && form->kind().width >= options.dimensions)
-			stats_.filter_dimensions = 0;
-		rounds.set_filter(settings_.criterion, settings_.row_bytes);
+	std::shared_ptr<Form> form = choose_form(problem, a, b);
+	bool		nearest = problem.output == FASTED_OUTPUT_NEAREST;
+
+	b.filter.set_interleaved(nearest && problem.partitions == nullptr
+							 && problem.components == nullptr);
+	if (&a != &b)
+		a.filter.set_interleaved(false);
+	for (Set *set : {&a, &b})
+	{
+		set->take_form(form, stream);
+		if (!nearest)
+			set->filter.set_eps(problem.eps, stream);
+		if (may_fold(problem, a, b))
+			set->filter.fold(stream);
 	}
+	settings_.criterion = criterion_of(form->precision());
+	settings_.row_bytes = form->row_bytes(settings_.dimensions);
+	stats_.filter_dimensions = form->kind().width;
+	if (is_of_bits(options.metric) && form->kind().width >= options.dimensions)
+		stats_.filter_dimensions = 0;
+	rounds.set_filter(settings_.criterion, settings_.row_bytes);
 	prepare_ended_.record(stream);
 	prepare_timed_ = false;
 }

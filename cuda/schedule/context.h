@@ -355,7 +355,6 @@ public:
 	FormedRows formed_rows() const { return {table(), content_, filter.form()}; }
 	void		wait_for_rows(cudaStream_t stream) const;
 	void		take_form(const std::shared_ptr<Form> &form, cudaStream_t stream);
-	void		take_paper_form(cudaStream_t stream);
 	JoinSide	side() const;
 
 	/*

@@ -214,12 +214,11 @@ Rounds::stop() noexcept
 }
 
 size_t
-Rounds::bytes(const Device &device, size_t candidates, bool approximate)
+Rounds::bytes(const Device &device, size_t candidates)
 {
 	size_t		list = (size_t) device.multiprocessors * kVoidedPerMultiprocessor;
 
 	return Budget::rounded(candidates * sizeof(uint2))
-		+ (approximate ? Budget::rounded(candidates * sizeof(float)) : 0)
 		+ Budget::rounded((candidates >> kSmallChunkShift) * sizeof(uint32_t))
 		+ Budget::rounded(sizeof(WorkState))
 		+ Budget::rounded(3 * list * sizeof(Work))
@@ -263,8 +262,6 @@ Rounds::allocate_work(Budget &budget, size_t candidates)
 	for (Slot &slot : slots_)
 		slot.pairs.release();
 	pairs_.allocate(budget, candidates, doing);
-	if (settings_.criterion == Criterion::kPaper)
-		squares_.allocate(budget, candidates, doing);
 	counts_.allocate(budget, candidates >> kSmallChunkShift, doing);
 	if (!state_)
 	{
@@ -274,7 +271,6 @@ Rounds::allocate_work(Budget &budget, size_t candidates)
 	}
 
 	candidates_.pairs = pairs_.get();
-	candidates_.squares = squares_.get();
 	candidates_.counts = counts_.get();
 	candidates_.chunks = (uint32_t) (candidates >> shift);
 	candidates_.chunk_shift = shift;
@@ -315,7 +311,7 @@ Rounds::tile_order(const JoinTask &task) const
 							 settings_.device);
 	else if (settings_.kernel == Kernel::kWgmma)
 		shape = wgmma_tiles(settings_.row_bytes, a, b, task.self, settings_.device);
-	return {a, b, shape.tile_m, shape.tile_n, task.self, true, shape.side,
+	return {a, b, shape.tile_m, shape.tile_n, task.self, shape.side,
 		task.near.table.lists != nullptr && !task.self};
 }
 
@@ -399,7 +395,7 @@ void
 Rounds::launch_filter()
 {
 	FilterParams filter = {task_.a.quantised, task_.b.quantised, settings_.row_bytes,
-		order_, candidates_, (float) (task_.eps * task_.eps)};
+		order_, candidates_};
 
 	if (is_folded(task_))
 		launch_filter_folded(filter, fold_shape(settings_.row_bytes).bytes, settings_.device,
@@ -448,7 +444,7 @@ Rounds::launch(int slot)
 	s.begun.record(compute_);
 	launch_filter();
 	s.filtered.record(compute_);
-	launch_refine(refine, settings_.criterion == Criterion::kPaper, settings_.device, compute_);
+	launch_refine(refine, settings_.device, compute_);
 	if (nearest)
 		launch_offer(s.pairs.get(), state_.get(), task_.near.table, task_.near.either,
 					 task_.a.first_row, settings_.device, compute_);
@@ -491,8 +487,7 @@ Rounds::finish_launch(int slot)
 {
 	Slot	   &s = slots_[slot];
 
-	launch_advance(candidates_, task_.a.overflow, task_.b.overflow, plan_items(budget_),
-				   reports_.get() + slot, compute_);
+	launch_advance(candidates_, plan_items(budget_), reports_.get() + slot, compute_);
 	copy_async(host_reports_.get() + slot, reports_.get() + slot, 1, cudaMemcpyDeviceToHost,
 			   compute_, "reading a report");
 	s.ended.record(compute_);
@@ -518,10 +513,6 @@ Rounds::end_round(int slot)
 	uint64_t	items = report.items_done - first_item_ - items_done_;
 
 	ended_++;
-	if (report.overflow)
-		fail(FASTED_UNSUPPORTED,
-			 "The magnitude of a vector element exceeds 65504, the largest value of FP16.\n"
-			 "Use \"SET fasted.refine = on\".");
 	if (report.again > candidates_.list_size)
 		fail(FASTED_INTERNAL, "%u work items must be repeated, but the list has space for %u",
 			 report.again, candidates_.list_size);

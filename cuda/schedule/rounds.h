@@ -104,7 +104,7 @@ public:
 	 * enough already.  Must not be called during a join.  If keep_pairs is false, no buffers for
 	 * pairs are allocated, and joins must not set keep_pairs.
 	 */
-	static size_t bytes(const Device &device, size_t candidates, bool approximate);
+	static size_t bytes(const Device &device, size_t candidates);
 	void		allocate(Budget &budget, const RoundSettings &settings, size_t candidates,
 						 bool keep_pairs = true);
 
@@ -200,7 +200,6 @@ private:
 
 	CandidateBuffer candidates_ = {};
 	DeviceArray<uint2> pairs_;
-	DeviceArray<float> squares_;
 	DeviceArray<uint32_t> counts_;
 	DeviceArray<WorkState> state_;
 	DeviceArray<Work> lists_;

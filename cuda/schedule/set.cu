@@ -31,9 +31,6 @@ check_nearest(const Context &context, const FastedProblem &problem, bool self)
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
 	if (problem.components != nullptr && (self || problem.slices > 1))
 		fail(FASTED_INTERNAL, "components require two different sets and a single slice");
-	if (context.options.approximate)
-		fail(FASTED_UNSUPPORTED, "Nearest neighbors require the exact recheck.\n"
-			 "Use \"SET fasted.refine = on\".");
 }
 
 }								/* namespace */
@@ -367,13 +364,6 @@ Set::take_form(const std::shared_ptr<Form> &form, cudaStream_t stream)
 		filter.quantise(form, table(), true, stream, labels);
 }
 
-void
-Set::take_paper_form(cudaStream_t stream)
-{
-	if (!filter.is_paper())
-		filter.quantise_paper(store_.table(), stream);
-}
-
 JoinSide
 Set::side() const
 {
@@ -387,7 +377,6 @@ Set::side() const
 		side.cores = filter.doubles();
 		side.quantised.components = sorted_components_;
 	}
-	side.overflow = filter.is_paper() ? filter.overflow() : nullptr;
 	return side;
 }
 

@@ -13,27 +13,27 @@ CREATE TABLE joined AS SELECT i AS id, ARRAY[i % 20, i % 3]::real[] AS v FROM ge
 \c -
 SELECT fasted_citus.kernel() LIKE '%, prune auto, filter auto, memory % kB' AS kernel;
 SHOW fasted_citus.distribute;
-SELECT count(*) FROM fasted_self_join('joined', 'v', 0, 'id');
+SELECT count(*) FROM fasted_self_join('joined', 'v', 0, id_column => 'id');
 
 -- the first join loads the library, which replaces invalid settings
 \c -
 SET fasted_citus.distribute = sometimes;
 SET fasted_citus.distribution = off;
-SELECT count(*) FROM fasted_self_join('joined', 'v', 0, 'id');
+SELECT count(*) FROM fasted_self_join('joined', 'v', 0, id_column => 'id');
 SHOW fasted_citus.distribute;
 SET fasted_citus.distribute = sometimes;
 SELECT enumvals, boot_val, context FROM pg_settings WHERE name LIKE 'fasted_citus.%';
 
 -- fasted remains when it is dropped, in sessions that have loaded its library, too
 DROP EXTENSION fasted_citus;
-SELECT count(*) FROM fasted_self_join('joined', 'v', 0, 'id');
+SELECT count(*) FROM fasted_self_join('joined', 'v', 0, id_column => 'id');
 SELECT nspname FROM pg_namespace WHERE nspname = 'fasted_citus';
 \c -
-SELECT count(*) FROM fasted_self_join('joined', 'v', 0, 'id');
+SELECT count(*) FROM fasted_self_join('joined', 'v', 0, id_column => 'id');
 SHOW fasted_citus.distribute;
 -- a schema of this name that belongs to a user
 CREATE SCHEMA fasted_citus;
-SELECT count(*) FROM fasted_self_join('joined', 'v', 0, 'id');
+SELECT count(*) FROM fasted_self_join('joined', 'v', 0, id_column => 'id');
 SHOW fasted_citus.distribute;
 CREATE EXTENSION fasted_citus;
 DROP SCHEMA fasted_citus;
@@ -44,7 +44,7 @@ SELECT format('GRANT CREATE ON DATABASE %I TO regress_creator', current_database
 GRANT SELECT ON joined TO regress_creator;
 SET ROLE regress_creator;
 CREATE EXTENSION fasted_citus;
-SELECT count(*) FROM fasted_self_join('joined', 'v', 0, 'id');
+SELECT count(*) FROM fasted_self_join('joined', 'v', 0, id_column => 'id');
 SELECT substr(fasted_citus.join_slice('joined', 'v', 0, 'id', 'int', 'l2', false, 'count', 0, 1), 1, 1);
 RESET ROLE;
 -- a user without privileges on the table

@@ -564,7 +564,8 @@ Merge(ShardReader *reader, int streams, RowTaker *taker)
 
 		if (!core->TakeSourceRow(taker, stream->key, stream->key_isnull,
 								 PointerGetDatum(VectorFromBytes(PointerGetDatum(stream->vector.data),
-																 taker->source))))
+																 taker->source)),
+								 false, VectorFormType(taker->source->form)))
 			return;
 		if (NextRow(reader, n))
 			binaryheap_replace_first(reader->heap, Int32GetDatum(n));
@@ -682,6 +683,8 @@ ReadDistributed(RowTaker *taker, const PlannedStmt *plan)
 	if (!OidIsValid(function))
 		return false;
 	bytes.context = AllocSetContextCreate(CurrentMemoryContext, "fasted vector", ALLOCSET_DEFAULT_SIZES);
+	/* TakeBytesSlot makes them vectors: they need no cast */
+	taker->value_type = BYTEAOID;
 	core->RunPlan(source, core->PlanQuery(source, core->MakeSourceQuery(source, function), 0), TakeBytesSlot, &bytes);
 	return true;
 }

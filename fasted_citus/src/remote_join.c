@@ -71,6 +71,7 @@ typedef struct RemoteJoin
 	Fingerprint fingerprints[2]; /* fingerprints of the rows that this session has read */
 	uint32	   *counts;			/* SLICE_COUNTS: number of pairs by row */
 	FastedPair *pairs;			/* pairs of the last message */
+	FastedNeighbor *neighbors;	/* SLICE_NEAREST: a list of these */
 	uint64		npairs;			/* pairs received in total */
 	uint32		first_rank;		/* SLICE_NEAREST: rank of the last message's first pair */
 	int			nslices;
@@ -323,6 +324,7 @@ OpenRemote(const RemoteProblem *problem, KeySet *const *keys)
 	if (problem->output == SLICE_COUNTS)
 		remote->counts = core->SameRowNumbers(remote->rows[0], 0);
 	remote->pairs = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
+	remote->neighbors = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedNeighbor));
 	return remote;
 }
 
@@ -562,7 +564,6 @@ Next(VectorJoin *join, FastedBatch *batch)
 		batch->npairs = TakeMessage(remote, n, &message);
 		batch->pairs = remote->pairs;
 		remote->npairs += batch->npairs;
-		join->first_rank = remote->first_rank;
 		if (batch->npairs > 0)
 			return FASTED_OK;
 	}
@@ -572,6 +573,28 @@ Next(VectorJoin *join, FastedBatch *batch)
 	CheckCuts(remote);
 	join->counts = remote->counts;
 	return FASTED_DONE;
+}
+
+/* JoinBackend.next_list: returns the pairs of a message that have the same row of a. */
+static bool
+NextList(VectorJoin *join)
+{
+	RemoteJoin *remote = join->distributed;
+	FastedBatch *batch = &join->batch;
+	const uint32 *ranks = join->keys[1]->rank;
+	NeighborList *list = &join->list;
+	const FastedPair *pair = batch->pairs;
+
+	if (batch->npairs == 0)
+		return false;
+	*list = (NeighborList) {.row = pair->a,.first_rank = remote->first_rank,.neighbors = remote->neighbors};
+	for (; batch->npairs > 0 && pair->a == list->row; pair++, batch->npairs--)
+		remote->neighbors[list->length++] = (FastedNeighbor) {
+			.row = ranks == NULL ? pair->b : ranks[pair->b],.dist = pair->dist
+		};
+	batch->pairs = pair;
+	remote->first_rank = 1;		/* of the next row */
+	return true;
 }
 
 /* --- statistics */
@@ -599,7 +622,7 @@ Statistics(const VectorJoin *join)
 	return sum;
 }
 
-/* JoinBackend.shares. */
+/* JoinBackend.shares.  The list outlives the connections. */
 static List *
 Shares(const VectorJoin *join)
 {
@@ -611,7 +634,7 @@ Shares(const VectorJoin *join)
 		const SliceReport *report = &remote->slices[n].report;
 		JoinShare  *share = palloc(sizeof(JoinShare));
 
-		*share = (JoinShare) {.name = LinksName(remote->connections, n),
+		*share = (JoinShare) {.name = pstrdup(LinksName(remote->connections, n)),
 		.read_seconds = report->read_seconds,.stats = report->stats};
 		shares = lappend(shares, share);
 	}
@@ -620,7 +643,9 @@ Shares(const VectorJoin *join)
 
 /* --- the distributor of the core's joins */
 
-static const JoinBackend workers = {.next = Next,.statistics = Statistics,.shares = Shares};
+static const JoinBackend workers = {
+	.next = Next,.next_list = NextList,.statistics = Statistics,.shares = Shares
+};
 
 /* JoinDistributor.begin. */
 static bool

@@ -64,9 +64,6 @@ enum
 /* Bytes of rows to buffer before they are pushed to a side, since changing sides costs time. */
 #define BUFFER_BYTES (1024 * 1024)
 
-/* Rows of a between two checks for interrupts. */
-#define ROWS_PER_CHECK 1024
-
 typedef struct Slice
 {
 	SliceOutput output;
@@ -87,15 +84,14 @@ typedef struct Slice
 	uint32		next_row;		/* SLICE_COUNTS: the first row whose count was not sent yet */
 
 	VectorSource *sources[2];	/* read in the order of keys; b is NULL for a self-join */
+	uint32		share;			/* the share of the rows of a that are joined; 0 ... */
+	uint32		shares;			/* ... of 1: all of them, except with SLICE_NEAREST */
 
 	/* SLICE_NEAREST: */
-	uint32		number;			/* number of this slice */
-	uint32		slices;			/* number of slices */
 	uint32		k;
 	uint64		sent;			/* pairs sent so far */
-	uint64		row;			/* next row of the share */
-	uint64		end;			/* rows before this one have all of their neighbours */
-	uint32		next;			/* next neighbour in the row's list */
+	const NeighborList *list;	/* neighbours of a row of the share; NULL: the next list is needed */
+	uint32		next;			/* next neighbour in the list */
 	uint32		found;			/* neighbours of the row that were sent */
 } Slice;
 
@@ -162,7 +158,7 @@ Flush(ShareSink *sink)
 		uint32		row = sink->first + begin;
 
 		end = Min(sink->used, begin + SHARE_BLOCK_ROWS - row % SHARE_BLOCK_ROWS);
-		if (sink->slice->output != SLICE_NEAREST || IsInShare(row, sink->slice->number, sink->slice->slices))
+		if (IsInShare(row, sink->slice->share, sink->slice->shares))
 			PushRows(sink, 0, begin, end);
 	}
 	sink->first += sink->used;
@@ -178,7 +174,7 @@ ExpectRows(RowSink *self, uint64 rows)
 	{
 		RowSink    *to = core->JoinSink(sink->slice->join, side);
 
-		to->expect_rows(to, side == 1 || sink->slice->output != SLICE_NEAREST ? rows : rows / sink->slice->slices);
+		to->expect_rows(to, side == 1 ? rows : rows / sink->slice->shares);
 	}
 }
 
@@ -268,8 +264,8 @@ CreateSlice(SliceOutput output, int32 number, int32 slices)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid slice number %d of %d slices", number, slices)));
 	slice->output = output;
-	slice->number = number;
-	slice->slices = slices;
+	slice->share = output == SLICE_NEAREST ? number : 0;
+	slice->shares = output == SLICE_NEAREST ? slices : 1;
 	slice->message = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
 	return slice;
 }
@@ -342,7 +338,7 @@ BeginPairs(FunctionCallInfo fcinfo)
 	JoinRequest request = {
 		.problem = {
 			.eps = PG_GETARG_FLOAT8(SLICE_EPS),.output = outputs[slice->output],
-			.slice = slice->number,.slices = slice->slices,
+			.slice = PG_GETARG_INT32(SLICE_NUMBER),.slices = PG_GETARG_INT32(SLICE_SLICES),
 			.identical_kernels = PG_GETARG_BOOL(SLICE_IDENTICAL_KERNELS)
 		}
 	};
@@ -471,46 +467,29 @@ NextCounts(Slice *slice)
 
 /* --- messages of nearest rows */
 
-/* Waits until a row has all of its neighbours.  Returns false if there are no more rows. */
-static bool
-FindRow(Slice *slice)
-{
-	uint64		count;
-
-	while (slice->row == slice->end)
-	{
-		if (!core->JoinNextRows(slice->join, &slice->row, &count))
-			return false;
-		slice->end = slice->row + count;
-	}
-	return true;
-}
-
 /*
- * Appends neighbours of the current row to the message, and turns to the next row after the last
+ * Appends neighbours of the current list to the message, and turns to the next list after the last
  * neighbour.  Returns the new number of pairs in the message.
  */
 static size_t
 AppendNeighbors(Slice *slice, size_t npairs)
 {
-	uint32		a = (uint32) DatumGetInt64(slice->join->keys[0]->values[slice->row]);
-	uint32		length;
-	const FastedNeighbor *list = core->JoinNearest(slice->join, slice->row, &length);
+	const NeighborList *list = slice->list;
+	uint32		a = (uint32) DatumGetInt64(slice->join->keys[0]->values[list->row]);
 
-	while (slice->next < length && slice->found < slice->k && npairs < MESSAGE_MAX_PAIRS)
+	while (slice->next < list->length && slice->found < slice->k && npairs < MESSAGE_MAX_PAIRS)
 	{
-		const FastedNeighbor *neighbor = &list[slice->next++];
+		const FastedNeighbor *neighbor = &list->neighbors[slice->next++];
 
 		if (slice->sources[1] == NULL && neighbor->row == a)
 			continue;
 		slice->message[npairs++] = (FastedPair) {.a = a,.b = neighbor->row,.dist = neighbor->dist};
 		slice->found++;
 	}
-	if (slice->next < length && slice->found < slice->k)
+	if (slice->next < list->length && slice->found < slice->k)
 		return npairs;			/* the message is full */
 	slice->next = slice->found = 0;
-	if (++slice->row % ROWS_PER_CHECK == 0)
-		core->CheckJoinInterrupts();
+	slice->list = NULL;
 	return npairs;
 }
 
@@ -523,9 +502,14 @@ NextNeighbors(Slice *slice)
 {
 	size_t		npairs = 0;
 
-	while (npairs < MESSAGE_MAX_PAIRS && (npairs == 0 || slice->row < slice->end) &&
-		   FindRow(slice))
+	while (npairs < MESSAGE_MAX_PAIRS)
+	{
+		if (slice->list == NULL)
+			slice->list = core->JoinNextList(slice->join, npairs == 0);
+		if (slice->list == NULL)
+			break;
 		npairs = AppendNeighbors(slice, npairs);
+	}
 	slice->sent += npairs;
 	return PairsMessage(slice, npairs);
 }

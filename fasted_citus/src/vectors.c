@@ -35,18 +35,18 @@ fasted_citus_vector_bytes(PG_FUNCTION_ARGS)
 }
 
 static Oid
-FunctionOfVectors(char *name, VectorForm form)
+FunctionOfVectors(char *name, VectorForm form, bool missing_ok)
 {
 	Oid			type = VectorFormType(form);
 
-	return LookupFuncName(list_make2(makeString("fasted_citus"), makeString(name)), 1, &type, false);
+	return LookupFuncName(list_make2(makeString("fasted_citus"), makeString(name)), 1, &type, missing_ok);
 }
 
 /* None for numeric: its elements vary in length, and are converted through text anyway. */
 Oid
 VectorBytesFunction(VectorForm form)
 {
-	return form == VECTOR_NUMERIC ? InvalidOid : FunctionOfVectors("vector_bytes", form);
+	return form == VECTOR_NUMERIC ? InvalidOid : FunctionOfVectors("vector_bytes", form, true);
 }
 
 /* Checks that all parts of the array that are read lie within its length. */
@@ -151,7 +151,7 @@ VectorHash(const float *row, FastedElement element, uint32 dimensions)
 Oid
 VectorHashFunction(VectorForm form)
 {
-	return FunctionOfVectors("vector_hash", form);
+	return FunctionOfVectors("vector_hash", form, false);
 }
 
 /* Returns the hash of a vector in a tuple; 1 if it is invalid, which is reported when it is read. */

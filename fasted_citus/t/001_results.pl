@@ -179,12 +179,12 @@ same("cosine of any magnitude, $_", "$_ metric => 'cosine')")
 
 # keys of other types
 tables('id uuid PRIMARY KEY, v real[]', "SELECT md5(i::text)::uuid, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i", $hash);
-same('uuid', "fasted_self_join_typed(NULL::uuid, 'dist', 'v', 1)");
+same('uuid', "fasted_self_join('dist', 'v', 1, id_type => NULL::uuid)");
 same_by_window('uuid, clusters', "fasted_dbscan(v, 1, 5) OVER (ORDER BY id)");
 tables('id text PRIMARY KEY, v numeric[]', "SELECT 'row ' || i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i", $hash);
-same('text', "fasted_self_join_typed(NULL::text, 'dist', 'v', 1)");
+same('text', "fasted_self_join('dist', 'v', 1, id_type => NULL::text)");
 same_by_window('text, neighbors', 'fasted_neighbor_count(v, 1) OVER ()');
-same_by_window('text, the row to keep', 'fasted_keep(id, v, 1) OVER (ORDER BY v DESC, id)');
+same_by_window('text, the row to keep', 'fasted_keep(v, 1, id) OVER (ORDER BY v DESC, id)');
 tables('id smallint PRIMARY KEY, "My v" real[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i",
 	"create_reference_table('dist')");
 same('a reference table', "fasted_self_join('dist', 'My v', 1)");

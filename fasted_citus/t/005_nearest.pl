@@ -100,20 +100,20 @@ CREATE TABLE plain_ref (id text PRIMARY KEY, v double precision[]);
 CREATE TABLE ref (LIKE plain_ref INCLUDING ALL);
 SELECT create_distributed_table('ref', 'id');
 END
-same('text', "fasted_knn_join_typed(NULL::text, 'dist', 'v', 'dist', 'v', 9)");
-same('text, cosine', "fasted_knn_join_typed(NULL::text, 'dist', 'v', 'dist', 'v', 9, metric => 'cosine')");
-is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'ref', 'v', 9)"), 0, 'an empty second relation');
-is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'ref', 'v', 'dist', 'v', 9)"), 0, 'an empty first relation');
-is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'ref', 'v', 'ref', 'v', 9)"), 0, 'both relations empty');
+same('text', "fasted_knn_join('dist', 'v', 'dist', 'v', 9, id_type => NULL::text)");
+same('text, cosine', "fasted_knn_join('dist', 'v', 'dist', 'v', 9, id_type => NULL::text, metric => 'cosine')");
+is(sql("SELECT count(*) FROM fasted_knn_join('dist', 'v', 'ref', 'v', 9, id_type => NULL::text)"), 0, 'an empty second relation');
+is(sql("SELECT count(*) FROM fasted_knn_join('ref', 'v', 'dist', 'v', 9, id_type => NULL::text)"), 0, 'an empty first relation');
+is(sql("SELECT count(*) FROM fasted_knn_join('ref', 'v', 'ref', 'v', 9, id_type => NULL::text)"), 0, 'both relations empty');
 sql("INSERT INTO ref VALUES ('x', '{1, 2}')");
-like(failure("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'ref', 'v', 9)"),
+like(failure("SELECT count(*) FROM fasted_knn_join('dist', 'v', 'ref', 'v', 9, id_type => NULL::text)"),
 	qr/22000: vectors have different numbers of dimensions.*"dist" is 37 .*"ref" is 2 .*Citus worker/s, 'dimensions differ');
-is(sql("SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'ref', 'v', 'ref', 'v', 9)"), 0, 'one row');
+is(sql("SELECT count(*) FROM fasted_knn_join('ref', 'v', 'ref', 'v', 9, id_type => NULL::text)"), 0, 'one row');
 
 # --- privileges of the caller
 
 sql('CREATE ROLE reader LOGIN');
-my $nearest = "SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'dist', 'v', 9)";
+my $nearest = "SELECT count(*) FROM fasted_knn_join('dist', 'v', 'dist', 'v', 9, id_type => NULL::text)";
 like(failure("SET ROLE reader; $nearest"), qr/42501: permission denied for table dist/, 'no privilege to read the table');
 sql('GRANT SELECT ON dist TO reader');
 is(sql("SET ROLE reader; $nearest"), 777 * 9, 'the privilege to read the table suffices');
@@ -126,7 +126,7 @@ for my $slice ('9, 1, \'l2\', 0, 0', '9, 1, \'l2\', 3, 3', '0, 1, \'l2\', 0, 1',
 # --- rows change during the join
 
 sql('DELETE FROM ref; INSERT INTO ref SELECT id, v FROM plain_dist WHERE v[1] > -10 AND v[1] < 10');
-my $two = "SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'ref', 'v', 1)";
+my $two = "SELECT count(*) FROM fasted_knn_join('dist', 'v', 'ref', 'v', 1, id_type => NULL::text)";
 is(sql($two), 777, 'without concurrent writes');
 my $signature = 'regclass, name, name, regclass, name, name, regtype, integer, double precision, text, integer, integer';
 $workers[2]->safe_psql('postgres', <<END);

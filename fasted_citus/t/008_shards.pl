@@ -73,18 +73,18 @@ same('bits', "fasted_self_join('dist', 'v', 10, metric => 'hamming')");
 is(ways("SELECT count(*) FROM fasted_self_join('dist', 'v', 10, metric => 'hamming')"), '9 copies', 'bits: each worker reads from each node');
 tables('', 'id text COLLATE "C" PRIMARY KEY, v real[]', "SELECT repeat(chr(i % 60 + 33), i % 30) || i, ARRAY[i % 40, i % 7]
 	FROM generate_series(1, 2000) i", by('dist', 'id'));
-same('texts', "fasted_self_join_typed(NULL::text, 'dist', 'v', 1)");
+same('texts', "fasted_self_join('dist', 'v', 1, id_type => NULL::text)");
 tables('', 'id numeric PRIMARY KEY, tenant int, v real[]', "SELECT i / 7.0, i % 5, ARRAY[i % 40, i % 7] FROM generate_series(1, 2000) i",
 	"ALTER TABLE dist DROP CONSTRAINT dist_pkey, ADD PRIMARY KEY (tenant, id); " . by('dist', 'tenant'));
-same('distributed by another column', "fasted_self_join_typed(NULL::numeric, 'dist', 'v', 1, id_column => 'id')");
+same('distributed by another column', "fasted_self_join('dist', 'v', 1, id_type => NULL::numeric, id_column => 'id')");
 # types whose unqualified names mean a single character, or a single bit
 tables('', 'tenant int, id char(6), v real[], PRIMARY KEY (tenant, id)', "SELECT i % 5, 'k' || i, ARRAY[i % 40, i % 7] FROM generate_series(1, 2000) i",
 	by('dist', 'tenant'));
-same('characters', "fasted_self_join_typed(NULL::char(6), 'dist', 'v', 1, id_column => 'id')");
+same('characters', "fasted_self_join('dist', 'v', 1, id_type => NULL::char(6), id_column => 'id')");
 tables('', 'tenant int, id bit(16), v real[], PRIMARY KEY (tenant, id)', "SELECT i % 5, i::bit(16), ARRAY[i % 40, i % 7] FROM generate_series(1, 2000) i",
 	by('dist', 'tenant'));
-same('bits', "fasted_self_join_typed(NULL::bit(16), 'dist', 'v', 1, id_column => 'id')");
-is(ways("SELECT count(*) FROM fasted_self_join_typed(NULL::bit(16), 'dist', 'v', 1, id_column => 'id')"), '9 copies', 'bit(16) keys: copies');
+same('bits', "fasted_self_join('dist', 'v', 1, id_type => NULL::bit(16), id_column => 'id')");
+is(ways("SELECT count(*) FROM fasted_self_join('dist', 'v', 1, id_type => NULL::bit(16), id_column => 'id')"), '9 copies', 'bit(16) keys: copies');
 sql('CREATE SCHEMA "My schema"');
 my $long = 'x' x 50;
 tables('"My schema".', '"Id" smallint PRIMARY KEY, "V" real[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i",
@@ -147,8 +147,8 @@ SKIP:
 	sql('CREATE EXTENSION isn');
 	tables('', 'tenant int, id ean13, v real[], PRIMARY KEY (tenant, id)', "SELECT i % 5, ('978' || lpad(i::text, 9, '0') || '?')::ean13, ARRAY[i % 40, i % 7]
 		FROM generate_series(1, 200) i", by('dist', 'tenant'));
-	same('ISBN keys', "fasted_self_join_typed(NULL::ean13, 'dist', 'v', 1, id_column => 'id')");
-	is(ways("SELECT count(*) FROM fasted_self_join_typed(NULL::ean13, 'dist', 'v', 1, id_column => 'id')"), 'no copies, and through Citus', 'ISBN keys: through Citus');
+	same('ISBN keys', "fasted_self_join('dist', 'v', 1, id_type => NULL::ean13, id_column => 'id')");
+	is(ways("SELECT count(*) FROM fasted_self_join('dist', 'v', 1, id_type => NULL::ean13, id_column => 'id')"), 'no copies, and through Citus', 'ISBN keys: through Citus');
 }
 tables('', 'id int PRIMARY KEY, v numeric[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 500) i", by('dist', 'id'));
 same('numeric', "fasted_self_join('dist', 'v', 1)");

@@ -36,6 +36,15 @@
 #define FASTED_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0, true)
 #endif
 
+/* PostgreSQL 18 has added a parameter for statistics. */
+#if PG_VERSION_NUM >= 180000
+#define FASTED_INDEX_BEGINSCAN(table, index, snapshot, nkeys) \
+	index_beginscan(table, index, snapshot, NULL, nkeys, 0)
+#else
+#define FASTED_INDEX_BEGINSCAN(table, index, snapshot, nkeys) \
+	index_beginscan(table, index, snapshot, nkeys, 0)
+#endif
+
 /* In PostgreSQL 17, a resource owner replaces the memory context. */
 #if PG_VERSION_NUM >= 170000
 #define FASTED_WAIT_EVENT_SET(nevents) CreateWaitEventSet(CurrentResourceOwner, nevents)

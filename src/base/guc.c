@@ -16,17 +16,14 @@
 
 int			fasted_setting_engine = ENGINE_AUTO;
 int			fasted_setting_threads = 0;
-int			fasted_setting_max_threads = 0;
 int			fasted_setting_memory_limit = 1024 * 1024;
 int			fasted_setting_cpu_kernel = 0;
 int			fasted_setting_prune = FASTED_PRUNE_AUTO;
 char	   *fasted_setting_cuda_library = NULL;
 int			fasted_setting_filter = FASTED_FILTER_AUTO;
-bool		fasted_setting_refine = true;
 int			fasted_setting_gpu_memory_limit = 0;
 int			fasted_setting_gpu_idle_timeout = 10000;
 char	   *fasted_setting_gpu_devices = NULL;
-int			fasted_setting_gpu_share = CHOICE_AUTO;
 bool		fasted_setting_scan_node = true;
 bool		fasted_setting_join_node = true;
 
@@ -107,12 +104,6 @@ DefineCpuSettings(void)
 		   "Sets the maximum number of threads of the CPU engine.",
 		   "0 means one for each CPU that the server may use.",
 		   &fasted_setting_threads, 0, 0, 1024,
-		   PGC_USERSET, 0, NULL, NULL, NULL);
-
-	DEFINE(Int, "fasted.max_threads",
-		   "Sets an upper limit for fasted.threads that users cannot exceed.",
-		   "0 means no limit.",
-		   &fasted_setting_max_threads, 0, 0, 1024,
 		   PGC_SUSET, 0, NULL, NULL, NULL);
 
 	DEFINE(Int, "fasted.memory_limit",
@@ -169,17 +160,17 @@ DefineDeveloperOptions(void)
 		   &fasted_setting_prune, FASTED_PRUNE_AUTO, auto_options,
 		   PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
-	DEFINE(Enum, "fasted.gpu_share",
-		   "Selects whether a join uses several GPUs.",
-		   "\"auto\" does so if the join is large enough.",
-		   &fasted_setting_gpu_share, CHOICE_AUTO, auto_options,
-		   PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-
 	DEFINE(Enum, "fasted.cpu_kernel",
 		   "Selects the instruction set of the CPU engine.",
 		   "For tests; the result is the same with each instruction set.",
 		   &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
 		   PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+
+	DEFINE(Bool, "fasted.scan_node",
+		   "Enables scan nodes that stream the results of functions.",
+		   "If off, the whole result of a function is stored before its first row is returned.",
+		   &fasted_setting_scan_node, true,
+		   PGC_USERSET, GUC_NOT_IN_SAMPLE | GUC_EXPLAIN, NULL, NULL, NULL);
 }
 
 void
@@ -194,18 +185,6 @@ DefineSettings(void)
 		   "\"auto\" uses a GPU if one is available and the join is large enough.",
 		   &fasted_setting_engine, ENGINE_AUTO, engine_options,
 		   PGC_USERSET, 0, NULL, NULL, NULL);
-
-	DEFINE(Bool, "fasted.refine",
-		   "Rechecks candidates exactly.",
-		   "If off, the filter \"fp16\" of the CUDA engine gives the approximate result of the FaSTED paper.",
-		   &fasted_setting_refine, true,
-		   PGC_USERSET, 0, NULL, NULL, NULL);
-
-	DEFINE(Bool, "fasted.scan_node",
-		   "Enables scan nodes that stream the results of functions.",
-		   "If off, the whole result of a function is stored before its first row is returned.",
-		   &fasted_setting_scan_node, true,
-		   PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 
 	DEFINE(Bool, "fasted.join_node",
 		   "Enables join nodes that compute joins on the distance of vectors with an engine.",

@@ -26,8 +26,7 @@ typedef enum AutoChoice
 } AutoChoice;
 
 extern int	fasted_setting_engine;		/* an EngineChoice */
-extern int	fasted_setting_threads;		/* 0: one for each available CPU */
-extern int	fasted_setting_max_threads; /* administrator's limit; 0: none */
+extern int	fasted_setting_threads; /* 0: one for each available CPU */
 extern int	fasted_setting_memory_limit;	/* kB */
 extern int	fasted_setting_cpu_kernel;	/* index into cpu_kernel_options; 0: auto */
 extern int	fasted_setting_prune;	/* a FastedPrune */
@@ -35,11 +34,9 @@ extern int	fasted_setting_prune;	/* a FastedPrune */
 /* For the CUDA engine. */
 extern char *fasted_setting_cuda_library;
 extern int	fasted_setting_filter;	/* a FastedFilter */
-extern bool fasted_setting_refine;
 extern int	fasted_setting_gpu_memory_limit;	/* kB; 0: all free memory */
 extern int	fasted_setting_gpu_idle_timeout;	/* ms; -1: no timeout */
 extern char *fasted_setting_gpu_devices;	/* see device_list.h */
-extern int	fasted_setting_gpu_share;	/* an AutoChoice */
 
 /* For the planner. */
 extern bool fasted_setting_scan_node;

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * distance.c
- *	  SQL functions of two vectors: checks of arguments, canonical distance, selectivity estimate.
+ *	  SQL functions of two vectors: checks and conversions of their arguments,
+ *	  canonical distance; how joins recognize them.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,19 +10,23 @@
 
 #include <math.h>
 
+#include "access/transam.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_collation_d.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "cpu/kernels/kernel.h"
 #include "distance/distance.h"
 #include "engine/exact_distance.h"
+#include "engine/metric_rules.h"
 #include "executor/executor.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
-#include "parser/parse_func.h"
 #include "parser/parsetree.h"
+#include "parser/parse_func.h"
 #include "rows/source.h"
 #include "rows/vector.h"
 #include "utils/builtins.h"
@@ -36,7 +41,6 @@ PG_FUNCTION_INFO_V1(fasted_jaccard_distance);
 PG_FUNCTION_INFO_V1(fasted_cosine_similarity);
 PG_FUNCTION_INFO_V1(fasted_jaccard_similarity);
 PG_FUNCTION_INFO_V1(fasted_within);
-PG_FUNCTION_INFO_V1(fasted_within_bits);
 PG_FUNCTION_INFO_V1(fasted_distance_support);
 
 /* Uses the best kernel for this CPU; all kernels return the same bits. */
@@ -140,14 +144,14 @@ CastVector(Node *vector, Oid type)
 								 COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
 }
 
-/* The qualified name of a function in the schema of another one. */
-static List *
-SiblingName(Oid function, char *name)
+/* Returns true for bit, bit varying and domains over them. */
+static bool
+IsOfBits(Oid type)
 {
-	return list_make2(makeString(get_namespace_name(get_func_namespace(function))), makeString(name));
+	return OidIsValid(type) && FormOfType(getBaseType(type)) == VECTOR_BIT;
 }
 
-/* Raises the error for a function that does not accept bits, of which one or both vectors are. */
+/* Raises the error for vectors of which one or both are bits, if they cannot be compared. */
 static void
 ReportBits(Oid function, Oid a, Oid b, bool both)
 {
@@ -165,78 +169,129 @@ ReportBits(Oid function, Oid a, Oid b, bool both)
 }
 
 /*
- * Returns the arguments of a call of this function, with both vectors converted to real[], or to
- * double precision[] if either has this type or both are text.  Text is read by fasted_reals or
- * fasted_doubles, in the schema of the function.  Returns args if there is nothing to convert.
+ * Returns an untyped literal as a constant of this type.  An array may be in the text form of
+ * pgvector, too: [1,2,3].
+ */
+static Node *
+ReadLiteral(Const *literal, Oid type)
+{
+	static const char spaces[] = " \t\n\r\v\f";
+	Const	   *read = copyObject(literal);
+	char	   *text = literal->constisnull ? pstrdup("") : pstrdup(DatumGetCString(literal->constvalue));
+	char	   *open = text + strspn(text, spaces);
+	char	   *close = strchr(text, ']');
+
+	if (*open == '[' && close != NULL && close[1 + strspn(close + 1, spaces)] == '\0')
+	{
+		*open = '{';
+		*close = '}';
+	}
+	read->constvalue = CStringGetDatum(text);
+	return CastVector((Node *) read, type);
+}
+
+/*
+ * Returns a vector as an expression of this type: of bits as they are, and others by way of real[],
+ * which all vectors can be cast to.  Built-in arrays are cast directly, without loss.
+ */
+static Node *
+ConvertVector(Node *vector, Oid type)
+{
+	if (IsOfBits(type))
+		return vector;
+	if (getBaseType(exprType(vector)) >= FirstNormalObjectId)
+		vector = CastVector(vector, FLOAT4ARRAYOID);
+	return CastVector(vector, type);
+}
+
+/*
+ * Returns the type that both vectors of a call of this function are converted to: that of bits
+ * (fasted_within) if one is of bits; double precision[] if one has this type or both are literals;
+ * otherwise real[].
  *
- * Errors: a vector is of bits, or has no cast to real[], or the cast runs code of another user.
+ * Errors: a vector is of bits, unless the function is fasted_within and the other one is, too, or
+ * is a literal; a vector has no cast to real[]; or the cast runs code of another user.
+ */
+static Oid
+CommonType(Oid function, List *args)
+{
+	VectorForm	forms[2];
+	Oid			types[2];
+	int			literals = 0;
+	int			bits = 0;
+
+	for (int i = 0; i < 2; i++)
+	{
+		Node	   *vector = list_nth(args, i);
+		bool		literal = IsA(vector, Const) && exprType(vector) == UNKNOWNOID;
+
+		types[i] = exprType(vector);
+		forms[i] = literal ? VECTOR_FLOAT4 :
+			RequireVector(types[i], i == 0 ? "a" : "b", get_func_name(function));
+		literals += literal;
+		bits += forms[i] == VECTOR_BIT;
+	}
+	if (bits > 0 && (bits + literals < 2 || list_length(args) == 2))
+		ReportBits(function, types[0], types[1], bits + literals == 2);
+	return bits > 0 ? VARBITOID :
+		forms[0] == VECTOR_FLOAT8 || forms[1] == VECTOR_FLOAT8 || literals == 2 ? FLOAT8ARRAYOID :
+		FLOAT4ARRAYOID;
+}
+
+/*
+ * Returns the arguments of a call of this function with both vectors converted to CommonType.
+ * Returns args if there is nothing to convert.
  */
 static List *
 ConvertVectors(Oid function, List *args)
 {
-	Node	   *vectors[2] = {linitial(args), lsecond(args)};
-	bool		doubles[2];
-	bool		bits[2];
-	bool		texts[2];
-	Oid			text = TEXTOID;
-	Oid			type;
+	Oid			type = CommonType(function, args);
+	List	   *converted = list_copy(args);
+	bool		changed = false;
 
 	for (int i = 0; i < 2; i++)
 	{
-		VectorForm	form = VECTOR_FLOAT4;
+		Node	   *vector = list_nth(args, i);
+		Node	   *result = vector;
 
-		type = exprType(vectors[i]);
-		texts[i] = TypeCategory(type) == TYPCATEGORY_STRING;
-		if (!texts[i])
-			form = RequireVector(type, i == 0 ? "a" : "b", get_func_name(function));
-		bits[i] = form == VECTOR_BIT;
-		doubles[i] = form == VECTOR_FLOAT8;
+		if (exprType(vector) == UNKNOWNOID)
+			result = ReadLiteral((Const *) vector, type);
+		else if (exprType(vector) != type)
+			result = ConvertVector(vector, type);
+		lfirst(list_nth_cell(converted, i)) = result;
+		changed |= result != vector;
 	}
-	if (bits[0] || bits[1])
-		ReportBits(function, exprType(vectors[0]), exprType(vectors[1]), bits[0] && bits[1]);
-	type = doubles[0] || doubles[1] || (texts[0] && texts[1]) ? FLOAT8ARRAYOID : FLOAT4ARRAYOID;
-	if (exprType(vectors[0]) == type && exprType(vectors[1]) == type)
-		return args;
-	for (int i = 0; i < 2; i++)
-	{
-		char	   *reader = type == FLOAT8ARRAYOID ? "fasted_doubles" : "fasted_reals";
-
-		if (texts[i])
-			vectors[i] = (Node *)
-				makeFuncExpr(LookupFuncName(SiblingName(function, reader), 1, &text, false), type,
-							 list_make1(CastVector(vectors[i], text)), InvalidOid, C_COLLATION_OID,
-							 COERCE_EXPLICIT_CALL);
-		else if (!doubles[i])
-			vectors[i] = CastVector(vectors[i], FLOAT4ARRAYOID);
-		vectors[i] = CastVector(vectors[i], type);
-	}
-	return list_concat(list_make2(vectors[0], vectors[1]), list_copy_tail(args, 2));
+	return changed ? converted : args;
 }
 
 /*
- * Converts the vectors of a call that the planner evaluates because all arguments are constants;
- * the planner converts those of other calls.  Returns false if a converted vector is NULL; the SQL
- * function then returns NULL.  Sets fn_extra if there is nothing to convert.
+ * Checks the types of the vectors of a call, as nothing else does: the parameters are of type "any".
+ * The planner has converted the vectors, except those of a call that it evaluates because all
+ * arguments are constants; these are converted here.  Returns false if a converted vector is NULL;
+ * the SQL function then returns NULL.  Sets fn_extra if there is nothing to convert.
  */
 static bool
-ConvertConstants(FunctionCallInfo fcinfo)
+PrepareVectors(FunctionCallInfo fcinfo)
 {
 	FmgrInfo   *flinfo = fcinfo->flinfo;
-	FuncExpr   *call = (FuncExpr *) flinfo->fn_expr;
-	Oid			type;
+	fmNodePtr	call = flinfo->fn_expr;
+	List	   *given;
 	List	   *args;
 	bool		isnull = false;
 
 	if (flinfo->fn_extra != NULL)
 		return true;
-	type = get_fn_expr_argtype(flinfo, 0);
-	if ((type == FLOAT4ARRAYOID || type == FLOAT8ARRAYOID) && get_fn_expr_argtype(flinfo, 1) == type)
+	/* a user's operator may call the function */
+	if (call == NULL || !(IsA(call, FuncExpr) || IsA(call, OpExpr)))
+		elog(ERROR, "the types of the arguments of a call are not known");
+	given = IsA(call, FuncExpr) ? ((FuncExpr *) call)->args : ((OpExpr *) call)->args;
+	args = ConvertVectors(flinfo->fn_oid, given);
+	if (args == given)
 	{
 		flinfo->fn_extra = flinfo;
 		return true;
 	}
-	args = call != NULL && IsA(call, FuncExpr) ? ConvertVectors(call->funcid, call->args) : NIL;
-	if (args == NIL || !IsA(linitial(call->args), Const) || !IsA(lsecond(call->args), Const))
+	if (!IsA(linitial(given), Const) || !IsA(lsecond(given), Const))
 		elog(ERROR, "the planner did not convert the arguments of a call");
 	for (int i = 0; i < 2 && !isnull; i++)
 		PG_GETARG_DATUM(i) = ExecEvalExpr(ExecInitExpr(expression_planner(list_nth(args, i)), NULL),
@@ -255,41 +310,14 @@ typedef struct Vector
 	int			dimensions;
 } Vector;
 
-static Vector
-GetBits(FunctionCallInfo fcinfo, int n, const char *function, const char *name)
+/* Raises an error if an element is NaN or infinite. */
+static void
+RequireFinite(const Vector *vector, const char *function, const char *name)
 {
-	VarBit	   *bits = PG_GETARG_VARBIT_P(n);
-	Vector		vector = {.element = FASTED_ELEMENT_BIT};
-	VectorProblem problem = VectorShape((struct varlena *) bits, VECTOR_BIT, &vector.dimensions);
-	float	   *row;
-
-	if (problem != VECTOR_OK)
-		ereport(ERROR,
-				(errvector(problem, (struct varlena *) bits),
-				 errdetail("The vector is argument %s of %s.", name, function)));
-	row = palloc(RowBytes(vector.element, vector.dimensions));
-	CopyBits(VARBITS(bits), row, vector.dimensions);
-	vector.elements = row;
-	return vector;
-}
-
-static Vector
-GetVector(ArrayType *array, FastedMetric metric, const char *function, const char *name)
-{
-	Vector		vector;
-	bool		doubles = ARR_ELEMTYPE(array) == FLOAT8OID;
-	VectorProblem problem = VectorShape((struct varlena *) array, doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4,
-										&vector.dimensions);
-
-	vector.element = doubles ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
-	vector.elements = (const float *) ARR_DATA_PTR(array);
-	if (problem != VECTOR_OK)
-		ereport(ERROR,
-				(errvector(problem, (struct varlena *) array),
-				 errdetail("The vector is argument %s of %s.", name, function)));
-	for (int k = 0; k < vector.dimensions; k++)
+	for (int k = 0; k < vector->dimensions; k++)
 	{
-		double		element = doubles ? ((const double *) vector.elements)[k] : vector.elements[k];
+		double		element = vector->element == FASTED_ELEMENT_DOUBLE ?
+			((const double *) vector->elements)[k] : vector->elements[k];
 
 		if (!isfinite(element))
 			ereport(ERROR,
@@ -298,14 +326,39 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 					 errdetail("The element is number %d of argument %s of %s.", k + 1, name, function),
 					 errhint("Distances need finite numbers.")));
 	}
+}
+
+/* Returns a vector of bits, if the metric compares these, or else an array. */
+static Vector
+GetVector(struct varlena *value, const MetricRules *rules, const char *function, const char *name)
+{
+	VectorForm	form = rules->of_bits ? VECTOR_BIT :
+		ARR_ELEMTYPE((ArrayType *) value) == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_FLOAT4;
+	Vector		vector = {.element = ElementOfForm(form)};
+	VectorProblem problem = VectorShape(value, form, &vector.dimensions);
+	float	   *row;
+
+	if (problem != VECTOR_OK)
+		ereport(ERROR,
+				(errvector(problem, value),
+				 errdetail("The vector is argument %s of %s.", name, function)));
+	if (form == VECTOR_BIT)
+	{
+		row = palloc(RowBytes(vector.element, vector.dimensions));
+		CopyBits(VARBITS(value), row, vector.dimensions);
+		vector.elements = row;
+		return vector;
+	}
+	vector.elements = (const float *) ARR_DATA_PTR((ArrayType *) value);
+	RequireFinite(&vector, function, name);
 	/* scaling changes only vectors with extremely large or small elements */
-	if (doubles && metric == FASTED_METRIC_COSINE)
+	if (form == VECTOR_FLOAT8 && rules->has_direction)
 	{
 		Size		bytes = vector.dimensions * sizeof(double);
-		double	   *scaled = memcpy(palloc(bytes), vector.elements, bytes);
 
-		fasted_scale_direction(scaled, vector.dimensions);
-		vector.elements = (const float *) scaled;
+		row = memcpy(palloc(bytes), vector.elements, bytes);
+		fasted_scale_direction((double *) row, vector.dimensions);
+		vector.elements = row;
 	}
 	return vector;
 }
@@ -318,14 +371,10 @@ static double
 CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, const char *function,
 			   double (*compare) (FastedMetric, FastedElement, const float *, const float *, uint32))
 {
-	bool		bits = fasted_metric_of_bits(metric);
-	Vector		a;
-	Vector		b;
+	const MetricRules *rules = fasted_metric_rules(metric);
+	Vector		a = GetVector(PG_GETARG_VARLENA_P(0), rules, function, "a");
+	Vector		b = GetVector(PG_GETARG_VARLENA_P(1), rules, function, "b");
 
-	a = bits ? GetBits(fcinfo, 0, function, "a") :
-		GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
-	b = bits ? GetBits(fcinfo, 1, function, "b") :
-		GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
 	if (a.dimensions != b.dimensions)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
@@ -344,7 +393,7 @@ DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 static double
 ConvertedDistance(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 {
-	return ConvertConstants(fcinfo) ? DistanceOf(fcinfo, metric, function) : 0.0;
+	return PrepareVectors(fcinfo) ? DistanceOf(fcinfo, metric, function) : 0.0;
 }
 
 Datum
@@ -383,7 +432,7 @@ fasted_cosine_similarity(PG_FUNCTION_ARGS)
 {
 	double		similarity;
 
-	if (!ConvertConstants(fcinfo))
+	if (!PrepareVectors(fcinfo))
 		PG_RETURN_NULL();
 	similarity = CompareVectors(fcinfo, FASTED_METRIC_COSINE, "fasted_cosine_similarity", ExactSimilarity);
 	if (isnan(similarity))
@@ -398,112 +447,102 @@ fasted_jaccard_similarity(PG_FUNCTION_ARGS)
 									ExactSimilarity));
 }
 
-static bool
-IsWithin(FunctionCallInfo fcinfo, bool bits)
+/* fasted_within(a, b, eps, metric), of bits, too */
+Datum
+fasted_within(PG_FUNCTION_ARGS)
 {
+	Oid			a = get_fn_expr_argtype(fcinfo->flinfo, 0);
+	Oid			b = get_fn_expr_argtype(fcinfo->flinfo, 1);
 	double		eps = PG_GETARG_FLOAT8(2);
 	FastedMetric metric;
 
 	/* a type that is not accepted is reported before the metric */
-	if (!bits && !ConvertConstants(fcinfo))
-		return false;
+	if (!PrepareVectors(fcinfo))
+		PG_RETURN_NULL();
 	metric = MetricFromText(PG_GETARG_TEXT_PP(3));
-	if (fasted_metric_of_bits(metric) != bits)
+	if (fasted_metric_rules(metric)->of_bits != (IsOfBits(a) || IsOfBits(b)))
 		ereport(ERROR,
-				(errmetric(metric, bits ? BITOID : get_fn_expr_argtype(fcinfo->flinfo, 0))));
+				(errmetric(metric, a == UNKNOWNOID ? b : a)));
 	RequireDistance("eps", eps, metric);
-	return DistanceOf(fcinfo, metric, "fasted_within") <= eps;
+	PG_RETURN_BOOL(DistanceOf(fcinfo, metric, "fasted_within") <= eps);
 }
 
-Datum
-fasted_within(PG_FUNCTION_ARGS)
+/* --- functions that joins recognize */
+
+static const DistanceFunction distance_functions[] = {
+	{"fasted_within", fasted_within, WITHIN_FUNCTION, FASTED_METRIC_L2},
+	{"fasted_distance", fasted_distance, DISTANCE_FUNCTION, FASTED_METRIC_L2},
+	{"fasted_cosine_distance", fasted_cosine_distance, DISTANCE_FUNCTION, FASTED_METRIC_COSINE},
+	{"fasted_negative_inner_product", fasted_negative_inner_product, DISTANCE_FUNCTION,
+	FASTED_METRIC_INNER_PRODUCT},
+	{"fasted_hamming_distance", fasted_hamming_distance, DISTANCE_FUNCTION, FASTED_METRIC_HAMMING},
+	{"fasted_jaccard_distance", fasted_jaccard_distance, DISTANCE_FUNCTION, FASTED_METRIC_JACCARD},
+	{"fasted_cosine_similarity", fasted_cosine_similarity, SIMILARITY_FUNCTION, FASTED_METRIC_COSINE},
+	{"fasted_jaccard_similarity", fasted_jaccard_similarity, SIMILARITY_FUNCTION, FASTED_METRIC_JACCARD},
+	{"l2_distance", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_L2},
+	{"cosine_distance", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_COSINE},
+	{"vector_negative_inner_product", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_INNER_PRODUCT},
+	{"halfvec_negative_inner_product", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_INNER_PRODUCT},
+	{"inner_product", NULL, PGVECTOR_PRODUCT, FASTED_METRIC_INNER_PRODUCT},
+	{"hamming_distance", NULL, DISTANCE_FUNCTION, FASTED_METRIC_HAMMING},
+	{"jaccard_distance", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_JACCARD}
+};
+
+/* Returns true if the function is one of pgvector that accepts these arguments. */
+static bool
+IsOfPgvector(Oid funcid, List *args)
 {
-	PG_RETURN_BOOL(IsWithin(fcinfo, false));
+	Oid			extension = get_extension_oid("vector", true);
+	Oid			type = exprType(linitial(args));
+	Oid			cast;
+
+	if (!OidIsValid(extension) || exprType(lsecond(args)) != type ||
+		getExtensionOfObject(ProcedureRelationId, funcid) != extension)
+		return false;
+	return FormOfType(getBaseType(type)) == VECTOR_BIT ||
+		(getExtensionOfObject(TypeRelationId, type) == extension &&
+		 find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &cast) == COERCION_PATH_FUNC &&
+		 func_volatile(cast) == PROVOLATILE_IMMUTABLE);
 }
 
-/* fasted_within(a bit varying, b bit varying, eps, metric) */
-Datum
-fasted_within_bits(PG_FUNCTION_ARGS)
+const DistanceFunction *
+FindDistanceFunction(Oid funcid, List *args)
 {
-	PG_RETURN_BOOL(IsWithin(fcinfo, true));
-}
+	char	   *name = get_func_name(funcid);
+	FmgrInfo	found;
 
-/* --- estimates for the planner */
-
-/* Assumed number of rows within eps of each row, without statistics. */
-#define DEFAULT_NEIGHBOURS 10.0
-
-/* The only column of a table in the vector expression; NULL if there is none, or several. */
-static Var *
-OnlyColumn(PlannerInfo *root, Node *vector)
-{
-	/* in HAVING, the expression may contain aggregates */
-	List	   *vars = pull_var_clause(vector, PVC_RECURSE_PLACEHOLDERS | PVC_INCLUDE_AGGREGATES |
-									   PVC_INCLUDE_WINDOWFUNCS);
-	Var		   *var = list_length(vars) == 1 ? linitial(vars) : NULL;
-
-	if (var == NULL || !IsA(var, Var) || var->varlevelsup > 0 || IS_SPECIAL_VARNO(var->varno) ||
-		var->varattno <= 0 || planner_rt_fetch(var->varno, root)->rtekind != RTE_RELATION)
-		return NULL;
-	return var;
-}
-
-double
-EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metric)
-{
-	Node	   *radius = eps == NULL ? NULL : estimate_expression_value(root, eps);
-	bool		known = radius != NULL && IsA(radius, Const);
-	Var		   *columns[2] = {OnlyColumn(root, a), OnlyColumn(root, b)};
-	double		rows = DEFAULT_NEIGHBOURS;
-	double		share = -1.0;
-
-	if (known && ((Const *) radius)->constisnull)
-		return 0.0;
-	if (columns[0] != NULL && columns[1] != NULL && columns[0]->varattno == columns[1]->varattno &&
-		planner_rt_fetch(columns[0]->varno, root)->relid == planner_rt_fetch(columns[1]->varno, root)->relid)
-		columns[1] = NULL;
-	/* for two columns, use the greater fraction */
-	for (int i = 0; i < 2; i++)
+	for (size_t i = 0; name != NULL && i < lengthof(distance_functions); i++)
 	{
-		double		distance = known ? DatumGetFloat8(((Const *) radius)->constvalue) : 0.0;
-		const RangeTblEntry *rte;
-		const RelOptInfo *rel;
+		const DistanceFunction *function = &distance_functions[i];
 
-		if (columns[i] == NULL)
+		if (strcmp(name, function->name) != 0)
 			continue;
-		rel = root->simple_rel_array == NULL ? NULL : root->simple_rel_array[columns[i]->varno];
-		if (rel != NULL)
-			rows = Max(rows, rel->tuples);
-		rte = planner_rt_fetch(columns[i]->varno, root);
-		if (known && distance >= LeastDistance(metric))
-			share = Max(share, ShareWithin(rte->relid, columns[i]->varattno, rte->inh, metric,
-										   distance));
+		if (function->address == NULL)
+			return IsOfPgvector(funcid, args) ? function : NULL;
+		/* a function with SET clauses has the address of a wrapper, and is not recognized */
+		fmgr_info(funcid, &found);
+		if (found.fn_addr == function->address)
+			return function;
 	}
-	return share >= 0.0 ? share : Min(1.0, DEFAULT_NEIGHBOURS / rows);
+	return NULL;
 }
 
-/*
- * Returns a call of the overload for arrays that converts its vectors; NULL if there is nothing to
- * convert.
- */
+/* --- the support function */
+
+/* Returns the call with its vectors converted; NULL if there is nothing to convert. */
 static Node *
 SimplifyCall(const SupportRequestSimplify *request)
 {
 	FuncExpr   *call = copyObject(request->fcall);
 	List	   *args = call->args;
-	const Oid	types[] = {ANYCOMPATIBLEARRAYOID, ANYCOMPATIBLEARRAYOID, FLOAT8OID, TEXTOID};
 	Oid		   *declared;
 	int			nargs;
 
 	/* functions of bits convert nothing */
 	(void) get_func_signature(call->funcid, &declared, &nargs);
-	if (FormOfType(declared[0]) != VECTOR_BIT)
+	if (declared[0] == ANYOID)
 		call->args = ConvertVectors(call->funcid, args);
-	if (call->args == args)
-		return NULL;
-	call->funcid = LookupFuncName(SiblingName(call->funcid, get_func_name(call->funcid)),
-								  list_length(args), types, false);
-	return eval_const_expressions(request->root, (Node *) call);
+	return call->args == args ? NULL : eval_const_expressions(request->root, (Node *) call);
 }
 
 /*
@@ -515,7 +554,7 @@ Datum
 fasted_distance_support(PG_FUNCTION_ARGS)
 {
 	SupportRequestSelectivity *request = (SupportRequestSelectivity *) PG_GETARG_POINTER(0);
-	FastedMetric metric = FASTED_METRIC_L2;
+	FastedMetric metric = 0;
 	bool		known;
 	Node	   *name;
 	List	   *args;
@@ -529,7 +568,7 @@ fasted_distance_support(PG_FUNCTION_ARGS)
 	known = IsA(name, Const) && !((Const *) name)->constisnull &&
 		FindMetric(DatumGetTextPP(((Const *) name)->constvalue), &metric);
 	request->selectivity = IsA(name, Const) && ((Const *) name)->constisnull ? 0.0 :
-		EstimateShare(request->root, linitial(args), lsecond(args), known ? lthird(args) : NULL,
-					  metric);
+		EstimateSelectivity(request->root, linitial(args), lsecond(args),
+							known ? lthird(args) : NULL, metric);
 	PG_RETURN_POINTER(request);
 }

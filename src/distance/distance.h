@@ -22,7 +22,6 @@ extern PGDLLEXPORT Datum fasted_jaccard_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_cosine_similarity(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_jaccard_similarity(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_within_bits(PG_FUNCTION_ARGS);
 
 /*
  * The canonical distance of two vectors, bit for bit as engines compute it.  Doubles for
@@ -32,14 +31,41 @@ extern PGDLLEXPORT Datum fasted_within_bits(PG_FUNCTION_ARGS);
 extern double ExactDistance(FastedMetric metric, FastedElement element, const float *x,
 							const float *y, uint32 dimensions);
 
+/* What a function computes of two vectors, and how it rounds. */
+typedef enum DistanceFunctionKind
+{
+	WITHIN_FUNCTION,			/* fasted_within; an eps below every distance is an error */
+	DISTANCE_FUNCTION,			/* the canonical distance, by fasted or pgvector */
+	SIMILARITY_FUNCTION,		/* a similarity of fasted, rounded otherwise than its distance */
+	PGVECTOR_DISTANCE,			/* rounded otherwise than the canonical one: in FP32, unless of bits */
+	PGVECTOR_PRODUCT			/* the negative of such a distance */
+} DistanceFunctionKind;
+
+/* A function of two vectors that joins recognize. */
+typedef struct DistanceFunction
+{
+	const char *name;
+	PGFunction	address;		/* NULL: a function of pgvector, known by its name only */
+	DistanceFunctionKind kind;
+	FastedMetric metric;		/* WITHIN_FUNCTION: any metric of the same kind of elements */
+} DistanceFunction;
+
+/*
+ * Returns the description of the function that is called with these arguments, or NULL if joins do
+ * not recognize it.  A function of pgvector must belong to the extension, and its arguments must be
+ * bits, or of a type of pgvector that has an immutable cast to real[].
+ */
+extern const DistanceFunction *FindDistanceFunction(Oid funcid, List *args);
+
 /* Returns a copy of the expression with an explicit cast, or NULL if there is no cast. */
 extern Node *CastVector(Node *vector, Oid type);
 
 /*
  * Estimates the fraction of pairs of rows whose vectors a and b are within eps, from the
  * statistics of ANALYZE.  Assumes a few neighbours for each row if there are none, or if
- * eps is NULL or not known yet.
+ * eps is NULL or not known yet.  The metric does not matter if eps is NULL.
  */
-extern double EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metric);
+extern double EstimateSelectivity(PlannerInfo *root, Node *a, Node *b, Node *eps,
+								  FastedMetric metric);
 
 #endif							/* FASTED_DISTANCE_H */

@@ -58,7 +58,7 @@ extern "C"
 #endif
 
 /* Incremented with every change of this interface; other versions are rejected at load. */
-#define FASTED_ENGINE_ABI 20
+#define FASTED_ENGINE_ABI 21
 
 /* Largest number of rows in a set; row numbers have 32 bits.  The caller checks it. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -200,12 +200,10 @@ typedef struct FastedOptions
 
 	uint64_t	memory_limit;	/* bytes of host memory for rows and tiles */
 	uint64_t	device_memory_limit;	/* bytes of device memory */
-	int			threads;		/* maximum number of CPU threads */
-	int			max_threads;	/* limits both threads and the engine's choice */
+	int			threads;		/* maximum number of CPU threads; 0: the engine's choice */
 
 	FastedFilter filter;
 	FastedPrune prune;
-	bool		approximate;	/* skip the exact recheck: the FP16-32 result of the FaSTED paper */
 
 	/* List of usable GPUs, in the syntax of device_list.h.  NULL or empty means all GPUs. */
 	const char *devices;

@@ -12,7 +12,7 @@
  * Here g is the computed inner product of the quantised rows, and fl rounds to
  * FP32.  doc/internals/bound.md has the complete derivation.  INT8 rows have integer
  * thresholds: see below and doc/internals/bound-int8.md.  For cosine distances, rows are
- * normalized first: doc/internals/bound-cosine.md.  Inner products: doc/internals/bound-product.md.
+ * normalized first: section 7 of bound.md.  Inner products: section 8.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,7 +47,7 @@ fasted_eps_upper(double eps, double scale, uint32_t dimensions)
 }
 
 /*
- * Cosine distance (doc/internals/bound-cosine.md): the filter compares directions, that is x / |x|
+ * Cosine distance (section 7 of bound.md): the filter compares directions, that is x / |x|
  * with coordinates rounded to FP32.  Returns an upper bound of the Euclidean distance between the
  * directions of any pair whose canonical cosine distance is at most eps.  The result replaces eps
  * in fasted_eps_upper.  `error` bounds the error of the canonical similarity, which matters most if
@@ -78,7 +78,7 @@ fasted_narrow(double x)
 }
 
 /*
- * Rows of doubles (doc/internals/bound-double.md) are rounded to FP32 for the filter.  Returns an
+ * Rows of doubles (section 9 of bound.md) are rounded to FP32 for the filter.  Returns an
  * upper bound of the distance by which this moves a row, plus the error of the canonical distance
  * due to underflow.  error2 is the sum of the squared rounding errors of the coordinates.
  */
@@ -192,7 +192,7 @@ fasted_threshold(double norm2_lower, double norm2_upper, double half, double gam
 }
 
 /*
- * Inner product (doc/internals/bound-product.md): the filter compares Euclidean distances, with a
+ * Inner product (section 8 of bound.md): the filter compares Euclidean distances, with a
  * reach of each row's own.  Returns an upper bound of E_x = (1 + g) |x|^2 + eps, where g bounds the
  * relative error of the canonical sum.  Every pair of the result satisfies
  *
@@ -229,7 +229,7 @@ fasted_product_half(double reach2, double rho, double spread)
 }
 
 /*
- * Rows of bits (doc/internals/bound-bits.md).  H is the number of bits in which two rows differ.
+ * Rows of bits (section 10 of bound.md).  H is the number of bits in which two rows differ.
  * Returns an upper bound e_x, such that H <= e_x + e_y for every pair of the result.  ones is the
  * number of bits that are set in the row.
  *

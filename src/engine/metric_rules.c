@@ -5,6 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <float.h>
+
 #include "exact_distance.h"
 #include "metric_rules.h"
 
@@ -17,25 +19,28 @@ jaccard_of(double xy, double xx, double yy)
 
 static const MetricRules metric_rules[] = {
 	/* |x - y| */
-	[FASTED_METRIC_L2] = {.greatest = HUGE_VAL},
+	[FASTED_METRIC_L2] = {.name = "l2",.greatest = HUGE_VAL},
 
 	/* 1 - x.y / (|x| |y|) */
 	[FASTED_METRIC_COSINE] = {
-		.has_direction = true,.has_similarity = true,.of_product = true,
+		.name = "cosine",.has_direction = true,.has_similarity = true,.of_product = true,
 		.of_squares = fasted_exact_cosine_of,.greatest = 2.0
 	},
 
 	/* -x.y */
 	[FASTED_METRIC_INNER_PRODUCT] = {
-		.negative_product = true,.of_product = true,.greatest = HUGE_VAL
+		.name = "inner_product",.negative_product = true,.of_product = true,.least = -DBL_MAX,
+		.greatest = HUGE_VAL
 	},
 
 	/* the number of bits in which x and y differ */
-	[FASTED_METRIC_HAMMING] = {.of_bits = true,.greatest = FASTED_MAX_DIMENSIONS},
+	[FASTED_METRIC_HAMMING] = {
+		.name = "hamming",.of_bits = true,.is_count = true,.greatest = FASTED_MAX_DIMENSIONS
+	},
 
 	/* the number of bits in which x and y differ, divided by the number of bits set in either */
 	[FASTED_METRIC_JACCARD] = {
-		.of_bits = true,.of_union = true,.has_similarity = true,.of_product = true,
+		.name = "jaccard",.of_bits = true,.of_union = true,.has_similarity = true,.of_product = true,
 		.of_squares = jaccard_of,.greatest = 1.0
 	}
 };

@@ -15,6 +15,7 @@
 
 typedef struct MetricRules
 {
+	const char *name;			/* the value of an SQL function's argument "metric" */
 	bool		of_bits;		/* the rows are rows of bits; otherwise vectors of numbers */
 
 	/*
@@ -28,6 +29,9 @@ typedef struct MetricRules
 	 * distance zero is not an equal row.  Distances do not satisfy the triangle inequality.
 	 */
 	bool		negative_product;
+
+	/* The distance is a number of bits, which is at most the number of dimensions. */
+	bool		is_count;
 
 	/*
 	 * The distance is relative to the number of bits that are set in either row.  Two rows without
@@ -51,7 +55,9 @@ typedef struct MetricRules
 	 */
 	double		(*of_squares) (double xy, double xx, double yy);
 
-	double		greatest;		/* no distance exceeds this; may be infinite */
+	/* No distance is below the least or exceeds the greatest one, which may be infinite. */
+	double		least;
+	double		greatest;
 } MetricRules;
 
 /* Returns the rules of a metric, or NULL if there is no such metric. */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * near_pairs.c
- *	  Estimates a distance, joins within it, and selects pairs by rank among the result.
+ *	  Estimates a distance, joins within it, and selects the distance of a rank from the result.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@
 #include "epsilon/epsilon.h"
 #include "utils/memutils.h"
 
-/* Limits for the first rows, whose pairs are used to estimate distances: multiplications, rows. */
+/* Limits for the first rows, whose distances are used to estimate distances: multiplications, rows. */
 #define GUESS_WORK 1e8
 #define LEAST_GUESS_ROWS 64
 #define MOST_GUESS_ROWS 1000
@@ -25,62 +25,48 @@
 #define GUESS_MARGIN 1.5
 #define GUESS_PAIRS 20.0
 
-/* Pairs that DistanceOfRank keeps in memory at a time, and number of bins of its histogram. */
-#define WINDOW_PAIRS (2 * 1024 * 1024)
+/* Distances that DistanceOfRank keeps in memory at a time, and number of bins of its histogram. */
+#define WINDOW_DISTANCES (2 * 1024 * 1024)
 #define WINDOW_BINS 65536
 
 /* --- selection */
 
-/* Hash of a pair, which decides the order of pairs at the same distance independently of rows. */
-static uint64
-PairHash(const FastedPair *pair)
-{
-	uint64		x = ((uint64) pair->a << 32 | pair->b) * UINT64CONST(0x9e3779b97f4a7c15);
-
-	x = (x ^ (x >> 32)) * UINT64CONST(0xd6e8feb86659fd93);
-	return x ^ (x >> 32);
-}
-
-static inline bool
-Precedes(const FastedPair *x, const FastedPair *y)
-{
-	if (likely(x->dist != y->dist))
-		return x->dist < y->dist;
-	return PairHash(x) < PairHash(y);
-}
-
-double
-SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
+/*
+ * Partially sorts distances: moves the one with this rank (from 1) to its place, with smaller ones
+ * before it and greater ones behind it.  Returns the distance with this rank.
+ */
+static double
+SelectDistance(double *distances, size_t count, size_t rank)
 {
 	int64		wanted = (int64) rank - 1;
 	int64		low = 0;
-	int64		high = (int64) npairs - 1;	/* the wanted pair is within [low, high] */
-	uint64		random = npairs;
+	int64		high = (int64) count - 1;	/* the wanted distance is within [low, high] */
+	uint64		random = count;
 
 	while (low < high)
 	{
 		int64		i = low;
 		int64		j = high;
-		FastedPair	pivot;
+		double		pivot;
 
 		CheckJoinInterrupts();
 		random = random * UINT64CONST(6364136223846793005) + UINT64CONST(1442695040888963407);
-		pivot = pairs[low + (random >> 11) % (high - low + 1)];
+		pivot = distances[low + (random >> 11) % (high - low + 1)];
 		while (i <= j)
 		{
-			while (Precedes(&pairs[i], &pivot))
+			while (distances[i] < pivot)
 				i++;
-			while (Precedes(&pivot, &pairs[j]))
+			while (pivot < distances[j])
 				j--;
 			if (i <= j)
 			{
-				FastedPair	swap = pairs[i];
+				double		swap = distances[i];
 
-				pairs[i++] = pairs[j];
-				pairs[j--] = swap;
+				distances[i++] = distances[j];
+				distances[j--] = swap;
 			}
 		}
-		/* pairs up to j are <= pivot, pairs from i on are >= pivot, any between equal it */
+		/* up to j they are <= pivot, from i on >= pivot, and any between equal it */
 		if (wanted <= j)
 			high = j;
 		else if (wanted >= i)
@@ -88,7 +74,7 @@ SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 		else
 			break;
 	}
-	return pairs[wanted].dist;
+	return distances[wanted];
 }
 
 /* --- estimates of distances */
@@ -157,19 +143,19 @@ GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_co
 	guess->source = source;
 	guess->rows = *array;
 	guess->ignore_copies = ignore_copies;
-	guess->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
-										  PairsOf(first.count) * sizeof(FastedPair));
+	guess->distances = MemoryContextAllocHuge(CurrentMemoryContext,
+											  PairsOf(first.count) * sizeof(double));
 	join = BeginJoin(&first, source, GreatestDistance(source->metric, array->dimensions));
 	while (JoinNext(join, &pairs, &npairs))
 	{
 		for (size_t i = 0; i < npairs; i++)
 			if (PairCounts(guess, &pairs[i]))
-				guess->pairs[guess->npairs++] = pairs[i];
+				guess->distances[guess->ndistances++] = pairs[i].dist;
 		guess->all += npairs;
 	}
 	JoinEnd(join);
 	/* an inner product of doubles may be NaN, by overflow */
-	if (source->metric == FASTED_METRIC_INNER_PRODUCT)
+	if (fasted_metric_rules(source->metric)->negative_product)
 		guess->all = PairsOf(first.count);
 	if (guess->all < PairsOf(first.count))
 		elog(ERROR, "engine returned " UINT64_FORMAT " pairs instead of " UINT64_FORMAT,
@@ -187,18 +173,11 @@ GuessDistance(DistanceGuess *guess, double pairs, double more)
 {
 	double		rank = ceil(pairs / PairsOf(guess->rows.count) * guess->all + more);
 
-	if (rank > guess->npairs)
+	if (rank > guess->ndistances)
 		return Greatest(guess);
 	if (rank < 1)
 		return LeastDistance(guess->source->metric);
-	return SelectPair(guess->pairs, guess->npairs, rank);
-}
-
-/* Estimates a distance with a margin, which grows with step. */
-static double
-GuessAbove(DistanceGuess *guess, double pairs, double step)
-{
-	return GuessDistance(guess, GUESS_MARGIN * pairs * step, GUESS_PAIRS * step);
+	return SelectDistance(guess->distances, guess->ndistances, rank);
 }
 
 /* Starts a join that returns all pairs within eps; pushes the rows in the first call only. */
@@ -212,59 +191,11 @@ JoinWithin(DistanceGuess *guess, double eps)
 	return guess->join;
 }
 
-FastedPair *
-NearestPairs(DistanceGuess *guess, size_t *count)
-{
-	size_t		wanted = *count;
-	size_t		capacity = wanted + wanted / 2 + 1024;
-	size_t		n;				/* pairs collected: the nearest so far, and others */
-	double		farthest;		/* pairs beyond this distance are not needed */
-	double		eps;
-	double		step = 1.0;
-
-	if (guess->complete)
-	{
-		if (wanted < guess->npairs)
-			(void) SelectPair(guess->pairs, guess->npairs, wanted);
-		*count = Min(wanted, guess->npairs);
-		return guess->pairs;
-	}
-	if (guess->nearest != NULL)
-		pfree(guess->nearest);
-	guess->nearest = MemoryContextAllocHuge(CurrentMemoryContext, capacity * sizeof(FastedPair));
-	do
-	{
-		const FastedPair *pairs;
-		size_t		npairs;
-		VectorJoin *join;
-
-		n = 0;
-		farthest = eps = GuessAbove(guess, wanted, step);
-		join = JoinWithin(guess, eps);
-		while (JoinNext(join, &pairs, &npairs))
-			for (size_t i = 0; i < npairs; i++)
-			{
-				if (pairs[i].dist > farthest || !PairCounts(guess, &pairs[i]))
-					continue;
-				guess->nearest[n++] = pairs[i];
-				if (n < capacity)
-					continue;
-				farthest = SelectPair(guess->nearest, n, wanted);
-				n = wanted;
-			}
-		step *= 2.0;
-	} while (n < wanted && eps < Greatest(guess));
-	if (n > wanted)
-		(void) SelectPair(guess->nearest, n, wanted);
-	*count = Min(n, wanted);
-	return guess->nearest;
-}
-
 /* --- the distance of a rank */
 
 /*
  * Histogram of the distances from low to high.  These are given as integers that sort in the same
- * order.  The pairs themselves are kept as long as they fit.
+ * order.  The distances themselves are kept as long as they fit.
  */
 typedef struct Window
 {
@@ -274,7 +205,7 @@ typedef struct Window
 	uint64		below;			/* number of pairs closer than low */
 	uint64		inside;
 	uint64		bins[WINDOW_BINS];
-	FastedPair *kept;
+	double	   *kept;
 } Window;
 
 #define SIGN_BIT (UINT64CONST(1) << 63)
@@ -299,7 +230,7 @@ BitsToDistance(uint64 bits)
 	return distance;
 }
 
-/* Counts all pairs up to the end of the window, and keeps up to WINDOW_PAIRS pairs inside it. */
+/* Counts all pairs up to the end of the window, and keeps up to WINDOW_DISTANCES inside it. */
 static void
 ScanWindow(Window *window, DistanceGuess *guess)
 {
@@ -325,8 +256,8 @@ ScanWindow(Window *window, DistanceGuess *guess)
 				continue;
 			}
 			window->bins[(bits - window->low) >> window->shift]++;
-			if (window->inside < WINDOW_PAIRS)
-				window->kept[window->inside] = pairs[i];
+			if (window->inside < WINDOW_DISTANCES)
+				window->kept[window->inside] = pairs[i].dist;
 			window->inside++;
 		}
 }
@@ -350,11 +281,12 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 	Window	   *window;
 
 	if (guess->complete)
-		return rank > guess->npairs ? get_float8_nan() : SelectPair(guess->pairs, guess->npairs, rank);
+		return rank > guess->ndistances ? get_float8_nan() :
+			SelectDistance(guess->distances, guess->ndistances, rank);
 	window = palloc(sizeof(Window));
-	window->kept = MemoryContextAllocHuge(CurrentMemoryContext, WINDOW_PAIRS * sizeof(FastedPair));
+	window->kept = MemoryContextAllocHuge(CurrentMemoryContext, WINDOW_DISTANCES * sizeof(double));
 	window->low = DistanceToBits(GuessDistance(guess, rank / GUESS_MARGIN, -GUESS_PAIRS));
-	window->high = DistanceToBits(GuessAbove(guess, rank, 1.0));
+	window->high = DistanceToBits(GuessDistance(guess, rank * GUESS_MARGIN, GUESS_PAIRS));
 	for (;;)
 	{
 		ScanWindow(window, guess);
@@ -370,8 +302,8 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 			window->low = window->high + 1;
 			window->high = greatest;
 		}
-		else if (window->inside <= WINDOW_PAIRS)
-			return SelectPair(window->kept, window->inside, rank - window->below);
+		else if (window->inside <= WINDOW_DISTANCES)
+			return SelectDistance(window->kept, window->inside, rank - window->below);
 		else
 		{
 			NarrowToBin(window, rank - window->below);

@@ -65,9 +65,9 @@ BeginArguments(FunctionNode *scan)
 	PlanState  *state = &scan->css.ss.ps;
 	ParamSearch search = {.subplans = state->state->es_plannedstmt->subplans};
 
-	scan->arguments = ExecInitExprList(scan->plan.call->args, state);
+	scan->arguments = ExecInitExprList(scan->plan.args, state);
 	scan->bounds = ExecInitExprList(scan->plan.conditions.dist_bounds, state);
-	(void) FindParams((Node *) scan->plan.call->args, &search);
+	(void) FindParams((Node *) scan->plan.args, &search);
 	scan->params = search.params;
 	scan->argument_context = AllocSetContextCreate(CurrentMemoryContext, "fasted arguments",
 												   ALLOCSET_SMALL_SIZES);
@@ -83,7 +83,7 @@ EvaluateArgument(const FunctionNode *scan, int n)
 
 	argument.value = ExecEvalExpr((ExprState *) list_nth(scan->arguments, n),
 								  scan->css.ss.ps.ps_ExprContext, &argument.isnull);
-	get_typlenbyval(exprType(list_nth(scan->plan.call->args, n)), &typlen, &typbyval);
+	get_typlenbyval(exprType(list_nth(scan->plan.args, n)), &typlen, &typbyval);
 	if (!argument.isnull && !typbyval)
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->argument_context);
@@ -120,8 +120,8 @@ BeginRun(FunctionNode *scan)
 {
 	MemoryContext old = MemoryContextSwitchTo(scan->context);
 	const FunctionPlan *plan = &scan->plan;
-	FunctionCall call = MakeFunctionCall(plan->function, EvaluateArguments(scan) + plan->first,
-										 KeyTypeOfCall(plan->call, plan->first));
+	FunctionCall call = MakeFunctionCall(plan->function, EvaluateArguments(scan),
+										 plan->key_type);
 
 	call.columns = plan->columns;
 	call.filter = EvaluateConditions(&plan->conditions, scan->bounds,
@@ -267,8 +267,7 @@ static Oid
 KnownRelation(const FunctionNode *scan, int n)
 {
 	PlanState  *state = (PlanState *) &scan->css.ss.ps;
-	Expr	   *argument = list_nth(scan->plan.call->args,
-									scan->plan.first + scan->plan.function->sources[n].relation);
+	Expr	   *argument = list_nth(scan->plan.args, scan->plan.function->sources[n].relation);
 	bool		isnull;
 	Datum		relation;
 

@@ -133,7 +133,7 @@ ExpressionText(const ShownCall *shown, Node *expression)
 static Node *
 Argument(const ShownCall *shown, int n)
 {
-	return list_nth(shown->plan->call->args, shown->plan->first + n);
+	return list_nth(shown->plan->args, n);
 }
 
 static bool
@@ -418,8 +418,6 @@ ExplainFunctionNode(CustomScanState *node, List *ancestors, ExplainState *es)
 	shown.prefix = list_length(es->rtable) > 1 || es->verbose;
 	ExplainCall(&shown);
 	ExplainEngine(&totals.stats, es);
-	if (function->eps >= 0)
-		ExplainText("Precision", fasted_setting_refine ? "exact" : "approximate", es);
 	if (function->takes_conditions && es->costs)
 		ExplainPropertyFloat("Estimated Pairs", NULL, scan->plan.estimated_rows, 0, es);
 	if (es->analyze && totals.runs > 0)

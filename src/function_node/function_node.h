@@ -60,8 +60,9 @@ extern char *ConditionsText(const PairConditions *conditions, List *bound_texts)
 typedef struct FunctionPlan
 {
 	FuncExpr   *call;
+	List	   *args;			/* its arguments without id_type */
+	Oid			key_type;		/* the type of its ids */
 	const FunctionDescriptor *function;
-	int			first;			/* index of the first argument after id_type: 1, or 0 without it */
 	bool		count;			/* the scan tuple is only count(*) of all rows */
 	List	   *columns;		/* IntList: the scan tuple's columns; a last 0 is the whole row */
 	double		estimated_rows;
@@ -69,9 +70,6 @@ typedef struct FunctionPlan
 } FunctionPlan;
 
 extern FunctionPlan ReadFunctionPlan(const CustomScan *scan);
-
-/* Returns the type of the call's ids.  first: see FunctionPlan. */
-extern Oid	KeyTypeOfCall(const FuncExpr *call, int first);
 
 /* The node at run time. */
 typedef struct FunctionNode

@@ -28,6 +28,7 @@
 #include "optimizer/tlist.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -36,9 +37,10 @@
 typedef struct ServedCall
 {
 	FuncExpr   *call;
+	List	   *args;			/* its arguments without id_type */
+	Oid			key_type;		/* the type of its ids */
 	int			number;			/* the function's number (NumberedFunction) */
 	const FunctionDescriptor *function;
-	int			first;			/* 1 if id_type precedes the other arguments, otherwise 0 */
 } ServedCall;
 
 /*
@@ -48,12 +50,6 @@ typedef struct ServedCall
 static CustomScanMethods scan_methods[FUNCTIONS];
 
 /* --- calls that the node can run */
-
-Oid
-KeyTypeOfCall(const FuncExpr *call, int first)
-{
-	return first == 0 ? INT8OID : exprType(linitial(call->args));
-}
 
 /* Returns the call if the range table entry is one plain function call; otherwise NULL. */
 static FuncExpr *
@@ -103,11 +99,29 @@ PullVars(Node *node)
 }
 
 /*
- * Returns true if the query uses only user columns of the call, with these types.  whole: it may
- * also use the whole row.
+ * Raises the error for ids that the parser took for values of another type than that of id_type
+ * (FindIdType): their argument is not at its place in the call as written.
+ */
+pg_noreturn static void
+ReportIdType(const ServedCall *served, Oid type)
+{
+	int			place = FindIdType(served->call->funcid);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("id_type must be argument %d of %s as written, also by name", place + 1,
+					served->function->name),
+			 errdetail("PostgreSQL takes the type of the ids from the argument that is written at this position, which is of type %s.",
+					   format_type_be(type)),
+			 errhint("Write id_type directly after %s.", served->function->arguments[place - 1].name)));
+}
+
+/*
+ * Returns true if the query uses only user columns of the call.  whole: it may also use the whole
+ * row.
  */
 static bool
-UsesOnly(const RelOptInfo *rel, const Oid *types, int ncolumns, bool whole)
+UsesOnly(const RelOptInfo *rel, const ServedCall *served, bool whole)
 {
 	List	   *used = list_copy(rel->reltarget->exprs);
 	ListCell   *cell;
@@ -120,9 +134,11 @@ UsesOnly(const RelOptInfo *rel, const Oid *types, int ncolumns, bool whole)
 
 		if ((Index) var->varno != rel->relid || (whole && var->varattno == InvalidAttrNumber))
 			continue;
-		if (var->varattno < 1 || var->varattno > ncolumns ||
-			var->vartype != types[var->varattno - 1])
+		if (var->varattno < 1 || var->varattno > served->function->ncolumns)
 			return false;
+		if (!OidIsValid(served->function->columns[var->varattno - 1]) &&
+			var->vartype != served->key_type)
+			ReportIdType(served, var->vartype);
 	}
 	return true;
 }
@@ -143,9 +159,7 @@ ColumnsOfCall(PlannerInfo *root, const RelOptInfo *rel)
 
 /*
  * Returns true if the node can produce what the query uses of the call.  This is true of plain
- * columns with the types that the function returns.  The parser may assume another id type: it
- * derives id_type from the first argument written, even if that argument has another name.  The
- * function scan reports an error for such rows.
+ * columns.  Error: the parser took the ids for values of another type.
  *
  * The node produces whole rows only for EvalPlanQual, if the query locks or changes rows of
  * other tables and the function allows it (whole_rows).
@@ -155,15 +169,10 @@ UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 {
 	const FunctionDescriptor *function = served->function;
 	const PlanRowMark *mark = get_plan_rowmark(root->rowMarks, rel->relid);
-	Oid			types[OUTPUT_COLUMNS];
 
-	for (int i = 0; i < function->ncolumns; i++)
-		types[i] = OidIsValid(function->columns[i]) ? function->columns[i] :
-			KeyTypeOfCall(served->call, served->first);
 	if (mark == NULL)
-		return UsesOnly(rel, types, function->ncolumns, false);
-	return function->whole_rows && mark->markType == ROW_MARK_COPY &&
-		UsesOnly(rel, types, function->ncolumns, true);
+		return UsesOnly(rel, served, false);
+	return function->whole_rows && mark->markType == ROW_MARK_COPY && UsesOnly(rel, served, true);
 }
 
 /* Returns true, and sets *served, if the range table entry is a call that the node can run. */
@@ -173,11 +182,12 @@ IsServed(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, ServedCal
 	served->call = fasted_setting_scan_node ? CallInFrom(rte) : NULL;
 	if (served->call == NULL)
 		return false;
-	served->number = FindFunction(CalledFunction(served->call->funcid), &served->first);
+	served->number = FindFunction(CalledFunction(served->call->funcid));
 	if (served->number < 0)
 		return false;
 	served->function = NumberedFunction(served->number);
-	return list_length(served->call->args) == served->function->nargs + served->first &&
+	served->args = CallArguments(served->call, &served->key_type);
+	return list_length(served->args) == served->function->nargs &&
 		UsesPlainColumns(root, rel, served);
 }
 
@@ -190,7 +200,7 @@ WriteFunctionPlan(const FunctionPlan *plan, int number, CustomScan *scan)
 	char	   *rows = psprintf("%.1f", plan->estimated_rows);
 
 	scan->custom_exprs = lcons(plan->call, list_copy(plan->conditions.dist_bounds));
-	scan->custom_private = list_make5(list_make3_int(number, plan->first, plan->count),
+	scan->custom_private = list_make5(list_make2_int(number, plan->count),
 									  plan->columns,
 									  plan->conditions.dist_operators,
 									  plan->conditions.id_operators,
@@ -205,9 +215,9 @@ ReadFunctionPlan(const CustomScan *scan)
 	List	   *numbers = linitial(scan->custom_private);
 
 	plan.call = linitial_node(FuncExpr, scan->custom_exprs);
+	plan.args = CallArguments(plan.call, &plan.key_type);
 	plan.function = NumberedFunction(linitial_int(numbers));
-	plan.first = lsecond_int(numbers);
-	plan.count = lthird_int(numbers);
+	plan.count = lsecond_int(numbers);
 	plan.columns = lsecond(scan->custom_private);
 	plan.conditions.dist_bounds = list_copy_tail(scan->custom_exprs, 1);
 	plan.conditions.dist_operators = lthird(scan->custom_private);
@@ -336,8 +346,8 @@ AllConditionsTaken(const RelOptInfo *rel, const FunctionDescriptor *function,
 }
 
 /*
- * PlanCustomPath.  A path's custom_private is the call and a list of the function's number and
- * ServedCall.first.  For count(*) the Aggref and the call's RelOptInfo follow.
+ * PlanCustomPath.  A path's custom_private is the call and the function's number.  For count(*) the
+ * Aggref and the call's RelOptInfo follow.
  */
 static Plan *
 PlanFunction(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
@@ -345,11 +355,10 @@ PlanFunction(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 {
 	CustomScan *scan = makeNode(CustomScan);
 	List	   *quals = extract_actual_clauses(clauses, false);
-	int			number = linitial_int(lsecond(path->custom_private));
+	int			number = intVal(lsecond(path->custom_private));
 	FunctionPlan plan = {
 		.call = linitial_node(FuncExpr, path->custom_private),
 		.function = NumberedFunction(number),
-		.first = lsecond_int(lsecond(path->custom_private)),
 		.count = list_length(path->custom_private) > 2
 	};
 
@@ -401,11 +410,11 @@ MayBeParallel(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 	if (!served->function->parallel || !root->glob->parallelModeOK ||
 		!parallel_leader_participation ||
 		rel->reloptkind != RELOPT_BASEREL || !bms_is_empty(rel->lateral_relids) ||
-		!FLOAT8PASSBYVAL || !get_typbyval(KeyTypeOfCall(served->call, served->first)))
+		!FLOAT8PASSBYVAL || !get_typbyval(served->key_type))
 		return false;
 	if (!reads_all && (root->query_level > 1 || query->limitCount != NULL))
 		return false;
-	return is_parallel_safe(root, (Node *) served->call->args) &&
+	return is_parallel_safe(root, (Node *) served->args) &&
 		is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&
 		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
 }
@@ -436,8 +445,7 @@ WorkersOfCall(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 static void
 CostPath(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served, Path *path)
 {
-	FunctionEstimate estimate = served->function->estimate(root, list_copy_tail(served->call->args,
-																				 served->first));
+	FunctionEstimate estimate = served->function->estimate(root, served->args);
 	double		leader = 1.0 - 0.3 * path->parallel_workers;
 	double		share = 1.0 / (path->parallel_workers + Max(leader, 0.0));
 	QualCost	quals;
@@ -462,7 +470,7 @@ NewPath(RelOptInfo *parent, PathTarget *target, double rows, const ServedCall *s
 	path->path.rows = rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &path_methods;
-	path->custom_private = list_make2(served->call, list_make2_int(served->number, served->first));
+	path->custom_private = list_make2(served->call, makeInteger(served->number));
 	return path;
 }
 

@@ -5,7 +5,7 @@
  *
  * M. Ester, H.-P. Kriegel, J. Sander and X. Xu, A Density-Based Algorithm for
  * Discovering Clusters in Large Spatial Databases with Noise, KDD 1996.  A row with at
- * least min_points rows within eps, including itself, is a core row.  Core rows within
+ * least min_samples rows within eps, including itself, is a core row.  Core rows within
  * eps of each other belong to the same cluster.  Any other row belongs to the cluster of its
  * nearest core row within eps.  Of several at the same distance, the one with the smallest id
  * is chosen.  A row without a core row within eps is noise.
@@ -13,14 +13,14 @@
  * There is one pass over all pairs, and a second pass over the stored pairs.  A row that is known
  * to be a core row remains one.  So a pair of two known core rows unites their sets immediately and
  * is dropped.  Any other pair is stored, since it is not yet known whether its rows are core rows.
- * It is one of the first min_points - 2 pairs of one of its rows, which bounds the number of stored
+ * It is one of the first min_samples - 2 pairs of one of its rows, which bounds the number of stored
  * pairs per row.
  *
- * Only engine rows (JoinRow) are processed.  Further copies of a row have its result.
+ * Only engine rows (JoinEngineRows) are processed.  Further copies of a row have its result.
  *
  * An engine with FASTED_OUTPUT_CONNECTIONS drops redundant pairs itself and returns few.  They
  * are stored until the engine returns the numbers of pairs, which tell which rows are core rows.
- * With min_points 1 all rows are core rows, and no pair is stored.
+ * With min_samples 1 all rows are core rows, and no pair is stored.
  *
  *-------------------------------------------------------------------------
  */
@@ -55,34 +55,12 @@ typedef struct Dbscan
 	PairStore	stored;			/* pairs whose rows were not both known to be core rows */
 } Dbscan;
 
-/* Copies from the join which rows the engine has. */
-static void
-NoteEngineRows(Dbscan *dbscan)
-{
-	const VectorJoin *join = dbscan->base.base.join;
-
-	dbscan->engine_rows = dbscan->base.count;
-	if (join->copied.next == NULL)
-		return;
-	dbscan->engine_rows = JoinEngineRows(join);
-	dbscan->row_of = AllocRowNumbers(dbscan->engine_rows);
-	dbscan->engine_row = AllocRowNumbers(dbscan->base.count);
-	CopyRowNumbers(dbscan->row_of, join->copied.row_of, dbscan->engine_rows);
-	for (uint32 i = 0; i < dbscan->engine_rows; i++)
-	{
-		if (i % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
-		for (uint32 row = JoinRow(join, i); row != NO_COPY; row = JoinNextCopy(join, row))
-			dbscan->engine_row[row] = i;
-	}
-}
-
 static void
 Begin(Clustering *run)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
 
-	NoteEngineRows(dbscan);
+	dbscan->engine_rows = JoinEngineRows(run->base.join, &dbscan->row_of, &dbscan->engine_row);
 	dbscan->neighbors = SameRowNumbers(run->count, 0);
 	dbscan->parent = OwnRowNumbers(run->count);
 	PairStoreInit(&dbscan->stored, 1);
@@ -283,14 +261,8 @@ static void
 BeginCluster(FunctionRun *base)
 {
 	Dbscan	   *dbscan = (Dbscan *) base;
-	int32		min_points = DatumGetInt32(base->call.args[CLUSTERING_OWN].value);
 
-	if (min_points < 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("min_points must be at least 1"),
-				 errhint("min_points includes the row itself. With 1, every row belongs to a cluster.")));
-	dbscan->base.core_pairs = (uint32) min_points - 1;
+	dbscan->base.core_pairs = (uint32) IntegerArgument(&base->call, CLUSTERING_OWN, 1, 0) - 1;
 	OpenClustering(&dbscan->base, &cluster_methods);
 }
 
@@ -298,7 +270,7 @@ const FunctionDescriptor cluster_function = {
 	CLUSTERING_DESCRIPTOR(1),
 	.name = "fasted_cluster",
 	.window = "fasted_dbscan",
-	.arguments = {CLUSTERING_ARGUMENTS, {"min_points", true, "Min Points"}, CLUSTERING_LAST_ARGUMENTS},
+	.arguments = {CLUSTERING_ARGUMENTS, {"min_samples", true, "Min Samples"}, CLUSTERING_LAST_ARGUMENTS},
 	.ncolumns = 3,
 	.columns = {InvalidOid, INT4OID, BOOLOID},
 	.run_size = sizeof(Dbscan),

@@ -37,7 +37,8 @@ StartClustering(Clustering *run)
 {
 	VectorJoin *join = run->base.join;
 
-	if (run->methods->rank != NULL)
+	/* if the GPU has failed meanwhile, not all rows were read */
+	if (run->methods->rank != NULL && !join->run.failed)
 	{
 		KeySetFinish(join->keys[0]);
 		NoteRows(run);
@@ -57,7 +58,7 @@ OpenClustering(Clustering *run, const ClusteringMethods *methods)
 			.core_pairs = run->core_pairs,.k = run->neighbors
 		},
 		.searches = nearest,.caller_row_bytes = run->row_bytes,
-		.most_rows = call->most_rows,.exact = call->rows != NULL,.notices = call->rows == NULL
+		.most_rows = call->most_rows,.notices = call->rows == NULL
 	};
 	VectorSource *source = call->rows != NULL ? call->rows :
 		ResolveCallSource(call, 0, call->sources[0].id_column);

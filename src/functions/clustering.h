@@ -20,7 +20,7 @@
 #include "functions/function.h"
 #include "tree/cluster_tree.h"
 
-/* The first arguments.  The function's own follow, and then id_column, metric, partition_by. */
+/* The first arguments.  The function's own follow, and then metric, id_column, partition_by. */
 enum
 {
 	CLUSTERING_RELATION,
@@ -33,15 +33,15 @@ enum
 #define CLUSTERING_ARGUMENTS \
 	{"relation", true, NULL}, {"vector_column", true, NULL}, {"eps", true, "Eps"}
 #define CLUSTERING_LAST_ARGUMENTS \
-	{"id_column", false, NULL}, {"metric", true, "Metric"}, {"partition_by", false, "Partition Column"}
+	{"metric", true, "Metric"}, {"id_column", false, NULL}, {"partition_by", false, "Partition Column"}
 
 #define CLUSTERING_DESCRIPTOR(own_arguments) \
 	.node_name = "FastedClustering", \
 	.nargs = CLUSTERING_OWN + (own_arguments) + 3, \
 	.nsources = 1, \
-	.sources = {{CLUSTERING_RELATION, CLUSTERING_COLUMN, CLUSTERING_OWN + (own_arguments)}}, \
+	.sources = {{CLUSTERING_RELATION, CLUSTERING_COLUMN, CLUSTERING_OWN + (own_arguments) + 1}}, \
 	.eps = CLUSTERING_EPS, \
-	.metric = CLUSTERING_OWN + (own_arguments) + 1, \
+	.metric = CLUSTERING_OWN + (own_arguments), \
 	.nullable = true, \
 	.whole_rows = true, \
 	.output_label = "Clustering Time", \
@@ -143,13 +143,6 @@ typedef struct TreeRun
 	Cleanup		cleanup;		/* frees both, which are not memory of PostgreSQL */
 	const TreeEdge *edges;		/* ordered by weight */
 	uint32		nedges;
-
-	/* The rows of the current search by engine row; NULL if engine rows are nodes. */
-	uint32	   *searched;
-	uint32	   *positions;		/* their positions in TreeSearch.nodes */
-	double	   *bounds;
-	uint32	   *component;		/* of all rows */
-	double	   *core;
 } TreeRun;
 
 /*

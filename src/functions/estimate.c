@@ -348,15 +348,14 @@ ConsiderSource(PlannerInfo *root, List *args, const SourceArguments *source)
 
 /* --- planner support functions; the first request loads the library, which sets the hooks */
 
-/* Returns the arguments of a call after id_type; NIL if it is not a call of such a function. */
+/* Returns the arguments of a call without id_type; NIL if it is not a call of such a function. */
 static List *
 ArgumentsOf(Node *node, const FunctionDescriptor *function)
 {
-	List	   *args = (node != NULL && IsA(node, FuncExpr)) ? ((FuncExpr *) node)->args : NIL;
+	Oid			key_type;
+	List	   *args = (node != NULL && IsA(node, FuncExpr)) ?
+		CallArguments((FuncExpr *) node, &key_type) : NIL;
 
-	/* the second argument is a name, or a regclass if id_type (of any type) is the first */
-	if (list_length(args) > 1 && exprType(lsecond(args)) != NAMEOID)
-		args = list_copy_tail(args, 1);
 	return list_length(args) >= function->nargs ? args : NIL;
 }
 

@@ -18,6 +18,8 @@
 #include "executor/tuptable.h"
 #include "funcapi.h"
 #include "functions/function.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 
@@ -138,6 +140,20 @@ NextPairs(FunctionRun *run, const FastedPair **pairs, size_t *npairs)
 	if (!more)
 		*npairs = 0;
 	return more;
+}
+
+const NeighborList *
+NextList(FunctionRun *run, bool wait)
+{
+	const NeighborList *list = JoinNextList(run->join, false);
+	instr_time	begin;
+
+	if (list != NULL || !wait)
+		return list;
+	begin = RunClock(run);
+	list = JoinNextList(run->join, true);
+	AddSeconds(run, &run->totals.wait_seconds, begin);
+	return list;
 }
 
 void
@@ -337,18 +353,34 @@ StoreRows(const FunctionCall *call, ReturnSetInfo *rsinfo)
 	EndFunctionRun(run);
 }
 
-/* Stores the result of a call.  first: 1 if id_type is the first argument, otherwise 0. */
-static Datum
-StoreFunction(FunctionCallInfo fcinfo, const FunctionDescriptor *function, int first)
+pg_noreturn static void
+ReportIdTypeValue(void)
 {
-	Oid			key_type = first == 1 ? get_fn_expr_argtype(fcinfo->flinfo, 0) : INT8OID;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("id_type must be NULL"),
+			 errdetail("Only its type is used, as that of the ids."),
+			 errhint("Write it by name, such as id_type => NULL::text, and other arguments by their names.")));
+}
+
+/* Stores the result of a call. */
+static Datum
+StoreFunction(FunctionCallInfo fcinfo, const FunctionDescriptor *function)
+{
+	int			id_type = FindIdType(fcinfo->flinfo->fn_oid);
+	Oid			key_type = id_type < 0 ? INT8OID : get_fn_expr_argtype(fcinfo->flinfo, id_type);
+	NullableDatum args[FUNCTION_MAX_ARGS];
 	MemoryContext context;
 	MemoryContext old;
 	FunctionCall call;
 
 	if (!OidIsValid(key_type))
 		elog(ERROR, "could not determine the type of the ids");
-	call = MakeFunctionCall(function, fcinfo->args + first, key_type);
+	if (id_type >= 0 && !fcinfo->args[id_type].isnull)
+		ReportIdTypeValue();
+	for (int n = 0; n < function->nargs; n++)
+		args[n] = fcinfo->args[n == id_type ? function->nargs : n];
+	call = MakeFunctionCall(function, args, key_type);
 	InitMaterializedSRF(fcinfo, 0);
 	context = AllocSetContextCreate(CurrentMemoryContext, "fasted function", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
@@ -358,40 +390,37 @@ StoreFunction(FunctionCallInfo fcinfo, const FunctionDescriptor *function, int f
 	return (Datum) 0;
 }
 
-/* --- the functions: as the SQL script declares them, without id_type (0) or with it (1) */
+/* --- the functions, both forms of each */
 
-#define SQL_FUNCTION(name, function, first) \
+#define SQL_FUNCTION(name, function) \
 	PG_FUNCTION_INFO_V1(name); \
 	Datum \
 	name(PG_FUNCTION_ARGS) \
 	{ \
-		return StoreFunction(fcinfo, &function, first); \
+		return StoreFunction(fcinfo, &function); \
 	}
 
-SQL_FUNCTION(fasted_self_join, self_join_function, 0)
-SQL_FUNCTION(fasted_self_join_typed, self_join_function, 1)
-SQL_FUNCTION(fasted_knn_join, nearest_function, 0)
-SQL_FUNCTION(fasted_knn_join_typed, nearest_function, 1)
-SQL_FUNCTION(fasted_neighbors, neighbors_function, 0)
-SQL_FUNCTION(fasted_cluster, cluster_function, 0)
-SQL_FUNCTION(fasted_keep_one, keep_one_function, 0)
-SQL_FUNCTION(fasted_spanning_tree, spanning_tree_function, 0)
-SQL_FUNCTION(fasted_spanning_tree_typed, spanning_tree_function, 1)
-SQL_FUNCTION(fasted_hdbscan, hdbscan_function, 0)
+SQL_FUNCTION(fasted_self_join, self_join_function)
+SQL_FUNCTION(fasted_knn_join, nearest_function)
+SQL_FUNCTION(fasted_neighbors, neighbors_function)
+SQL_FUNCTION(fasted_cluster, cluster_function)
+SQL_FUNCTION(fasted_keep_one, keep_one_function)
+SQL_FUNCTION(fasted_spanning_tree, spanning_tree_function)
+SQL_FUNCTION(fasted_hdbscan, hdbscan_function)
 
 static const struct
 {
 	const FunctionDescriptor *function;
-	PGFunction	forms[2];		/* without id_type and with it; NULL: there is none */
+	PGFunction	address;
 }			functions[FUNCTIONS] =
 {
-	{&self_join_function, {fasted_self_join, fasted_self_join_typed}},
-	{&nearest_function, {fasted_knn_join, fasted_knn_join_typed}},
-	{&neighbors_function, {fasted_neighbors}},
-	{&cluster_function, {fasted_cluster}},
-	{&keep_one_function, {fasted_keep_one}},
-	{&spanning_tree_function, {fasted_spanning_tree, fasted_spanning_tree_typed}},
-	{&hdbscan_function, {fasted_hdbscan}}
+	{&self_join_function, fasted_self_join},
+	{&nearest_function, fasted_knn_join},
+	{&neighbors_function, fasted_neighbors},
+	{&cluster_function, fasted_cluster},
+	{&keep_one_function, fasted_keep_one},
+	{&spanning_tree_function, fasted_spanning_tree},
+	{&hdbscan_function, fasted_hdbscan}
 };
 
 const FunctionDescriptor *
@@ -401,11 +430,42 @@ NumberedFunction(int number)
 }
 
 int
-FindFunction(PGFunction address, int *first)
+FindFunction(PGFunction address)
 {
 	for (int number = 0; number < FUNCTIONS; number++)
-		for (*first = 0; *first < 2; (*first)++)
-			if (address == functions[number].forms[*first])
-				return number;
+		if (address == functions[number].address)
+			return number;
 	return -1;
+}
+
+int
+FindIdType(Oid funcid)
+{
+	Oid		   *types;
+	int			nargs;
+
+	(void) get_func_signature(funcid, &types, &nargs);
+	for (int n = 0; n < nargs; n++)
+		if (types[n] == ANYCOMPATIBLEOID)
+			return n;
+	return -1;
+}
+
+List *
+CallArguments(const FuncExpr *call, Oid *key_type)
+{
+	int			n = FindIdType(call->funcid);
+	Node	   *id_type;
+	List	   *args;
+
+	*key_type = INT8OID;
+	if (n < 0)
+		return call->args;
+	id_type = list_nth(call->args, n);
+	*key_type = exprType(id_type);
+	if (IsA(id_type, Const) && !((Const *) id_type)->constisnull)
+		ReportIdTypeValue();
+	args = list_copy(call->args);
+	lfirst(list_nth_cell(args, n)) = llast(args);
+	return list_delete_last(args);
 }

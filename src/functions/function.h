@@ -88,7 +88,7 @@ typedef struct PairFilter
 typedef struct FunctionCall
 {
 	const FunctionDescriptor *function;
-	const NullableDatum *args;	/* the arguments after id_type */
+	const NullableDatum *args;	/* without id_type */
 	Oid			key_type;
 	CallSource	sources[2];
 	double		eps;			/* set if the function has this argument; NaN: it is null */
@@ -105,7 +105,7 @@ typedef struct FunctionCall
 
 /*
  * Sets and checks the arguments that functions have in common.  The call gets all columns, and a
- * filter that passes all pairs.  args: the arguments after id_type, which the call points to.
+ * filter that passes all pairs.  args: without id_type; the call points to them.
  * Errors: a required argument is null, eps is negative or NaN, the metric is unknown.
  */
 extern FunctionCall MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args,
@@ -178,6 +178,9 @@ extern FunctionTotals AddRun(const FunctionTotals *totals, const FunctionRun *ru
 /* Returns the next pairs of the join in *pairs; false, with no pairs, if there are no more. */
 extern bool NextPairs(FunctionRun *run, const FastedPair **pairs, size_t *npairs);
 
+/* Returns the next list of neighbors (JoinNextList), and measures the time that it waits. */
+extern const NeighborList *NextList(FunctionRun *run, bool wait);
+
 /* Adds the join's statistics to the run's totals, and ends the join. */
 extern void FinishJoin(FunctionRun *run);
 
@@ -235,7 +238,7 @@ extern FunctionEstimate EstimateClustering(PlannerInfo *root, List *args);
 
 #define FUNCTION_MAX_ARGS 11
 
-/* Arguments are numbered from 0, without id_type, the first argument of the "_typed" functions. */
+/* Arguments are numbered from 0, without id_type, which only some calls have. */
 typedef struct FunctionArgument
 {
 	const char *name;
@@ -297,11 +300,22 @@ extern const FunctionDescriptor hdbscan_function;
 
 extern const FunctionDescriptor *NumberedFunction(int number);
 
+/* Returns the number of the function with this address, or -1. */
+extern int	FindFunction(PGFunction address);
+
 /*
- * Returns the number of the function with this address, or -1.  Sets *first to 1 if its first
- * argument is id_type, otherwise to 0.
+ * Each function has two forms: with bigint ids, and with an argument id_type anycompatible, whose
+ * type is that of the ids.  id_type replaces one of the arguments, which becomes the last one.
+ * Returns the position of id_type in the function with this OID, or -1.
  */
-extern int	FindFunction(PGFunction address, int *first);
+extern int	FindIdType(Oid funcid);
+
+/*
+ * Returns the arguments of a call, in the order of those of the form without id_type, and sets
+ * *key_type to the type of its ids.
+ * Error: id_type is a constant other than NULL.
+ */
+extern List *CallArguments(const FuncExpr *call, Oid *key_type);
 
 /* Arguments of fasted_self_join. */
 enum
@@ -309,10 +323,10 @@ enum
 	SELF_JOIN_RELATION,
 	SELF_JOIN_COLUMN,
 	SELF_JOIN_EPS,
-	SELF_JOIN_ID_COLUMN,
+	SELF_JOIN_METRIC,
 	SELF_JOIN_ORDERED,
 	SELF_JOIN_SELF_PAIRS,
-	SELF_JOIN_METRIC,
+	SELF_JOIN_ID_COLUMN,
 	SELF_JOIN_PARTITION_BY,
 	SELF_JOIN_NARGS
 };
@@ -325,10 +339,10 @@ enum
 	NEAREST_B,
 	NEAREST_B_COLUMN,
 	NEAREST_K,
-	NEAREST_A_ID,
-	NEAREST_B_ID,
 	NEAREST_METRIC,
 	NEAREST_MAX_DISTANCE,
+	NEAREST_A_ID,
+	NEAREST_B_ID,
 	NEAREST_PARTITION_BY,
 	NEAREST_NARGS
 };

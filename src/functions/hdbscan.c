@@ -22,11 +22,11 @@ enum
 	HDBSCAN_COLUMN,
 	HDBSCAN_MIN_CLUSTER_SIZE,
 	HDBSCAN_MIN_SAMPLES,
-	HDBSCAN_METRIC,
 	HDBSCAN_METHOD,
 	HDBSCAN_EPSILON,
 	HDBSCAN_SINGLE_CLUSTER,
 	HDBSCAN_MAX_CLUSTER_SIZE,
+	HDBSCAN_METRIC,
 	HDBSCAN_ID_COLUMN,
 	HDBSCAN_PARTITION_BY,
 	HDBSCAN_NARGS
@@ -134,7 +134,7 @@ BeginHdbscan(FunctionRun *base)
 		.epsilon = GetEpsilon(call),
 		.allow_single_cluster = DatumGetBool(call->args[HDBSCAN_SINGLE_CLUSTER].value)
 	};
-	if (call->metric == FASTED_METRIC_INNER_PRODUCT)
+	if (fasted_metric_rules(call->metric)->negative_product)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("clusters by density are not defined for metric \"inner_product\""),
@@ -154,11 +154,11 @@ const FunctionDescriptor hdbscan_function = {
 		[HDBSCAN_COLUMN] = {"vector_column", true, NULL},
 		[HDBSCAN_MIN_CLUSTER_SIZE] = {"min_cluster_size", true, "Min Cluster Size"},
 		[HDBSCAN_MIN_SAMPLES] = {"min_samples", false, "Min Samples"},
-		[HDBSCAN_METRIC] = {"metric", true, "Metric"},
 		[HDBSCAN_METHOD] = {"cluster_selection_method", true, "Cluster Selection Method"},
 		[HDBSCAN_EPSILON] = {"cluster_selection_epsilon", true, "Cluster Selection Epsilon"},
 		[HDBSCAN_SINGLE_CLUSTER] = {"allow_single_cluster", true, "Allow Single Cluster"},
 		[HDBSCAN_MAX_CLUSTER_SIZE] = {"max_cluster_size", false, "Max Cluster Size"},
+		[HDBSCAN_METRIC] = {"metric", true, "Metric"},
 		[HDBSCAN_ID_COLUMN] = {"id_column", false, NULL},
 		[HDBSCAN_PARTITION_BY] = {"partition_by", false, "Partition Column"}
 	},

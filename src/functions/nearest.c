@@ -16,34 +16,18 @@
 
 #include <math.h>
 
-#include "base/interrupts.h"
 #include "catalog/pg_type.h"
 #include "functions/function.h"
 #include "utils/builtins.h"
 
-/* Rows of a between two checks for interrupts. */
-#define ROWS_PER_CHECK 64
-
 typedef struct NearestRun
 {
 	FunctionRun base;
-	bool		divided;		/* over other servers, which send pairs */
 	KeySet	   *a;				/* ids of a */
 	KeySet	   *b;				/* ids of b */
 	const Datum *by_rank;		/* ids of b by rank; NULL before the first list */
-
-	uint64		row;			/* next engine row of a */
-	uint64		end;			/* engine rows of a before this one have all of their neighbours */
-	uint32		current;		/* current row of a */
-	uint32		copy;			/* next row of a with the same neighbours, or NO_COPY */
-	const FastedNeighbor *list; /* neighbours of the current row of a */
-	uint32		nlist;
+	const NeighborList *list;	/* neighbours of a row of a; NULL before the first list */
 	uint32		next;			/* next neighbour in the list */
-
-	/* If the join is divided: */
-	const FastedPair *pairs;	/* pairs that have not been returned yet */
-	size_t		npairs;
-	uint32		rank;			/* COLUMN_RANK of the first of these pairs */
 } NearestRun;
 
 /* --- the relations of a call: found, and checked against each other */
@@ -145,75 +129,26 @@ BeginNearest(FunctionRun *base)
 	base->join = JoinBegin(&request);
 	run->a = base->join->keys[0];
 	run->b = base->join->keys[1];
-	run->divided = base->join->output == FASTED_OUTPUT_PAIRS;
-	run->copy = NO_COPY;
 }
 
 /* --- rows */
 
-/* Waits until a row of a has all of its neighbours.  Returns false if there are no more rows. */
+/*
+ * Turns to the next row with neighbours that have not been returned, and waits for it if wait is
+ * true.  Returns false if there is none, and ends the join if there will be none.
+ */
 static bool
-FindRow(NearestRun *run)
+FindNeighbors(NearestRun *run, bool wait)
 {
-	FunctionRun *base = &run->base;
-
-	while (run->row == run->end && run->copy == NO_COPY)
+	while (run->list == NULL || run->next == run->list->length)
 	{
-		instr_time	begin = RunClock(base);
-		uint64		count;
-		bool		more;
-
-		if (base->join == NULL)
-			return false;
-		more = JoinNextRows(base->join, &run->row, &count);
-		AddSeconds(base, &base->totals.wait_seconds, begin);
-		run->end = run->row + (more ? count : 0);
-		if (!more)
-			FinishJoin(base);
-	}
-	return true;
-}
-
-/* Takes the neighbours of the next row of a, which must have all of them. */
-static void
-TakeRow(NearestRun *run)
-{
-	const VectorJoin *join = run->base.join;
-
-	if (run->copy != NO_COPY)
-		run->current = run->copy;
-	else
-	{
-		run->current = JoinRow(join, run->row);
-		run->list = JoinNearest(join, run->row++, &run->nlist);
-	}
-	if (run->current % ROWS_PER_CHECK == 0)
-		CheckJoinInterrupts();
-	run->copy = JoinNextCopy(join, run->current);
-	run->next = 0;
-}
-
-/* Turns to the next row with neighbours, without waiting.  Returns false if there is none. */
-static bool
-NextListHere(NearestRun *run)
-{
-	while (run->row < run->end || run->copy != NO_COPY)
-	{
-		TakeRow(run);
-		if (run->nlist > 0)
-			return true;
-	}
-	return false;
-}
-
-/* Turns to the next row with neighbours, and waits for it.  Returns false if there is none. */
-static bool
-NextList(NearestRun *run)
-{
-	while (!NextListHere(run))
-	{
-		if (!FindRow(run))
-			return false;
+		run->list = run->base.join == NULL ? NULL : NextList(&run->base, wait);
+		run->next = 0;
+		if (run->list != NULL)
+			continue;
+		if (wait && run->base.join != NULL)
+			FinishJoin(&run->base);
+		return false;
 	}
 	/* sorted only now, when the engine computes */
 	if (run->by_rank == NULL)
@@ -225,8 +160,8 @@ NextList(NearestRun *run)
 static void
 FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
 {
-	const FastedNeighbor *list = run->list + run->next;
-	Datum		id = run->a->values[run->current];
+	const FastedNeighbor *list = run->list->neighbors + run->next;
+	Datum		id = run->a->values[run->list->row];
 
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -242,7 +177,7 @@ FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
 				values[i] = DistanceDatum(&list[i].dist);
 				break;
 			default:
-				values[i] = Int32GetDatum((int32) (run->next + i + 1));
+				values[i] = Int32GetDatum((int32) (run->list->first_rank + run->next + i));
 				break;
 		}
 	}
@@ -252,7 +187,7 @@ FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
 static void
 FillFromList(NearestRun *run, OutputBlock *block)
 {
-	uint32		n = Min(run->nlist - run->next, OUTPUT_ROWS - block->nrows);
+	uint32		n = Min(run->list->length - run->next, OUTPUT_ROWS - block->nrows);
 	ListCell   *cell;
 
 	foreach(cell, run->base.call.columns)
@@ -260,63 +195,6 @@ FillFromList(NearestRun *run, OutputBlock *block)
 				   n);
 	run->next += n;
 	block->nrows += n;
-}
-
-/* --- rows of a divided join */
-
-/* Takes the pairs of the next message, or ends the join and returns false if there are no more. */
-static bool
-NextMessage(NearestRun *run)
-{
-	FunctionRun *base = &run->base;
-
-	if (base->join == NULL)
-		return false;
-	if (!NextPairs(base, &run->pairs, &run->npairs))
-	{
-		FinishJoin(base);
-		return false;
-	}
-	run->rank = base->join->first_rank;
-	return true;
-}
-
-/* Returns a column of a pair whose rank is run->rank. */
-static Datum
-PairColumn(const NearestRun *run, int column, const FastedPair *pair)
-{
-	switch (column)
-	{
-		case COLUMN_ID_A:
-			return run->a->values[pair->a];
-		case COLUMN_ID_B:
-			return run->b->values[pair->b];
-		case COLUMN_DIST:
-			return DistanceDatum(&pair->dist);
-		default:
-			return Int32GetDatum((int32) run->rank);
-	}
-}
-
-/* Adds pairs of the current message, or of the next one, until it ends or the block is full. */
-static void
-FillFromPairs(NearestRun *run, OutputBlock *block)
-{
-	ListCell   *cell;
-
-	if (run->npairs == 0 && !NextMessage(run))
-		return;
-	while (run->npairs > 0 && block->nrows < OUTPUT_ROWS)
-	{
-		const FastedPair *pair = run->pairs++;
-
-		foreach(cell, run->base.call.columns)
-			block->values[foreach_current_index(cell)][block->nrows] =
-				PairColumn(run, lfirst_int(cell), pair);
-		block->nrows++;
-		if (--run->npairs > 0)
-			run->rank = pair[1].a == pair[0].a ? run->rank + 1 : 1;
-	}
 }
 
 /* --- the run */
@@ -330,30 +208,20 @@ FillNearest(FunctionRun *base, OutputBlock *block)
 {
 	NearestRun *run = (NearestRun *) base;
 
-	if (run->divided)
-		FillFromPairs(run, block);
-	while (!run->divided && block->nrows < OUTPUT_ROWS)
-	{
-		if (run->next == run->nlist && !(block->nrows > 0 ? NextListHere(run) : NextList(run)))
-			break;
+	while (block->nrows < OUTPUT_ROWS && FindNeighbors(run, block->nrows == 0))
 		FillFromList(run, block);
-	}
 	return block->nrows > 0;
 }
 
 static uint64
 CountNearest(FunctionRun *base)
 {
-	NearestRun *run = (NearestRun *) base;
+	const NeighborList *list;
 	uint64		count = 0;
 
-	while (run->divided && NextMessage(run))
-		count += run->npairs;
-	while (!run->divided && FindRow(run))
-	{
-		TakeRow(run);
-		count += run->nlist;
-	}
+	while ((list = NextList(base, true)) != NULL)
+		count += list->length;
+	FinishJoin(base);
 	return count;
 }
 
@@ -367,10 +235,10 @@ const FunctionDescriptor nearest_function = {
 		[NEAREST_B] = {"b", true, NULL},
 		[NEAREST_B_COLUMN] = {"b_column", true, NULL},
 		[NEAREST_K] = {"k", true, "Neighbors"},
-		[NEAREST_A_ID] = {"a_id", false, NULL},
-		[NEAREST_B_ID] = {"b_id", false, NULL},
 		[NEAREST_METRIC] = {"metric", true, "Metric"},
 		[NEAREST_MAX_DISTANCE] = {"max_distance", false, "Max Distance"},
+		[NEAREST_A_ID] = {"a_id", false, NULL},
+		[NEAREST_B_ID] = {"b_id", false, NULL},
 		[NEAREST_PARTITION_BY] = {"partition_by", false, "Partition Column"}
 	},
 	.nsources = 2,

@@ -266,9 +266,9 @@ BeginSelfJoin(FunctionRun *base)
 	run->self_pairs = DatumGetBool(call->args[SELF_JOIN_SELF_PAIRS].value);
 	run->least = LeastDistance(call->metric);
 	run->eps = request.problem.eps;
-	request.finds_zeros = run->self_pairs && call->metric == FASTED_METRIC_JACCARD;
+	request.finds_zeros = run->self_pairs && fasted_metric_rules(call->metric)->of_union;
 	run->counts = call->count && call->filter.least <= run->least && call->filter.most >= run->least;
-	if (run->self_pairs && call->metric == FASTED_METRIC_INNER_PRODUCT)
+	if (run->self_pairs && fasted_metric_rules(call->metric)->negative_product)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("self_pairs is not supported for metric \"inner_product\""),
@@ -339,10 +339,10 @@ const FunctionDescriptor self_join_function = {
 		[SELF_JOIN_RELATION] = {"relation", true, NULL},
 		[SELF_JOIN_COLUMN] = {"vector_column", true, NULL},
 		[SELF_JOIN_EPS] = {"eps", false, "Eps"},
-		[SELF_JOIN_ID_COLUMN] = {"id_column", false, NULL},
+		[SELF_JOIN_METRIC] = {"metric", true, "Metric"},
 		[SELF_JOIN_ORDERED] = {"ordered", true, NULL},
 		[SELF_JOIN_SELF_PAIRS] = {"self_pairs", true, NULL},
-		[SELF_JOIN_METRIC] = {"metric", true, "Metric"},
+		[SELF_JOIN_ID_COLUMN] = {"id_column", false, NULL},
 		[SELF_JOIN_PARTITION_BY] = {"partition_by", false, "Partition Column"}
 	},
 	.nsources = 1,

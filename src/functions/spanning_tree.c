@@ -29,9 +29,6 @@
 /* Of the memory limit, the tree may use (TREE_SHARES - 1) / TREE_SHARES, and the engine the rest. */
 #define TREE_SHARES 4
 
-/* Number of neighbour lists between two checks for interrupts. */
-#define LISTS_PER_CHECK 1024
-
 static const char tree_memory[] = "the spanning tree";
 
 /* --- memory */
@@ -92,58 +89,24 @@ CreateTree(TreeRun *run, uint32 k)
 	int			threads = options->threads > 0 ? options->threads : fasted_processors();
 	uint64		bytes = tree_bytes(run->base.count, k) + (uint64) run->base.count * SEARCH_ROW_BYTES;
 
-	if (options->max_threads > 0)
-		threads = Min(threads, options->max_threads);
 	RequireTreeMemory(run, bytes / (TREE_SHARES - 1) * TREE_SHARES, tree_memory);
 	run->tree = tree_create(run->base.count, k, run->min_samples, threads);
 	if (run->tree == NULL)
 		ReportTreeMemory(run, tree_memory);
 }
 
-/* Returns the next range of rows whose neighbours are known; false if there are no more rows. */
-static bool
-NextLists(TreeRun *run, uint64 *first, uint64 *count)
-{
-	FunctionRun *base = &run->base.base;
-	instr_time	begin = RunClock(base);
-	bool		more = JoinNextRows(base->join, first, count);
-
-	AddSeconds(base, &base->totals.wait_seconds, begin);
-	return more;
-}
-
-/* Adds the list of an engine row, also to the copies that the engine does not have. */
+/* Adds the lists of all rows. */
 static void
-AddList(TreeRun *run, uint64 engine_row)
+AddLists(TreeRun *run)
 {
-	const VectorJoin *join = run->base.base.join;
-	uint32		length;
-	const FastedNeighbor *list = JoinNearest(join, engine_row, &length);
-	uint32		row = JoinRow(join, engine_row);
+	const NeighborList *list;
 
-	tree_add_list(run->tree, NodeOfRow(run, row), list, length);
-	while ((row = JoinNextCopy(join, row)) != NO_COPY)
+	while ((list = NextList(&run->base.base, true)) != NULL)
 	{
-		if (row % LISTS_PER_CHECK == 0)
-			CheckJoinInterrupts();
-		tree_add_list(run->tree, NodeOfRow(run, row), list, length);
-		tree_add_copy(run->tree, NodeOfRow(run, row));
+		tree_add_list(run->tree, NodeOfRow(run, list->row), list->neighbors, list->length);
+		if (list->copied)
+			tree_add_copy(run->tree, NodeOfRow(run, list->row));
 	}
-}
-
-/* Adds the lists of a range of engine rows and of all following ranges. */
-static void
-AddLists(TreeRun *run, uint64 first, uint64 count)
-{
-	do
-	{
-		for (uint64 row = first; row < first + count; row++)
-		{
-			if (row % LISTS_PER_CHECK == 0)
-				CheckJoinInterrupts();
-			AddList(run, row);
-		}
-	} while (NextLists(run, &first, &count));
 }
 
 static int
@@ -159,12 +122,15 @@ CompareNeighbors(const void *a, const void *b)
 
 /* Adds lists of all neighbours, from the pairs of few rows, which are joined without an engine. */
 static void
-AddFewLists(TreeRun *run, const FastedPair *pairs, size_t npairs)
+AddFewLists(TreeRun *run)
 {
 	uint32		nrows = run->base.count;
+	const FastedPair *pairs;
+	size_t		npairs;
 	FastedNeighbor *lists = palloc((Size) nrows * nrows * sizeof(FastedNeighbor));
 	uint32	   *lengths = palloc0(nrows * sizeof(uint32));
 
+	(void) NextPairs(&run->base.base, &pairs, &npairs);
 	for (size_t i = 0; i < npairs; i++)
 	{
 		uint32		a = NodeOfRow(run, pairs[i].a);
@@ -184,99 +150,22 @@ AddFewLists(TreeRun *run, const FastedPair *pairs, size_t npairs)
 	pfree(lengths);
 }
 
-/* --- searches */
-
-/* Returns a search by engine row.  Its arrays are allocated in the current memory context. */
-static PanelSearch
-SearchByRow(TreeRun *run, const TreeSearch *search)
-{
-	const VectorJoin *join = run->base.base.join;
-	uint32		nrows = JoinEngineRows(join);
-	uint32	   *position;		/* of each node to search */
-	uint32		n = 0;
-
-	if (run->base.by_id == NULL && nrows == run->base.count)
-		return (PanelSearch) {
-			.rows = search->nodes,.nrows = search->count,.bound = search->bound,
-			.component = search->component,.core = search->core
-		};
-	run->searched = AllocRowNumbers(search->count);
-	run->positions = AllocRowNumbers(search->count);
-	run->bounds = MemoryContextAllocHuge(CurrentMemoryContext, search->count * sizeof(double));
-	run->core = MemoryContextAllocHuge(CurrentMemoryContext, nrows * sizeof(double));
-	run->component = AllocRowNumbers(nrows);
-	position = SameRowNumbers(run->base.count, PG_UINT32_MAX);
-	for (uint32 i = 0; i < search->count; i++)
-	{
-		if (i % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
-		position[search->nodes[i]] = i;
-	}
-	for (uint32 row = 0; row < nrows; row++)
-	{
-		uint32		node = NodeOfRow(run, JoinRow(join, row));
-		uint32		i = position[node];
-
-		if (row % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
-		if (i != PG_UINT32_MAX)
-		{
-			run->searched[n] = row;
-			run->positions[n] = i;
-			run->bounds[n++] = search->bound[i];
-		}
-		run->component[row] = search->component[node];
-		run->core[row] = search->core[node];
-	}
-	pfree(position);
-	Assert(n == search->count);
-	return (PanelSearch) {
-		.rows = run->searched,.nrows = n,.bound = run->bounds,
-		.component = run->component,.core = run->core
-	};
-}
-
-static void
-EndSearch(TreeRun *run)
-{
-	if (run->searched == NULL)
-		return;
-	pfree(run->searched);
-	pfree(run->positions);
-	run->searched = NULL;
-}
-
 /* Searches for the nearest rows of other components that the tree asks for. */
 static void
 Search(TreeRun *run)
 {
 	VectorJoin *join = run->base.base.join;
 	TreeSearch	wanted = tree_searched(run->tree);
-	PanelSearch search = SearchByRow(run, &wanted);
-	uint64		first;
-	uint64		count;
+	PanelSearch search = {
+		.rows = wanted.nodes,.nrows = wanted.count,.bound = wanted.bound,
+		.component = wanted.component,.core = wanted.core
+	};
+	const NeighborList *list;
 
 	JoinSearch(join, &search);
-	if (run->searched != NULL)
-	{
-		pfree(run->bounds);
-		pfree(run->component);
-		pfree(run->core);
-	}
-	while (JoinNextRows(join, &first, &count))
-	{
-		for (uint64 i = first; i < first + count; i++)
-		{
-			uint32		length;
-			const FastedNeighbor *nearest = JoinNearest(join, i, &length);
-
-			if (i % LISTS_PER_CHECK == 0)
-				CheckJoinInterrupts();
-			if (length > 0)
-				tree_found(run->tree, run->searched == NULL ? i : run->positions[i], *nearest);
-		}
-	}
-	EndSearch(run);
+	while ((list = JoinNextList(join, true)) != NULL)
+		if (list->length > 0)
+			tree_found(run->tree, list->row, *list->neighbors);
 }
 
 /* --- the tree */
@@ -319,21 +208,15 @@ BuildTree(Clustering *clustering)
 {
 	TreeRun    *run = (TreeRun *) clustering;
 	bool		few = clustering->base.join->output == FASTED_OUTPUT_PAIRS;
-	const FastedPair *pairs;
-	size_t		npairs = 0;
-	uint64		first = 0;
-	uint64		count = 0;
-	bool		more = few ? NextPairs(&clustering->base, &pairs, &npairs) :
-		NextLists(run, &first, &count);
 
 	/* with fewer rows than min_samples, all core distances are infinite */
 	if (clustering->count < Max(run->min_samples, 2))
 		return;
 	CreateTree(run, Min(few ? PG_UINT32_MAX : clustering->neighbors, clustering->count - 1));
 	if (few)
-		AddFewLists(run, pairs, npairs);
-	else if (more)
-		AddLists(run, first, count);
+		AddFewLists(run);
+	else
+		AddLists(run);
 	ComputeTree(run);
 }
 

@@ -3,9 +3,8 @@
  * window.c
  *	  Window functions: clusters, representatives and numbers of neighbors for any query's rows.
  *
- *	  fasted_dbscan(vector, eps, min_points, metric)	as fasted_cluster
- *	  fasted_components(vector, eps, metric)			as fasted_cluster with min_points 1
- *	  fasted_keep(id, vector, eps, metric)				as fasted_keep_one
+ *	  fasted_dbscan(vector, eps, min_samples, metric)	as fasted_cluster
+ *	  fasted_keep(vector, eps, id, metric)				as fasted_keep_one
  *	  fasted_neighbor_count(vector, eps, metric)		as fasted_neighbors
  *	  fasted_hdbscan_cluster(vector, min_cluster_size, ...)	as fasted_hdbscan
  *
@@ -21,13 +20,11 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "executor/executor.h"
 #include "funcapi.h"
 #include "functions/clustering.h"
 #include "nodes/execnodes.h"
-#include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
-#include "parser/parse_coerce.h"
+#include "rows/row_batch.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -35,14 +32,13 @@
 #include "windowapi.h"
 
 /*
- * A window function; its arguments are given by their numbers, from 0 on.  Its result is the second
+ * A window function.  Its vector is argument 0; others are given by their numbers.  Its result is the second
  * column of the clustering function, or a composite value of all columns after the first.
  */
 typedef struct WindowFunction
 {
 	const char *name;
 	const FunctionDescriptor *function; /* the clustering function that it runs */
-	int			vector;
 	int			args[FUNCTION_MAX_ARGS];	/* by argument of `function`; 0: none, `own` is used */
 	NullableDatum own;			/* value of the argument CLUSTERING_OWN */
 	bool		composite;
@@ -52,11 +48,18 @@ typedef struct WindowFunction
 typedef struct PartitionRows
 {
 	WindowObject window;
-	int			argument;		/* number of the vector argument */
 	int64		count;
-	ExprState  *cast;			/* casts econtext's caseValue to an array; NULL: no cast needed */
-	ExprContext *econtext;
+	Oid			type;			/* of its values */
 } PartitionRows;
+
+/* Vectors that wait to be fetched together (row_batch.h). */
+typedef struct WaitingRows
+{
+	int			count;
+	Size		bytes;			/* of the vectors' copies */
+	int64		rows[BATCH_ROWS];
+	Datum		vectors[BATCH_ROWS];
+} WaitingRows;
 
 /* State of a window partition, in its local memory, which is zero at first. */
 typedef struct Partition
@@ -98,66 +101,63 @@ RequireDefaultFrame(WindowObject window, const char *name)
 
 /* --- reading the rows of a partition */
 
-/* Returns the vector of a row, numbered from 0, as an array in the current memory context. */
-static Datum
-VectorOfRow(const PartitionRows *rows, int64 row, bool *isnull)
+/* Passes the waiting rows to the join. */
+static void
+PushWaiting(RowTaker *taker, WaitingRows *waiting, Oid type)
 {
-	bool		out;
-	Datum		vector = WinGetFuncArgInPartition(rows->window, rows->argument, row,
-												  WINDOW_SEEK_HEAD, false, isnull, &out);
+	char	   *buffer;
 
-	if (*isnull || rows->cast == NULL)
-		return vector;
-	rows->econtext->caseValue_datum = vector;
-	rows->econtext->caseValue_isNull = false;
-	return ExecEvalExpr(rows->cast, rows->econtext, isnull);
+	if (waiting->count == 0)
+		return;
+	/* a single value may have a gigabyte, and others precede it */
+	buffer = MemoryContextAllocHuge(CurrentMemoryContext, waiting->bytes);
+	FetchOutOfLine(waiting->vectors, waiting->count, buffer);
+	for (int i = 0; i < waiting->count && !taker->stopped; i++)
+		TakeSourceRow(taker, Int64GetDatum(waiting->rows[i] + 1), false, waiting->vectors[i], false, type);
+	pfree(buffer);
+	waiting->count = 0;
+	waiting->bytes = 0;
 }
 
-/* Passes all rows with a vector to the join. */
+/* Passes all rows with a vector to the join, in their order. */
 static void
 PushPartition(const PartitionRows *rows, const VectorSource *source, RowSink *sink)
 {
 	MemoryContext values = AllocSetContextCreate(CurrentMemoryContext, "fasted values",
 												 ALLOCSET_SMALL_SIZES);
-	RowTaker   *taker = palloc0(sizeof(RowTaker));
+	RowTaker   *taker = RowTakerCreate(source, sink);
+	bool		varlena = get_typlen(rows->type) == -1;
+	WaitingRows waiting = {0};
 
-	taker->source = source;
-	taker->sink = sink;
-	taker->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
-											   ALLOCSET_SMALL_SIZES);
 	sink->expect_rows(sink, rows->count);
 	for (int64 row = 0; row < rows->count && !taker->stopped; row++)
 	{
 		MemoryContext old = MemoryContextSwitchTo(values);
 		bool		isnull;
-		Datum		vector = VectorOfRow(rows, row, &isnull);
+		bool		out;
+		Datum		vector = WinGetFuncArgInPartition(rows->window, 0, row,
+													  WINDOW_SEEK_HEAD, false, &isnull, &out);
+		bool		out_of_line = !isnull && varlena && IsOutOfLine(vector);
 
+		if (out_of_line)
+		{
+			waiting.rows[waiting.count] = row;
+			waiting.vectors[waiting.count++] = datumCopy(vector, false, -1);
+			waiting.bytes += OutOfLineBytes(vector);
+		}
 		MemoryContextSwitchTo(old);
-		if (isnull && row % 64 == 0)
+		if (row % 64 == 0)
 			CheckJoinInterrupts();
-		if (!isnull)
-			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector);
+		if (out_of_line && waiting.count < BATCH_ROWS && waiting.bytes < BATCH_BYTES)
+			continue;
+		PushWaiting(taker, &waiting, rows->type);
+		if (!isnull && !out_of_line)
+			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector, false, rows->type);
 		MemoryContextReset(values);
 	}
-	MemoryContextDelete(taker->row_context);
+	PushWaiting(taker, &waiting, rows->type);
+	RowTakerEnd(taker);
 	MemoryContextDelete(values);
-}
-
-/* Sets the cast from the vector's type to an array type, unless the types are the same. */
-static void
-PrepareCast(PartitionRows *rows, Oid type, Oid array)
-{
-	CaseTestExpr *value = makeNode(CaseTestExpr);
-
-	if (getBaseType(type) == array)
-		return;
-	value->typeId = type;
-	value->typeMod = -1;
-	value->collation = get_typcollation(type);
-	rows->econtext = CreateStandaloneExprContext();
-	rows->cast = ExecInitExpr((Expr *) coerce_to_target_type(NULL, (Node *) value, type, array, -1,
-															 COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1),
-							  NULL);
 }
 
 /* --- the run of a partition */
@@ -187,13 +187,13 @@ static FunctionRun *
 RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 {
 	WindowObject object = PG_WINDOW_OBJECT();
-	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, window->vector);
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
 	NullableDatum *args = palloc0(FUNCTION_MAX_ARGS * sizeof(NullableDatum));
 	FunctionCall call = {
 		.function = window->function,.args = args,.key_type = INT8OID,
 		.columns = list_make2_int(1, 2),.most_rows = WinGetPartitionRowCount(object)
 	};
-	PartitionRows rows = {.window = object,.argument = window->vector,.count = call.most_rows};
+	PartitionRows rows = {.window = object,.count = call.most_rows,.type = type};
 	FunctionRun *run;
 
 	RequireDefaultFrame(object, window->name);
@@ -210,13 +210,10 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 
 	if (rows.count > PG_INT32_MAX)
 		ReportManyRows(NULL);
-	PrepareCast(&rows, type, VectorFormType(call.rows->form));
 	run = BeginFunctionRun(&call);
 	do
 		PushPartition(&rows, call.rows, JoinSink(run->join, 0));
 	while (!StartClustering((Clustering *) run));
-	if (rows.econtext != NULL)
-		FreeExprContext(rows.econtext, true);
 	return run;
 }
 
@@ -327,17 +324,17 @@ WindowResult(FunctionCallInfo fcinfo, const WindowFunction *window)
 
 /* The arguments of a clustering function with this number of own arguments. */
 #define EPS_AND_METRIC(eps, metric, own_arguments) \
-	[CLUSTERING_EPS] = eps, [CLUSTERING_OWN + (own_arguments) + 1] = metric
+	[CLUSTERING_EPS] = eps, [CLUSTERING_OWN + (own_arguments)] = metric
 
 WINDOW_FUNCTION(fasted_dbscan,.function = &cluster_function,
 				.args = {EPS_AND_METRIC(1, 3, 1), [CLUSTERING_OWN] = 2})
-/* min_points is 1 */
-WINDOW_FUNCTION(fasted_components,.function = &cluster_function,.args = {EPS_AND_METRIC(1, 2, 1)},
-				.own = {.value = 1})
 WINDOW_FUNCTION(fasted_neighbor_count,.function = &neighbors_function,
 				.args = {EPS_AND_METRIC(1, 2, 0)})
 WINDOW_FUNCTION(fasted_hdbscan_cluster,.function = &hdbscan_function,.composite = true,
 				.args = {0, 0, 1, 2, 3, 4, 5, 6, 7})
+
+/* Number of the argument id of fasted_keep. */
+#define KEEP_ID 2
 
 /* Returns the array of representatives' ids, which the first call allocates. */
 static NullableDatum *
@@ -345,7 +342,7 @@ IdsOfPartition(Partition *partition, FunctionCallInfo fcinfo)
 {
 	if (partition->ids == NULL)
 	{
-		get_typlenbyval(get_fn_expr_argtype(fcinfo->flinfo, 0), &partition->id_length,
+		get_typlenbyval(get_fn_expr_argtype(fcinfo->flinfo, KEEP_ID), &partition->id_length,
 						&partition->id_by_value);
 		partition->ids = MemoryContextAllocHuge(partition->run->context, sizeof(NullableDatum) *
 												(WinGetPartitionRowCount(PG_WINDOW_OBJECT()) + 1));
@@ -360,7 +357,7 @@ CopyId(const Partition *partition, WindowObject window)
 	NullableDatum id;
 	MemoryContext old;
 
-	id.value = WinGetFuncArgCurrent(window, 0, &id.isnull);
+	id.value = WinGetFuncArgCurrent(window, KEEP_ID, &id.isnull);
 	old = MemoryContextSwitchTo(partition->run->context);
 	if (!id.isnull)
 		id.value = datumCopy(id.value, partition->id_by_value, partition->id_length);
@@ -379,8 +376,8 @@ fasted_keep(PG_FUNCTION_ARGS)
 {
 	/* priority_column is null, since row numbers are the priority */
 	static const WindowFunction window = {
-		.name = "fasted_keep",.function = &keep_one_function,.vector = 1,
-		.args = {EPS_AND_METRIC(2, 3, 2)},.own = {.isnull = true}
+		.name = "fasted_keep",.function = &keep_one_function,
+		.args = {EPS_AND_METRIC(1, 3, 2)},.own = {.isnull = true}
 	};
 	WindowObject object = PG_WINDOW_OBJECT();
 	Partition  *partition = CurrentPartition(fcinfo, &window);
@@ -389,7 +386,7 @@ fasted_keep(PG_FUNCTION_ARGS)
 	NullableDatum *id;
 
 	if (!FindResult(partition, number))
-		return WinGetFuncArgCurrent(object, 0, &fcinfo->isnull);
+		return WinGetFuncArgCurrent(object, KEEP_ID, &fcinfo->isnull);
 	kept = DatumGetInt64(ResultColumn(partition, 1).value);
 	id = &IdsOfPartition(partition, fcinfo)[kept];
 	if (kept == number)

@@ -54,7 +54,6 @@ typedef struct Group
 	uint32		partition;
 	uint32		count;			/* number of rows in `kept` */
 	uint32	   *kept;			/* the engine's numbers of those that it has: at most `most` */
-	uint32		withheld;		/* number of the others */
 } Group;
 
 /* A row that the engine does not have. */
@@ -97,6 +96,7 @@ CopiesCreate(const FastedOptions *options, const FastedProblem *problem)
 	bool		connects = problem->output == FASTED_OUTPUT_CONNECTIONS;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted copies",
 												  ALLOCSET_DEFAULT_SIZES);
+	const MetricRules *rules = fasted_metric_rules(options->metric);
 	RowCopies  *copies = MemoryContextAllocZero(context, sizeof(RowCopies));
 
 	copies->context = context;
@@ -106,8 +106,7 @@ CopiesCreate(const FastedOptions *options, const FastedProblem *problem)
 	copies->most = 1 + (connects ? problem->core_pairs : problem->k);
 	copies->keep_all = problem->output == FASTED_OUTPUT_REPRESENTATIVES;
 	/* these may have no distance, or 1, from themselves */
-	copies->keep_zeros = connects &&
-		(options->metric == FASTED_METRIC_COSINE || options->metric == FASTED_METRIC_JACCARD);
+	copies->keep_zeros = connects && (rules->has_direction || rules->of_union);
 	copies->partitions = problem->partitions;
 	copies->group_bytes = (uint64) fasted_setting_memory_limit * 1024 / GROUP_SHARES;
 	copies->nslots = INITIAL_SLOTS;
@@ -227,7 +226,6 @@ JudgeRow(RowCopies *copies, const float *row)
 	if (copies->nwithheld == copies->most_withheld)
 		copies->withheld = GrowArray(copies->context, copies->withheld, &copies->most_withheld,
 									 sizeof(Withheld));
-	group->withheld++;
 	copies->withheld[copies->nwithheld++] = (Withheld) {.row = copies->rows,.group = number};
 	return copies->keep_all;
 }
@@ -375,21 +373,6 @@ CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
 		result.next[last] = withheld.row;
 	}
 	return result;
-}
-
-void
-CopiesWeigh(const RowCopies *copies, CopiedRows *result)
-{
-	result->weight = SameRowNumbers(copies->rows - copies->nwithheld, 1);
-	for (uint32 i = 0; i < copies->ngroups; i++)
-	{
-		const Group *group = &copies->groups[i];
-
-		if (i % STRIDE == 0)
-			CheckJoinInterrupts();
-		result->weight[group->kept[0]] += group->withheld;
-		result->pairs += (uint64) group->withheld * (group->withheld + UINT64CONST(1)) / 2;
-	}
 }
 
 uint32 *

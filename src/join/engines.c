@@ -77,14 +77,11 @@ EngineRunInit(EngineRun *run)
 	FastedOptions *options = &run->problem.options;
 
 	run->choice = fasted_setting_engine;
-	run->share = fasted_setting_gpu_share;
 	options->filter = fasted_setting_filter;
 	options->prune = fasted_setting_prune;
 	options->kernel = RequestedCpuKernel();
 	options->devices = pstrdup(fasted_setting_gpu_devices);
-	options->approximate = !fasted_setting_refine;
 	options->threads = fasted_setting_threads;
-	options->max_threads = fasted_setting_max_threads;
 	options->memory_limit = (uint64) fasted_setting_memory_limit * 1024;
 	options->device_memory_limit = (uint64) fasted_setting_gpu_memory_limit * 1024;
 	options->idle_timeout = fasted_setting_gpu_idle_timeout < 0 ? 0 :
@@ -234,14 +231,16 @@ DescribeGpu(int ordinal, char *text, size_t size)
 	return engine != NULL && engine->describe != NULL && engine->describe(ordinal, text, size);
 }
 
-/* Returns true if a join of this many operations should use all listed GPUs. */
+/*
+ * Returns true if a join of this many operations should use all listed GPUs.  A user who selects the
+ * CUDA engine and lists its GPUs wants all of them.
+ */
 static bool
 SeveralGpusPay(const EngineRun *run, double flop)
 {
-	if (run->share != CHOICE_AUTO)
-		return run->share == CHOICE_FORCE;
-	return flop >= (fasted_any_device(run->problem.options.devices) ? GPUS_PAY_FLOP :
-					NAMED_GPUS_PAY_FLOP);
+	if (fasted_any_device(run->problem.options.devices))
+		return flop >= GPUS_PAY_FLOP;
+	return run->choice == ENGINE_CUDA || flop >= NAMED_GPUS_PAY_FLOP;
 }
 
 /* Returns the number of row pairs.  A self-join is counted like a join of two relations. */

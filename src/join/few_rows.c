@@ -70,4 +70,13 @@ StatisticsOfFew(const VectorJoin *join)
 	return (FastedStats) {.pairs = join->nfew};
 }
 
-const JoinBackend few_rows = {.next = NextOfFew,.statistics = StatisticsOfFew};
+/* JoinBackend.next_list: there are pairs instead of lists. */
+static bool
+NoList(VectorJoin *join)
+{
+	return false;
+}
+
+const JoinBackend few_rows = {
+	.next = NextOfFew,.next_list = NoList,.statistics = StatisticsOfFew
+};

@@ -21,6 +21,8 @@
 /* Minimum number of rows for the NOTICE: most pairs of a few rows may well be near. */
 #define MANY_ROWS 1000
 
+/* Lists of neighbors between two checks for interrupts. */
+#define LISTS_PER_CHECK 64
 
 static void
 Close(void *arg)
@@ -31,14 +33,17 @@ Close(void *arg)
 	ProgressEnd(&join->progress);
 }
 
-/* Raises the NOTICE if it is enabled and the number of pairs found so far requires it. */
+/*
+ * Raises the NOTICE if it is enabled and the number of pairs found so far requires it.  Pairs of rows
+ * that are withheld from the engine are not counted.
+ */
 static void
 NoticeManyPairs(VectorJoin *join)
 {
 	static TimestampTz noticed = 0; /* start time of the last statement that raised it */
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
-	uint64		pairs = JoinPairs(join) + join->copied.pairs;
+	uint64		pairs = JoinPairs(join);
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
@@ -51,7 +56,7 @@ NoticeManyPairs(VectorJoin *join)
 					join->request.sources[0]->relation),
 			 errdetail("There are " UINT64_FORMAT " pairs of " UINT64_FORMAT " rows, and eps is %.15g.",
 					   nrows * (nrows - 1) / 2, nrows, eps),
-			 options->metric == FASTED_METRIC_COSINE || options->metric == FASTED_METRIC_JACCARD ?
+			 fasted_metric_rules(options->metric)->has_similarity ?
 			 errhint("For %s, eps is a distance: similarity 0.95 is distance 0.05.", MetricName(options->metric)) :
 			 errhint("Use fasted_epsilon to find an eps for a desired mean number of neighbors.")));
 }
@@ -106,9 +111,7 @@ InitRows(VectorJoin *join)
 		JoinOpenEngine(join);
 }
 
-/*
- * Sets the engine options.  Rows without a source and nearest neighbors are always compared exactly.
- */
+/* Sets the engine options. */
 static void
 SetOptions(EngineRun *run, const JoinRequest *request)
 {
@@ -120,27 +123,18 @@ SetOptions(EngineRun *run, const JoinRequest *request)
 	run->problem.searches = request->searches;
 	run->caller_row_bytes = request->caller_row_bytes;
 	run->problem.sides = source == NULL ? request->sides : request->sources[1] != NULL ? 2 : 1;
-	if (source == NULL || request->exact || request->problem.output == FASTED_OUTPUT_NEAREST)
-		options->approximate = false;
 	options->metric = source != NULL ? source->metric : request->metric;
-	options->element = source == NULL ? request->element :
-		options->approximate ? FASTED_ELEMENT_REAL : source->element;
+	options->element = source != NULL ? source->element : request->element;
 	if (source == NULL)
 	{
 		options->dimensions = request->dimensions;
 		memcpy(run->problem.expected_rows, request->expected_rows, sizeof(request->expected_rows));
 	}
-	if (options->approximate && options->metric != FASTED_METRIC_L2)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("approximate results are not supported for metric \"%s\"", MetricName(options->metric)),
-				 errdetail("The results are approximate because fasted.refine is off."),
-				 errhint("Use \"SET fasted.refine = on\".")));
 }
 
 /*
  * The join has a memory context of its own.  The copied sources are allocated in the caller's context,
- * because the keys may outlive the join.  Approximate results always use FP32 rows.
+ * because the keys may outlive the join.
  */
 VectorJoin *
 JoinOpen(const JoinRequest *request)
@@ -154,6 +148,7 @@ JoinOpen(const JoinRequest *request)
 	join->request = *request;
 	join->output = request->problem.output;
 	join->backend = &few_rows;
+	join->next_copy = NO_COPY;
 	SetOptions(&join->run, request);
 	CleanupRegister(&join->cleanup, Close, join);
 	INSTR_TIME_SET_CURRENT(join->begun);
@@ -214,11 +209,11 @@ static bool
 FindsEqualRows(const VectorJoin *join)
 {
 	const FastedOptions *options = &join->run.problem.options;
+	const MetricRules *rules = fasted_metric_rules(options->metric);
 	double		eps = join->request.problem.eps;
 
-	return join->run.problem.sides == 1 && !options->approximate &&
-		((options->metric == FASTED_METRIC_HAMMING && eps < 1.0) ||
-		 (eps == 0.0 && (options->metric == FASTED_METRIC_L2 || options->metric == FASTED_METRIC_JACCARD)));
+	return join->run.problem.sides == 1 &&
+		!rules->has_direction && !rules->negative_product && (eps == 0.0 || (rules->is_count && eps < 1.0));
 }
 
 /* Reads all rows of sources with partitions, then pushes them in partition order. */
@@ -390,16 +385,6 @@ NextBatch(VectorJoin *join, FastedBatch *batch)
 	return status == FASTED_OK;
 }
 
-/* Counts the pairs of withheld rows that correspond to these pairs, for the NOTICE. */
-static void
-CountCopies(VectorJoin *join, const FastedPair *pairs, size_t npairs)
-{
-	CopiedRows *copied = &join->copied;
-
-	for (size_t i = 0; copied->weight != NULL && i < npairs; i++)
-		copied->pairs += (uint64) copied->weight[pairs[i].a] * copied->weight[pairs[i].b] - 1;
-}
-
 bool
 JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs)
 {
@@ -410,22 +395,20 @@ JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs)
 		NoticeManyPairs(join);
 		return false;
 	}
-	CountCopies(join, batch.pairs, batch.npairs);
 	*pairs = batch.pairs;
 	*npairs = batch.npairs;
 	return true;
 }
 
-bool
-JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count)
+const NeighborList *
+JoinNextList(VectorJoin *join, bool wait)
 {
-	FastedBatch batch;
-
-	if (!NextBatch(join, &batch))
-		return false;
-	*first = batch.first_row;
-	*count = batch.row_count;
-	return true;
+	if (++join->nlists % LISTS_PER_CHECK == 0)
+		CheckJoinInterrupts();
+	while (!join->backend->next_list(join))
+		if (!wait || !NextBatch(join, &join->batch))
+			return NULL;
+	return &join->list;
 }
 
 uint64

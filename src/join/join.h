@@ -40,7 +40,6 @@ typedef struct JoinRequest
 	uint32		dimensions;
 	uint64		expected_rows[2];
 
-	bool		exact;			/* compare exactly, even if fasted.refine is off */
 	bool		searches;		/* JoinSearch will be called: one process and one GPU at most */
 	bool		finds_zeros;	/* fill in `zeros`; the join is then not distributed */
 	uint64		caller_row_bytes;	/* host memory that the caller will use meanwhile, per row */
@@ -51,6 +50,16 @@ typedef struct JoinRequest
 	 */
 	bool		notices;
 } JoinRequest;
+
+/* The nearest rows of a row, or some of them, in ascending order of their distances. */
+typedef struct NeighborList
+{
+	uint32		row;			/* of a; after JoinSearch, the position in search->rows */
+	bool		copied;			/* the engine does not have this row, only copies of it */
+	uint32		first_rank;		/* rank, from 1, of the first of these neighbors */
+	uint32		length;
+	const FastedNeighbor *neighbors;	/* the rows of b are given by their key rank (KeySetInOrder) */
+} NeighborList;
 
 /* A running join.  Callers may read the first fields. */
 struct VectorJoin
@@ -85,15 +94,6 @@ struct VectorJoin
 	const uint32 *counts;
 
 	const uint32 *copy_of;		/* with FASTED_OUTPUT_REPRESENTATIVES: see CopiesNoted; or NULL */
-	CopiedRows	copied;			/* with FASTED_OUTPUT_NEAREST or _CONNECTIONS: see JoinRow */
-
-	/*
-	 * If a distributed join with FASTED_OUTPUT_NEAREST has the output FASTED_OUTPUT_PAIRS, it returns
-	 * each neighbor as a pair of a row of a and a row of b.  The pairs of one row of a are consecutive,
-	 * nearest first, but may continue in the next call.  first_rank is the rank, from 1, of the first
-	 * pair returned by the last call.
-	 */
-	uint32		first_rank;
 
 	/* What finds the pairs; and the state of a distributed join. */
 	const struct JoinBackend *backend;
@@ -105,11 +105,18 @@ struct VectorJoin
 	JoinRequest request;		/* a copy, whose sources have a common element type */
 	EngineRun	run;			/* its problem is the request's, or includes partitions */
 	const uint32 *ranks;		/* see JoinRank */
+	CopiedRows	copied;			/* with FASTED_OUTPUT_NEAREST or _CONNECTIONS: which rows the engine has */
+	FastedBatch batch;			/* what JoinNextList has not returned yet */
+	NeighborList list;			/* its last result */
+	uint32		next_copy;		/* the next row with this list, or NO_COPY */
+	uint32		nlists;
 	RowSet		rows[2];
 	instr_time	begun;
 	Progress	progress;
 	bool		progress_stale; /* pairs found since progress was last shown */
-	const uint32 *searched;		/* the rows of the last JoinSearch; NULL before */
+	const uint32 *searched;		/* the engine rows of the last JoinSearch; NULL before */
+	const uint32 *positions;	/* their positions in its `rows`; NULL: the same */
+	MemoryContext searching;	/* holds these arrays; NULL before the first JoinSearch */
 	FastedPair *few;			/* pairs found without an engine; NULL before the search */
 	uint64		nfew;
 };
@@ -118,7 +125,6 @@ struct VectorJoin
 
 /*
  * Opens a join.  With FASTED_OUTPUT_NEAREST, rows of b at equal distance are ordered by their keys.
- * Raises an error if sources are joined with fasted.refine off and a metric other than L2.
  *
  * The join's memory, threads and device memory belong to a child of the current memory context and
  * are released with it.  Resources unknown to PostgreSQL are released with the resource owner if
@@ -172,48 +178,27 @@ extern void JoinAgain(VectorJoin *join, double eps);
 extern bool JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs);
 
 /*
- * With FASTED_OUTPUT_NEAREST: returns the next range of engine rows of a whose neighbors are complete.
+ * With FASTED_OUTPUT_NEAREST: returns the next list, valid until the next call; NULL at the end.  All
+ * lists of a row are consecutive.  If wait is false, also returns NULL if no list is ready.  Processes
+ * interrupts.
  */
-extern bool JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count);
+extern const NeighborList *JoinNextList(VectorJoin *join, bool wait);
 
 /*
- * Returns the neighbors of an engine row in that range, nearest first, by their key rank
- * (KeySetInOrder).
- */
-extern const FastedNeighbor *JoinNearest(const VectorJoin *join, uint64 engine_row, uint32 *length);
-
-/*
- * With FASTED_OUTPUT_NEAREST or _CONNECTIONS, the engine does not have all copies of a row (copies.c).
- * JoinNext and `counts` then refer to engine rows, too.  JoinRow returns the number of an engine row
- * of a, and JoinNextCopy that of a withheld row with the same neighbors, or NO_COPY.  They are known
- * after the first JoinNextRows or JoinNext.
- */
-static inline uint32
-JoinRow(const VectorJoin *join, uint64 engine_row)
-{
-	return join->copied.next == NULL ? (uint32) engine_row : join->copied.row_of[engine_row];
-}
-
-static inline uint32
-JoinNextCopy(const VectorJoin *join, uint32 row)
-{
-	return join->copied.next == NULL ? NO_COPY : join->copied.next[row];
-}
-
-/* Returns the number of engine rows of a self-join. */
-static inline uint32
-JoinEngineRows(const VectorJoin *join)
-{
-	return (uint32) join->rows[0].count - join->rows[0].withheld;
-}
-
-/*
- * After JoinNextRows has returned false: searches for neighbours of some engine rows in other components
- * (panel_join_search).  JoinNextRows and JoinNearest return them, by position in search->rows, which
- * must remain valid until JoinNextRows returns false.  The request must have been one with
- * `searches`.
+ * After JoinNextList has returned NULL: searches for neighbours of some rows in other components
+ * (panel_join_search).  The rows and arrays of the search refer to key ranks.  JoinNextList then
+ * returns the neighbours, until it returns NULL.  search->rows must remain valid until then.  The
+ * request must have been one with `searches`.
  */
 extern void JoinSearch(VectorJoin *join, const PanelSearch *search);
+
+/*
+ * With FASTED_OUTPUT_CONNECTIONS, the engine does not have all copies of a row (copies.c).  JoinNext and
+ * `counts` then refer to engine rows.  Returns their number after the start.  Sets *row_of to the row
+ * by engine row, and *engine_row to the engine row that is equal to each row, both allocated in the
+ * current memory context; or both to NULL if they are the same.
+ */
+extern uint32 JoinEngineRows(const VectorJoin *join, uint32 **row_of, uint32 **engine_row);
 
 /* With FASTED_OUTPUT_COUNT: computes and returns the number of pairs. */
 extern uint64 JoinCount(VectorJoin *join);
@@ -304,12 +289,15 @@ extern size_t SmallJoinPairs(const SmallJoin *join, const FastedPartition *parti
  *
  * next: waits for a short time.  Returns FASTED_OK and the next batch, FASTED_AGAIN if there is none
  * yet, or FASTED_DONE at the end.  It then sets the join's `counts`.
+ * next_list: removes the next list from join->batch and sets join->list to it.  Returns false if there
+ * is none.
  * statistics: returns the statistics so far.  The engine's name is empty if no engine ran.
  * shares, pause: see JoinShares and JoinPause; or NULL.
  */
 typedef struct JoinBackend
 {
 	FastedStatus (*next) (VectorJoin *join, FastedBatch *batch);
+	bool		(*next_list) (VectorJoin *join);
 	FastedStats (*statistics) (const VectorJoin *join);
 	List	   *(*shares) (const VectorJoin *join);
 	void		(*pause) (VectorJoin *join);

@@ -7,8 +7,13 @@
  */
 #include "postgres.h"
 
+#include "base/row_numbers.h"
 #include "join/join.h"
 #include "portability/instr_time.h"
+#include "utils/memutils.h"
+
+/* Rows between two checks for interrupts. */
+#define ROWS_PER_CHECK (64 * 1024)
 
 /* --- the start */
 
@@ -54,8 +59,6 @@ FinishCopies(VectorJoin *join)
 					 problem->problem.npartitions, self);
 		/* for connections, it does not matter which of the copies are withheld */
 		join->copied = CopiesFinish(rows->copies, nearest ? join->keys[1]->rank : NULL, self);
-		if (!nearest && join->request.notices)
-			CopiesWeigh(rows->copies, &join->copied);
 	}
 	else if (rows->copies != NULL && problem->problem.output == FASTED_OUTPUT_REPRESENTATIVES)
 		join->copy_of = CopiesNoted(rows->copies);
@@ -100,13 +103,6 @@ JoinAgain(VectorJoin *join, double eps)
 		EngineRunCheck(&join->run, panel_join_again(join->run.join, problem));
 }
 
-void
-JoinSearch(VectorJoin *join, const PanelSearch *search)
-{
-	join->searched = search->rows;
-	EngineRunCheck(&join->run, panel_join_search(join->run.join, search));
-}
-
 /* --- results */
 
 /* JoinBackend.next.  Also finishes sorting the keys. */
@@ -132,11 +128,132 @@ Next(VectorJoin *join, FastedBatch *batch)
 	return status;
 }
 
-const FastedNeighbor *
-JoinNearest(const VectorJoin *join, uint64 engine_row, uint32 *length)
+/* --- lists, and rows by engine row */
+
+static inline uint32
+RowOf(const VectorJoin *join, uint32 engine_row)
 {
-	return panel_join_nearest(join->run.join, engine_row, length);
+	return join->copied.next == NULL ? engine_row : join->copied.row_of[engine_row];
 }
+
+/* JoinBackend.next_list.  The list of an engine row is also that of its copies. */
+static bool
+NextList(VectorJoin *join)
+{
+	FastedBatch *batch = &join->batch;
+	NeighborList *list = &join->list;
+	uint64		row = batch->first_row;
+
+	list->copied = join->next_copy != NO_COPY;
+	if (list->copied)
+		list->row = join->next_copy;
+	else
+	{
+		if (batch->row_count == 0)
+			return false;
+		batch->first_row++;
+		batch->row_count--;
+		list->neighbors = panel_join_nearest(join->run.join, row, &list->length);
+		list->first_rank = 1;
+		list->row = join->searched == NULL ? RowOf(join, row) :
+			join->positions == NULL ? row : join->positions[row];
+	}
+	if (join->copied.next != NULL && join->searched == NULL)
+		join->next_copy = join->copied.next[list->row];
+	return true;
+}
+
+uint32
+JoinEngineRows(const VectorJoin *join, uint32 **row_of, uint32 **engine_row)
+{
+	uint32		all = join->rows[0].count;
+	uint32		count = all - join->rows[0].withheld;
+
+	*row_of = *engine_row = NULL;
+	if (join->copied.next == NULL)
+		return count;
+	*row_of = AllocRowNumbers(count);
+	*engine_row = AllocRowNumbers(all);
+	CopyRowNumbers(*row_of, join->copied.row_of, count);
+	for (uint32 i = 0; i < count; i++)
+	{
+		if (i % ROWS_PER_CHECK == 0)
+			CheckJoinInterrupts();
+		for (uint32 row = (*row_of)[i]; row != NO_COPY; row = join->copied.next[row])
+			(*engine_row)[row] = i;
+	}
+	return count;
+}
+
+/* --- searches */
+
+/*
+ * Returns the search by engine row instead of key rank, and the positions of its rows in search->rows.
+ * Its arrays are allocated in the current memory context.
+ */
+static PanelSearch
+SearchByRow(const VectorJoin *join, const PanelSearch *search, uint32 **positions)
+{
+	const uint32 *rank = join->keys[0]->rank;
+	uint32		count = join->rows[0].count - join->rows[0].withheld;
+	uint32	   *rows = AllocRowNumbers(search->nrows);
+	double	   *bound = MemoryContextAllocHuge(CurrentMemoryContext, search->nrows * sizeof(double));
+	double	   *core = MemoryContextAllocHuge(CurrentMemoryContext, count * sizeof(double));
+	uint32	   *component = AllocRowNumbers(count);
+	uint32	   *position = SameRowNumbers(join->rows[0].count, PG_UINT32_MAX);	/* by key rank */
+	uint32		n = 0;
+
+	*positions = AllocRowNumbers(search->nrows);
+	for (uint32 i = 0; i < search->nrows; i++)
+	{
+		if (i % ROWS_PER_CHECK == 0)
+			CheckJoinInterrupts();
+		position[search->rows[i]] = i;
+	}
+	for (uint32 row = 0; row < count; row++)
+	{
+		uint32		node = rank == NULL ? RowOf(join, row) : rank[RowOf(join, row)];
+		uint32		i = position[node];
+
+		if (row % ROWS_PER_CHECK == 0)
+			CheckJoinInterrupts();
+		if (i != PG_UINT32_MAX)
+		{
+			rows[n] = row;
+			(*positions)[n] = i;
+			bound[n++] = search->bound[i];
+		}
+		component[row] = search->component[node];
+		core[row] = search->core[node];
+	}
+	pfree(position);
+	Assert(n == search->nrows);
+	return (PanelSearch) {
+		.rows = rows,.nrows = n,.bound = bound,.component = component,.core = core
+	};
+}
+
+void
+JoinSearch(VectorJoin *join, const PanelSearch *search)
+{
+	MemoryContext old = MemoryContextSwitchTo(join->context);
+	PanelSearch by_row = *search;
+	uint32	   *positions = NULL;
+
+	if (join->searching != NULL)
+		MemoryContextReset(join->searching);
+	else
+		join->searching = AllocSetContextCreate(join->context, "fasted search", ALLOCSET_SMALL_SIZES);
+	MemoryContextSwitchTo(join->searching);
+	if (join->keys[0]->rank != NULL || join->rows[0].withheld > 0)
+		by_row = SearchByRow(join, search, &positions);
+	join->searched = by_row.rows;
+	join->positions = positions;
+	EngineRunCheck(&join->run, panel_join_search(join->run.join, &by_row));
+	MemoryContextSwitchTo(old);
+}
+
+/* --- statistics */
 
 /* JoinBackend.statistics. */
 static FastedStats
@@ -158,7 +275,7 @@ Pause(VectorJoin *join)
 }
 
 const JoinBackend panels = {
-	.next = Next,.statistics = Statistics,.pause = Pause
+	.next = Next,.next_list = NextList,.statistics = Statistics,.pause = Pause
 };
 
 /*

@@ -191,7 +191,7 @@ UsesCopies(const RowSet *set)
 {
 	const VectorJoin *join = set->join;
 	FastedOutput output = join->request.problem.output;
-	bool		product = join->run.problem.options.metric == FASTED_METRIC_INNER_PRODUCT;
+	bool		product = fasted_metric_rules(join->run.problem.options.metric)->negative_product;
 
 	if (set->side != join->run.problem.sides - 1 || join->keys[set->side] == NULL ||
 		join->run.engine != fasted_cpu_engine())

@@ -84,7 +84,6 @@ typedef struct EngineRun
 
 	/* The problem and the settings in effect when the join began. */
 	EngineChoice choice;		/* ENGINE_CPU if a GPU has failed */
-	AutoChoice	share;			/* whether to use several GPUs */
 	PanelProblem problem;
 	uint64		caller_row_bytes;	/* see JoinRequest */
 
@@ -135,8 +134,6 @@ typedef struct CopiedRows
 	uint32	   *row_of;			/* row by engine row; NULL: no row is withheld */
 	uint32	   *next;			/* by row: the next withheld row that is equal, or NO_COPY;
 								 * self-joins only */
-	uint32	   *weight;			/* by engine row: 1 + number of its withheld copies; see CopiesWeigh */
-	uint64		pairs;			/* number of pairs of withheld rows */
 } CopiedRows;
 
 /*
@@ -163,12 +160,6 @@ extern void CopiesAdjust(const RowCopies *copies, FastedPartition *partitions, u
  * numbers).  The result is allocated in the current memory context.
  */
 extern CopiedRows CopiesFinish(RowCopies *copies, const uint32 *rank, bool self);
-
-/*
- * After CopiesFinish, for connections of a self-join: sets `weight`, and `pairs` to the number of pairs
- * of equal rows that are withheld, or the one whose copies they are.
- */
-extern void CopiesWeigh(const RowCopies *copies, CopiedRows *result);
 
 /* For representatives: returns a row for each row that is the same for many copies, and itself otherwise. */
 extern uint32 *CopiesNoted(const RowCopies *copies);

@@ -12,54 +12,25 @@
 
 #include "access/stratnum.h"
 #include "access/table.h"
-#include "rows/source.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
-#include "distance/distance.h"
-#include "join_node/join_node.h"
+#include "engine/metric_rules.h"
+#include "join_node/join_clause.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
-#include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
+#include "rows/source.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/typcache.h"
 
 /* --- distances */
-
-/* Functions that distance clauses may call.  pgvector's functions are known by name only. */
-typedef struct KnownFunction
-{
-	const char *name;
-	PGFunction	function;		/* NULL: pgvector's */
-	DistanceForm form;
-	FastedMetric metric;
-} KnownFunction;
-
-static const KnownFunction known_functions[] = {
-	{"fasted_within", fasted_within, FORM_WITHIN, FASTED_METRIC_L2},
-	{"fasted_within", fasted_within_bits, FORM_WITHIN, FASTED_METRIC_HAMMING},
-	{"fasted_distance", fasted_distance, FORM_DISTANCE, FASTED_METRIC_L2},
-	{"fasted_cosine_distance", fasted_cosine_distance, FORM_DISTANCE, FASTED_METRIC_COSINE},
-	{"fasted_negative_inner_product", fasted_negative_inner_product, FORM_DISTANCE,
-	FASTED_METRIC_INNER_PRODUCT},
-	{"fasted_hamming_distance", fasted_hamming_distance, FORM_DISTANCE, FASTED_METRIC_HAMMING},
-	{"fasted_jaccard_distance", fasted_jaccard_distance, FORM_DISTANCE, FASTED_METRIC_JACCARD},
-	{"fasted_cosine_similarity", fasted_cosine_similarity, FORM_SIMILARITY, FASTED_METRIC_COSINE},
-	{"fasted_jaccard_similarity", fasted_jaccard_similarity, FORM_SIMILARITY, FASTED_METRIC_JACCARD},
-	{"l2_distance", NULL, FORM_FOREIGN, FASTED_METRIC_L2},
-	{"cosine_distance", NULL, FORM_FOREIGN, FASTED_METRIC_COSINE},
-	{"vector_negative_inner_product", NULL, FORM_FOREIGN, FASTED_METRIC_INNER_PRODUCT},
-	{"halfvec_negative_inner_product", NULL, FORM_FOREIGN, FASTED_METRIC_INNER_PRODUCT},
-	{"hamming_distance", NULL, FORM_DISTANCE, FASTED_METRIC_HAMMING},
-	{"jaccard_distance", NULL, FORM_FOREIGN, FASTED_METRIC_JACCARD}
-};
 
 /*
  * Returns the OID of the function that a function or operator call executes, and sets *args.
@@ -86,75 +57,7 @@ IsOfBits(Oid type)
 	return FormOfType(getBaseType(type)) == VECTOR_BIT;
 }
 
-/*
- * Returns true if the function belongs to pgvector, and its arguments are bits, or of a type of
- * pgvector that has an immutable cast to real[].
- */
-static bool
-IsForeign(Oid funcid, List *args)
-{
-	Oid			extension = get_extension_oid("vector", true);
-	Oid			type = exprType(linitial(args));
-	Oid			cast;
-
-	if (!OidIsValid(extension) || exprType(lsecond(args)) != type ||
-		getExtensionOfObject(ProcedureRelationId, funcid) != extension)
-		return false;
-	return IsOfBits(type) ||
-		(getExtensionOfObject(TypeRelationId, type) == extension &&
-		 find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &cast) == COERCION_PATH_FUNC &&
-		 func_volatile(cast) == PROVOLATILE_IMMUTABLE);
-}
-
-/* Returns true if expr calls a known function with nargs arguments.  Sets its form and metric. */
-static bool
-IsKnown(Expr *expr, int nargs, DistanceKind *kind, List **args)
-{
-	Oid			funcid = FunctionOf(expr, args);
-	FmgrInfo	found;
-	char	   *name;
-
-	if (!OidIsValid(funcid) || list_length(*args) != nargs)
-		return false;
-	name = get_func_name(funcid);
-	for (size_t i = 0; name != NULL && i < lengthof(known_functions); i++)
-	{
-		const KnownFunction *known = &known_functions[i];
-
-		if (strcmp(name, known->name) != 0)
-			continue;
-		kind->form = known->form;
-		kind->metric = known->metric;
-		if (known->function == NULL)
-			return IsForeign(funcid, *args);
-		/* a function with SET clauses has the address of a wrapper, and is not recognized */
-		fmgr_info(funcid, &found);
-		if (found.fn_addr == known->function)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Returns true if expr calls a similarity function, or is 1 - d with a cosine or Jaccard distance d
- * of pgvector or fasted.
- */
-static bool
-IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
-{
-	List	   *sides;
-	Const	   *one;
-
-	if (IsKnown(expr, 2, &clause->kind, args))
-		return clause->kind.form == FORM_SIMILARITY;
-	if (FunctionOf(expr, &sides) != F_FLOAT8MI)
-		return false;
-	one = linitial(sides);
-	return IsA(one, Const) && !one->constisnull && DatumGetFloat8(one->constvalue) == 1.0 &&
-		IsKnown(lsecond(sides), 2, &clause->kind, args) && clause->kind.form != FORM_SIMILARITY &&
-		(clause->kind.metric == FASTED_METRIC_COSINE || clause->kind.metric == FASTED_METRIC_JACCARD);
-}
-
+/* Returns true if the expression is a constant of type double precision in this range. */
 static bool
 IsNumber(const Const *expr, double least, double greatest)
 {
@@ -163,35 +66,69 @@ IsNumber(const Const *expr, double least, double greatest)
 }
 
 /*
+ * Returns true if expr calls a function of two vectors of this kind that joins recognize, with nargs
+ * arguments.  Sets the function and metric of *kind, and *args.
+ */
+static bool
+Calls(Expr *expr, DistanceFunctionKind function, int nargs, DistanceKind *kind, List **args)
+{
+	Oid			funcid = FunctionOf(expr, args);
+	const DistanceFunction *found = NULL;
+
+	if (OidIsValid(funcid) && list_length(*args) == nargs)
+		found = FindDistanceFunction(funcid, *args);
+	if (found == NULL || found->kind != function)
+		return false;
+	kind->function = function;
+	kind->metric = found->metric;
+	return true;
+}
+
+static bool
+IsDistance(Expr *expr, DistanceKind *kind, List **args)
+{
+	return Calls(expr, DISTANCE_FUNCTION, 2, kind, args) ||
+		Calls(expr, PGVECTOR_DISTANCE, 2, kind, args);
+}
+
+/*
+ * Returns true if expr calls a similarity function, or is 1 - d with a cosine or Jaccard distance d
+ * of pgvector or fasted.
+ */
+static bool
+IsSimilarity(Expr *expr, DistanceKind *kind, List **args)
+{
+	List	   *sides;
+
+	if (Calls(expr, SIMILARITY_FUNCTION, 2, kind, args))
+		return true;
+	return FunctionOf(expr, &sides) == F_FLOAT8MI && IsNumber(linitial(sides), 1.0, 1.0) &&
+		IsDistance(lsecond(sides), kind, args) && fasted_metric_rules(kind->metric)->has_similarity;
+}
+
+/*
  * Returns true if expr is -(a <#> b), (a <#> b) * -1, or inner_product(a, b) of pgvector.  Products of
  * double precision are excluded: their sum may be NaN, which exceeds every bound, and which engines
  * do not return.
  */
 static bool
-IsInnerProduct(Expr *expr, DistanceClause *clause, List **args)
+IsInnerProduct(Expr *expr, DistanceKind *kind, List **args)
 {
 	List	   *sides;
 	Oid			function = FunctionOf(expr, &sides);
-	char	   *name = OidIsValid(function) ? get_func_name(function) : NULL;
 
-	if (function == F_FLOAT8UM)
-		expr = linitial(sides);
-	else if (function == F_FLOAT8MUL && IsNumber(lsecond(sides), -1.0, -1.0))
+	if (Calls(expr, PGVECTOR_PRODUCT, 2, kind, args))
+	{
+		kind->function = PGVECTOR_DISTANCE;
+		return true;
+	}
+	if (function == F_FLOAT8UM || (function == F_FLOAT8MUL && IsNumber(lsecond(sides), -1.0, -1.0)))
 		expr = linitial(sides);
 	else if (function == F_FLOAT8MUL && IsNumber(linitial(sides), -1.0, -1.0))
 		expr = lsecond(sides);
-	else if (name != NULL && strcmp(name, "inner_product") == 0 && list_length(sides) == 2 &&
-			 IsForeign(function, sides))
-	{
-		clause->kind.form = FORM_FOREIGN;
-		clause->kind.metric = FASTED_METRIC_INNER_PRODUCT;
-		*args = sides;
-		return true;
-	}
 	else
 		return false;
-	return IsKnown(expr, 2, &clause->kind, args) &&
-		clause->kind.metric == FASTED_METRIC_INNER_PRODUCT &&
+	return IsDistance(expr, kind, args) && fasted_metric_rules(kind->metric)->negative_product &&
 		exprType(linitial(*args)) != FLOAT8ARRAYOID;
 }
 
@@ -200,7 +137,7 @@ IsInnerProduct(Expr *expr, DistanceClause *clause, List **args)
  * Replaces the bound by the greatest distance whose quotient, rounded to FP64, is within it.
  */
 static bool
-IsShareOfBits(Expr *expr, DistanceClause *clause, List **args)
+IsFractionOfBits(Expr *expr, DistanceClause *clause, List **args)
 {
 	List	   *sides;
 	double		bits;
@@ -209,8 +146,8 @@ IsShareOfBits(Expr *expr, DistanceClause *clause, List **args)
 
 	if (FunctionOf(expr, &sides) != F_FLOAT8DIV || !IsNumber(lsecond(sides), 1.0, 1e9) ||
 		!IsNumber((Const *) clause->bound, 0.0, 1.0) ||
-		!IsKnown(linitial(sides), 2, &clause->kind, args) ||
-		clause->kind.metric != FASTED_METRIC_HAMMING)
+		!IsDistance(linitial(sides), &clause->kind, args) ||
+		!fasted_metric_rules(clause->kind.metric)->is_count)
 		return false;
 	bits = DatumGetFloat8(((Const *) lsecond(sides))->constvalue);
 	bound = DatumGetFloat8(((Const *) clause->bound)->constvalue);
@@ -247,8 +184,8 @@ IsComparison(Expr *expr, DistanceClause *clause, List **args)
 	less = list_nth(order->args, strategy > BTEqualStrategyNumber);
 	more = list_nth(order->args, strategy < BTEqualStrategyNumber);
 	clause->kind.strict = strategy == BTLessStrategyNumber || strategy == BTGreaterStrategyNumber;
-	clause->kind.similarity = IsSimilarity(more, clause, args);
-	negated = !clause->kind.similarity && IsInnerProduct(more, clause, args);
+	clause->kind.similarity = IsSimilarity(more, &clause->kind, args);
+	negated = !clause->kind.similarity && IsInnerProduct(more, &clause->kind, args);
 	clause->bound = clause->kind.similarity || negated ? less : more;
 	if (exprType((Node *) clause->bound) == FLOAT4OID)
 		clause->bound = (Expr *) makeFuncExpr(F_FLOAT8_FLOAT4, FLOAT8OID, list_make1(clause->bound),
@@ -257,8 +194,7 @@ IsComparison(Expr *expr, DistanceClause *clause, List **args)
 		clause->bound = (Expr *) makeFuncExpr(F_FLOAT8UM, FLOAT8OID, list_make1(clause->bound),
 											  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 	return clause->kind.similarity || negated ||
-		(IsKnown(less, 2, &clause->kind, args) && clause->kind.form != FORM_SIMILARITY) ||
-		IsShareOfBits(less, clause, args);
+		IsDistance(less, &clause->kind, args) || IsFractionOfBits(less, clause, args);
 }
 
 static bool
@@ -267,13 +203,13 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	Const	   *metric;
 	FastedMetric found;
 
-	if (!IsKnown(expr, 4, &clause->kind, args) || clause->kind.form != FORM_WITHIN)
+	if (!Calls(expr, WITHIN_FUNCTION, 4, &clause->kind, args))
 		return false;
 	metric = lfourth(*args);
 	/* an invalid metric raises an error when rows are compared */
 	if (!IsA(metric, Const) || metric->constisnull ||
 		!FindMetric(DatumGetTextPP(metric->constvalue), &found) ||
-		fasted_metric_of_bits(found) != fasted_metric_of_bits(clause->kind.metric))
+		fasted_metric_rules(found)->of_bits != IsOfBits(exprType(linitial(*args))))
 		return false;
 	clause->kind.metric = found;
 	clause->kind.strict = clause->kind.similarity = false;
@@ -377,7 +313,7 @@ AreReadable(const DistanceClause *clause)
 	Oid			a = exprType((Node *) clause->vectors[0]);
 	Oid			b = exprType((Node *) clause->vectors[1]);
 
-	if (fasted_metric_of_bits(clause->kind.metric))
+	if (fasted_metric_rules(clause->kind.metric)->of_bits)
 		return IsOfBits(a) && IsOfBits(b);
 	return a == b && (a == FLOAT4ARRAYOID || a == FLOAT8ARRAYOID);
 }
@@ -400,9 +336,9 @@ MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClau
 		if (!IsOfSide(clause->written[i], rels[i]->relids))
 			return false;
 		/* the planner has already converted the arguments of fasted's functions */
-		clause->vectors[i] =
-			clause->kind.form != FORM_FOREIGN || fasted_metric_of_bits(clause->kind.metric) ?
-			clause->written[i] : (Expr *) CastVector((Node *) clause->written[i], FLOAT4ARRAYOID);
+		clause->vectors[i] = clause->written[i];
+		if (clause->kind.function == PGVECTOR_DISTANCE && !fasted_metric_rules(clause->kind.metric)->of_bits)
+			clause->vectors[i] = (Expr *) CastVector((Node *) clause->written[i], FLOAT4ARRAYOID);
 	}
 	return AreReadable(clause);
 }
@@ -492,11 +428,11 @@ static set_rel_pathlist_hook_type previous_hook = NULL;
 
 /*
  * Returns the fraction of outer rows that have a match if the clause belongs to a semi or anti
- * join, assuming independently distributed rows.  Otherwise returns share, the fraction of pairs
+ * join, assuming independently distributed rows.  Otherwise returns the given fraction of pairs
  * that match.
  */
 static double
-OuterShare(PlannerInfo *root, const RestrictInfo *rinfo, double share)
+OuterSelectivity(PlannerInfo *root, const RestrictInfo *rinfo, double of_pairs)
 {
 	ListCell   *cell;
 
@@ -512,9 +448,9 @@ OuterShare(PlannerInfo *root, const RestrictInfo *rinfo, double share)
 		for (int i = -1; (i = bms_next_member(right, i)) >= 0;)
 			if (root->simple_rel_array[i] != NULL)
 				rows *= root->simple_rel_array[i]->rows;
-		return -expm1(-share * rows);
+		return -expm1(-of_pairs * rows);
 	}
-	return share;
+	return of_pairs;
 }
 
 static void
@@ -523,15 +459,14 @@ SetDistanceSelectivity(PlannerInfo *root, const DistanceClause *clause)
 	Const	   *one = makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(1.0), false,
 								FLOAT8PASSBYVAL);
 	Expr	   *radius = clause->bound;
-	double		share;
 
 	if (clause->kind.similarity)
 		radius = (Expr *) makeFuncExpr(F_FLOAT8MI, FLOAT8OID, list_make2(one, radius), InvalidOid,
 									   InvalidOid, COERCE_EXPLICIT_CALL);
-	share = EstimateShare(root, (Node *) clause->written[0], (Node *) clause->written[1], (Node *) radius,
-						  clause->kind.metric);
-	clause->rinfo->norm_selec = share;
-	clause->rinfo->outer_selec = OuterShare(root, clause->rinfo, share);
+	clause->rinfo->norm_selec = EstimateSelectivity(root, (Node *) clause->written[0],
+													(Node *) clause->written[1], (Node *) radius,
+													clause->kind.metric);
+	clause->rinfo->outer_selec = OuterSelectivity(root, clause->rinfo, clause->rinfo->norm_selec);
 }
 
 /* Sets the selectivity of ordering clauses between the same relations to one half. */

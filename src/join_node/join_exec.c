@@ -4,11 +4,6 @@
  *	  Executes the join node: reads both sides and returns matches, or their number. Also
  *	  prints the node's properties in EXPLAIN (doc/plans.md).
  *
- * Some vectors cannot be passed to the engine, for example those with a different number of
- * dimensions or a null element.  Their rows are fallback rows.  The clauses themselves are
- * evaluated for a fallback row and each row of the other side, as in a nested loop.  They therefore
- * give the same result or error as a nested loop.  A null vector has no match.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -27,311 +22,87 @@
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
-/* Prefetch distance in pairs. */
-#define PAIRS_AHEAD 12
-
-/* --- candidate pairs */
-
-/* Orders the rows of a pair by the ordering clause.  Returns false if they have no order. */
-static bool
-OrderRows(JoinNode *node, Candidate *pair)
-{
-	int			compared;
-
-	if (node->direction != 0)
-		compared = pair->outer < pair->inner ? node->direction : -node->direction;
-	else
-	{
-		ScanTuple(node);
-		compared = CompareByOrder(node, pair->outer, pair->inner);
-	}
-	if ((compared > 0) != node->order_swapped)
-		*pair = (Candidate) {pair->inner, pair->outer, pair->sure};
-	return compared != 0;
-}
-
-/* Returns the engine's next pair, ordered if the clauses need it.  Returns false at the end. */
-static bool
-NextOfEngine(JoinNode *node, Candidate *pair)
-{
-	const JoinSide *outer = &node->sides[OUTER_SIDE];
-	const JoinSide *inner = &node->sides[INNER_SIDE];
-
-	for (;;)
-	{
-		const FastedPair *found;
-
-		if (node->next_pair == node->npairs)
-		{
-			node->next_pair = node->npairs = 0;
-			if (node->join == NULL || !JoinNext(node->join, &node->pairs, &node->npairs))
-			{
-				EndJoin(node);
-				return false;
-			}
-		}
-		found = &node->pairs[node->next_pair];
-		if (node->next_pair++ + PAIRS_AHEAD < node->npairs)
-		{
-			RetainedRowsPrefetch(outer->retained, RowOfEngine(outer, found[PAIRS_AHEAD].a));
-			RetainedRowsPrefetch(inner->retained, RowOfEngine(inner, found[PAIRS_AHEAD].b));
-		}
-		*pair = (Candidate) {.outer = RowOfEngine(outer, found->a),
-			.inner = RowOfEngine(inner, found->b),
-			.sure = IsExact(node) || found->dist < node->surely_within};
-		if (node->order == NULL || (pair->sure && node->distance_decides) || OrderRows(node, pair))
-			return true;
-		InstrCountFiltered1(node, 1);
-		CHECK_FOR_INTERRUPTS();
-	}
-}
-
-/* Returns true if rows are shared and each pair matches in both directions, and each row itself. */
-static bool
-GoesBothWays(const JoinNode *node)
-{
-	return node->plan.shared && node->order == NULL;
-}
-
-/* Returns true if the distance of every row to itself is 0, so that the pair matches. */
-static bool
-EqualRowsMatch(const JoinNode *node)
-{
-	FastedMetric metric = node->plan.distance.metric;
-
-	/* the Jaccard distance of rows without any bit is 1 */
-	return metric != FASTED_METRIC_INNER_PRODUCT && metric != FASTED_METRIC_JACCARD &&
-		(IsExact(node) || 0.0 < node->surely_within);
-}
-
 /*
- * Returns the next pair of a fallback row of the side with a row of the other side, in the current
- * partition.  Returns false at the end.  Pairs of two fallback rows are returned for the outer side
- * only.
+ * --- one execution
+ *
+ * An execution passes through phases, each of which is a function.  It returns true if it has stored
+ * a match in cursor.last.  Otherwise it sets the next phase, or NULL at the end.  Only the phases that
+ * fill read a side; those that fetch do not.
  */
+
+static bool FetchCount(JoinNode *node);
+static bool FetchPair(JoinNode *node);
+static bool FetchUnmatched(JoinNode *node);
+
 static bool
-NextFallbackOfPartition(JoinNode *node, Candidate *pair)
+Fill(JoinNode *node)
 {
-	const BatchSide *partition = node->batch[node->fallback_partition];
-	int			number = node->fallback_side;
-	const JoinSide *side = &node->sides[number];
-	const JoinSide *other = &node->sides[1 - number];
-	const uint32 *outer_fallback = node->sides[OUTER_SIDE].fallback.numbers +
-		partition[OUTER_SIDE].first_fallback;
+	node->run.phase = !FillBatch(node) ? FetchUnmatched :
+		node->run.batch.engine_counts ? FetchCount : FetchPair;
+	return false;
+}
 
-	for (; node->next_fallback < partition[number].nfallback;
-		 node->next_fallback++, node->next_other = node->met = 0)
-		while (node->next_other < other->partition.count)
-		{
-			uint32		i = node->next_other++;
-			uint32		rows[2];
+static bool
+FillFirst(JoinNode *node)
+{
+	node->run.phase = NULL;
+	if (ExecQual(node->clauses.one_time, ScanTuple(node)))
+	{
+		BeginFilling(node);
+		node->run.phase = Fill;
+	}
+	return false;
+}
 
-			CHECK_FOR_INTERRUPTS();
-			if (number == INNER_SIDE && node->met < partition[OUTER_SIDE].nfallback &&
-				outer_fallback[node->met] == i)
-			{
-				node->met++;
-				continue;
-			}
-			rows[number] = RowOfPartition(side, side->fallback.numbers[partition[number].first_fallback +
-																	   node->next_fallback]);
-			rows[1 - number] = RowOfPartition(other, i);
-			*pair = (Candidate) {.outer = rows[OUTER_SIDE],.inner = rows[INNER_SIDE]};
+static bool
+FetchCount(JoinNode *node)
+{
+	CountPairs(node);
+	node->run.phase = FetchPair;
+	return false;
+}
+
+static bool
+FetchPair(JoinNode *node)
+{
+	if (NextPair(node))
+		return true;
+	node->run.phase = Fill;
+	return false;
+}
+
+static bool
+FetchUnmatched(JoinNode *node)
+{
+	if (NextUnmatched(node))
+		return true;
+	node->run.phase = NULL;
+	return false;
+}
+
+/* Stores the next match or unmatched outer row in cursor.last.  Returns false at the end. */
+static bool
+NextMatch(JoinNode *node)
+{
+	while (node->run.phase != NULL)
+		if (node->run.phase(node))
 			return true;
-		}
 	return false;
 }
 
-/*
- * Returns the next pair with a fallback row, for both sides of all partitions.  Skips a partition's
- * fallback rows if the other side has no vectors there.
- */
-static bool
-NextFallback(JoinNode *node, Candidate *pair)
-{
-	for (; node->fallback_partition < node->nbatch;
-		 node->fallback_partition++, node->fallback_side = OUTER_SIDE)
-	{
-		TakePartition(node, node->fallback_partition);
-		for (; node->fallback_side <= INNER_SIDE; node->fallback_side++, node->next_fallback = 0)
-			if (node->batch[node->fallback_partition][1 - node->fallback_side].nvectors > 0 &&
-				NextFallbackOfPartition(node, pair))
-				return true;
-	}
-	return false;
-}
-
-/* Returns the next candidate pair of the batch in *pair, or false at the end. */
-static bool
-NextCandidate(JoinNode *node, Candidate *pair)
-{
-	if (node->mirrored)
-	{
-		*pair = (Candidate) {node->last.inner, node->last.outer, node->last.sure};
-		node->mirrored = false;
-		return true;
-	}
-	if (NextOfEngine(node, pair))
-	{
-		node->mirrored = GoesBothWays(node);
-		return true;
-	}
-	if (GoesBothWays(node) && node->next_equal < node->sides[OUTER_SIDE].pushed.count)
-	{
-		uint32		row = RowOfEngine(&node->sides[OUTER_SIDE], node->next_equal++);
-
-		*pair = (Candidate) {row, row, EqualRowsMatch(node)};
-		return true;
-	}
-	return NextFallback(node, pair);
-}
-
-/* Returns true if the pair passes all clauses.  Skips the distance clause if it certainly holds. */
-static bool
-PairPasses(JoinNode *node, const Candidate *pair)
-{
-	ExprState  *quals = pair->sure ? node->join_quals : node->all_quals;
-
-	if (pair->sure && node->distance_decides)
-		return true;
-	if (quals == NULL)
-		return true;
-	LoadPair(node, pair->outer, pair->inner);
-	for (int i = 0; i < 2 && !pair->sure; i++)
-		LoadVector(node, &node->sides[i]);
-	if (ExecQual(quals, ScanTuple(node)))
-		return true;
-	InstrCountFiltered1(node, 1);
-	return false;
-}
-
-/* Stores the next match of the batch in node->last.  Returns false at the end. */
-static bool
-NextPair(JoinNode *node)
-{
-	bool		one_match = node->plan.type == JOIN_SEMI || node->plan.type == JOIN_ANTI;
-	Candidate  *pair = &node->last;
-
-	while (NextCandidate(node, pair))
-	{
-		CHECK_FOR_INTERRUPTS();
-		if ((one_match && node->matched[pair->outer]) || !PairPasses(node, pair))
-			continue;
-		if (node->matched != NULL)
-			node->matched[pair->outer] = true;
-		if (node->plan.type != JOIN_ANTI)
-			return true;
-	}
-	return false;
-}
-
-/* Stores the next outer row without a match in node->last.  Returns false at the end. */
-static bool
-NextUnmatched(JoinNode *node)
-{
-	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
-		return false;
-	while (node->next_unmatched < node->sides[OUTER_SIDE].retained->count)
-	{
-		uint32		row = node->next_unmatched++;
-
-		CHECK_FOR_INTERRUPTS();
-		node->last = (Candidate) {.outer = row,.inner = NO_ROW};
-		if (!node->matched[row])
-			return true;
-	}
-	return false;
-}
-
-/* --- one execution */
-
-/*
- * Reads the sides and forms hash partitions.  A side that retains its vectors is read completely
- * before the engine starts, because its rows may have to wait for their partitions.
- * Late-materialized vectors are passed to the engine while the side is read.  The inner side is
- * not read if the outer side is empty.
- */
-static void
-BeginRun(JoinNode *node)
-{
-	JoinSide   *outer = &node->sides[OUTER_SIDE];
-	JoinSide   *inner = &node->sides[INNER_SIDE];
-
-	for (int i = 0; i < 2; i++)
-		LoadRow(node, &node->sides[i], NO_ROW);
-	if (node->plan.keys[OUTER_SIDE] == NIL)
-		WarmEngine(outer->plan->plan->plan_rows, inner->plan->plan->plan_rows);
-	BeginSide(node, outer);
-	if (node->plan.shared)
-		inner->retained = outer->retained;
-	else
-		BeginSide(node, inner);
-	if (outer->late_vector < 0 && outer->nkeys == 0)
-		ReadSide(node, outer);
-	if (!node->plan.shared && inner->late_vector < 0 && inner->nkeys == 0 && !IsEmptySide(node, outer))
-		ReadSide(node, inner);
-	FindPartitions(node);
-	node->runs++;
-}
-
-/*
- * Starts the next batch, or after the last batch the phase of unmatched rows.  If the engine can
- * count the batch's pairs, adds their number to node->count.  Fallback rows are then still to be
- * counted.
- */
-static void
-StartNextBatch(JoinNode *node)
-{
-	node->phase = JoinNextBatch(node) ? JOIN_PAIRS : JOIN_UNMATCHED;
-	if (node->distance_decides && IsExact(node))
-	{
-		node->count += JoinCount(node->join) * (GoesBothWays(node) ? 2 : 1);
-		EndJoin(node);
-		if (GoesBothWays(node) && EqualRowsMatch(node))
-			node->count += node->next_equal = node->sides[OUTER_SIDE].pushed.count;
-	}
-	if (node->plan.type != JOIN_INNER && node->matched == NULL)
-		node->matched = MemoryContextAllocExtended(node->context,
-												   node->sides[OUTER_SIDE].retained->count + 1,
-												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-}
-
+/* Ends the execution, if any, and prepares the next one. */
 static void
 EndRun(JoinNode *node)
 {
 	EndJoin(node);
 	for (int i = 0; i < 2; i++)
 		EndSide(&node->sides[i]);
-	memset(&node->phase, 0, sizeof(JoinNode) - offsetof(JoinNode, phase));
+	node->run = (JoinRun) {.phase = FillFirst};
+	node->bound.value = (BoundValue) {0};
 	MemoryContextReset(node->context);
 }
 
-/* Stores the next match or unmatched outer row in node->last.  Returns false at the end. */
-static bool
-NextMatch(JoinNode *node)
-{
-	if (node->phase == JOIN_TO_BEGIN)
-	{
-		node->phase = JOIN_OVER;
-		if (ExecQual(node->one_time_quals, ScanTuple(node)))
-		{
-			BeginRun(node);
-			StartNextBatch(node);
-		}
-	}
-	while (node->phase == JOIN_PAIRS)
-	{
-		if (NextPair(node))
-			return true;
-		StartNextBatch(node);
-	}
-	if (node->phase == JOIN_UNMATCHED && NextUnmatched(node))
-		return true;
-	node->phase = JOIN_OVER;
-	return false;
-}
-
-/* Copies the columns of the result from the retained rows in node->last. */
+/* Copies the columns of the result from the retained rows of the last match. */
 static TupleTableSlot *
 CopyMatch(JoinNode *node, TupleTableSlot *result)
 {
@@ -341,13 +112,14 @@ CopyMatch(JoinNode *node, TupleTableSlot *result)
 	/* a parent node may have materialized the last result */
 	if (TTS_SHOULDFREE(result))
 		ExecClearTuple(result);
-	CopyColumns(outer, &outer->to_result, node->last.outer, result);
-	CopyColumns(inner, &inner->to_result, node->last.inner, result);
+	CopyColumns(outer, &outer->to_result, node->run.cursor.last.outer, result);
+	CopyColumns(inner, &inner->to_result, node->run.cursor.last.inner, result);
 	result->tts_flags &= ~TTS_FLAG_EMPTY;
 	result->tts_nvalid = result->tts_tupleDescriptor->natts;
 	return result;
 }
 
+/* ExecProcNode of a node that returns rows. */
 static TupleTableSlot *
 NextRow(PlanState *state)
 {
@@ -359,17 +131,19 @@ NextRow(PlanState *state)
 	if (TTS_SHOULDFREE(node->css.ss.ss_ScanTupleSlot))
 	{
 		ExecClearTuple(node->css.ss.ss_ScanTupleSlot);
-		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
+		for (int i = 0; i < 2; i++)
+			node->sides[i].rows.loaded = -1;
 	}
 	while (NextMatch(node))
 	{
+		const Candidate *match = &node->run.cursor.last;
 		ExprContext *econtext;
 
-		if (node->direct)
+		if (node->copies_result)
 			return CopyMatch(node, result);
 		econtext = ScanTuple(node);
-		LoadPair(node, node->last.outer, node->last.inner);
-		if (node->other_quals == NULL || ExecQual(node->other_quals, econtext))
+		LoadPair(node, match->outer, match->inner);
+		if (node->clauses.filter == NULL || ExecQual(node->clauses.filter, econtext))
 			return projection == NULL ? econtext->ecxt_scantuple : ExecProject(projection);
 		InstrCountFiltered2(node, 1);
 	}
@@ -378,7 +152,7 @@ NextRow(PlanState *state)
 
 /* --- count(*) */
 
-/* Returns the only row, whose count is the scan tuple's last column. */
+/* ExecProcNode of a node that counts.  Returns the only row, whose count is the scan tuple's last column. */
 static TupleTableSlot *
 NextCount(PlanState *state)
 {
@@ -387,14 +161,14 @@ NextCount(PlanState *state)
 	uint64		count;
 	ExprContext *econtext;
 
-	if (node->phase == JOIN_OVER)
+	if (node->run.phase == NULL)
 		return ExecClearTuple(state->ps_ProjInfo->pi_state.resultslot);
 	while (NextMatch(node))
-		node->count++;
-	count = node->count;
+		node->run.count++;
+	count = node->run.count;
 	/* release memory before the result is returned */
 	EndRun(node);
-	node->phase = JOIN_OVER;
+	node->run.phase = NULL;
 	econtext = ScanTuple(node);
 	econtext->ecxt_scantuple->tts_values[column] = Int64GetDatum((int64) count);
 	econtext->ecxt_scantuple->tts_isnull[column] = false;
@@ -430,10 +204,10 @@ ExplainKeys(JoinNode *node, List *ancestors, ExplainState *es)
 		texts = lappend(texts, TextOf(node, lfirst(cell), ancestors, es));
 	ExplainPropertyList("Partition Key", texts, es);
 	if (es->analyze)
-		ExplainPropertyUInteger("Partitions", NULL, node->all_partitions, es);
-	if (es->analyze && node->all_partitions > 0)
+		ExplainPropertyUInteger("Partitions", NULL, node->totals.partitions, es);
+	if (es->analyze && node->totals.partitions > 0)
 		ExplainPropertyUInteger("Small Partitions", NULL,
-								node->all_partitions - node->nengine_partitions, es);
+								node->totals.partitions - node->totals.engine_partitions, es);
 }
 
 static void
@@ -471,21 +245,21 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 	{
 		/* the node counts pairs if clauses other than the engine's decide */
 		ExplainPropertyText("Aggregate", "count(*)", es);
-		ExplainPropertyText("Counted By", plan->distance_decides && IsExact(node) ?
+		ExplainPropertyText("Counted By", plan->distance_decides && node->bound.exact ?
 							"engine" : "node", es);
 	}
-	if (es->analyze && node->all_partitions > 0 && node->nengine_partitions == 0)
+	if (es->analyze && node->totals.partitions > 0 && node->totals.engine_partitions == 0)
 		ExplainPropertyText("Engine", "none", es);
 	else
 	{
 		/* without the engine's additional dimension */
-		if (HasMargin(node) && stats.dimensions > 0)
+		if (node->bound.has_margin && stats.dimensions > 0)
 			stats.dimensions--;
 		ExplainEngine(&stats, es);
 	}
 	if (es->analyze && stats.engine[0] != '\0')
 	{
-		ExplainWork(&stats, node->runs, es);
+		ExplainWork(&stats, node->totals.runs, es);
 		if (es->timing)
 			ExplainMachine(&stats, es);
 	}
@@ -499,13 +273,13 @@ InitOrder(JoinNode *node, const OpExpr *clause)
 {
 	List	   *vars = pull_var_clause((Node *) clause, 0);
 
-	node->order_swapped = linitial_node(Var, vars)->varattno > node->plan.outer_columns;
-	node->order_column = list_nth_node(Var, vars, node->order_swapped)->varattno - 1;
-	node->order = palloc0(sizeof(SortSupportData));
-	node->order->ssup_cxt = CurrentMemoryContext;
-	node->order->ssup_collation = clause->inputcollid;
+	node->order.swapped = linitial_node(Var, vars)->varattno > node->plan.outer_columns;
+	node->order.column = list_nth_node(Var, vars, node->order.swapped)->varattno - 1;
+	node->order.comparator = palloc0(sizeof(SortSupportData));
+	node->order.comparator->ssup_cxt = CurrentMemoryContext;
+	node->order.comparator->ssup_collation = clause->inputcollid;
 	/* this also negates the comparison for a > operator */
-	PrepareSortSupportFromOrderingOp(clause->opno, node->order);
+	PrepareSortSupportFromOrderingOp(clause->opno, node->order.comparator);
 }
 
 /*
@@ -530,14 +304,14 @@ InitQuals(JoinNode *node)
 		others = list_delete_ptr(others, list_nth(plan->join_quals, plan->order_qual));
 		InitOrder(node, list_nth(plan->join_quals, plan->order_qual));
 	}
-	node->bound = ExecInitExpr(plan->bound, state);
-	node->one_time_quals = ExecInitQual(plan->one_time_quals, state);
+	node->clauses.bound = ExecInitExpr(plan->bound, state);
+	node->clauses.one_time = ExecInitQual(plan->one_time_quals, state);
 	if (plan->may_raise || plan->bound_may_raise)
-		node->partner_quals = ExecInitQual(list_copy_tail(earlier, of_outer), state);
-	node->outer_quals = ExecInitQual(list_truncate(earlier, of_outer), state);
-	node->join_quals = ExecInitQual(others, state);
-	node->all_quals = ExecInitQual(plan->join_quals, state);
-	node->other_quals = ExecInitQual(plan->other_quals, state);
+		node->clauses.partner = ExecInitQual(list_copy_tail(earlier, of_outer), state);
+	node->clauses.outer = ExecInitQual(list_truncate(earlier, of_outer), state);
+	node->clauses.others = ExecInitQual(others, state);
+	node->clauses.all = ExecInitQual(plan->join_quals, state);
+	node->clauses.filter = ExecInitQual(plan->other_quals, state);
 }
 
 static void
@@ -549,9 +323,9 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	foreach(cell, ((CustomScan *) css->ss.ps.plan)->custom_plans)
 		css->custom_ps = lappend(css->custom_ps, ExecInitNode(lfirst(cell), estate, eflags));
-	node->direct = css->ss.ps.ps_ProjInfo != NULL && node->plan.other_quals == NIL;
+	node->copies_result = css->ss.ps.ps_ProjInfo != NULL && node->plan.other_quals == NIL;
 	foreach(cell, css->ss.ps.plan->targetlist)
-		node->direct &= IsA(lfirst_node(TargetEntry, cell)->expr, Var);
+		node->copies_result &= IsA(lfirst_node(TargetEntry, cell)->expr, Var);
 	for (int i = 0; i < 2; i++)
 		InitSide(node, i, list_nth(css->custom_ps, node->plan.shared ? 0 : i));
 	InitQuals(node);
@@ -605,6 +379,8 @@ CreateJoinNode(CustomScan *plan)
 	NodeSetTag(node, T_CustomScanState);
 	node->css.methods = &exec_methods;
 	node->plan = ReadJoinPlan(plan);
+	node->run.phase = FillFirst;
+	node->bound = MakeJoinBound(&node->plan.distance, FASTED_ELEMENT_REAL, node->plan.shared);
 	return (Node *) node;
 }
 

@@ -55,7 +55,7 @@ typedef struct JoinPathData
 	List	   *restrictlist;	/* all clauses that are not pseudoconstant */
 	List	   *one_time;		/* pseudoconstant clauses */
 	Index		nulling_join;	/* outer join that nulls inner columns; 0: none or unknown */
-	double		partition_share; /* fraction of row pairs with equal keys */
+	double		partition_selectivity;	/* fraction of row pairs with equal keys */
 	ParamPathInfo *param_info;	/* parameterization of the path; NULL: none */
 	Var		   *late[2];		/* late-materialized vector columns; shared rows: both or none */
 	RestrictInfo *order;		/* ordering clause of shared rows; NULL: none */
@@ -181,34 +181,16 @@ IsOrderedByIndex(const Path *path)
 	return false;
 }
 
-/* Returns the side's cheapest path that omits no rows, or NULL if the planner kept none. */
-static Path *
-CheapestOfSide(const RelOptInfo *side)
-{
-	Path	   *cheapest = side->cheapest_total_path;
-	Path	   *complete = NULL;
-	ListCell   *cell;
-
-	if (!IsOrderedByIndex(cheapest))
-		return cheapest;
-	foreach(cell, side->pathlist)
-	{
-		Path	   *path = lfirst(cell);
-
-		if (bms_equal(PATH_REQ_OUTER(path), PATH_REQ_OUTER(cheapest)) && !IsOrderedByIndex(path) &&
-			(complete == NULL || path->total_cost < complete->total_cost))
-			complete = path;
-	}
-	return complete;
-}
-
 /*
- * Returns the cheapest non-parallel scan of the table itself that omits no rows.  Such a scan can
- * return columns that the planner did not foresee, unlike an index-only scan or a Gather.
+ * Returns the relation's cheapest path that omits no rows, with the same parameters as the cheapest
+ * one, or NULL if the planner kept none.  With of_table, returns a non-parallel scan of the table
+ * itself without parameters.  Such a scan can return columns that the planner did not foresee,
+ * unlike an index-only scan or a Gather.
  */
 static Path *
-ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
+CheapestPath(PlannerInfo *root, RelOptInfo *rel, bool of_table)
 {
+	Relids		parameters = of_table ? NULL : PATH_REQ_OUTER(rel->cheapest_total_path);
 	Path	   *cheapest = NULL;
 	ListCell   *cell;
 
@@ -218,11 +200,12 @@ ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
 		bool		scan = path->pathtype == T_SeqScan || path->pathtype == T_IndexScan ||
 			path->pathtype == T_BitmapHeapScan;
 
-		if (scan && path->param_info == NULL && !path->parallel_aware && !IsOrderedByIndex(path) &&
+		if (bms_equal(PATH_REQ_OUTER(path), parameters) && !IsOrderedByIndex(path) &&
+			(!of_table || (scan && !path->parallel_aware)) &&
 			(cheapest == NULL || path->total_cost < cheapest->total_cost))
 			cheapest = path;
 	}
-	return cheapest != NULL ? cheapest : create_seqscan_path(root, rel, NULL, 0);
+	return cheapest == NULL && of_table ? create_seqscan_path(root, rel, NULL, 0) : cheapest;
 }
 
 /*
@@ -251,9 +234,8 @@ ParallelPathOfSide(PlannerInfo *root, const JoinPathData *data, int number, Path
 	if (vector != NULL)
 		evaluated = list_make3(data->clause.vectors[OUTER_SIDE], data->clause.vectors[INNER_SIDE],
 							   data->clause.bound);
-	/* the engine's rows have more dimensions than the workers' (join_push.c) */
-	if (vector != NULL && data->clause.kind.form == FORM_FOREIGN &&
-		data->clause.kind.metric == FASTED_METRIC_INNER_PRODUCT)
+	/* the engine's rows have more dimensions than the workers' (join_bound.c) */
+	if (vector != NULL && HasMargin(&data->clause.kind))
 		return NULL;
 	if ((vector == NULL && data->plan.keys[number] == NIL) || path->pathtype != T_SeqScan ||
 		!root->glob->parallelModeOK || !side->consider_parallel ||
@@ -296,8 +278,8 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 	ListCell   *cell;
 
 	if (!of_table && (data->param_info != NULL || !IsPlainTable(root, side)))
-		return CheapestOfSide(side);
-	path = ScanOfTable(root, side);
+		return CheapestPath(root, side, false);
+	path = CheapestPath(root, side, true);
 	target = copy_pathtarget(path->pathtarget);
 	if (data->plan.shared)
 		foreach(cell, inner->reltarget->exprs)
@@ -310,7 +292,7 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 		return read;
 	if (of_table)
 		return (Path *) create_projection_path(root, side, path, target);
-	read = CheapestOfSide(side);
+	read = CheapestPath(root, side, false);
 	return read != NULL ? read : path;
 }
 
@@ -457,7 +439,7 @@ DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 			data->order = rinfo;
 	}
 	data->restrictlist = others;
-	data->partition_share = clauselist_selectivity(root, equalities, 0, data->plan.type, sjinfo);
+	data->partition_selectivity = clauselist_selectivity(root, equalities, 0, data->plan.type, sjinfo);
 }
 
 /*
@@ -512,7 +494,7 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 		own->startup_cost += side->total_cost;
 		rows += side->rows;
 	}
-	pairs *= data->rels[OUTER_SIDE]->rows * data->rels[INNER_SIDE]->rows * data->partition_share;
+	pairs *= data->rels[OUTER_SIDE]->rows * data->rels[INNER_SIDE]->rows * data->partition_selectivity;
 	own->startup_cost += 2.0 * rows * cpu_operator_cost * list_length(data->plan.keys[OUTER_SIDE]);
 	own->startup_cost += rows * (cpu_tuple_cost + dimensions * cpu_operator_cost / 16.0);
 	own->total_cost = own->startup_cost +
@@ -520,55 +502,7 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 		own->rows * (cpu_tuple_cost + quals.per_tuple + own->pathtarget->cost.per_tuple);
 }
 
-/*
- * --- the plan
- *
- * The scan tuple consists of an outer row followed by an inner row.  All expressions are evaluated
- * on the scan tuple.  Expressions of one side are evaluated while the other side's columns are
- * null.  If the node computes count(*), that is the last column.
- */
-
-/* Numbers of integers, of lists of numbers and of all pointers in a JoinPlan. */
-#define PLAN_WORDS (offsetof(JoinPlan, shared_columns) / sizeof(int))
-#define PLAN_LISTS ((offsetof(JoinPlan, vectors) - offsetof(JoinPlan, shared_columns)) / sizeof(void *))
-#define PLAN_POINTERS ((sizeof(JoinPlan) - offsetof(JoinPlan, shared_columns)) / sizeof(void *))
-
-static void
-WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
-{
-	int			words[PLAN_WORDS];
-	void	   *pointers[PLAN_POINTERS];
-	List	   *numbers = NIL;
-
-	memcpy(words, plan, sizeof(words));
-	memcpy(pointers, (const char *) plan + offsetof(JoinPlan, shared_columns), sizeof(pointers));
-	for (Size i = 0; i < PLAN_WORDS; i++)
-		numbers = lappend_int(numbers, words[i]);
-	scan->custom_private = list_make1(numbers);
-	for (Size i = 0; i < PLAN_LISTS; i++)
-		scan->custom_private = lappend(scan->custom_private, pointers[i]);
-	for (Size i = PLAN_LISTS; i < PLAN_POINTERS; i++)
-		scan->custom_exprs = lappend(scan->custom_exprs, pointers[i]);
-	scan->methods = &fasted_join_methods;
-}
-
-JoinPlan
-ReadJoinPlan(const CustomScan *scan)
-{
-	List	   *lists = list_concat_copy(list_copy_tail(scan->custom_private, 1), scan->custom_exprs);
-	int			words[PLAN_WORDS];
-	void	   *pointers[PLAN_POINTERS];
-	JoinPlan	plan;
-	ListCell   *cell;
-
-	foreach(cell, (List *) linitial(scan->custom_private))
-		words[foreach_current_index(cell)] = lfirst_int(cell);
-	foreach(cell, lists)
-		pointers[foreach_current_index(cell)] = lfirst(cell);
-	memcpy(&plan, words, sizeof(words));
-	memcpy((char *) &plan + offsetof(JoinPlan, shared_columns), pointers, sizeof(pointers));
-	return plan;
-}
+/* --- the plan */
 
 /* Returns the security level for the evaluation order; 0 for cheap leakproof clauses. */
 static Index
@@ -591,18 +525,18 @@ OrderedQuals(PlannerInfo *root, List *clauses)
 	foreach(cell, clauses)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
-		int			place = list_length(ordered);
+		int			position = list_length(ordered);
 
-		for (; place > 0; place--)
+		for (; position > 0; position--)
 		{
-			const RestrictInfo *before = list_nth(ordered, place - 1);
+			const RestrictInfo *before = list_nth(ordered, position - 1);
 
 			if (LevelOf(before) < LevelOf(rinfo) ||
 				(LevelOf(before) == LevelOf(rinfo) &&
 				 before->eval_cost.per_tuple <= rinfo->eval_cost.per_tuple))
 				break;
 		}
-		ordered = list_insert_nth(ordered, place, rinfo);
+		ordered = list_insert_nth(ordered, position, rinfo);
 	}
 	return ordered;
 }
@@ -716,6 +650,7 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	scan->scan.plan.targetlist = tlist;
 	scan->custom_plans = custom_plans;
 	scan->flags = path->flags;
+	scan->methods = &fasted_join_methods;
 	WriteJoinPlan(&plan, scan);
 	return &scan->scan.plan;
 }
@@ -914,7 +849,7 @@ CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
 		1 + list_length(data->plan.keys[OUTER_SIDE]) + (data->order != NULL) &&
 		(data->order == NULL || IsTotalOrder(root, data->rels[OUTER_SIDE], data->order));
 	path->custom_private = list_make1(data);
-	if (data->plan.distance_decides && IsExactForm(data->clause.kind.form))
+	if (data->plan.distance_decides && IsExactFunction(data->clause.kind.function))
 		own->rows = 0.0;
 	CostJoin(root, path, data);
 	own->total_cost += own->rows * cpu_operator_cost;

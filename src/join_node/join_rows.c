@@ -4,10 +4,6 @@
  *	  Reads the rows of a side, retains them and loads them into the scan tuple; reads the
  *	  vector there as floats or doubles.
  *
- * A row in memory consists of its values, so that it need not be deformed.  Null flags are in a
- * separate array, which exists only if a value is null.  Pass-by-reference values are stored one
- * after the other.  A row in the temporary file is a minimal tuple.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -16,185 +12,17 @@
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "base/guc.h"
-#include "base/large_memory.h"
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
-#include "engine/engine.h"
 #include "executor/executor.h"
 #include "join_node/join_node.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "utils/datum.h"
+#include "rows/row_batch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/varbit.h"
-
-/* Number of cache lines to prefetch of a value.  The hardware prefetcher continues after these. */
-#define PREFETCH_LINES 9
-#define CACHE_LINE 64
-
-/* Sizes of pieces of memory for values. */
-#define MIN_PIECE ((Size) 8192)
-#define MAX_PIECE ((Size) 32 * 1024 * 1024)
-
-/* --- retained rows */
-
-/* Copies a pass-by-reference value.  Memory is allocated in pieces. */
-static Datum
-CopyValue(RetainedRows *retained, Datum value, int typlen)
-{
-	Size		size = datumGetSize(value, false, typlen);
-	Size		bytes = MAXALIGN(size);
-	char	   *copy;
-
-	if (bytes > retained->free_bytes)
-	{
-		Size		piece = Max(bytes, Min(Max(retained->value_bytes, MIN_PIECE), MAX_PIECE));
-
-		retained->free = AllocPages(retained->context, piece);
-		retained->free_bytes = piece;
-		retained->value_bytes += piece;
-	}
-	copy = retained->free;
-	retained->free += bytes;
-	retained->free_bytes -= bytes;
-	retained->budget -= bytes;
-	return PointerGetDatum(memcpy(copy, DatumGetPointer(value), size));
-}
-
-static void
-AddInMemory(RetainedRows *retained, const TupleTableSlot *row)
-{
-	int			natts = retained->columns->natts;
-	Size		first = (Size) retained->count * natts;
-	Datum	   *values;
-
-	if (retained->count == retained->capacity)
-	{
-		uint32		capacity = retained->capacity;
-
-		if (retained->nulls != NULL)
-			retained->nulls = GrowArray(retained->context, retained->nulls, &capacity, natts);
-		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
-								   natts * sizeof(Datum));
-	}
-	values = retained->rows + first;
-	for (int i = 0; i < natts; i++)
-	{
-		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
-
-		values[i] = row->tts_isnull[i] ? (Datum) 0 :
-			column->attbyval ? row->tts_values[i] :
-			CopyValue(retained, row->tts_values[i], column->attlen);
-		if (row->tts_isnull[i] && retained->nulls == NULL)
-			retained->nulls = MemoryContextAllocExtended(retained->context,
-														 (Size) retained->capacity * natts,
-														 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	}
-	if (retained->nulls != NULL)
-		memcpy(retained->nulls + first, row->tts_isnull, natts);
-	retained->in_memory++;
-	retained->budget -= natts * (sizeof(Datum) + sizeof(bool));
-}
-
-static void
-AddToFile(RetainedRows *retained, TupleTableSlot *row)
-{
-	uint32		number = retained->count - retained->in_memory;
-	MinimalTuple tuple = ExecCopySlotMinimalTuple(row);
-	FilePlace  *place;
-
-	if (retained->file == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(retained->context);
-
-		retained->file = BufFileCreateTemp(false);
-		for (int i = 0; i < 2; i++)
-			retained->slots[i] = MakeSingleTupleTableSlot(retained->columns, &TTSOpsMinimalTuple);
-		MemoryContextSwitchTo(old);
-	}
-	if (number == retained->place_capacity)
-		retained->places = GrowArray(retained->context, retained->places, &retained->place_capacity,
-									 sizeof(FilePlace));
-	place = &retained->places[number];
-	/* the position is elsewhere if a row has been fetched since */
-	if (number > 0 && BufFileSeek(retained->file, place[-1].fileno,
-								  place[-1].offset + place[-1].length, SEEK_SET) != 0)
-		elog(ERROR, "could not seek in temporary file");
-	place->length = tuple->t_len;
-	BufFileTell(retained->file, &place->fileno, &place->offset);
-	BufFileWrite(retained->file, tuple, tuple->t_len);
-	pfree(tuple);
-}
-
-/* Copies a row into memory, or into the temporary file once the memory budget is exhausted. */
-static void
-RetainedRowsAdd(RetainedRows *retained, TupleTableSlot *row)
-{
-	if (retained->count == FASTED_MAX_ROWS)
-		ReportManyRows(NULL);
-	if (retained->file == NULL && retained->budget > 0)
-		AddInMemory(retained, row);
-	else
-		AddToFile(retained, row);
-	retained->count++;
-}
-
-/* The values and null flags of a retained row. */
-typedef struct RetainedRow
-{
-	const Datum *values;
-	const bool *isnull;			/* NULL: no value is null */
-} RetainedRow;
-
-static RetainedRow
-FetchFromFile(RetainedRows *retained, uint32 row, int reader)
-{
-	const FilePlace *place = &retained->places[row - retained->in_memory];
-	TupleTableSlot *slot = retained->slots[reader];
-	MinimalTuple tuple = MemoryContextAlloc(retained->context, place->length);
-
-	if (BufFileSeek(retained->file, place->fileno, place->offset, SEEK_SET) != 0 ||
-		BufFileRead(retained->file, tuple, place->length) != place->length)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read from temporary file: %m")));
-	ExecStoreMinimalTuple(tuple, slot, true);
-	slot_getallattrs(slot);
-	return (RetainedRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};
-}
-
-/* Returns a row.  The result is valid until the same reader (0 or 1) fetches its next row. */
-static inline RetainedRow
-RetainedRowsFetch(RetainedRows *retained, uint32 row, int reader)
-{
-	Size		first = (Size) row * retained->columns->natts;
-
-	if (unlikely(row >= retained->in_memory))
-		return FetchFromFile(retained, row, reader);
-	return (RetainedRow) {.values = retained->rows + first,
-		.isnull = retained->nulls == NULL ? NULL : retained->nulls + first};
-}
-
-void
-RetainedRowsPrefetchValues(RetainedRows *retained, uint32 row)
-{
-	RetainedRow values;
-
-	if (row >= retained->in_memory)
-		return;
-	values = RetainedRowsFetch(retained, row, 0);
-	for (int i = 0; i < retained->columns->natts; i++)
-	{
-		const char *bytes = DatumGetPointer(values.values[i]);
-
-		if (TupleDescAttr(retained->columns, i)->attbyval || bytes == NULL)
-			continue;
-		for (int line = 0; line < PREFETCH_LINES; line++)
-			__builtin_prefetch(bytes + line * CACHE_LINE);
-	}
-}
 
 /* --- columns */
 
@@ -217,7 +45,7 @@ FindUsedColumns(JoinNode *node)
 			node->used_columns[plan->outer_columns + foreach_current_index(cell)];
 }
 
-/* Prepares to evaluate the side's vectors.  Sets plain_vector if these need no cast. */
+/* Prepares to read and evaluate the side's vectors.  Sets plain_vector if these need no cast. */
 static void
 InitVector(JoinNode *node, JoinSide *side)
 {
@@ -225,12 +53,13 @@ InitVector(JoinNode *node, JoinSide *side)
 	FuncExpr   *cast = (FuncExpr *) vector;
 
 	side->vector = ExecInitExpr(vector, &node->css.ss.ps);
+	side->batch = RowBatchFor((Node *) vector, ExecGetResultType(side->plan), side->first);
 	side->source.form = FormOfType(getBaseType(exprType((Node *) vector)));
 	if (side->source.form != VECTOR_FLOAT4)
-		node->element = ElementOfForm(side->source.form);
+		node->bound.element = ElementOfForm(side->source.form);
 	side->plain_vector = -1;
 	/* the cast belongs to pgvector, because the distance does */
-	if (DistanceIsForeign(node) && IsA(cast, FuncExpr) && IsA(linitial(cast->args), Var) &&
+	if (node->bound.of_pgvector && IsA(cast, FuncExpr) && IsA(linitial(cast->args), Var) &&
 		strcmp(get_func_name(cast->funcid), "vector_to_float4") == 0)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
 }
@@ -312,13 +141,13 @@ InitInput(JoinNode *node, JoinSide *side, InputReader *input)
 {
 	side->input = input;
 	side->source = (VectorSource) {
-		.form = side->source.form,.element = node->element,.metric = JoinNodeMetric(node)
+		.form = side->source.form,.element = node->bound.element,.metric = node->bound.metric
 	};
 	input->source = &side->source;
 	input->vector_column = side->late_vector;
 	input->all_rows = true;
 	input->detoast = node->used_columns + side->first;
-	input->take_block = TakeBlock;
+	input->take_block = AcceptBlock;
 	input->arg = side;
 }
 
@@ -349,9 +178,9 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 		else if (column != node->plan.late_ctid[number])
 			AddCopy(&side->to_scan, RetainedColumn(side, column), side->first + i);
 	}
-	if (node->direct)
+	if (node->copies_result)
 		InitResult(node, side);
-	side->loaded = -1;
+	side->rows.loaded = -1;
 	InitVector(node, side);
 	InitKeys(node, side);
 	if (node->used_columns == NULL)
@@ -371,47 +200,44 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 void
 BeginSide(JoinNode *node, JoinSide *side)
 {
-	RetainedRows *retained = MemoryContextAllocZero(node->context, sizeof(RetainedRows));
+	int64		budget = (int64) fasted_setting_memory_limit * 1024 / (node->plan.shared ? 2 : 4);
 
-	retained->context = node->context;
-	retained->columns = side->row->tts_tupleDescriptor;
-	retained->budget = (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? 2 : 4);
-	side->retained = retained;
+	side->rows.retained = RetainedRowsCreate(node->context, side->row->tts_tupleDescriptor, budget);
 }
 
 int
 CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 {
-	RetainedRows *retained = node->sides[OUTER_SIDE].retained;
+	RetainedRows *retained = node->sides[OUTER_SIDE].rows.retained;
 	RetainedRow a = RetainedRowsFetch(retained, row, OUTER_SIDE);
 	RetainedRow b = RetainedRowsFetch(retained, other, INNER_SIDE);
-	int			column = RetainedColumn(&node->sides[OUTER_SIDE], node->order_column);
+	int			column = RetainedColumn(&node->sides[OUTER_SIDE], node->order.column);
 	MemoryContext old;
 	int			compared;
 
 	/* fetching from the file invalidates loaded rows */
-	if (Max(row, other) >= retained->in_memory)
-		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
+	if (RetainedRowIsInFile(retained, Max(row, other)))
+		node->sides[OUTER_SIDE].rows.loaded = node->sides[INNER_SIDE].rows.loaded = -1;
 	if ((a.isnull != NULL && a.isnull[column]) || (b.isnull != NULL && b.isnull[column]))
 		return 0;
 	old = MemoryContextSwitchTo(node->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
-	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order);
+	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order.comparator);
 	MemoryContextSwitchTo(old);
 	return compared < 0 ? -1 : compared > 0;
 }
 
-/* Updates node->direction.  While it is set, the order of a pair follows from its row numbers. */
+/* Updates node->run.direction.  While it is set, the order of a pair follows from its row numbers. */
 static void
 NoteDirection(JoinNode *node, const RetainedRows *retained)
 {
 	uint32		last = retained->count - 1;
 
-	if (last >= retained->in_memory)
-		node->direction = 0;
+	if (RetainedRowIsInFile(retained, last))
+		node->run.direction = 0;
 	else if (last == 1)
-		node->direction = CompareByOrder(node, 0, last);
-	else if (node->direction != 0 && CompareByOrder(node, last - 1, last) != node->direction)
-		node->direction = 0;
+		node->run.direction = CompareByOrder(node, 0, last);
+	else if (node->run.direction != 0 && CompareByOrder(node, last - 1, last) != node->run.direction)
+		node->run.direction = 0;
 }
 
 /* Stores a column of the child plan's row in side->row, in the retained representation. */
@@ -432,20 +258,20 @@ void
 RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block)
 {
 	/* the rows of several workers come in no order */
-	node->direction = 0;
-	side->loaded = -1;
-	side->has_vector = false;
+	node->run.direction = 0;
+	side->rows.loaded = -1;
+	side->rows.has_vector = false;
 	for (uint32 row = 0; row < block->nrows; row++)
 	{
 		for (int i = 0; i < block->natts; i++)
 			SetColumn(side, i, InputValues(block, i)[row], InputNulls(block, i)[row]);
-		RetainedRowsAdd(side->retained, side->row);
+		RetainedRowsAdd(side->rows.retained, side->row);
 	}
 }
 
 /* Loads a row of the child plan into the scan tuple, and retains it. */
 static void
-TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
+RetainRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
 	MemoryContext old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
@@ -465,11 +291,11 @@ TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 		scan->tts_isnull[side->first + i] = isnull;
 		SetColumn(side, i, value, isnull);
 	}
-	side->loaded = -1;
-	side->has_vector = true;
-	RetainedRowsAdd(side->retained, side->row);
-	if (node->order != NULL)
-		NoteDirection(node, side->retained);
+	side->rows.loaded = -1;
+	side->rows.has_vector = true;
+	RetainedRowsAdd(side->rows.retained, side->row);
+	if (node->order.comparator != NULL)
+		NoteDirection(node, side->rows.retained);
 	MemoryContextSwitchTo(old);
 }
 
@@ -478,27 +304,27 @@ ReadRow(JoinNode *node, JoinSide *side)
 {
 	/* executor nodes expect the per-query memory context */
 	MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
-	uint32		count = side->retained->count;
+	uint32		count = side->rows.retained->count;
 
-	while (!side->complete)
+	while (!side->rows.complete)
 	{
-		TupleTableSlot *slot = side->input == NULL ? ExecProcNode(side->plan) :
-			InputNext(side->input, side->plan);
+		TupleTableSlot *slot = side->input != NULL ? InputNext(side->input, side->plan) :
+			side->batch != NULL ? ReadPlanInBatches(side->batch, side->plan) : ExecProcNode(side->plan);
 
-		side->complete = TupIsNull(slot);
-		if (side->complete)
+		side->rows.complete = TupIsNull(slot);
+		if (side->rows.complete)
 			break;
 		if (side->input == NULL || InputIsRow(side->input, slot))
 		{
-			TakeRow(node, side, slot);
+			RetainRow(node, side, slot);
 			break;
 		}
 		/* a null row: the rows of a block have been retained, or Gather is to fetch a tuple */
-		if (!side->takes_vectors && side->retained->count > count)
+		if (!side->push.with_input && side->rows.retained->count > count)
 			break;
 	}
 	MemoryContextSwitchTo(old);
-	return !side->complete;
+	return !side->rows.complete;
 }
 
 void
@@ -511,23 +337,24 @@ ReadSide(JoinNode *node, JoinSide *side)
 bool
 IsEmptySide(JoinNode *node, JoinSide *side)
 {
-	return side->retained->count == 0 && !ReadRow(node, side);
+	return side->rows.retained->count == 0 && !ReadRow(node, side);
 }
 
 void
 EndSide(JoinSide *side)
 {
-	if (side->retained != NULL && side->retained->file != NULL)
-	{
-		BufFileClose(side->retained->file);
-		side->retained->file = NULL;	/* EndSide is called twice for shared rows */
-	}
+	/* shared rows are ended with the outer side */
+	if (side->rows.retained != NULL && !(side->node->plan.shared && side->number == INNER_SIDE))
+		RetainedRowsEnd(side->rows.retained);
 	if (side->late_slot != NULL)
 		ExecClearTuple(side->late_slot);
 	if (side->input != NULL)
 		InputEnd(side->input);
-	memset(&side->retained, 0, sizeof(JoinSide) - offsetof(JoinSide, retained));
-	side->loaded = -1;
+	if (side->batch != NULL)
+		RowBatchReset(side->batch);
+	side->rows = (SideRows) {.loaded = -1};
+	side->partitions = (SidePartitions) {0};
+	side->push = (SidePush) {0};
 }
 
 /* --- the scan tuple */
@@ -541,10 +368,10 @@ CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableS
 	if (columns->count == 0)
 		return;
 	if (!none)
-		retained = RetainedRowsFetch(side->retained, row, side->number);
+		retained = RetainedRowsFetch(side->rows.retained, row, side->number);
 	/* fetching from the file invalidates the loaded row */
-	if (!none && row >= side->retained->in_memory)
-		side->loaded = -1;
+	if (!none && RetainedRowIsInFile(side->rows.retained, row))
+		side->rows.loaded = -1;
 	for (int i = 0; i < columns->count; i++)
 	{
 		int			from = columns->from[i];
@@ -557,11 +384,11 @@ CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableS
 void
 LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 {
-	if (side->loaded == row)
+	if (side->rows.loaded == row)
 		return;
 	CopyColumns(side, &side->to_scan, row, node->css.ss.ss_ScanTupleSlot);
-	side->loaded = row;
-	side->has_vector = side->late_vector < 0;
+	side->rows.loaded = row;
+	side->rows.has_vector = side->late_vector < 0;
 }
 
 void
@@ -578,20 +405,20 @@ LoadVector(JoinNode *node, JoinSide *side)
 	TargetEntry *entry;
 	int			ctid = RetainedColumn(side, node->plan.late_ctid[side->number]);
 	RetainedRow retained;
-	ItemPointerData place;
+	ItemPointerData position;
 
-	if (side->has_vector || side->loaded < 0 || side->loaded == NO_ROW)
+	if (side->rows.has_vector || side->rows.loaded < 0 || side->rows.loaded == NO_ROW)
 		return;
-	retained = RetainedRowsFetch(side->retained, side->loaded, side->number);
-	itemptr_decode(&place, DatumGetInt64(retained.values[ctid]));
-	if (!table_tuple_fetch_row_version(side->scan->ss_currentRelation, &place,
+	retained = RetainedRowsFetch(side->rows.retained, side->rows.loaded, side->number);
+	itemptr_decode(&position, DatumGetInt64(retained.values[ctid]));
+	if (!table_tuple_fetch_row_version(side->scan->ss_currentRelation, &position,
 									   side->plan->state->es_snapshot, side->late_slot))
 		elog(ERROR, "could not fetch a row of the join again from its table");
 	entry = list_nth(side->scan->ps.plan->targetlist, side->late_vector);
 	scan->tts_values[side->late_column] =
 		slot_getattr(side->late_slot, castNode(Var, entry->expr)->varattno,
 					 &scan->tts_isnull[side->late_column]);
-	side->has_vector = true;
+	side->rows.has_vector = true;
 }
 
 ExprContext *

@@ -34,6 +34,7 @@
 #include "port/atomics.h"
 #include "postmaster/bgworker.h"
 #include "rows/input_queue.h"
+#include "rows/row_batch.h"
 #include "storage/ipc.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
@@ -89,8 +90,9 @@ typedef struct SharedInput
 typedef struct InputState
 {
 	CustomScanState css;
-	InputReader *reader;		/* NULL in a worker; the fields below are for workers only */
-	ExprState  *vector;
+	InputReader *reader;		/* NULL in a worker */
+	RowBatch   *batch;			/* of rows with vectors; NULL if each vector is computed from several columns */
+	ExprState  *vector;			/* this field and those below are for workers only */
 	SharedInput *shared;
 	int			number;			/* number of the block being filled; -1: none */
 	bool		has_error;		/* the leader has to report an error of the last row */
@@ -296,6 +298,14 @@ PutRow(InputState *input, TupleTableSlot *slot)
 	return true;
 }
 
+/* Returns the next row of the partial plan, whose vector has been fetched if possible. */
+static TupleTableSlot *
+NextOfPlan(InputState *input)
+{
+	return input->batch != NULL ? ReadPlanInBatches(input->batch, outerPlanState(input)) :
+		ExecProcNode(outerPlanState(input));
+}
+
 /*
  * Returns the next row that must be returned as a tuple.  A tuple queue notifies its reader only
  * when it is a quarter full, or when it is detached.  A worker therefore stops after a row
@@ -304,12 +314,11 @@ PutRow(InputState *input, TupleTableSlot *slot)
 static TupleTableSlot *
 NextInWorker(InputState *input)
 {
-	PlanState  *below = outerPlanState(input);
 	ExprContext *econtext = input->css.ss.ps.ps_ExprContext;
 
 	while (!BlockRingIsStopped(RingOf(input->shared)) && !input->has_error)
 	{
-		TupleTableSlot *slot = ExecProcNode(below);
+		TupleTableSlot *slot = NextOfPlan(input);
 		MemoryContext old;
 		bool		taken;
 
@@ -462,8 +471,9 @@ InputEnd(InputReader *reader)
  * caller has refused a block, or NULL at the end.
  */
 static TupleTableSlot *
-NextInLeader(InputReader *reader, PlanState *below)
+NextInLeader(InputState *input)
 {
+	InputReader *reader = input->reader;
 	BlockRing  *ring = reader->shared == NULL ? NULL : RingOf(reader->shared);
 	int			launched = ring == NULL ? 0 : reader->pcxt->nworkers_launched;
 
@@ -489,7 +499,7 @@ NextInLeader(InputReader *reader, PlanState *below)
 		if (!reader->share_done &&
 			(launched == 0 || (reader->participates && launched < BUSY_LEADER_WORKERS)))
 		{
-			TupleTableSlot *slot = ExecProcNode(below);
+			TupleTableSlot *slot = NextOfPlan(input);
 
 			if (!TupIsNull(slot))
 				return reader->own = slot;
@@ -543,8 +553,7 @@ NextRow(CustomScanState *node)
 {
 	InputState *input = (InputState *) node;
 
-	return input->reader == NULL ? NextInWorker(input) :
-		NextInLeader(input->reader, outerPlanState(input));
+	return input->reader == NULL ? NextInWorker(input) : NextInLeader(input);
 }
 
 static void
@@ -557,10 +566,12 @@ BeginInput(CustomScanState *node, EState *estate, int eflags)
 	if (IsParallelWorker())
 		estate->es_jit_flags = PGJIT_NONE;
 	outerPlanState(input) = ExecInitNode(outerPlan(plan), estate, eflags);
-	/* the vector is computed from the slot of the partial plan */
-	node->ss.ps.scanops = ExecGetResultSlotOps(outerPlanState(input), &node->ss.ps.scanopsfixed);
+	/* the vector is computed from the slot of the partial plan or of a batch */
+	node->ss.ps.scanops = NULL;
+	node->ss.ps.scanopsfixed = false;
 	node->ss.ps.scanopsset = true;
 	input->vector = ExecInitExpr(linitial(plan->custom_exprs), &node->ss.ps);
+	input->batch = RowBatchFor(linitial(plan->custom_exprs), ExecGetResultType(outerPlanState(input)), 0);
 	if (IsParallelWorker())
 		return;
 	input->reader = plan->custom_private == NIL ? palloc0(sizeof(InputReader)) : (InputReader *)
@@ -579,7 +590,11 @@ EndInput(CustomScanState *node)
 static void
 RescanInput(CustomScanState *node)
 {
-	((InputState *) node)->reader->share_done = false;
+	InputState *input = (InputState *) node;
+
+	input->reader->share_done = false;
+	if (input->batch != NULL)
+		RowBatchReset(input->batch);
 	if (outerPlanState(node)->chgParam == NULL)
 		ExecReScan(outerPlanState(node));
 }
@@ -732,7 +747,8 @@ AddInputNode(PlannedStmt *plan, InputReader *reader)
 	Plan	   *below = outerPlan(gather);
 	TargetEntry *vector = list_nth(below->targetlist, reader->vector_column);
 	CustomScan *input = MakeInputPlan(below, copyObject(gather->targetlist),
-									  (Expr *) makeVarFromTargetEntry(INDEX_VAR, vector));
+									  CastToVector((Expr *) makeVarFromTargetEntry(INDEX_VAR, vector),
+												   reader->source->form));
 	Plan	   *own = &input->scan.plan;
 	ListCell   *cell;
 

@@ -37,6 +37,7 @@
 #include "postmaster/bgworker_internals.h"
 #include "rows/distributor.h"
 #include "rows/input_queue.h"
+#include "rows/row_batch.h"
 #include "rows/vector.h"
 #include "storage/bufmgr.h"
 #include "tcop/tcopprot.h"
@@ -118,16 +119,19 @@ KeyOf(ParseState *pstate, const VectorSource *source)
 	return CastTo(pstate, ColumnOf(pstate, source->key_column), source->key_type);
 }
 
-/* Makes the vector, or a call of the function with it. */
+/*
+ * Makes the vector's column, or a call of the function with the vector.  The column is cast to a
+ * vector after a batch of rows has been fetched, because the cast would fetch each value on its own.
+ */
 static Node *
 ValueOf(ParseState *pstate, const VectorSource *source, Oid function)
 {
-	Node	   *vector = CastTo(pstate, ColumnOf(pstate, source->vector_column),
-								VectorFormType(source->form));
+	Node	   *column = ColumnOf(pstate, source->vector_column);
 
-	return !OidIsValid(function) ? vector :
-		(Node *) makeFuncExpr(function, get_func_rettype(function), list_make1(vector), InvalidOid,
-							  InvalidOid, COERCE_EXPLICIT_CALL);
+	return !OidIsValid(function) ? column :
+		(Node *) makeFuncExpr(function, get_func_rettype(function),
+							  list_make1(CastTo(pstate, column, VectorFormType(source->form))),
+							  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 }
 
 static List *
@@ -420,6 +424,26 @@ IsPlainGather(const Plan *plan)
 
 /* --- from tuples to the sink */
 
+RowTaker *
+RowTakerCreate(const VectorSource *source, RowSink *sink)
+{
+	RowTaker   *taker = palloc0(sizeof(RowTaker));
+
+	taker->source = source;
+	taker->sink = sink;
+	taker->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row", ALLOCSET_SMALL_SIZES);
+	taker->econtext = CreateStandaloneExprContext();
+	return taker;
+}
+
+void
+RowTakerEnd(RowTaker *taker)
+{
+	FreeExprContext(taker->econtext, true);
+	MemoryContextDelete(taker->row_context);
+	pfree(taker);
+}
+
 void
 CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 {
@@ -490,15 +514,66 @@ TakeVector(RowTaker *taker, Datum key, struct varlena *vector)
 	return true;
 }
 
+Expr *
+CastToVector(Expr *value, VectorForm form)
+{
+	Oid			type = exprType((Node *) value);
+	Oid			array = VectorFormType(form);
+
+	return IsBinaryCoercible(getBaseType(type), array) ? value : (Expr *)
+		CastTo(NULL, (Node *) value, array);
+}
+
+/* Prepares to convert values of this type to vectors. */
+static void
+PrepareCast(RowTaker *taker, Oid type)
+{
+	CaseTestExpr *value = makeNode(CaseTestExpr);
+	MemoryContext old;
+	Expr	   *cast;
+
+	taker->value_type = type;
+	taker->cast = NULL;
+	if (type == VectorFormType(taker->source->form))
+		return;
+	old = MemoryContextSwitchTo(GetMemoryChunkContext(taker));
+	value->typeId = type;
+	value->typeMod = -1;
+	value->collation = get_typcollation(type);
+	cast = CastToVector((Expr *) value, taker->source->form);
+	if (cast != (Expr *) value)
+		taker->cast = ExecInitExpr(cast, NULL);
+	MemoryContextSwitchTo(old);
+}
+
+/* Returns a value of this type as a detoasted vector; NULL if it is null after its cast. */
+static struct varlena *
+VectorOfValue(RowTaker *taker, Datum value, bool isnull, Oid type)
+{
+	if (unlikely(type != taker->value_type))
+		PrepareCast(taker, type);
+	if (taker->cast != NULL)
+	{
+		taker->econtext->caseValue_datum = value;
+		taker->econtext->caseValue_isNull = isnull;
+		value = ExecEvalExpr(taker->cast, taker->econtext, &isnull);
+	}
+	return isnull ? NULL : PG_DETOAST_DATUM(value);
+}
+
 bool
-TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
+TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, bool isnull, Oid type)
 {
 	MemoryContext old;
+	struct varlena *vector;
 	bool		more;
 
 	if (taker->tuples++ % ROWS_PER_CHECK == 0)
 		CheckJoinInterrupts();
-	if (key_isnull)
+	MemoryContextReset(taker->row_context);
+	old = MemoryContextSwitchTo(taker->row_context);
+	vector = VectorOfValue(taker, value, isnull, type);
+	if (vector != NULL && key_isnull)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION),
 				 errmsg("key column \"%s\" of relation \"%s\" is null",
@@ -506,9 +581,7 @@ TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 				 errdetail("A row with a vector has a null key."),
 				 errhint("Specify a column without nulls with %s => '...', or exclude such rows by a view.",
 						 taker->source->id_argument)));
-	MemoryContextReset(taker->row_context);
-	old = MemoryContextSwitchTo(taker->row_context);
-	more = TakeVector(taker, key, PG_DETOAST_DATUM(vector));
+	more = vector == NULL || TakeVector(taker, key, vector);
 	MemoryContextSwitchTo(old);
 	return more;
 }
@@ -519,8 +592,6 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 	RowTaker   *taker = arg;
 
 	slot_getallattrs(slot);
-	if (slot->tts_isnull[VECTOR_COLUMN])
-		return true;			/* rows without a vector are skipped */
 	if (taker->source->partition_column != NULL)
 	{
 		if (slot->tts_isnull[PARTITION_COLUMN])
@@ -528,7 +599,51 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 		taker->partition = slot->tts_values[PARTITION_COLUMN];
 	}
 	return TakeSourceRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
-						 slot->tts_values[VECTOR_COLUMN]);
+						 slot->tts_values[VECTOR_COLUMN], slot->tts_isnull[VECTOR_COLUMN],
+						 TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid);
+}
+
+/* Passes the rows of the batch to the sink.  Returns false if the sink takes no more rows. */
+static bool
+TakeBatch(RowTaker *taker)
+{
+	TupleTableSlot *slot;
+
+	while ((slot = RowBatchNext(taker->batch)) != NULL)
+		if (!TakeSlot(taker, slot))
+			return false;
+	return true;
+}
+
+/* TupleCallback for a RowTaker: passes rows to the sink in batches (row_batch.h). */
+static bool
+TakeSlotInBatch(void *arg, TupleTableSlot *slot)
+{
+	RowTaker   *taker = arg;
+
+	/* a user's cast may convert a type of fixed length to vectors */
+	if (TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->attlen != -1)
+		return TakeSlot(taker, slot);
+	if (taker->batch == NULL)
+	{
+		/* it has rows after the plan has ended */
+		MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(taker));
+
+		taker->batch = RowBatchCreate(CreateTupleDescCopy(slot->tts_tupleDescriptor), VECTOR_COLUMN);
+		MemoryContextSwitchTo(old);
+	}
+	if (!RowBatchAdd(taker->batch, slot))
+		return TakeSlot(taker, slot);
+	return !RowBatchIsFull(taker->batch) || TakeBatch(taker);
+}
+
+/* Runs the plan and passes all rows to the sink, in their order. */
+static void
+TakeAllRows(RowTaker *taker, PlannedStmt *plan)
+{
+	RunPlan(taker->source, plan, TakeSlotInBatch, taker);
+	if (taker->batch != NULL && !taker->stopped)
+		TakeBatch(taker);
 }
 
 /* --- all rows */
@@ -544,10 +659,15 @@ ReadInParallel(RowTaker *taker, uint64 rows)
 	PlannedStmt *volatile plan = NULL;
 	int			nest_level;
 	bool		parallel;
+	Oid			cast = InvalidOid;
 
 	/* so few rows do not need a worker, even with the maximum number of dimensions */
 	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() ||
 		(double) rows * FASTED_MAX_DIMENSIONS * sizeof(float) < PagesPerWorker() * BLCKSZ)
+		return false;
+	/* workers cast the values, too */
+	if (FindVectorCast(taker->source->vector_type, &cast) && OidIsValid(cast) &&
+		func_parallel(cast) != PROPARALLEL_SAFE)
 		return false;
 	nest_level = NewGUCNestLevel();
 	/* the size alone decides, and rows do not go through the costly tuple queues */
@@ -579,14 +699,11 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted reading",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	RowTaker   *taker = palloc0(sizeof(RowTaker));
+	RowTaker   *taker = RowTakerCreate(source, sink);
 	PlannedStmt *plan = PlanSource(source);
 	uint64		rows = PlannedRows(plan);
 	const JoinDistributor *distributor = FindDistributor();
 
-	taker->source = source;
-	taker->sink = sink;
-	taker->row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
 	sink->expect_rows(sink, rows);
 	if (distributor != NULL && distributor->read(taker, plan))
 		 /* all rows have been read */ ;
@@ -596,11 +713,12 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 
 		/* else the scan of a large table may start in the middle, in step with another scan */
 		SetForThisQuery("synchronize_seqscans", "off");
-		RunPlan(source, plan, TakeSlot, taker);
+		TakeAllRows(taker, plan);
 		AtEOXact_GUC(true, nest_level);
 	}
 	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
-		RunPlan(source, plan, TakeSlot, taker);
+		TakeAllRows(taker, plan);
+	RowTakerEnd(taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

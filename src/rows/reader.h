@@ -92,17 +92,32 @@ typedef struct RowTaker
 	RowSink    *sink;
 	Datum		partition;		/* partition of the current row, if the source has partitions */
 	MemoryContext row_context;	/* for detoasted values; reset for each row */
+	Oid			value_type;		/* of the last value that was converted; InvalidOid before it */
+	struct ExprState *cast;		/* from that type; NULL: values are vectors already */
+	struct ExprContext *econtext;	/* of the cast */
+	struct RowBatch *batch;		/* rows that wait for their vectors; NULL: there is none */
 	uint64		tuples;			/* rows received as tuples */
 	int			dimensions;		/* of the first vector; 0 before it */
 	char	   *first_row_name;
 	bool		stopped;		/* the sink takes no more rows */
 } RowTaker;
 
+/* Creates a taker in the current memory context, and frees it. */
+extern RowTaker *RowTakerCreate(const VectorSource *source, RowSink *sink);
+extern void RowTakerEnd(RowTaker *taker);
+
 /*
- * Passes one row to the sink.  Its vector is not null.  Returns false if the sink takes no more
- * rows.  Errors: a null key, an invalid vector.
+ * Passes one row to the sink, unless its value is null after the cast to a vector.  The value is of
+ * the source's vector type or of the type of its form.  Returns false if the sink
+ * takes no more rows.  Errors: a null key, an invalid vector.
  */
-extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector);
+extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, bool isnull, Oid type);
+
+/*
+ * Casts an expression to the array type or bit type of a form.  Returns the expression itself if its
+ * values are such vectors already.
+ */
+extern Expr *CastToVector(Expr *value, VectorForm form);
 
 /* TupleCallback for a RowTaker: passes the row in the slot to the sink, if it has a vector. */
 extern bool TakeSlot(void *taker, TupleTableSlot *slot);

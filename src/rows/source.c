@@ -65,7 +65,7 @@ ReportNullArgument(const char *function, const char *name)
 void
 RequireDistance(const char *argument, double distance, FastedMetric metric)
 {
-	bool		products = metric == FASTED_METRIC_INNER_PRODUCT;
+	bool		products = fasted_metric_rules(metric)->negative_product;
 
 	if (distance >= LeastDistance(metric))
 		return;
@@ -77,32 +77,16 @@ RequireDistance(const char *argument, double distance, FastedMetric metric)
 			 errhint("Use 0 to find exact duplicates, or 'Infinity' to get all pairs.")));
 }
 
-static const char *const metric_names[] = {
-	[FASTED_METRIC_L2] = "l2",
-	[FASTED_METRIC_COSINE] = "cosine",
-	[FASTED_METRIC_INNER_PRODUCT] = "inner_product",
-	[FASTED_METRIC_HAMMING] = "hamming",
-	[FASTED_METRIC_JACCARD] = "jaccard"
-};
-
-const char *
-MetricName(FastedMetric metric)
-{
-	return metric_names[metric];
-}
-
 bool
 FindMetric(const text *name, FastedMetric *metric)
 {
 	const char *string = text_to_cstring(name);
+	const MetricRules *rules;
 
-	for (size_t i = 0; i < lengthof(metric_names); i++)
-	{
-		*metric = (FastedMetric) i;
-		if (strcmp(string, metric_names[i]) == 0)
-			return true;
-	}
-	return false;
+	*metric = 0;
+	while ((rules = fasted_metric_rules(*metric)) != NULL && strcmp(string, rules->name) != 0)
+		(*metric)++;
+	return rules != NULL;
 }
 
 FastedMetric
@@ -124,7 +108,7 @@ errmetric(FastedMetric metric, Oid type)
 	(void) errcode(ERRCODE_DATATYPE_MISMATCH);
 	(void) errmsg("metric \"%s\" is not defined for vectors of type %s", MetricName(metric),
 				  format_type_be(type));
-	return fasted_metric_of_bits(metric) ?
+	return fasted_metric_rules(metric)->of_bits ?
 		errhint("Use metric => 'l2', 'cosine' or 'inner_product'; other metrics need vectors of type bit.") :
 		errhint("Use metric => 'hamming' or metric => 'jaccard'.");
 }
@@ -227,7 +211,7 @@ FindVectorCast(Oid type, Oid *function)
 static void
 SetForm(VectorSource *source, Oid type, VectorForm form)
 {
-	if ((form == VECTOR_BIT) != fasted_metric_of_bits(source->metric))
+	if ((form == VECTOR_BIT) != fasted_metric_rules(source->metric)->of_bits)
 		ereport(ERROR,
 				(errmetric(source->metric, type),
 				 source->relation == NULL ? 0 :
@@ -433,7 +417,7 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 			 nkeys > 0 ?
 			 errhint("Join a view with a single key column: row_number() OVER () AS id, or a composite of the key's columns.") :
 			 has_ctid ?
-			 errhint("Name such a column with %s => '...', or take the rows' addresses: %s_typed(NULL::tid, ..., %s => 'ctid').",
+			 errhint("Name such a column with %s => '...', or take the rows' addresses: %s(..., id_type => NULL::tid, %s => 'ctid').",
 					 argument, function, argument) :
 			 errhint("Name such a column with %s => '...', for example one that a view computes with row_number().",
 					 argument)));
@@ -441,7 +425,7 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 
 static void
 CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument,
-			 const char *function, const char *window)
+			 const char *function)
 {
 	bool		second = strcmp(argument, "b_id") == 0;
 
@@ -453,43 +437,47 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 					key->name, RelationGetRelationName(rel),
 					format_type_be(key->type), format_type_be(key_type)),
 			 errdetail("Keys are converted only if no information is lost."),
-			 window != NULL ?
-			 errhint("Use the window function %s, which accepts keys of any type.", window) :
-			 second ?
-			 errhint("Use %s_typed(NULL::%s, ...) if the keys of both relations can be converted to this type.",
-					 function, format_type_be(key->type)) :
-			 errhint("Use %s_typed(NULL::%s, '%s', ...).",
-					 function, format_type_be(key->type), RelationGetRelationName(rel))));
+			 errhint("Use the form of %s with the argument id_type => NULL::%s%s.",
+					 function, format_type_be(key->type),
+					 second ? ", if the keys of both relations convert to this type" : "")));
 }
 
-pg_noreturn static void
-ReportNoVector(Relation rel, const Column *column)
+/*
+ * Returns the form of vectors of a type, which is that of a column of the relation, or, if relation
+ * is NULL, of an argument of the function.  Errors: as RequireVector.
+ */
+static VectorForm
+RequireForm(Oid type, const char *name, const char *function, const char *relation)
 {
-	Oid			intermediate = IntermediateVectorType(column->type);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_DATATYPE_MISMATCH),
-			 errmsg("cannot read type %s as a vector", format_type_be(column->type)),
-			 errdetail("Column \"%s\" of relation \"%s\" has no cast to real[].",
-					   column->name, RelationGetRelationName(rel)),
-			 OidIsValid(intermediate) ?
-			 errhint("Join a view that casts it: %s::%s.",
-					 quote_identifier(column->name), format_type_be(intermediate)) :
-			 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
-}
-
-static void
-SetVector(VectorSource *source, Relation rel, const char *vector_column)
-{
-	Column		vector = FindColumn(rel, vector_column);
 	VectorForm	form;
 	CastFunction cast;
 
-	source->vector_column = vector.name;
-	if (!FindVectorForm(vector.type, &form, &cast))
-		ReportNoVector(rel, &vector);
-	SetForm(source, vector.type, form);
-	RequireTrustedCast(&cast, vector.name, RelationGetRelationName(rel));
+	if (!FindVectorForm(type, &form, &cast))
+	{
+		Oid			between = IntermediateVectorType(type);
+
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("cannot read type %s as a vector", format_type_be(type)),
+				 relation != NULL ?
+				 errdetail("Column \"%s\" of relation \"%s\" has no cast to real[].", name, relation) :
+				 errdetail("Argument \"%s\" of %s has no cast to real[].", name, function),
+				 OidIsValid(between) && relation != NULL ?
+				 errhint("Join a view that casts it: %s::%s.",
+						 quote_identifier(name), format_type_be(between)) :
+				 OidIsValid(between) ? errhint("Cast it to %s.", format_type_be(between)) :
+				 relation == NULL && (type == UNKNOWNOID || TypeCategory(type) == TYPCATEGORY_STRING) ?
+				 errhint("Cast it, for example to real[].") :
+				 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
+	}
+	RequireTrustedCast(&cast, name, relation);
+	return form;
+}
+
+VectorForm
+RequireVector(Oid type, const char *argument, const char *function)
+{
+	return RequireForm(type, argument, function, NULL);
 }
 
 bool
@@ -522,7 +510,7 @@ SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 	if (name == NULL)
 		ReportNoKeyColumn(rel, nkeys, source->id_argument, function, window);
 	key = FindColumn(rel, name);
-	CheckKeyType(rel, &key, key_type, source->id_argument, function, window);
+	CheckKeyType(rel, &key, key_type, source->id_argument, function);
 	if (!OidIsValid(lookup_type_cache(key_type, TYPECACHE_LT_OPR)->lt_opr))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
@@ -541,41 +529,22 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 {
 	VectorSource *source = palloc0(sizeof(VectorSource));
 	Relation	rel = OpenRelation(relid);
+	Column		vector;
 
 	source->relid = relid;
 	source->id_argument = id_argument;
 	source->metric = metric;
-	source->skip_zeros = metric == FASTED_METRIC_COSINE;
+	source->skip_zeros = fasted_metric_rules(metric)->has_direction;
 	source->relation = pstrdup(RelationGetRelationName(rel));
-	SetVector(source, rel, vector_column);
+	vector = FindColumn(rel, vector_column);
+	source->vector_column = vector.name;
+	SetForm(source, vector.type, RequireForm(vector.type, vector.name, function, source->relation));
 	if (OidIsValid(key_type))
 		SetKey(source, rel, id_column, key_type, function, window);
 	else
 		SetNameKey(source, rel);
 	relation_close(rel, NoLock);
 	return source;
-}
-
-VectorForm
-RequireVector(Oid type, const char *argument, const char *function)
-{
-	VectorForm	form;
-	CastFunction cast;
-
-	if (!FindVectorForm(type, &form, &cast))
-	{
-		Oid			between = IntermediateVectorType(type);
-
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("cannot read type %s as a vector", format_type_be(type)),
-				 errdetail("Argument \"%s\" of %s has no cast to real[].", argument, function),
-				 OidIsValid(between) ? errhint("Cast it to %s.", format_type_be(between)) :
-				 type == UNKNOWNOID ? errhint("Cast the literal, for example to real[].") :
-				 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
-	}
-	RequireTrustedCast(&cast, argument, NULL);
-	return form;
 }
 
 VectorSource *
@@ -635,7 +604,8 @@ OrderSource(VectorSource *source, const char *column, bool descending)
 				 errhint("Specify a column whose type has a default btree operator class; a view can add one.")));
 	source->order_column = order.name;
 	source->descending = descending;
-	source->order_apart = CanReadTwice(source, rel, order.name);
+	/* keys of the second query are found among those of the first one as Datums */
+	source->order_apart = get_typbyval(source->key_type) && CanReadTwice(source, rel, order.name);
 	relation_close(rel, NoLock);
 }
 

@@ -10,13 +10,10 @@
 #ifndef FASTED_SOURCE_H
 #define FASTED_SOURCE_H
 
-#include <float.h>
-#include <math.h>
-
 #include "access/attnum.h"
 #include "base/compat.h"
 #include "catalog/pg_type_d.h"
-#include "engine/engine.h"
+#include "engine/metric_rules.h"
 #include "fmgr.h"
 #include "utils/sortsupport.h"
 
@@ -68,8 +65,7 @@ typedef struct VectorSource
  * metric is the metric of the join.  With cosine, rows whose vector is zero are skipped, unless
  * the caller clears skip_zeros afterwards.
  *
- * Hints quote id_argument.  For other key types they recommend the window function, if there is
- * one, or else function with the suffix "_typed".
+ * Hints quote id_argument, the function, and the window function that needs no key, if there is one.
  */
 extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 								   const char *id_argument, Oid key_type, FastedMetric metric,
@@ -108,6 +104,7 @@ extern void PartitionSource(VectorSource *source, const char *column);
  */
 extern void ShareElement(VectorSource *a, VectorSource *b);
 
+/* Returns true if the rows are read in the order of their keys or of the order column. */
 static inline bool
 RowsComeInOrder(const VectorSource *source)
 {
@@ -172,7 +169,7 @@ pg_noreturn extern void ReportNullArgument(const char *function, const char *nam
 static inline double
 LeastDistance(FastedMetric metric)
 {
-	return metric == FASTED_METRIC_INNER_PRODUCT ? -DBL_MAX : 0.0;
+	return fasted_metric_rules(metric)->least;
 }
 
 /* Raises an error if the argument is NaN, or below every distance. */
@@ -181,11 +178,15 @@ extern void RequireDistance(const char *argument, double distance, FastedMetric 
 /* Raises an error unless this is the name of a metric. */
 extern FastedMetric MetricFromText(const text *name);
 
-/* Returns false unless this is the name of a metric. */
+/* Sets *metric to the metric of this name.  Returns false if there is none. */
 extern bool FindMetric(const text *name, FastedMetric *metric);
 
 /* The name of a metric in SQL. */
-extern const char *MetricName(FastedMetric metric);
+static inline const char *
+MetricName(FastedMetric metric)
+{
+	return fasted_metric_rules(metric)->name;
+}
 
 /* For ereport: sets the SQLSTATE, message and hint of a metric that does not fit the type. */
 extern int	errmetric(FastedMetric metric, Oid type);
@@ -197,8 +198,9 @@ extern int	errmetric(FastedMetric metric, Oid type);
 static inline double
 GreatestDistance(FastedMetric metric, double dimensions)
 {
-	return metric == FASTED_METRIC_COSINE ? 2.0 : metric == FASTED_METRIC_JACCARD ? 1.0 :
-		metric == FASTED_METRIC_HAMMING ? dimensions : HUGE_VAL;
+	const MetricRules *rules = fasted_metric_rules(metric);
+
+	return rules->is_count ? dimensions : rules->greatest;
 }
 
 /* --- numbers of the values of a partition column: equal values have the same number */
@@ -210,6 +212,8 @@ extern GroupNumbers *GroupNumbersCreate(const VectorSource *source);
 
 /* Returns a number from 0, assigned in the order of first use.  Leaves garbage. */
 extern uint32 GroupNumberOf(GroupNumbers *numbers, Datum value);
+
+/* Returns the number of different values so far. */
 extern uint32 GroupNumbersCount(const GroupNumbers *numbers);
 
 /* --- statistics */

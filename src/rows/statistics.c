@@ -208,26 +208,25 @@ Normalize(double *row, int dimensions)
  * the greatest squared length is added, so that it is not negative.
  */
 static double
-SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
+SampleDistance(const ColumnSample *sample, const MetricRules *rules, int i, int j)
 {
 	const double *x = sample->rows[i];
 	const double *y = sample->rows[j];
 	uint32		words = fasted_bit_words(sample->dimensions);
 	double		sum = 0.0;
 
-	if (metric == FASTED_METRIC_INNER_PRODUCT)
+	if (rules->negative_product)
 		return sample->longest - fasted_exact_dot_double(x, y, sample->dimensions);
-	if (metric == FASTED_METRIC_HAMMING)
-		return fasted_exact_hamming(sample->rows[i], sample->rows[j], words);
-	if (metric == FASTED_METRIC_JACCARD)
-		return fasted_exact_jaccard(sample->rows[i], sample->rows[j], words);
+	if (rules->of_bits)
+		return rules->is_count ? fasted_exact_hamming(sample->rows[i], sample->rows[j], words) :
+			fasted_exact_jaccard(sample->rows[i], sample->rows[j], words);
 	for (int k = 0; k < sample->dimensions; k++)
 	{
 		double		difference = x[k] - y[k];
 
 		sum += difference * difference;
 	}
-	if (metric == FASTED_METRIC_COSINE)
+	if (rules->has_direction)
 		return isnan(sum) ? HUGE_VAL : sum / 2.0;
 	return sqrt(sum);
 }
@@ -265,7 +264,7 @@ Extrapolate(const Distance *distances, int count, double eps)
 }
 
 static double
-SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
+SampleShare(const ColumnSample *sample, const MetricRules *rules, double eps)
 {
 	int			count = 0;
 	int			within = 0;
@@ -276,13 +275,13 @@ SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 	for (int i = 0; i < sample->count; i++)
 	{
 		/* equal rows need not be within eps: zero vectors with cosine, or without bits with jaccard */
-		if (sample->common[i] && SampleDistance(sample, metric, i, i) <= eps)
+		if (sample->common[i] && SampleDistance(sample, rules, i, i) <= eps)
 			equal += sample->weight[i] * sample->weight[i];
 		for (int j = 0; j < i; j++)
 		{
 			Distance   *d = &distances[count++];
 
-			d->distance = SampleDistance(sample, metric, i, j);
+			d->distance = SampleDistance(sample, rules, i, j);
 			d->weight = 2.0 * sample->weight[i] * sample->weight[j];
 			if (d->distance <= eps)
 			{
@@ -331,34 +330,35 @@ FindCast(Oid relid, AttrNumber column, ColumnSample *sample)
 double
 ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, double eps)
 {
+	const MetricRules *rules = fasted_metric_rules(metric);
 	HeapTuple	statistics;
 	ColumnSample *sample;
 	double		share = -1.0;
 	double		covered = 0.0;
 	double		longest = 0.0;
 
-	if (eps >= GreatestDistance(metric, HUGE_VAL))
+	if (eps >= rules->greatest)
 		return 1.0;
 	statistics = ColumnStatistics(relid, column, children);
 	if (!HeapTupleIsValid(statistics))
 		return -1.0;
 	sample = palloc0(sizeof(ColumnSample));
 	if (FindCast(relid, column, sample) &&
-		(sample->form == VECTOR_BIT) == fasted_metric_of_bits(metric))
+		(sample->form == VECTOR_BIT) == rules->of_bits)
 	{
 		ReadSample(sample, statistics);
 		for (int i = 0; i < sample->count; i++)
 		{
 			covered += sample->weight[i];
-			if (metric == FASTED_METRIC_COSINE)
+			if (rules->has_direction)
 				Normalize(sample->rows[i], sample->dimensions);
-			if (metric == FASTED_METRIC_INNER_PRODUCT)
-				longest = fmax(longest, -SampleDistance(sample, metric, i, i));
+			if (rules->negative_product)
+				longest = fmax(longest, -SampleDistance(sample, rules, i, i));
 		}
 		sample->longest = longest;
 		/* there are enough vectors, or they represent most rows */
 		if (sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9)
-			share = SampleShare(sample, metric, eps + longest);
+			share = SampleShare(sample, rules, eps + longest);
 	}
 	ReleaseSysCache(statistics);
 	return share;

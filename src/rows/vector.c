@@ -99,12 +99,14 @@ ConvertNumerics(ArrayType *array, float *to)
 static bool
 ElementIsFinite(ArrayType *array, VectorForm form, int i)
 {
-	int			subscript = ARR_LBOUND(array)[0] + i;
+	int			subscript;
 	bool		isnull;
 	Numeric		number;
 
+	/* the bounds of an array that another server has sent are not checked */
 	if (form != VECTOR_NUMERIC)
 		return false;
+	subscript = ARR_LBOUND(array)[0] + i;
 	number = DatumGetNumeric(array_get_element(PointerGetDatum(array), 1, &subscript, -1, -1, false,
 											   TYPALIGN_INT, &isnull));
 	return !numeric_is_nan(number) && !numeric_is_inf(number);
@@ -179,7 +181,7 @@ VectorElements(struct varlena *vector, const VectorSource *source, int dimension
 		ConvertToFloats(array, source->form, dimensions, row);
 	if (!finite)
 		return FirstBadElement(array, source, row, dimensions, element);
-	if (doubles && source->metric == FASTED_METRIC_COSINE)
+	if (doubles && fasted_metric_rules(source->metric)->has_direction)
 		fasted_scale_direction((double *) row, dimensions);
 	return VECTOR_OK;
 }

@@ -294,7 +294,7 @@ Decode(Input *input)
 		if (message == NULL || message[0] != MESSAGE_PAIRS ||
 			message_bytes != 1 + batch.npairs * sizeof(*batch.pairs) ||
 			memcmp(message + 1, batch.pairs, batch.npairs * sizeof(*batch.pairs)) != 0 ||
-			(remote->problem.output == SLICE_NEAREST && join.first_rank != first_rank))
+			(remote->problem.output == SLICE_NEAREST && remote->first_rank != first_rank))
 			Fail("a message of pairs was decoded wrongly");
 		total += batch.npairs;
 		Explain();

@@ -117,7 +117,7 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 										  : mode.filter == FASTED_FILTER_FP64 ? fasted::Precision::kFp32
 										  : fasted::Precision::kFp16);
 	size_t		form = fasted::Form::bytes(d);
-	size_t		rounds = fasted::Rounds::bytes(fasted::find_device(), fasted::kMostAtOnce, false);
+	size_t		rounds = fasted::Rounds::bytes(fasted::find_device(), fasted::kMostAtOnce);
 
 	/* encodings of three sets, and two that are tried */
 	size_t		limit = rounds + 5 * form + (120 << 10) + rows * (d * 4 + bytes + 4) / 3;

@@ -45,11 +45,6 @@ for name in "$@"; do
 		bench-mma)
 			TAIL=20 step bench-mma bench/kernel/build/kernel_bench --kernel mma.sync
 			;;
-		switches)
-			step switches-build make -s -j"$jobs" -C bench/kernel build/switches_bench
-			TAIL=20 step switches bench/kernel/build/switches_bench
-			TAIL=20 step switches-65 bench/kernel/build/switches_bench 100000 65
-			;;
 		check) TAIL=60 step check make -s -C test/cuda check ;;
 		*) TAIL=12 step "$name" make -s -C test/cuda "check-$name" ;;
 	esac

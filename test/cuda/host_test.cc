@@ -24,9 +24,9 @@ using namespace fasted;
 /* Checks that every pair of a join is in exactly one located tile. */
 static bool
 covers(uint32_t rows_a, uint32_t rows_b, uint32_t tile_m, uint32_t tile_n,
-	   bool triangle, bool squares, bool down = false)
+	   bool triangle, bool down = false)
 {
-	TileOrder	order = {rows_a, rows_b, tile_m, tile_n, triangle, squares, kSquareSide, down};
+	TileOrder	order = {rows_a, rows_b, tile_m, tile_n, triangle, kSquareSide, down};
 	std::set<std::pair<uint32_t, uint32_t>> tiles;
 	uint64_t	items = order.items();
 
@@ -105,7 +105,7 @@ covered_by_runs(uint32_t rows_a, uint32_t rows_b, const TileOrder &order)
 static bool
 goes_down(uint32_t rows_a, uint32_t rows_b)
 {
-	TileOrder	order = {rows_a, rows_b, 128, 256, false, true, kSquareSide, true};
+	TileOrder	order = {rows_a, rows_b, 128, 256, false, kSquareSide, true};
 	uint32_t	last = 0;
 
 	for (uint64_t item = 0; item < order.items(); item++)
@@ -131,17 +131,13 @@ test_order()
 
 	for (uint32_t a : sizes)
 	{
-		for (bool squares : {false, true})
+		for (uint32_t tile_n : {64u, 128u, 256u})
 		{
-			for (uint32_t tile_n : {64u, 128u, 256u})
-			{
-				uint32_t	tile_m = tile_n == 64 ? 64 : 128;
+			uint32_t	tile_m = tile_n == 64 ? 64 : 128;
 
-				good &= covers(a, a, tile_m, tile_n, true, squares);
-				for (uint32_t b : sizes)
-					good &= covers(a, b, tile_m, tile_n, false, squares)
-						&& covers(a, b, tile_m, tile_n, false, squares, true);
-			}
+			good &= covers(a, a, tile_m, tile_n, true);
+			for (uint32_t b : sizes)
+				good &= covers(a, b, tile_m, tile_n, false) && covers(a, b, tile_m, tile_n, false, true);
 		}
 	}
 	tap::ok(good, "every tile with pairs is located once, and no other tile");
@@ -157,8 +153,8 @@ test_order()
 			{
 				for (uint32_t a : sizes)
 				{
-					good &= covered_by_runs(a, a, {a, a, tile_m, tile_n, true, true, side});
-					good &= covered_by_runs(a, 3001, {a, 3001, tile_m, tile_n, false, true, side});
+					good &= covered_by_runs(a, a, {a, a, tile_m, tile_n, true, side});
+					good &= covered_by_runs(a, 3001, {a, 3001, tile_m, tile_n, false, side});
 				}
 			}
 		}
@@ -193,7 +189,7 @@ test_order()
 	tap::ok(good, "squares of the triangle are numbered without gaps up to 2^42");
 
 	/* Consecutive tiles share operands. */
-	TileOrder	order = {100000, 100000, 128, 128, true, true};
+	TileOrder	order = {100000, 100000, 128, 128, true};
 	std::set<uint32_t> touched;
 
 	for (uint64_t item = 64 * 500; item < 64 * 504; item++)
@@ -553,7 +549,7 @@ test_partitions()
 		uint32_t	rows[2];
 		std::vector<FastedPartition> partitions = random_groups(random, self, rows);
 		uint32_t	tile_n = runs ? (i % 5 == 0 ? 1024 : 256) : 128;
-		TileOrder	order = {rows[0], rows[1], i % 4 == 0 ? 256u : 128u, tile_n, self, true};
+		TileOrder	order = {rows[0], rows[1], i % 4 == 0 ? 256u : 128u, tile_n, self};
 
 		good &= fasted_partitions_are_valid(partitions.data(), (uint32_t) partitions.size(), rows[0], rows[1],
 										self);
@@ -647,7 +643,7 @@ test_components()
 		uint32_t	side = i % 2 == 0 ? 1024 : 4096;
 		uint32_t	tile_n = !runs ? 128 : i % 5 == 0 ? 256 : side;
 		TileOrder	order = {(uint32_t) a.size(), (uint32_t) b.size(), i % 4 == 0 ? 256u : 128u,
-			tile_n, false, true, side, i % 7 == 0};
+			tile_n, false, side, i % 7 == 0};
 
 		good &= skips_components(a, b, order, runs, &skipped);
 	}

@@ -82,10 +82,6 @@ test_life()
 	PanelProblem unsupported = {};
 
 	unsupported.options.filter = FASTED_FILTER_INT8;
-	unsupported.options.approximate = true;
-	outcome = run_join(rows, unsupported);
-	tap::ok(outcome.status == FASTED_UNSUPPORTED, "int8, no recheck: %s", outcome.error.c_str());
-	unsupported.options.approximate = false;
 	outcome = run_join(Rows(2, 40000), unsupported);
 	tap::ok(outcome.status == FASTED_UNSUPPORTED, "int8, large d: %s", outcome.error.c_str());
 

@@ -52,7 +52,6 @@ uses()
 mkdir -p "$build"
 compile filter_wgmma 90a
 uses filter_wgmma HGMMA 'wgmma_kernel.*Fp16Test'
-uses filter_wgmma HGMMA 'wgmma_kernel.*PaperTest'
 uses filter_wgmma IGMMA 'wgmma_kernel.*Int8Test'
 uses filter_wgmma UTMALDG wgmma_kernel
 uses filter_wgmma MULTICAST 'wgmma_kernelILi2'

@@ -114,7 +114,7 @@ SELECT format(E'\n    Texts: %s, pages: %s\n        %s', count(*), count(DISTINC
 	array_to_string((array_agg(DISTINCT left(content, 100)))[:3], E'\n        '))
 FROM clusters WHERE cluster IS NOT NULL GROUP BY cluster ORDER BY count(*) DESC, cluster LIMIT 6;
 \echo
-SELECT count(*) AS n FROM (SELECT id, fasted_keep(id, embedding, 0.02, 'cosine') OVER (ORDER BY created DESC) AS kept FROM documents) k
+SELECT count(*) AS n FROM (SELECT id, fasted_keep(embedding, 0.02, id, 'cosine') OVER (ORDER BY created DESC) AS kept FROM documents) k
 WHERE kept = id \gset kept_
 \echo 'Without near-duplicates,' :kept_n 'of the' :n 'texts remain: no two of them are within 0.02 of each other,'
 \echo 'and each of the others is within 0.02 of one of them (fasted_keep).'

@@ -55,23 +55,23 @@ CREATE FUNCTION smith_column(n int) RETURNS name STABLE PARALLEL SAFE LANGUAGE s
 	SELECT (ARRAY[NULL, 'id', 'part', NULL, 'id', 'key', 'eps'])[1 + abs(hashint4(n)::bigint) % 7]::name $$;
 
 -- Functions that return rows, as tables.
-CREATE VIEW pairs_view AS SELECT * FROM fasted_self_join('smith_real', 'v', 3, 'id');
+CREATE VIEW pairs_view AS SELECT * FROM fasted_self_join('smith_real', 'v', 3, id_column => 'id');
 CREATE VIEW pairs_typed_view AS
-	SELECT * FROM fasted_self_join_typed(NULL::text, 'smith_double', 'v', 3, 'key', partition_by => 'part');
-CREATE VIEW neighbors_view AS SELECT * FROM fasted_neighbors('smith_int', 'v', 5, 'id');
-CREATE VIEW cluster_view AS SELECT * FROM fasted_cluster('smith_real', 'v', 3, 3, 'id');
-CREATE VIEW keep_one_view AS SELECT * FROM fasted_keep_one('smith_double', 'v', 3, 'part', true, 'id');
+	SELECT * FROM fasted_self_join('smith_double', 'v', 3, id_type => NULL::text, id_column => 'key', partition_by => 'part');
+CREATE VIEW neighbors_view AS SELECT * FROM fasted_neighbors('smith_int', 'v', 5, id_column => 'id');
+CREATE VIEW cluster_view AS SELECT * FROM fasted_cluster('smith_real', 'v', 3, 3, id_column => 'id');
+CREATE VIEW keep_one_view AS SELECT * FROM fasted_keep_one('smith_double', 'v', 3, 'part', true, id_column => 'id');
 CREATE VIEW spanning_tree_view AS SELECT * FROM fasted_spanning_tree('smith_real', 'v', 2, 'l2', 'id');
 CREATE VIEW hdbscan_view AS SELECT * FROM fasted_hdbscan('smith_double', 'v', 4, id_column => 'id');
-CREATE VIEW nearest_view AS SELECT * FROM fasted_knn_join('smith_real', 'v', 'smith_double', 'v', 3, 'id', 'id');
+CREATE VIEW nearest_view AS SELECT * FROM fasted_knn_join('smith_real', 'v', 'smith_double', 'v', 3, a_id => 'id', b_id => 'id');
 CREATE VIEW nearest_bits_view AS
-	SELECT * FROM fasted_knn_join('smith_bit', 'v', 'smith_varbit', 'v', 3, 'id', 'id', 'jaccard');
-CREATE VIEW many_nearest_view AS SELECT * FROM fasted_knn_join('smith_many', 'v', 'smith_many', 'v', 3, 'id', 'id');
+	SELECT * FROM fasted_knn_join('smith_bit', 'v', 'smith_varbit', 'v', 3, a_id => 'id', b_id => 'id', metric => 'jaccard');
+CREATE VIEW many_nearest_view AS SELECT * FROM fasted_knn_join('smith_many', 'v', 'smith_many', 'v', 3, a_id => 'id', b_id => 'id');
 CREATE VIEW many_hdbscan_view AS SELECT * FROM fasted_hdbscan('smith_many', 'v', 4, id_column => 'id');
 CREATE VIEW many_join_view AS SELECT a.id, b.id AS other FROM smith_many a JOIN smith_many b ON fasted_within(a.v, b.v, 300);
 CREATE VIEW epsilon_view AS SELECT * FROM fasted_epsilon('smith_real', 'v', 4);
 CREATE VIEW window_view AS
-SELECT id, part, fasted_dbscan(v, 3, 2) OVER p, fasted_components(v, 3) OVER p, fasted_keep(id, v, 3) OVER o,
+SELECT id, part, fasted_dbscan(v, 3, 2) OVER p, fasted_dbscan(v, 3) OVER p AS component, fasted_keep(v, 3, id) OVER o,
 	fasted_neighbor_count(v, 3) OVER p, (fasted_hdbscan_cluster(v, 3) OVER p).*
 FROM smith_real WHERE v IS NOT NULL WINDOW p AS (PARTITION BY part), o AS (ORDER BY id);
 CREATE VIEW join_view AS
@@ -93,28 +93,28 @@ BEGIN
 	FOR copy IN 1..10 LOOP
 		FOREACH call SLICE 1 IN ARRAY ARRAY[
 			['self_join', 'float8, bool, bool, int, int, int',
-				$$fasted_self_join(smith_table($5), 'v', $1, smith_column($6), $2, $3, smith_metric($4, $5))$$],
+				$$fasted_self_join(smith_table($5), 'v', $1, id_column => smith_column($6), ordered => $2, self_pairs => $3, metric => smith_metric($4, $5))$$],
 			['self_join_by', 'float8, int, int, int',
-				$$fasted_self_join(smith_table($2), 'v', $1, 'id', false, false, smith_metric($3, $2), smith_column($4))$$],
-			['self_join_typed', 'text, float8, int, int',
-				$$fasted_self_join_typed($1, smith_table($3), 'v', $2, 'key', metric => smith_metric($4, $3))$$],
+				$$fasted_self_join(smith_table($2), 'v', $1, id_column => 'id', ordered => false, self_pairs => false, metric => smith_metric($3, $2), partition_by => smith_column($4))$$],
+			['self_join_of_text', 'float8, int, int',
+				$$fasted_self_join(smith_table($2), 'v', $1, id_type => NULL::text, id_column => 'key', metric => smith_metric($3, $2))$$],
 			['neighbors', 'float8, int, int, int',
-				$$fasted_neighbors(smith_table($2), 'v', $1, 'id', smith_metric($3, $2), smith_column($4))$$],
+				$$fasted_neighbors(smith_table($2), 'v', $1, id_column => 'id', metric => smith_metric($3, $2), partition_by => smith_column($4))$$],
 			['cluster', 'float8, int, int, int',
-				$$fasted_cluster(smith_table($2), 'v', $1, $3, 'id', smith_metric($4, $2))$$],
+				$$fasted_cluster(smith_table($2), 'v', $1, $3, id_column => 'id', metric => smith_metric($4, $2))$$],
 			['keep_one', 'float8, int, int, bool, int',
-				$$fasted_keep_one(smith_table($2), 'v', $1, smith_column($3), $4, 'id', smith_metric($5, $2))$$],
+				$$fasted_keep_one(smith_table($2), 'v', $1, smith_column($3), $4, id_column => 'id', metric => smith_metric($5, $2))$$],
 			['spanning_tree', 'int, int, int, int',
 				$$fasted_spanning_tree(smith_table($1), 'v', $2, smith_metric($3, $1), 'id', smith_column($4))$$],
 			['hdbscan', 'int, int, int, int, bool, float8',
-				$$fasted_hdbscan(smith_table($1), 'v', $2, $3, smith_metric($4, $1), CASE WHEN $5 THEN 'eom' ELSE 'leaf' END, $6, $5, id_column => 'id')$$],
+				$$fasted_hdbscan(smith_table($1), 'v', $2, $3, metric => smith_metric($4, $1), cluster_selection_method => CASE WHEN $5 THEN 'eom' ELSE 'leaf' END, cluster_selection_epsilon => $6, allow_single_cluster => $5, id_column => 'id')$$],
 			['nearest', 'int, int, int, int, float8',
-				$$fasted_knn_join(smith_table($1), 'v', smith_table($2), 'v', $3, 'id', 'id', smith_metric($4, $1), $5)$$],
+				$$fasted_knn_join(smith_table($1), 'v', smith_table($2), 'v', $3, a_id => 'id', b_id => 'id', metric => smith_metric($4, $1), max_distance => $5)$$],
 			['epsilon', 'int, float8, int, bigint, int, bool',
-				$$fasted_epsilon(smith_table($1), 'v', $2, $3, 0.9, $4, smith_metric($5, $1), $6)$$],
+				$$fasted_epsilon(smith_table($1), 'v', $2, $3, $4, metric => smith_metric($5, $1), ignore_copies => $6)$$],
 			['window', 'float8, int, int',
 				$$(SELECT fasted_dbscan(v, $1, $2, smith_metric($3, 2)) OVER (PARTITION BY part),
-					fasted_keep(id, v, $1) OVER (ORDER BY key, id) FROM smith_real WHERE v IS NOT NULL) w$$]]
+					fasted_keep(v, $1, id) OVER (ORDER BY key, id) FROM smith_real WHERE v IS NOT NULL) w$$]]
 		LOOP
 			EXECUTE format('CREATE FUNCTION smith_%s_%s(%s) RETURNS bigint STABLE PARALLEL RESTRICTED LANGUAGE sql AS %L',
 				call[1], copy, call[2], 'SELECT count(*) FROM ' || call[3]);

@@ -19,7 +19,7 @@ CREATE VIEW islands AS
 END
 
 my $limit_ms = sanitized() ? 2000 : 100;
-my $join = "SELECT count(*) FROM fasted_self_join('%s', 'v', %s, 'id');";
+my $join = "SELECT count(*) FROM fasted_self_join('%s', 'v', %s, id_column => 'id');";
 
 sub is_in_phase
 {
@@ -59,7 +59,7 @@ my %stages = (
 		reached => sub { memory_of($_[0], 'VmRSS') > 200 * 1024 },
 	},
 	'output by the scan node' => {
-		sql => "SELECT sum(dist) FROM fasted_self_join('many_pairs', 'v', float8 'Infinity', 'id');",
+		sql => "SELECT sum(dist) FROM fasted_self_join('many_pairs', 'v', float8 'Infinity', id_column => 'id');",
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
 	'counting' => {

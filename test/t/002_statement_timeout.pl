@@ -22,7 +22,7 @@ for my $try (1 .. 3)
 	$session->{out} = $session->{err} = '';
 	$session->send(<<'END');
 SET statement_timeout = '1200ms';
-SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');
+SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, id_column => 'id');
 \echo state :SQLSTATE
 SELECT 'back at ' || extract(epoch FROM clock_timestamp()) || ';';
 RESET statement_timeout;

@@ -10,8 +10,8 @@ my $node = new_node('client', "fasted.threads = 2\n");
 create_wide_views($node);
 
 my $limit_ms = sanitized() ? 9_000 : 1_000;
-my $computing = "SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');";
-my $reading = "SELECT count(*) FROM fasted_self_join('endless', 'v', 1, 'id');";
+my $computing = "SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, id_column => 'id');";
+my $reading = "SELECT count(*) FROM fasted_self_join('endless', 'v', 1, id_column => 'id');";
 
 sub in_the_middle
 {

@@ -11,7 +11,7 @@ create_wide_views($node);
 
 my $victim = FastedTest::Session->new($node);
 $victim->send("SET fasted.memory_limit = '16MB';");
-$victim->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');");
+$victim->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, id_column => 'id');");
 ok(wait_until(sub { thread_count($victim->pid) > 1 }), 'the join runs');
 cmp_ok(scalar temp_files($node), '>', 0, 'the join has a temporary file');
 kill 'KILL', $victim->pid;

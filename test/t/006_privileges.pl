@@ -81,14 +81,14 @@ $session->quit;
 # The EXECUTE privilege on the functions.
 $node->safe_psql('postgres', <<'END');
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION fasted_self_join
+GRANT EXECUTE ON FUNCTION fasted_self_join(regclass, name, double precision, text, boolean, boolean, name, name)
 	TO columns_reader;
 END
 like(as_role('reader', $small), qr/42501: permission denied for function fasted_self_join/,
 	'no EXECUTE');
 is(as_role('columns_reader', $small), 99, 'EXECUTE on one of the functions');
 like(as_role('columns_reader',
-		"SELECT count(*) FROM fasted_self_join_typed(NULL::int, 'small', 'v', 1)"),
+		"SELECT count(*) FROM fasted_self_join('small', 'v', 1, id_type => NULL::int)"),
 	qr/42501: permission denied for function fasted_self_join/, 'no EXECUTE on the other function');
 
 $node->stop;

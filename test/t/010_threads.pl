@@ -1,5 +1,5 @@
-# fasted.threads limits the threads of a backend, and fasted.max_threads limits
-# fasted.threads.  The threads receive no signals.
+# fasted.threads limits the threads of a backend, and only users with the privilege may change it.
+# The threads receive no signals.
 use strict;
 use warnings;
 use FindBin;
@@ -20,7 +20,7 @@ for my $threads (1 .. 4)
 	my $session = FastedTest::Session->new($node);
 	my $pid = $session->pid;
 	$session->send("SET fasted.threads = $threads;");
-	$session->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');");
+	$session->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, id_column => 'id');");
 	ok(wait_until(sub { thread_count($pid) > 1 }), "threads = $threads: the join runs");
 	my $most = 0;
 	for (1 .. 50)
@@ -44,28 +44,27 @@ for my $threads (1 .. 4)
 	$session->quit;
 }
 
-# The administrator's limit applies to users' settings and to the engine's own choice.
-$node->append_conf('postgresql.conf', "fasted.max_threads = 1\n");
+# The administrator's limit, for all users and for a role.
+$node->append_conf('postgresql.conf', "fasted.threads = 1\n");
 $node->reload;
-$node->safe_psql('postgres', 'CREATE ROLE ordinary LOGIN; GRANT SELECT ON wide TO ordinary; '
-	. 'CREATE ROLE trusted LOGIN; GRANT SELECT ON wide TO trusted; LOAD \'fasted\'; ALTER ROLE trusted SET fasted.max_threads = 3');
-my $before_loading = 'SET fasted.max_threads = 8';
-for my $case ([ 'ordinary', 4, 1 ], [ 'ordinary', 0, 1 ], [ 'ordinary', 4, 1, $before_loading ],
-	[ 'trusted', 4, 3 ], [ 'trusted', 2, 2 ], [ 'trusted', 4, 3, $before_loading ])
+$node->safe_psql('postgres', join('', map { "CREATE ROLE $_ LOGIN; GRANT SELECT ON wide TO $_;" } qw(ordinary trusted granted))
+	. "LOAD 'fasted'; ALTER ROLE trusted SET fasted.threads = 3; GRANT SET ON PARAMETER fasted.threads TO granted");
+my $set = 'SET fasted.threads = 4';
+for my $case ([ 'ordinary', 1 ], [ 'ordinary', 1, $set ], [ 'trusted', 3 ], [ 'trusted', 3, $set ], [ 'granted', 1 ], [ 'granted', 4, $set ])
 {
-	my ($role, $threads, $expected, $first) = @$case;
+	my ($role, $expected, $before_loading) = @$case;
 	my $session = FastedTest::Session->new($node, user => $role);
 	my $pid = $session->pid;
-	$session->query($first) if $first;
-	$session->send("SET fasted.threads = $threads;");
-	$session->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');");
-	ok(wait_until(sub { thread_count($pid) > 1 }), "$role, threads = $threads: the join runs" . ($first ? ", after $first" : ''));
+	$session->query($before_loading) if $before_loading;
+	$session->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, id_column => 'id');");
+	ok(wait_until(sub { thread_count($pid) > 1 }), "$role: the join runs" . ($before_loading ? ", after $set" : ''));
 	usleep(200_000);
-	is(thread_count($pid), 1 + $expected, "$role, threads = $threads: $expected threads");
+	is(thread_count($pid), 1 + $expected, "$role: $expected threads");
 	$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 	$session->query('SELECT');
-	$session->query('SET fasted.max_threads = 8; SHOW fasted.max_threads');
-	like($session->{err}, qr/permission denied to set parameter "fasted.max_threads"/, "$role: users may not raise fasted.max_threads");
+	$session->query($set);
+	$role eq 'granted' ? is($session->{err}, '', "$role: may change fasted.threads")
+	  : like($session->{err}, qr/permission denied to set parameter "fasted.threads"/, "$role: may not change fasted.threads");
 	$session->quit;
 }
 

@@ -47,7 +47,7 @@ is($session->query("SELECT try('SELECT * FROM fasted_self_join(''small'', ''v'',
 is($session->query('SELECT try_loop()'), 'caught 99', 'an error in a loop over pairs is caught');
 
 # Cancelled in the middle of the computation; the function continues.
-$session->send("SELECT 'tried ' || try('SELECT * FROM fasted_self_join(''wide'', ''v'', 0.5, ''id'')'), pg_sleep(5);");
+$session->send("SELECT 'tried ' || try('SELECT * FROM fasted_self_join(''wide'', ''v'', 0.5, id_column => ''id'')'), pg_sleep(5);");
 ok(wait_until(sub { thread_count($pid) > 1 }), 'the join runs in a block');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 ok(wait_until(sub { thread_count($pid) == 1 }, 4), 'the threads end with the block');
@@ -71,11 +71,11 @@ $session->query('COMMIT');
 sub files { return grep { (readlink($_) // '') =~ /pgsql_tmp/ } glob("/proc/$pid/fd/*"); }
 my $rss = memory_of($pid, 'VmRSS');
 my %large = (
-	'a join' => [ "fasted_self_join('wide', 'v', 0.5, 'id')", sub { thread_count($pid) > 1 } ],
-	'neighbors' => [ "fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id')", sub { thread_count($pid) > 1 } ],
-	'neighbors of groups' => [ "fasted_knn_join('one_group', 'v', 'one_group', 'v', 5, 'id', partition_by => 'g')", sub { thread_count($pid) > 1 } ],
-	'a file' => [ "fasted_self_join('endless', 'v', 0.5, 'id')", sub { files() > 0 }, "SET LOCAL fasted.memory_limit = '1MB'" ],
-	'clusters' => [ "fasted_cluster('wide', 'v', 0.5, 3, 'id')", sub { thread_count($pid) > 1 } ]);
+	'a join' => [ "fasted_self_join('wide', 'v', 0.5, id_column => 'id')", sub { thread_count($pid) > 1 } ],
+	'neighbors' => [ "fasted_knn_join('wide', 'v', 'wide', 'v', 5, a_id => 'id')", sub { thread_count($pid) > 1 } ],
+	'neighbors of groups' => [ "fasted_knn_join('one_group', 'v', 'one_group', 'v', 5, a_id => 'id', partition_by => 'g')", sub { thread_count($pid) > 1 } ],
+	'a file' => [ "fasted_self_join('endless', 'v', 0.5, id_column => 'id')", sub { files() > 0 }, "SET LOCAL fasted.memory_limit = '1MB'" ],
+	'clusters' => [ "fasted_cluster('wide', 'v', 0.5, 3, id_column => 'id')", sub { thread_count($pid) > 1 } ]);
 $node->safe_psql('postgres', 'CREATE VIEW one_group AS SELECT 1 AS g, * FROM wide');
 for my $what (sort keys %large)
 {

@@ -63,7 +63,7 @@ is($node->safe_psql('postgres', "SET search_path = elsewhere, public; $works"), 
 	'the extension can be installed in another schema');
 is($node->safe_psql('postgres',
 		"CREATE TABLE t (id uuid PRIMARY KEY, v real[]); SET search_path = pg_catalog;"
-		  . "SELECT count(*) FROM elsewhere.fasted_self_join_typed(NULL::uuid, 'public.t', 'v', 5)"),
+		  . "SELECT count(*) FROM elsewhere.fasted_self_join('public.t', 'v', 5, id_type => NULL::uuid)"),
 	0, 'a function in another schema is called by its qualified name');
 
 # Which roles may install it.

@@ -1,6 +1,6 @@
 # A GPU fails.  If the join has not been started and the engine is auto, the CPU takes over with one
 # warning.  Otherwise there is an error.  The session remains usable.
-# The GPU engine is test/t/engine/failing_engine.c.
+# The GPU engine is test/t/engine/simulated_engine.c.
 use strict;
 use warnings;
 use FindBin;
@@ -8,8 +8,8 @@ use lib $FindBin::RealBin;
 use FastedTest;
 use Test::More;
 
-my $engine = simulated_engine('failing');
-my $node = new_node('fallback', "fasted.cuda_library = '$engine'\n");
+my $engine = simulated_engine();
+my $node = new_node('fallback', "fasted.cuda_library = '$engine'\nfasted.gpu_devices = '1'\n");
 
 # "auto" uses the planner's estimate, which is many rows here; in fact there are few.
 $node->safe_psql('postgres', <<'END');
@@ -20,7 +20,7 @@ END
 my $join = "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('thought_large', 'v', 0.5, id_column => 'id')";
 my $right = '49|49';
 
-# Positions of the failure before the start and after it, as failing_engine.c numbers them.
+# Positions of the failure before the start and after it, as simulated_engine.c numbers them.
 my %before = (open => 2, set_open => 3, stage => 4, commit => 5, read_back => 6, seal => 7, join_open => 8, set_reset => 10);
 my %after = (next => 9, stage => 11);
 for my $place (sort keys %before)
@@ -54,13 +54,14 @@ for my $place (sort keys %after)
 	}
 }
 
-# This engine can't find nearest neighbours: the CPU does, or there is an error.
-my $nearest = "SELECT count(*), sum(dist) FROM fasted_knn_join('thought_large', 'v', 'thought_large', 'v', 1, 'id'%s)";
+# If an engine can't find nearest neighbours, the CPU does, or there is an error.
+my $without = "SET fasted.cuda_library = '" . simulated_engine('-DWITHOUT_NEAREST') . "'";
+my $nearest = "SELECT count(*), sum(dist) FROM fasted_knn_join('thought_large', 'v', 'thought_large', 'v', 1, a_id => 'id'%s)";
 for my $call (sprintf($nearest, ''), sprintf($nearest, ", partition_by => 'id'"))
 {
 	my $found = $call =~ /partition_by/ ? '0|' : '100|20';
 	my ($status, $out, $err) = $node->psql('postgres',
-		"\\set VERBOSITY verbose\nSET fasted.engine = auto; $call; SET fasted.engine = cuda; $call; SET fasted.engine = cpu; $call",
+		"\\set VERBOSITY verbose\n$without; SET fasted.engine = auto; $call; SET fasted.engine = cuda; $call; SET fasted.engine = cpu; $call",
 		on_error_stop => 0);
 	is($out, "$found\n$found", 'auto: the CPU finds neighbours');
 	unlike($err, qr/WARNING/, 'auto: no warning if the GPU engine does not support the output');
@@ -94,6 +95,17 @@ for my $place (sort keys %before)
 		like($err, qr/read 5000 rows in \S+ s, [1-9]\d* of them by [12] workers/, 'workers read') if $leader eq 'off';
 	}
 }
+
+# If it fails while rows are read, they are read again, and only then ranked by another scan.
+my ($of_cpu, $of_both) = map { $node->safe_psql('postgres', <<"END") } 'cpu', 'auto';
+SET client_min_messages = error; SET max_parallel_workers_per_gather = 0;
+SET fasted.engine = $_; SET fasted.gpu_memory_limit = '104kB';
+BEGIN;
+SELECT count(DISTINCT kept) FROM fasted_keep_one('read_in_parallel', 'v', 0.5, priority_column => 'id');
+SELECT seq_scan + idx_scan FROM pg_stat_xact_user_tables WHERE relname = 'read_in_parallel';
+END
+like($of_cpu, qr/^2501\n\d+$/, 'representatives by the CPU');
+is($of_both, $of_cpu =~ s/\n(\d+)$/"\n" . ($1 + 1)/er, 'failure while rows are read: one more scan');
 
 # Rows that the engine reads from memory shared with the workers (registered memory).
 my %registered = (put => 13, wait_read => 14, next => 15);
@@ -166,14 +178,14 @@ $join;
 END
 like($err, qr/the CUDA engine is not available/, 'an engine library that does not exist');
 
-# Choice of the GPU: the engine has one, number 0.
-for my $list ('0', ' 0 , GPU-0f0f0f0f', 'gpu-0F0F', '')
+# Choice of the GPU: the engine has the numbers 0 to 2.
+for my $list ('1', ' 1 , GPU-10f0f0f0', 'gpu-10F0')
 {
 	($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '2kB'; SET fasted.gpu_devices = '$list'; $join");
 	like($err, qr/The engine was told to fail in open/, "fasted.gpu_devices = '$list': the GPU exists");
 }
-for my $list ('1', '0, 7', 'GPU-0f0f0f0f, GPU-1')
+for my $list ('3', '0, 7', 'GPU-10f0f0f0, GPU-3')
 {
 	for my $engine ('cuda', 'auto')
 	{
@@ -181,7 +193,7 @@ for my $list ('1', '0, 7', 'GPU-0f0f0f0f, GPU-1')
 			"\\set VERBOSITY verbose\nSET fasted.engine = $engine; SET fasted.gpu_devices = '$list'; $join; RESET fasted.gpu_devices; SET fasted.engine = cpu; $join",
 			on_error_stop => 0);
 		like($err, qr/ERROR:  22023: invalid value for parameter "fasted.gpu_devices"\n/, "$engine, fasted.gpu_devices = '$list': the GPU does not exist");
-		like($err, qr/DETAIL:  No GPU matches the list\.\nHINT:  Available GPUs: 0 \(GPU-0f0f/, 'the hint lists the GPUs');
+		like($err, qr/DETAIL:  No GPU matches the list\.\nHINT:  Available GPUs: 0, 1, 2\./, 'the hint lists the GPUs');
 		is($out, $right, 'the session remains usable');
 	}
 }
@@ -196,9 +208,7 @@ for my $list (',', '0,', 'GPU', 'one', '-1', '0; 1', '0 1', 'GPU-123456789')
 # If an engine does not support an option, its message becomes the detail and the hint.
 ($status, $out, $err) = $node->psql('postgres',
 	"\\set VERBOSITY verbose\nSET fasted.engine = cuda; SET fasted.gpu_memory_limit = '16kB'; $join");
-like($err, qr/ERROR:  0A000: engine "failing" does not support this join\nDETAIL:  The rows are too long\.\nHINT:  Use shorter rows\./, 'an unsupported option, with a hint');
-($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cpu; SET fasted.refine = off; $join");
-like($err, qr/ERROR:  engine "cpu" does not support this join\nDETAIL:  The CPU engine computes only exact results\./, 'an option that the CPU engine does not support');
+like($err, qr/ERROR:  0A000: engine "cuda" does not support this join\nDETAIL:  The rows are too long\.\nHINT:  Use shorter rows\./, 'an unsupported option, with a hint');
 
 $node->safe_psql('postgres', 'CREATE ROLE ordinary');
 ($status, $out, $err) = $node->psql('postgres', "LOAD 'fasted'; SET ROLE ordinary; SET fasted.cuda_library = 'x'");

@@ -27,7 +27,7 @@ END
 append_to_file($next, <<'END');
 \echo Use "ALTER EXTENSION fasted UPDATE TO '99.0.0'" to load this file. \quit
 CREATE FUNCTION fasted_next() RETURNS integer LANGUAGE sql AS 'SELECT 99';
-CREATE OR REPLACE FUNCTION fasted_distance(a anycompatiblearray, b anycompatiblearray)
+CREATE OR REPLACE FUNCTION fasted_distance(a "any", b "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_distance'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 30
@@ -69,7 +69,7 @@ is(look_at_dependents($node, 'postgres'), $before, 'dependent objects are unchan
 is($session->query($execute), $executed, 'prepared statements of an older session work');
 is($session->query('MOVE ABSOLUTE 0 FROM c; FETCH 2 FROM c'), $fetched, 'a cursor of an older session works');
 is($session->{err}, '', 'the older session has no error');
-is($node->safe_psql('postgres', "SELECT procost FROM pg_proc WHERE oid = 'fasted_distance(anycompatiblearray, anycompatiblearray)'::regprocedure"), '30',
+is($node->safe_psql('postgres', "SELECT procost FROM pg_proc WHERE oid = 'fasted_distance(\"any\", \"any\")'::regprocedure"), '30',
 	'the cost of a function has changed');
 is($node->safe_psql('postgres', 'SELECT count(next) FROM pg_stat_fasted_progress'), '0', 'the view has another column');
 $session->quit;

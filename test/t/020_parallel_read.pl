@@ -142,10 +142,10 @@ reads_alike('serializable', 'plain',
 for my $type (qw(text uuid name))
 {
 	reads_alike("$type keys", "${type}s",
-		call => "fasted_self_join_typed(NULL::$type, '${type}s', 'v', 2.5, id_column => 'id')");
+		call => "fasted_self_join('${type}s', 'v', 2.5, id_type => NULL::$type, id_column => 'id')");
 }
 reads_alike('keys of half a megabyte', 'vast_keys',
-	call => "fasted_self_join_typed(NULL::text, 'vast_keys', 'v', 2.5, id_column => 'id')");
+	call => "fasted_self_join('vast_keys', 'v', 2.5, id_type => NULL::text, id_column => 'id')");
 for my $column (qw(kind tenant))
 {
 	reads_alike("by $column", 'tenants', call => "fasted_self_join('tenants', 'v', 2.5, id_column => 'id', partition_by => '$column')");
@@ -273,6 +273,15 @@ like(join_of('plain', user => 'stranger')->{err}, qr/42501: permission denied fo
 	'no privilege: an error');
 like(join_of('notes', user => 'alice', set => 'SET row_security = off')->{err},
 	qr/would be affected by row-level security policy/, 'row_security = off is an error');
+# a user's cast that converts a null to a vector
+$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION vector_of(int) RETURNS real[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT ARRAY[coalesce($1, 7)]::real[]';
+CREATE CAST (int AS real[]) WITH FUNCTION vector_of(int);
+CREATE TABLE cast_by_users AS SELECT id, CASE WHEN id % 100 > 0 THEN id END AS v FROM plain;
+ANALYZE cast_by_users;
+END
+reads_alike('a cast of users', 'cast_by_users');
+$node->safe_psql('postgres', 'DROP CAST (int AS real[])');
 # --- errors name the row
 
 sub fails_alike

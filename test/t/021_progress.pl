@@ -18,8 +18,8 @@ END
 $node->safe_psql('elsewhere', 'CREATE EXTENSION fasted');
 
 my $view = 'pg_stat_fasted_progress';
-my $endless = "SELECT count(*) FROM fasted_self_join('endless', 'v', 0.5, 'id');";
-my $wide = "SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');";
+my $endless = "SELECT count(*) FROM fasted_self_join('endless', 'v', 0.5, id_column => 'id');";
+my $wide = "SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, id_column => 'id');";
 
 sub look { return $node->safe_psql($_[1] // 'postgres', $_[0]); }
 sub number { return look("SELECT coalesce(max($_[0]), 0) FROM $view") }

@@ -1,5 +1,5 @@
 # Nearest neighbours by a GPU, of all rows and within partitions.  If the GPU fails, the CPU takes
-# over with all rows, unless engine = cuda.  The GPU engine is test/t/engine/nearest_engine.c.
+# over with all rows, unless engine = cuda.  The GPU engine is test/t/engine/simulated_engine.c.
 use strict;
 use warnings;
 use FindBin;
@@ -8,8 +8,8 @@ use FastedTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $library = simulated_engine('nearest', 'engine/thread.c');
-my $node = new_node('group_engine', "fasted.cuda_library = '$library'\nfasted.threads = 1\n");
+my $library = simulated_engine();
+my $node = new_node('group_engine', "fasted.cuda_library = '$library'\nfasted.gpu_devices = '1'\nfasted.threads = 1\n");
 
 # Partitions of 400, 900, 100 and 20 rows.  By the planner's estimates the tables are worth a GPU.
 # Before an engine is chosen, the rows of the partitions are counted, and are too few for a GPU.
@@ -44,26 +44,34 @@ sub run_query
 
 sub engines { my ($err) = @_; return join ' ', $err =~ /engine (\w+), kernel/g; }
 
-my @places = ('open', 'set_open', 'stage', 'stage, later', 'commit', 'commit, later', 'seal', 'join_open', 'next', 'nearest');
+# The failing functions, as simulated_engine.c numbers them; from 100 on, in their second call.
+my %places = (open => 2, set_open => 3, stage => 4, 'stage, later' => 104, commit => 5, 'commit, later' => 105,
+	seal => 7, join_open => 8, next => 9, nearest => 17);
 for my $what (sort keys %queries)
 {
 	my $partitions = $what =~ /partitions/;
-	my ($status, $out, $err) = run_query('cuda', 1, $queries{$what});
+	my ($status, $out, $err) = run_query('cuda', 0, $queries{$what});
 	is($out, $right{$what}, "$what: all neighbours");
 	is(engines($err), 'cuda', "$what: found by the GPU");
-	($status, $out, $err) = run_query('auto', 1, $queries{$what});
+	($status, $out, $err) = run_query('auto', 0, $queries{$what});
 	is($out, $right{$what}, "$what: all neighbours by the engine that auto chooses");
 	is(engines($err), $partitions ? 'cpu' : 'cuda', "$what: auto chooses by the number of compared rows");
 
-	for my $i (0 .. $#places)
+	for my $place (sort keys %places)
 	{
-		($status, $out, $err) = run_query('cuda', $i + 2, $queries{$what});
-		like($err, qr/ERROR:  the GPU reported an error/, "$what, failure in $places[$i]: an error");
+		($status, $out, $err) = run_query('cuda', $places{$place}, $queries{$what});
+		like($err, qr/ERROR:  the GPU reported an error/, "$what, failure in $place: an error");
 		next if $partitions;
-		($status, $out, $err) = run_query('auto', $i + 2, $queries{$what});
-		is($out, $right{$what}, "$what, failure in $places[$i]: all neighbours");
-		is(engines($err), 'cpu', "$what, failure in $places[$i]: by the CPU");
-		is(scalar(() = $err =~ /WARNING:  the GPU failed/g), 1, "$what, failure in $places[$i]: a warning");
+		($status, $out, $err) = run_query('auto', $places{$place}, $queries{$what});
+		# the CPU takes over until the join has started
+		if ($place =~ /^ne/)
+		{
+			like($err, qr/ERROR:  the GPU reported an error/, "$what, failure in $place: an error with auto, too");
+			next;
+		}
+		is($out, $right{$what}, "$what, failure in $place: all neighbours");
+		is(engines($err), 'cpu', "$what, failure in $place: by the CPU");
+		is(scalar(() = $err =~ /WARNING:  the GPU failed/g), 1, "$what, failure in $place: a warning");
 	}
 }
 

@@ -40,9 +40,9 @@ CREATE FUNCTION leak(bigint) RETURNS boolean LANGUAGE plpgsql COST 0.0001
 	AS $$ BEGIN RAISE NOTICE 'seen: %', $1; RETURN true; END $$;
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION fasted_self_join
+GRANT EXECUTE ON FUNCTION fasted_self_join(regclass, name, double precision, text, boolean, boolean, name, name)
 	TO owner, reader, columns_reader, half_reader, stranger;
-GRANT EXECUTE ON FUNCTION fasted_self_join_typed TO reader;
+GRANT EXECUTE ON FUNCTION fasted_self_join(regclass, name, double precision, anycompatible, boolean, boolean, name, name, text) TO reader;
 GRANT EXECUTE ON FUNCTION as_owner, as_caller, leak TO PUBLIC;
 END
 
@@ -51,14 +51,14 @@ my %queries = (
 	'counting' => "SELECT count(*) FROM $small",
 	'sums' => "SELECT sum(dist), max(id_b) FROM $small",
 	'a limit' => "SELECT count(*) FROM (SELECT FROM $small LIMIT 5) x",
-	'typed ids' => "SELECT count(id_a) FROM fasted_self_join_typed(NULL::int, 'small', 'v', 1)",
+	'typed ids' => "SELECT count(id_a) FROM fasted_self_join('small', 'v', 1, id_type => NULL::int)",
 	'a plan' => "EXPLAIN (COSTS OFF) SELECT id_a FROM $small WHERE false",
 	'a prepared statement' => "PREPARE p AS SELECT sum(dist) FROM $small; EXECUTE p",
 	'a cursor' => "BEGIN; DECLARE c CURSOR FOR SELECT dist FROM $small; FETCH 3 FROM c; CLOSE c; COMMIT",
 	'lateral' => "SELECT e, sum(dist) FROM generate_series(1, 2) e, LATERAL fasted_self_join('small', 'v', e) GROUP BY e ORDER BY e",
 	'row security' => "SELECT count(id_a), sum(id_a) FROM fasted_self_join('owned', 'v', 2)",
-	'a barrier view' => "SELECT count(id_a) FROM fasted_self_join('few', 'v', 1, 'id')",
-	'an invoker view' => "SELECT count(id_a) FROM fasted_self_join('few_as_invoker', 'v', 1, 'id')",
+	'a barrier view' => "SELECT count(id_a) FROM fasted_self_join('few', 'v', 1, id_column => 'id')",
+	'an invoker view' => "SELECT count(id_a) FROM fasted_self_join('few_as_invoker', 'v', 1, id_column => 'id')",
 	'a view of pairs' => 'SELECT count(*), sum(id_a) FROM pairs',
 	'a barrier view of pairs' => 'SELECT sum(dist), sum(id_a) FROM barrier',
 	'a function of the owner' => 'SELECT * FROM as_owner()',
@@ -129,14 +129,14 @@ $session->quit;
 
 # A function with SECURITY DEFINER or its own settings is not replaced by the node.
 $node->safe_psql('postgres',
-	'ALTER FUNCTION fasted_self_join SECURITY DEFINER');
+	'ALTER FUNCTION fasted_self_join(regclass, name, double precision, text, boolean, boolean, name, name) SECURITY DEFINER');
 unlike($node->safe_psql('postgres', "EXPLAIN SELECT id_a FROM $small"), qr/FastedSelfJoin/,
 	'SECURITY DEFINER on the function itself: no node');
 is(as_role('stranger', 'on', $queries{counting}), 99, 'SECURITY DEFINER on the function itself: it has the privileges of its owner');
 
 # Estimates reveal nothing about vectors that the user may not read.
 $node->safe_psql('postgres', <<'END');
-ALTER FUNCTION fasted_self_join SECURITY INVOKER;
+ALTER FUNCTION fasted_self_join(regclass, name, double precision, text, boolean, boolean, name, name) SECURITY INVOKER;
 CREATE TABLE alike (id int PRIMARY KEY, v real[]);
 INSERT INTO alike SELECT g, ARRAY[g % 3, 5] FROM generate_series(1, 3000) g;
 ANALYZE alike;

@@ -51,10 +51,10 @@ sub is_parallel
 my $groups = "SELECT id_a, count(*), sum(dist)::numeric(12, 2) FROM $many GROUP BY 1 ORDER BY 1";
 is_parallel($groups, 'GROUP BY');
 is_parallel("SELECT sum(id_a), sum(id_b), max(dist), min(id_b - id_a) FROM $many", 'sums');
-is_parallel("SELECT sum(id_a) FROM fasted_self_join('many', 'v', 'Infinity', 'id', true, true) WHERE id_a % 3 = 1",
+is_parallel("SELECT sum(id_a) FROM fasted_self_join('many', 'v', 'Infinity', id_column => 'id', ordered => true, self_pairs => true) WHERE id_a % 3 = 1",
 	'both directions, self pairs, a condition');
 is_parallel("SELECT sum(id_a) FROM $many WHERE dist < 40 AND id_b % 2 = 0", 'conditions');
-is_parallel("SELECT sum(id_a), count(id_b) FROM fasted_self_join_typed(NULL::int, 'many', 'v', 500)", 'typed ids');
+is_parallel("SELECT sum(id_a), count(id_b) FROM fasted_self_join('many', 'v', 500, id_type => NULL::int)", 'typed ids');
 is_parallel("SELECT DISTINCT dist::int % 50 AS d FROM $many ORDER BY 1", 'distinct');
 is_parallel("SELECT k.kind, sum(p.id_b), count(*) FROM $many p JOIN kinds k ON k.id = p.id_a GROUP BY 1 ORDER BY 1",
 	'a join');
@@ -83,7 +83,7 @@ is($plan->{Pairs}, 1500 * 1499 / 2, 'the leader reports the statistics of the en
 is($plan->{Runs} // 1, 1, 'the leader reports the statistics of a single run');
 
 # Queries without a parallel plan.
-unlike(plan_of("SELECT id_a, sum(dist) FROM fasted_self_join_typed(NULL::text, 'texts', 'v', 500) GROUP BY 1"),
+unlike(plan_of("SELECT id_a, sum(dist) FROM fasted_self_join('texts', 'v', 500, id_type => NULL::text) GROUP BY 1"),
 	qr/Parallel Custom/, 'no parallel plan with ids that are passed by reference');
 unlike(plan_of($groups, 'SET parallel_leader_participation = off;'), qr/Parallel Custom/,
 	'no parallel plan without leader participation');

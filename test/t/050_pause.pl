@@ -19,8 +19,8 @@ CREATE VIEW steady AS
 CREATE VIEW pairs AS SELECT g AS id, ARRAY[g::real] AS v FROM generate_series(1, 1000) g;
 END_SQL
 
-my $steady = "SELECT id_a, id_b FROM fasted_self_join('steady', 'v', 0.5, 'id')";
-my $pairs = "SELECT id_a, id_b, dist FROM fasted_self_join('pairs', 'v', float8 'Infinity', 'id')";
+my $steady = "SELECT id_a, id_b FROM fasted_self_join('steady', 'v', 0.5, id_column => 'id')";
+my $pairs = "SELECT id_a, id_b, dist FROM fasted_self_join('pairs', 'v', float8 'Infinity', id_column => 'id')";
 
 # CPU time of all threads, in hundredths of a second.
 sub ticks

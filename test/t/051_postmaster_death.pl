@@ -13,7 +13,7 @@ my $node = new_node('postmaster_death',
 	"fasted.threads = 2\nfasted.cpu_kernel = portable\nfasted.memory_limit = '400MB'\n");
 create_wide_views($node);
 
-my $join = "SELECT count(*) FROM fasted_self_join('%s', 'v', %s, 'id');";
+my $join = "SELECT count(*) FROM fasted_self_join('%s', 'v', %s, id_column => 'id');";
 my @stages = (
 	[ 'computing', sprintf($join, 'wide', 0.5), sub { thread_count($_[0]) > 1 } ],
 	[ 'reading', sprintf($join, 'endless', 1), sub { memory_of($_[0], 'VmRSS') > 100 * 1024 } ],

@@ -79,10 +79,10 @@ for my $table (sort keys %tables)
 	for my $eps (0, 1, 2.5, 4, 9, 1000)
 	{
 		is_reference("fasted_neighbors('$table', 'v', $eps)", "reference_neighbors($of, $eps)", "$table, $eps: neighbours");
-		for my $min_points ($eps < 1000 ? (1, 2, 3, 5, 10, 30, 1000) : (1, 30, 1000))
+		for my $min_samples ($eps < 1000 ? (1, 2, 3, 5, 10, 30, 1000) : (1, 30, 1000))
 		{
-			is_reference("fasted_cluster('$table', 'v', $eps, $min_points)",
-				"reference_cluster($of, $eps, $min_points)", "$table, $eps: clusters, min_points $min_points");
+			is_reference("fasted_cluster('$table', 'v', $eps, $min_samples)",
+				"reference_cluster($of, $eps, $min_samples)", "$table, $eps: clusters, min_samples $min_samples");
 		}
 		is_reference("fasted_keep_one('$table', 'v', $eps)",
 			"reference_keep_one($of, $eps, 'id')", "$table, $eps: representatives, by id");
@@ -116,10 +116,10 @@ for my $table (sort keys %tables)
 	for my $eps (0, 1e-4, 0.01, 0.1, 1, 2, "float8 'Infinity'")
 	{
 		is_reference("fasted_neighbors('$table', 'v', $eps, $by)", "reference_neighbors($of, $eps)", "$table, cosine, $eps: neighbours");
-		for my $min_points ($eps =~ /^0/ ? (1, 2, 5, 30) : (1, 30))
+		for my $min_samples ($eps =~ /^0/ ? (1, 2, 5, 30) : (1, 30))
 		{
-			is_reference("fasted_cluster('$table', 'v', $eps, $min_points, $by)",
-				"reference_cluster($of, $eps, $min_points)", "$table, cosine, $eps: clusters, min_points $min_points");
+			is_reference("fasted_cluster('$table', 'v', $eps, $min_samples, $by)",
+				"reference_cluster($of, $eps, $min_samples)", "$table, cosine, $eps: clusters, min_samples $min_samples");
 		}
 		is_reference("fasted_keep_one('$table', 'v', $eps, $by)",
 			"reference_keep_one($of, $eps, 'id')", "$table, cosine, $eps: representatives, by id");
@@ -137,8 +137,8 @@ import numpy
 from sklearn.cluster import DBSCAN
 points = numpy.loadtxt(sys.argv[1], delimiter=',')
 for case in sys.argv[2:]:
-    eps, min_points, metric = case.split()
-    found = DBSCAN(eps=float(eps), min_samples=int(min_points), metric=metric, algorithm='brute').fit(points[:, 1:])
+    eps, min_samples, metric = case.split()
+    found = DBSCAN(eps=float(eps), min_samples=int(min_samples), metric=metric, algorithm='brute').fit(points[:, 1:])
     core = set(found.core_sample_indices_)
     first = {}
     for i, label in enumerate(found.labels_):
@@ -158,13 +158,13 @@ for my $table ('plane', 'clusters')
 	my @rows = split /\n/, $theirs;
 	for my $case (@cases)
 	{
-		my ($eps, $min_points, $metric) = @$case;
+		my ($eps, $min_samples, $metric) = @$case;
 		my @ours = split /\n/, sql(<<END);
 SELECT id, core, CASE WHEN core THEN (min(id) FILTER (WHERE core) OVER (PARTITION BY cluster))::text
 	WHEN cluster IS NULL THEN 'noise' ELSE 'border' END
-FROM fasted_cluster('$table', 'v', $eps, $min_points, metric => '$metric') ORDER BY id
+FROM fasted_cluster('$table', 'v', $eps, $min_samples, metric => '$metric') ORDER BY id
 END
-		is_deeply(\@ours, [ splice @rows, 0, scalar @ours ], "$table, $metric, $eps: scikit-learn's clusters, min_points $min_points")
+		is_deeply(\@ours, [ splice @rows, 0, scalar @ours ], "$table, $metric, $eps: scikit-learn's clusters, min_samples $min_samples")
 		  or diag($err);
 	}
 	is(scalar @rows, 0, "$table: the same number of rows");
@@ -221,7 +221,7 @@ for my $limit ('1GB', '1MB')
 
 my %calls = (
 	neighbors => "fasted_neighbors('many', 'v', 5)",
-	(map { ("cluster, min_points $_" => "fasted_cluster('many', 'v', 5, $_)") } (1, 2, 10, 40, 70, 1000, 2_000_000_000)),
+	(map { ("cluster, min_samples $_" => "fasted_cluster('many', 'v', 5, $_)") } (1, 2, 10, 40, 70, 1000, 2_000_000_000)),
 	kept => "fasted_keep_one('many', 'v', 5)",
 	'neighbors, cosine' => "fasted_neighbors('many', 'v', 0.005, metric => 'cosine')",
 	'cluster, cosine' => "fasted_cluster('many', 'v', 0.005, 10, metric => 'cosine')",
@@ -290,17 +290,17 @@ sub workers_rows
 	return $err =~ /read 10000 rows in [\d.]+ s, (\d+) of them by/ ? $1 : -1;
 }
 cmp_ok(workers_rows("fasted_keep_one('many', 'v', 5, 'priority')"), '>', 0, 'workers read a table with a priority');
-cmp_ok(workers_rows("fasted_keep_one('spread', 'v', 5, 'priority', true, 'id')"), '>', 0, 'workers read a partitioned table');
+cmp_ok(workers_rows("fasted_keep_one('spread', 'v', 5, 'priority', true, id_column => 'id')"), '>', 0, 'workers read a partitioned table');
 is(workers_rows("fasted_keep_one('viewed', 'v', 5, 'priority', id_column => 'id')"), 0, 'workers do not read a view, whose rows are read in order');
 for my $down ('false', 'true')
 {
-	my $kept = sql(sprintf $digest, "fasted_keep_one('viewed', 'v', 5, 'priority', $down, 'id')");
-	is(sql("$by_workers " . sprintf($digest, "fasted_keep_one('spread', 'v', 5, 'priority', $down, 'id')")), $kept,
+	my $kept = sql(sprintf $digest, "fasted_keep_one('viewed', 'v', 5, 'priority', $down, id_column => 'id')");
+	is(sql("$by_workers " . sprintf($digest, "fasted_keep_one('spread', 'v', 5, 'priority', $down, id_column => 'id')")), $kept,
 		"descending $down: the same representatives");
 	my $order = $down eq 'true' ? 'priority DESC' : 'priority';
 	is(sql("SELECT count(*), count(*) FILTER (WHERE b.kept = 'row ' || a.kept)
-		FROM fasted_keep_one('spread', 'v', 5, 'id', $down, 'id') a
-		JOIN (SELECT id, fasted_keep(id, v, 5) OVER (ORDER BY $order) AS kept FROM named) b ON b.id = 'row ' || a.id"),
+		FROM fasted_keep_one('spread', 'v', 5, 'id', $down, id_column => 'id') a
+		JOIN (SELECT id, fasted_keep(v, 5, id) OVER (ORDER BY $order) AS kept FROM named) b ON b.id = 'row ' || a.id"),
 		'10000|10000', "descending $down: the window function, with text for keys");
 }
 
@@ -319,11 +319,11 @@ sub bytes_filed
 my $vectors = 10000 * 16 * 4;
 is(bytes_filed("fasted.memory_limit = '1GB'", $calls{kept}), 0, 'representatives: no file');
 is(bytes_filed("fasted.memory_limit = '1MB'", $calls{kept}), $vectors + 16 * $pairs, 'representatives: a file of all pairs');
-is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 2'}), $vectors, 'clusters, min_points 2: no pair is stored');
-is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 10'}), $vectors, 'clusters, min_points 10: the stored pairs fit into memory');
+is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_samples 2'}), $vectors, 'clusters, min_samples 2: no pair is stored');
+is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_samples 10'}), $vectors, 'clusters, min_samples 10: the stored pairs fit into memory');
 my $most = 16 * sql('SELECT sum(least(neighbors, 1998) * 0.5) FROM fasted_neighbors(\'many\', \'v\', 5)');
-my $filed = bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 1000'}) - $vectors;
-cmp_ok($filed, '>', 0.8 * $most, 'clusters, min_points 1000, without any core row: a file');
+my $filed = bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_samples 1000'}) - $vectors;
+cmp_ok($filed, '>', 0.8 * $most, 'clusters, min_samples 1000, without any core row: a file');
 cmp_ok($filed, '<=', $most, 'without the pairs that fit into memory');
 
 my ($status, undef, $err) = $node->psql('postgres',
@@ -379,18 +379,18 @@ sub clustering { my ($pid) = @_; return $observer->query("SELECT 'yes' FROM pg_s
 sub computing { my ($pid) = @_; return thread_count($pid) > 1 && usleep(100_000) }
 
 my %stages = (
-	'reading' => [ "fasted_cluster('endless', 'v', 1, 2, 'id')", sub { memory_of($_[0], 'VmRSS') > 100 * 1024 } ],
+	'reading' => [ "fasted_cluster('endless', 'v', 1, 2, id_column => 'id')", sub { memory_of($_[0], 'VmRSS') > 100 * 1024 } ],
 	'reading in order' => [ "fasted_keep_one('ordered_endless', 'v', 1, 'priority', id_column => 'id')", sub { grep { $_ > 20_000_000 } temp_files($node) } ],
-	'computing' => [ "fasted_neighbors('wide', 'v', 0.5, 'id')", \&computing ],
-	'counting' => [ "fasted_neighbors('many_pairs', 'v', $infinity, 'id')", \&computing ],
-	'uniting' => [ "fasted_cluster('many_pairs', 'v', $infinity, 10, 'id')", \&computing ],
+	'computing' => [ "fasted_neighbors('wide', 'v', 0.5, id_column => 'id')", \&computing ],
+	'counting' => [ "fasted_neighbors('many_pairs', 'v', $infinity, id_column => 'id')", \&computing ],
+	'uniting' => [ "fasted_cluster('many_pairs', 'v', $infinity, 10, id_column => 'id')", \&computing ],
 	'keeping pairs' => [ "fasted_keep_one('many_pairs', 'v', $infinity, id_column => 'id')", sub { memory_of($_[0], 'VmRSS') > 250 * 1024 } ],
 	'making room to sort' => [ "fasted_keep_one('many_pairs', 'v', $infinity, id_column => 'id')", sub { memory_of($_[0], 'VmRSS') > 600 * 1024 }, '1GB' ],
 	'writing pairs' => [ "fasted_keep_one('many_pairs', 'v', $infinity, id_column => 'id')", sub { grep { $_ > 100_000_000 } temp_files($node) }, '40MB' ],
-	'pairs of no cluster yet' => [ "fasted_cluster('many_pairs', 'v', $infinity, 100000, 'id')", sub { grep { $_ > 100_000_000 } temp_files($node) }, '40MB' ],
+	'pairs of no cluster yet' => [ "fasted_cluster('many_pairs', 'v', $infinity, 100000, id_column => 'id')", sub { grep { $_ > 100_000_000 } temp_files($node) }, '40MB' ],
 	'sorting' => [ "fasted_keep_one('complete', 'v', $infinity, id_column => 'id')", \&clustering, '2GB' ],
 	'merging' => [ "fasted_keep_one('complete', 'v', $infinity, 'priority', id_column => 'id')", \&clustering, '40MB' ],
-	'the pairs again' => [ "fasted_cluster('complete', 'v', $infinity, 100000, 'id')", \&clustering, '40MB' ]);
+	'the pairs again' => [ "fasted_cluster('complete', 'v', $infinity, 100000, id_column => 'id')", \&clustering, '40MB' ]);
 
 for my $name (sort keys %stages)
 {

@@ -83,7 +83,7 @@ END
 sub same_in_order
 {
 	my ($key, $type, $other, $within, $settings) = @_;
-	my $call = "fasted_knn_join_typed(NULL::$type, 'same', 'v', '$other', 'v', 40, '$key', '$key'"
+	my $call = "fasted_knn_join('same', 'v', '$other', 'v', 40, id_type => NULL::$type, a_id => '$key', b_id => '$key'"
 	  . ($within ? ", partition_by => 'h')" : ')');
 	my $both = $other eq 'same';
 	my $of = $within ? 'v, h' : 'v';
@@ -120,7 +120,7 @@ for my $call (sort values %calls)
 	like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM $call LIMIT 1"), qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Rows Read: [1-9]/, "LIMIT: the engine of $call");
 }
 sql('CREATE VIEW tiny AS SELECT * FROM a WHERE id < 1000');
-like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM (VALUES ('a'::regclass), ('tiny')) r (t), LATERAL fasted_knn_join(t, 'v', t, 'v', 3, 'id', partition_by => 'h')"),
+like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM (VALUES ('a'::regclass), ('tiny')) r (t), LATERAL fasted_knn_join(t, 'v', t, 'v', 3, a_id => 'id', partition_by => 'h')"),
 	qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Runs: 2\n/, 'a run of small partitions after one with an engine');
 
 # --- parallel workers return the result
@@ -131,7 +131,7 @@ like(sql("$cheap; EXPLAIN (COSTS OFF) $sums"), qr/Gather.*Parallel Custom Scan \
 is(sql("$cheap; $sums"), sql("SET max_parallel_workers_per_gather = 0; $sums"), 'workers: the same rows as without workers');
 is(sql("$cheap; $_"), sql("SET max_parallel_workers_per_gather = 0; $_"), 'workers: the same rows with GROUP BY')
   for "SELECT id_a % 7, count(*), sum(id_b), max(dist) FROM $calls{h} GROUP BY 1 ORDER BY 1";
-unlike(sql("$cheap; EXPLAIN (COSTS OFF) SELECT count(dist) FROM fasted_knn_join_typed(NULL::text, 'same', 'v', 'same', 'v', 10, 'n')"),
+unlike(sql("$cheap; EXPLAIN (COSTS OFF) SELECT count(dist) FROM fasted_knn_join('same', 'v', 'same', 'v', 10, id_type => NULL::text, a_id => 'n')"),
 	qr/Parallel Custom/, 'no workers with ids that are passed by reference');
 
 # --- memory
@@ -159,29 +159,29 @@ CREATE VIEW small_groups AS SELECT g AS id, g / 20 AS g, array_fill(g::real, ARR
 END
 my %stages = (
 	'reading' => {
-		sql => "SELECT count(*) FROM fasted_knn_join('endless', 'v', 'small', 'v', 1, 'id');",
+		sql => "SELECT count(*) FROM fasted_knn_join('endless', 'v', 'small', 'v', 1, a_id => 'id');",
 		reached => sub { memory_of($_[0], 'VmRSS') > 100 * 1024 },
 	},
 	'reading neighbours' => {
-		sql => "SELECT count(*) FROM fasted_knn_join('few', 'v', 'endless', 'v', 1, 'id', 'id');",
+		sql => "SELECT count(*) FROM fasted_knn_join('few', 'v', 'endless', 'v', 1, a_id => 'id', b_id => 'id');",
 		reached => sub { memory_of($_[0], 'VmRSS') > 100 * 1024 },
 	},
 	'computing' => {
-		sql => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
+		sql => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, a_id => 'id');",
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
 	'computing in panels' => {
 		settings => "SET fasted.memory_limit = '16MB';",
-		sql => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
+		sql => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, a_id => 'id');",
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
 	'a partition' => {
-		sql => "SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', partition_by => 'g');",
+		sql => "SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, a_id => 'id', partition_by => 'g');",
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
 	'small partitions' => {
 		settings => 'SET fasted.scan_node = off;',
-		sql => "SELECT count(*) FROM fasted_knn_join('small_groups', 'v', 'small_groups', 'v', 5, 'id', partition_by => 'g');",
+		sql => "SELECT count(*) FROM fasted_knn_join('small_groups', 'v', 'small_groups', 'v', 5, a_id => 'id', partition_by => 'g');",
 		reached => sub { sql('SELECT coalesce(max(rows_read), 0) FROM pg_stat_fasted_progress') > 0 || temp_files($node) },
 	});
 
@@ -201,14 +201,14 @@ for my $name (sort keys %stages)
 my $session = FastedTest::Session->new($node);
 my $view = 'pg_stat_fasted_progress';
 $session->send("SET fasted.cpu_kernel = portable;");
-$session->send("SELECT count(*) FROM fasted_knn_join('half', 'v', 'half', 'v', 5, 'id');");
+$session->send("SELECT count(*) FROM fasted_knn_join('half', 'v', 'half', 'v', 5, a_id => 'id');");
 ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE phase = 'joining' AND units_done > 0") }), 'units of work are completed');
 is(sql("SELECT relation, rows_read, units_done < units_total FROM $view"), 'half|20000|t', 'progress of a join');
 sql('SELECT pg_cancel_backend(' . $session->pid . ')');
 $session->query('SELECT');
 is(sql("SELECT count(*) FROM $view"), 0, 'progress: the row disappears');
 # of all partitions, not of a single one
-$session->send("RESET fasted.cpu_kernel; SET fasted.scan_node = off; SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', partition_by => 'g');");
+$session->send("RESET fasted.cpu_kernel; SET fasted.scan_node = off; SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, a_id => 'id', partition_by => 'g');");
 ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE rows_read > 2000") }), 'rows of several partitions are read');
 is(sql("SELECT relation, rows_expected >= 1000, units_total FROM $view"), 'wide_groups|t|0', 'the expected number of rows is larger');
 sql('SELECT pg_cancel_backend(' . $session->pid . ')');

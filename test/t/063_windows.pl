@@ -1,6 +1,6 @@
 # Window functions: cancelled at each stage, the same result with little memory and above a parallel
 # plan, shown in the progress view, and computed by the CPU if a GPU fails.  The GPU engine is
-# test/t/engine/failing_engine.c.
+# test/t/engine/simulated_engine.c.
 use strict;
 use warnings;
 use FindBin;
@@ -9,9 +9,10 @@ use FastedTest;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $engine = simulated_engine('failing');
+my $engine = simulated_engine();
 my $node = new_node('windows', <<"END");
 fasted.cuda_library = '$engine'
+fasted.gpu_devices = '1'
 fasted.threads = 2
 fasted.memory_limit = '400MB'
 max_worker_processes = 16
@@ -32,7 +33,7 @@ sub made { return sql('SELECT last_value FROM made'); }
 sub query_of
 {
 	my ($rows, $dimensions, $size) = @_;
-	return "SELECT count(c) FROM (SELECT fasted_components(CASE WHEN nextval('made') > 0 THEN array_fill(g::real, ARRAY[$dimensions]) END, 0.5)"
+	return "SELECT count(c) FROM (SELECT fasted_dbscan(CASE WHEN nextval('made') > 0 THEN array_fill(g::real, ARRAY[$dimensions]) END, 0.5)"
 	  . ' OVER (' . ($size ? "PARTITION BY g / $size" : '') . ") AS c FROM (SELECT generate_series(1, $rows) AS g) AS s) AS s;";
 }
 
@@ -74,7 +75,7 @@ my %stages = (
 for my $name (sort keys %stages)
 {
 	my $session = FastedTest::Session->new($node);
-	my $small = 'SELECT max(c) FROM (SELECT fasted_components(v, 0.5) OVER (ORDER BY id) AS c FROM small) AS s';
+	my $small = 'SELECT max(c) FROM (SELECT fasted_dbscan(v, 0.5) OVER (ORDER BY id) AS c FROM small) AS s';
 	$session->query($small);
 	my $memory = memory_of($session->pid, 'VmRSS');
 	my %stage = %{ $stages{$name} };
@@ -139,8 +140,8 @@ ALTER TABLE many ADD PRIMARY KEY (id);
 ANALYZE many;
 END
 my $all = <<'END';
-SELECT id, fasted_dbscan(v, 2.5, 5) OVER w AS dbscan, fasted_components(v, 0.1, 'cosine') OVER (PARTITION BY g % 3 ORDER BY id) AS components,
-	fasted_keep(priority || id, v, 3) OVER w AS kept, fasted_neighbor_count(v, 3) OVER (PARTITION BY g) AS neighbors
+SELECT id, fasted_dbscan(v, 2.5, 5) OVER w AS dbscan, fasted_dbscan(v, 0.1, metric => 'cosine') OVER (PARTITION BY g % 3 ORDER BY id) AS components,
+	fasted_keep(v, 3, priority || id) OVER w AS kept, fasted_neighbor_count(v, 3) OVER (PARTITION BY g) AS neighbors
 FROM many WINDOW w AS (PARTITION BY g ORDER BY priority, id)
 END
 my $digest = 'SELECT count(*), count(dbscan), count(DISTINCT kept), sum(neighbors) > 100000, md5(string_agg(r::text, \',\' ORDER BY id)) FROM (%s) r';
@@ -161,8 +162,7 @@ my %ways = (
 	'little of any memory' => "fasted.memory_limit = '1MB'; SET work_mem = '64kB'",
 	'work_mem 64kB' => "work_mem = '64kB'",
 	'one thread' => 'fasted.threads = 1',
-	'kernel portable' => 'fasted.cpu_kernel = portable',
-	'refine off' => 'fasted.refine = off');
+	'kernel portable' => 'fasted.cpu_kernel = portable');
 for my $way (sort keys %ways)
 {
 	my $offset = log_size($node);
@@ -175,13 +175,13 @@ is(scalar temp_files($node), 0, 'no temporary file remains');
 
 sql(<<'END');
 CREATE TABLE chance (id int PRIMARY KEY, g int, v real[], d float8[], p int);
-CREATE FUNCTION compare_chance(vector name, eps float8, min_points int, metric text) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION compare_chance(vector name, eps float8, min_samples int, metric text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	differences bigint;
 BEGIN
 	EXECUTE format('
 		WITH windows AS (
-			SELECT id, g, fasted_dbscan(%1$I, %2$L, %3$s, %4$L) OVER w AS cluster, fasted_keep(id, %1$I, %2$L, %4$L) OVER (PARTITION BY g ORDER BY p, id) AS kept,
+			SELECT id, g, fasted_dbscan(%1$I, %2$L, %3$s, %4$L) OVER w AS cluster, fasted_keep(%1$I, %2$L, id, %4$L) OVER (PARTITION BY g ORDER BY p, id) AS kept,
 				fasted_neighbor_count(%1$I, %2$L, %4$L) OVER w AS neighbors FROM chance WINDOW w AS (PARTITION BY g ORDER BY id)),
 		functions AS (
 			SELECT id, g, cluster, coalesce(kept, id) AS kept, neighbors FROM chance
@@ -192,7 +192,7 @@ BEGIN
 		x AS (SELECT id, CASE WHEN cluster IS NOT NULL THEN min(id) OVER (PARTITION BY g, cluster) END AS cluster, kept, neighbors FROM windows),
 		y AS (SELECT id, CASE WHEN cluster IS NOT NULL THEN min(id) OVER (PARTITION BY g, cluster) END AS cluster, kept, neighbors FROM functions)
 		SELECT count(*) FROM x JOIN y USING (id) WHERE (x.cluster, x.kept, x.neighbors) IS DISTINCT FROM (y.cluster, y.kept, y.neighbors)',
-		vector, eps, min_points, metric) INTO differences;
+		vector, eps, min_samples, metric) INTO differences;
 	RETURN differences;
 END $$;
 CREATE FUNCTION try_chance(cases int) RETURNS text LANGUAGE plpgsql AS $$
@@ -202,7 +202,7 @@ DECLARE
 	partitions int;
 	scale float8;
 	eps float8;
-	min_points int;
+	min_samples int;
 	vector name;
 	metric text;
 	problems text := '';
@@ -213,7 +213,7 @@ BEGIN
 		dimensions := 1 + random() * random() * 40;
 		partitions := 1 + random() * random() * 8;
 		scale := power(10, (random() * 6 - 3)::int);
-		min_points := 1 + random() * random() * 12;
+		min_samples := 1 + random() * random() * 12;
 		vector := CASE WHEN random() < 0.5 THEN 'v' ELSE 'd' END;
 		metric := CASE WHEN random() < 0.5 THEN 'l2' ELSE 'cosine' END;
 		TRUNCATE chance;
@@ -226,9 +226,9 @@ BEGIN
 			FROM (SELECT %s(a.%I, b.%3$I) AS dist FROM chance a, chance b WHERE a.id < b.id AND a.v IS NOT NULL AND b.v IS NOT NULL) AS s WHERE dist <> ''NaN''',
 			random() * random() * 0.3, CASE metric WHEN 'l2' THEN 'fasted_distance' ELSE 'fasted_cosine_distance' END, vector) INTO eps;
 		total := total + rows;
-		IF compare_chance(vector, coalesce(eps, 1), min_points, metric) > 0 THEN
-			problems := problems || format(' %s rows, %s dimensions, %s partitions, scale %s, column %s, eps %s, min_points %s, %s;',
-				rows, dimensions, partitions, scale, vector, eps, min_points, metric);
+		IF compare_chance(vector, coalesce(eps, 1), min_samples, metric) > 0 THEN
+			problems := problems || format(' %s rows, %s dimensions, %s partitions, scale %s, column %s, eps %s, min_samples %s, %s;',
+				rows, dimensions, partitions, scale, vector, eps, min_samples, metric);
 		END IF;
 	END LOOP;
 	RETURN CASE WHEN total < 50 * cases THEN 'few rows' ELSE problems END;
@@ -257,7 +257,7 @@ is(sql("SELECT setseed($seed); SELECT try_chance(200)") =~ s/^\n//r, '', "random
 # a session's memory does not grow with the partitions, also before the query ends
 {
 	my $session = FastedTest::Session->new($node);
-	my $partitions = sub { return "SELECT fasted_keep(id::text, v, 3) OVER (PARTITION BY id / $_[0] ORDER BY id) AS k FROM many, generate_series(1, 5)" };
+	my $partitions = sub { return "SELECT fasted_keep(v, 3, id::text) OVER (PARTITION BY id / $_[0] ORDER BY id) AS k FROM many, generate_series(1, 5)" };
 	$session->query('SELECT count(k) FROM (' . $partitions->(20) . ') AS s');
 	my $memory = memory_of($session->pid, 'VmHWM');
 	$session->query('SELECT count(k) FROM (' . $partitions->($_) . ') AS s') for 1, 5, 20;
@@ -269,8 +269,8 @@ is(sql("SELECT setseed($seed); SELECT try_chance(200)") =~ s/^\n//r, '', "random
 	is($session->query(<<'END'), '9412|9412', 'two cursors alternately');
 CREATE FUNCTION in_turns() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-	a CURSOR FOR SELECT id, fasted_keep(id, v, 3) OVER (PARTITION BY g ORDER BY id) AS k FROM many WHERE v IS NOT NULL AND id <= 10000;
-	b CURSOR FOR SELECT id, fasted_keep(id, v, 3) OVER (PARTITION BY g ORDER BY id) AS k FROM many WHERE v IS NOT NULL AND id <= 10000;
+	a CURSOR FOR SELECT id, fasted_keep(v, 3, id) OVER (PARTITION BY g ORDER BY id) AS k FROM many WHERE v IS NOT NULL AND id <= 10000;
+	b CURSOR FOR SELECT id, fasted_keep(v, 3, id) OVER (PARTITION BY g ORDER BY id) AS k FROM many WHERE v IS NOT NULL AND id <= 10000;
 	x record;
 	y record;
 	n int := 0;
@@ -305,12 +305,12 @@ ANALYZE large;
 END
 my $on_gpu = <<'END';
 SELECT count(c), max(c), count(DISTINCT k), sum(n), sum(c * id), sum(k * id) FROM (
-	SELECT id, fasted_dbscan(v, 0, 2) OVER (ORDER BY id) AS c, fasted_keep(id, v, 20) OVER (ORDER BY id) AS k, fasted_neighbor_count(v, 20) OVER () AS n FROM large) AS s
+	SELECT id, fasted_dbscan(v, 0, 2) OVER (ORDER BY id) AS c, fasted_keep(v, 20, id) OVER (ORDER BY id) AS k, fasted_neighbor_count(v, 20) OVER () AS n FROM large) AS s
 END
 my $right = sql("SET fasted.engine = cpu; $on_gpu");
 like($right, qr/^\d+\|2\d\d\|/, "without a GPU: $right");
-my $few = 'SELECT max(c) FROM (SELECT fasted_components(v, 0.5) OVER (ORDER BY id) AS c FROM small WHERE id < 90) AS s';
-# Positions of the failure, as failing_engine.c numbers them; those after the start are errors.
+my $few = 'SELECT max(c) FROM (SELECT fasted_dbscan(v, 0.5) OVER (ORDER BY id) AS c FROM small WHERE id < 90) AS s';
+# Positions of the failure, as simulated_engine.c numbers them; those after the start are errors.
 my %before = (open => 2, set_open => 3, stage => 4, commit => 5, read_back => 6, seal => 7, join_open => 8, set_reset => 10);
 my %after = (next => 9, stage => 11, 'next, after a pair' => 12);
 for my $place (sort keys %before)

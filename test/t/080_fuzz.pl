@@ -125,12 +125,12 @@ sub random_call
 	{
 		my $points = pick(1, 2, 3, 5, 100, 2147483647, rand() < 0.2 ? (0, -1, 'NULL') : ());
 		$call{right} = 0 if $points !~ /^[1-9]/;
-		push @options, "min_points => $points";
+		push @options, "min_samples => $points";
 	}
-	my $typed = $call{function} eq 'self_join' && rand() < 0.3;
-	my @arguments = (($typed ? 'NULL::bigint' : ()), literal($call{relation}), literal($call{column}), literal($call{eps}),
+	my $typed = $call{function} ne 'cluster' && rand() < 0.3;
+	my @arguments = (literal($call{relation}), literal($call{column}), literal($call{eps}), ($typed ? 'id_type => NULL::bigint' : ()),
 		sort { rand() <=> 0.5 } @options);
-	$call{sql} = "fasted_$call{function}" . ($typed ? '_typed' : '') . '(' . join(', ', @arguments) . ')';
+	$call{sql} = "fasted_$call{function}(" . join(', ', @arguments) . ')';
 	return \%call;
 }
 
@@ -176,8 +176,8 @@ sub random_nearest
 	my @options = map { defined $call{ $_->[1] } || $_->[1] eq 'metric' ? "$_->[0] => " . literal($call{ $_->[1] }) : () }
 	  ([qw(max_distance eps)], map { [ $_, $_ ] } qw(partition_by metric a_id b_id));
 	my $typed = rand() < 0.3;
-	my @arguments = (($typed ? 'NULL::bigint' : ()), map { literal($call{$_}) } qw(a column b column k));
-	$call{sql} = 'fasted_knn_join' . ($typed ? '_typed' : '') . '(' . join(', ', @arguments, @options) . ')';
+	my @arguments = ((map { literal($call{$_}) } qw(a column b column k)), ($typed ? 'id_type => NULL::bigint' : ()));
+	$call{sql} = 'fasted_knn_join(' . join(', ', @arguments, @options) . ')';
 	my $dist = 'fasted_distance(a.v::real[], b.v::real[])';
 	my @conditions = ("$dist <= " . ($call{eps} // "'Infinity'"), ($call{partition_by} ? 'a.k = b.k' : ()), ($call{a} // '') eq ($call{b} // '') ? 'a.id <> b.id' : ());
 	$call{expected} = [ "count(*), sum(hashtextextended(id_a || ' ' || id_b || ' ' || dist || ' ' || rank, 0)::numeric)",
@@ -188,19 +188,19 @@ sub random_nearest
 
 # The eps for a mean number of neighbours; exact for so few rows, and NULL for too few.
 my %wrong_epsilon = (relation => $wrong{relation}, column => $wrong{column}, neighbors => [ 0, -1, "'NaN'", undef ],
-	sample_rows => [ 99, -1 ], confidence => [ 0, 1, "'NaN'", undef ], metric => [ 'l3', undef ], ignore_copies => [undef]);
+	sample_rows => [ 99, -1 ], metric => [ 'l3', undef ], ignore_copies => [undef]);
 
 sub random_epsilon
 {
 	my %call = (relation => pick(@relations, 'twice'), column => 'v', neighbors => pick(0.5, 1, 2, 7, 20, 1e9), sample_rows => undef,
-		confidence => 0.9, metric => 'l2', ignore_copies => pick('false', 'true'), right => 1);
+		metric => 'l2', ignore_copies => pick('false', 'true'), right => 1);
 	if (rand() < 0.5)
 	{
 		my $bad = pick(sort keys %wrong_epsilon);
 		$call{$bad} = pick(@{ $wrong_epsilon{$bad} });
 		$call{right} = 0;
 	}
-	my @options = map { defined $call{$_} || $_ ne 'sample_rows' ? "$_ => " . literal($call{$_}) : () } qw(sample_rows confidence metric ignore_copies);
+	my @options = map { defined $call{$_} || $_ ne 'sample_rows' ? "$_ => " . literal($call{$_}) : () } qw(sample_rows metric ignore_copies);
 	$call{sql} = 'fasted_epsilon(' . join(', ', (map { literal($call{$_}) } qw(relation column neighbors)), @options) . ')';
 	$call{expected} = [ 'max(eps)', "SELECT dist AS eps FROM (SELECT fasted_distance(a.v::real[], b.v::real[]) AS dist, "
 		  . 'row_number() OVER (ORDER BY fasted_distance(a.v::real[], b.v::real[])) AS n '

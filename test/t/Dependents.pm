@@ -32,7 +32,7 @@ CREATE VIEW nearest AS SELECT * FROM fasted_knn_join('items', 'v', 'items', 'v',
 CREATE MATERIALIZED VIEW counts AS SELECT * FROM fasted_neighbors('items', 'v', 2);
 CREATE VIEW progress AS SELECT pid, phase FROM pg_stat_fasted_progress;
 CREATE FUNCTION atomic(x float8) RETURNS bigint STABLE
-	BEGIN ATOMIC SELECT count(*) FROM fasted_self_join_typed(NULL::int, 'items', 'v', x); END;
+	BEGIN ATOMIC SELECT count(*) FROM fasted_self_join('items', 'v', x, id_type => NULL::int); END;
 CREATE FUNCTION late(x float8) RETURNS bigint LANGUAGE plpgsql AS
 	$$ BEGIN RETURN (SELECT count(*) FROM items a JOIN items b ON fasted_distance(a.v, b.v) < x); END $$;
 GRANT SELECT ON pairs, items TO reader;

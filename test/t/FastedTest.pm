@@ -64,11 +64,11 @@ sub random_seed
 # Under a sanitizer, memory and times are not comparable.
 sub sanitized { return defined $ENV{ASAN_OPTIONS}; }
 
-# Compiles test/t/engine/NAME_engine.c with the CPU engine, of which the simulated GPUs consist, and
-# returns its name for fasted.cuda_library.  The first test compiles the CPU engine for all.
+# Compiles test/t/engine/simulated_engine.c, with the CPU engine and compiler options, and returns the
+# path for fasted.cuda_library.
 sub simulated_engine
 {
-	my ($name, @sources) = @_;
+	my @options = @_;
 	my $here = File::Basename::dirname(__FILE__);
 	my @cc = ($ENV{CC} || 'cc', qw(-std=gnu11 -O2 -Wall -fPIC -fvisibility=hidden), "-I$here/../../src");
 	my $cpu = "$PostgreSQL::Test::Utils::tmp_check/cpu_engine.o";
@@ -77,9 +77,9 @@ sub simulated_engine
 		system(@cc, qw(-r -nostdlib), glob("$here/../../src/cpu/*/*.c"), "$here/../../src/engine/metric_rules.c", '-o', "$cpu.$$") == 0 && rename("$cpu.$$", $cpu)
 		  or die 'could not compile the CPU engine';
 	}
-	my $library = PostgreSQL::Test::Utils::tempdir_short() . "/$name";
-	system(@cc, '-shared', "$here/engine/${name}_engine.c", (map { "$here/../../src/$_" } @sources), $cpu, '-lpthread', '-lm', '-o', "$library.so") == 0
-	  or die "could not compile ${name}_engine.c";
+	my $library = PostgreSQL::Test::Utils::tempdir_short() . '/simulated';
+	system(@cc, @options, '-shared', "$here/engine/simulated_engine.c", "$here/../../src/engine/thread.c", $cpu, '-lpthread', '-lm', '-o', "$library.so") == 0
+	  or die 'could not compile simulated_engine.c';
 	return $library;
 }
 
@@ -349,12 +349,12 @@ BEGIN
 		WHERE p.v IS NOT NULL GROUP BY p.id', points, distances) USING eps;
 END $$;
 
-CREATE FUNCTION reference_cluster(points regclass, distances regclass, eps float8, min_points int)
+CREATE FUNCTION reference_cluster(points regclass, distances regclass, eps float8, min_samples int)
 RETURNS TABLE (id bigint, cluster int, core boolean) LANGUAGE plpgsql AS $$
 DECLARE changed int;
 BEGIN
 	CREATE TEMP TABLE member ON COMMIT DROP AS
-		SELECT n.id, n.neighbors + 1 >= min_points AS core, CASE WHEN n.neighbors + 1 >= min_points THEN n.id END AS label
+		SELECT n.id, n.neighbors + 1 >= min_samples AS core, CASE WHEN n.neighbors + 1 >= min_samples THEN n.id END AS label
 		FROM reference_neighbors(points, distances, eps) n;
 	EXECUTE format('CREATE TEMP TABLE edge ON COMMIT DROP AS SELECT a, b, dist FROM %s WHERE dist <= %L', distances, eps);
 	-- core rows take the least label around them until none changes

@@ -175,7 +175,7 @@ sub complete_case
 	@rows = sort { $a->[0] <=> $b->[0] } @rows if $case->{ids} eq 'ascending';
 	$case->{rows} = \@rows;
 	$case->{k} = pick(1, 2, 3, 10, 1000);
-	$case->{min_points} = pick(2, 3, 7, 20);
+	$case->{min_samples} = pick(2, 3, 7, 20);
 	$case->{fraction} = pick(0.001, 0.1, 0.5, 0.9, 1);
 	$case->{without} = @rows ? pick(@rows)->[0] : 0;
 	$case->{predicate} = pick('a.w < b.w', 'a.p = b.p', 'b.w > 9', 'a.w + b.p > 15', 'a.id < b.id', 'a.w IS NULL', 'b.id % 2 = a.id % 3');
@@ -265,7 +265,7 @@ sub settings_of
 sub checks_of
 {
 	my ($case) = @_;
-	my ($k, $min_points, $fraction, $without, $p) = @{$case}{qw(k min_points fraction without predicate)};
+	my ($k, $min_samples, $fraction, $without, $p) = @{$case}{qw(k min_samples fraction without predicate)};
 	my ($eps, $larger) = map { "'$case->{$_}'" } qw(eps larger_eps);
 	my $is_product = $case->{metric} eq 'inner_product';
 	my $partitioned = $case->{partitions} ne 'none';
@@ -281,7 +281,7 @@ sub checks_of
 	my $pairs = 'SELECT a.id, b.id AS c FROM';
 	my @checks = (
 		[ 'fasted_self_join', $of_t, "SELECT a, b, dist FROM d WHERE a < b AND dist <= $eps" ],
-		[ 'fasted_self_join_typed', "SELECT * FROM fasted_self_join_typed(NULL::text, 'texts', 'v', $eps, $by, $id)",
+		[ 'fasted_self_join with id_type', "SELECT * FROM fasted_self_join('texts', 'v', $eps, id_type => NULL::text, $by, $id)",
 			"SELECT least(a::text, b::text), greatest(a::text, b::text), dist FROM d WHERE a < b AND dist <= $eps" ],
 		[ 'count of fasted_self_join', "SELECT count(*) FROM ($of_t) q", "SELECT count(*) FROM d WHERE a < b AND dist <= $eps" ],
 		[ 'count of a join', "SELECT count(*) FROM t a JOIN t b ON a.id < b.id AND $near", "SELECT count(*) FROM d WHERE a < b AND dist <= $eps" ],
@@ -304,12 +304,12 @@ sub checks_of
 			"SELECT n.id, neighbors - (x.id IS NOT NULL)::int FROM fasted_neighbors('t', 'v', $eps, $by) n LEFT JOIN (SELECT id_a + id_b - $without AS id "
 			  . "FROM ($of_t) q WHERE $without IN (id_a, id_b)) x ON x.id = n.id WHERE n.id <> $without", 1 ],
 		[ 'fasted_neighbors', "SELECT * FROM fasted_neighbors('t', 'v', $eps, $by)", "SELECT * FROM reference_neighbors('points', 'd', $eps)" ],
-		(map { [ "fasted_cluster, min_points $_", "SELECT * FROM fasted_cluster('t', 'v', $eps, $_, $by)", "SELECT * FROM reference_cluster('points', 'd', $eps, $_)" ] } 1, 4, 5, $min_points),
+		(map { [ "fasted_cluster, min_samples $_", "SELECT * FROM fasted_cluster('t', 'v', $eps, $_, $by)", "SELECT * FROM reference_cluster('points', 'd', $eps, $_)" ] } 1, 4, 5, $min_samples),
 		[ 'fasted_keep_one', "SELECT * FROM fasted_keep_one('t', 'v', $eps, $by)", "SELECT * FROM reference_keep_one('points', 'd', $eps, 'id')" ],
 		[ 'fasted_keep_one, priority', "SELECT * FROM fasted_keep_one('t', 'v', $eps, 'w', true, $by)", "SELECT * FROM reference_keep_one('points', 'd', $eps, 'w DESC NULLS LAST, id')" ],
 		(map {
 			my ($a, $b, $most) = @$_;
-			[ "fasted_knn_join of $a and $b", "SELECT * FROM fasted_knn_join('$a', 'v', '$b', 'v', $k, 'id', 'id', max_distance => $most, $by)",
+			[ "fasted_knn_join of $a and $b", "SELECT * FROM fasted_knn_join('$a', 'v', '$b', 'v', $k, a_id => 'id', b_id => 'id', max_distance => $most, $by)",
 				'SELECT * FROM (SELECT a, b, dist, row_number() OVER (PARTITION BY a ORDER BY dist, b) AS rank '
 				  . "FROM d WHERE dist <= coalesce(${most}::float8, 'Infinity') AND a IN (SELECT id FROM $a) AND b IN (SELECT id FROM $b)) n WHERE rank <= $k" ]
 		} [ 't', 't', 'NULL' ], [ 't', 't', $eps ], [ 'low', 'high', 'NULL' ]));
@@ -323,12 +323,11 @@ sub checks_of
 	my $label = $partitioned ? 'CASE WHEN cluster IS NOT NULL THEN min(id) OVER (PARTITION BY %scluster) END' : 'cluster%.0s';
 	push @checks,
 	  [ 'fasted_neighbor_count', "SELECT id, fasted_neighbor_count(v, " . sprintf($arguments, '') . ") OVER ($window id) FROM points", "SELECT * FROM fasted_neighbors('t', 'v', $eps, $by)", 1 ],
-	  [ 'fasted_keep', "SELECT id, fasted_keep(id, v, " . sprintf($arguments, '') . ") OVER ($window w DESC NULLS LAST, id) FROM points", "SELECT id, kept FROM fasted_keep_one('t', 'v', $eps, 'w', true, $by)", 1 ],
+	  [ 'fasted_keep', "SELECT id, fasted_keep(v, " . sprintf($arguments, 'id, ') . ") OVER ($window w DESC NULLS LAST, id) FROM points", "SELECT id, kept FROM fasted_keep_one('t', 'v', $eps, 'w', true, $by)", 1 ],
 	  map {
-		my ($function, $more, $points) = @$_;
-		[ $function, 'SELECT id, ' . sprintf($label, 'p, ') . " FROM (SELECT id, p, $function(v, " . sprintf($arguments, $more) . ") OVER ($window id) AS cluster FROM points) q",
-			'SELECT id, ' . sprintf($label, '') . " FROM fasted_cluster('t', 'v', $eps, $points, $by)", 1 ]
-	  } [ 'fasted_components', '', 1 ], [ 'fasted_dbscan', "$min_points, ", $min_points ];
+		[ "fasted_dbscan, min_samples $_", 'SELECT id, ' . sprintf($label, 'p, ') . " FROM (SELECT id, p, fasted_dbscan(v, " . sprintf($arguments, "$_, ") . ") OVER ($window id) AS cluster FROM points) q",
+			'SELECT id, ' . sprintf($label, '') . " FROM fasted_cluster('t', 'v', $eps, $_, $by)", 1 ]
+	  } 1, $min_samples;
 	# no quantile of partitions, or of a sample of the rows; zero vectors have no distance by cosine
 	my $sampled = ($case->{settings}{'fasted.memory_limit'} // '') eq '1MB' && 8 * $case->{dims} * @{ $case->{rows} } > 1e6;
 	for my $ignore_copies ($partitioned || $sampled ? () : $is_product ? ('false') : qw(false true))
@@ -365,7 +364,7 @@ sub create_metamorphic
 		my $status = $node->psql('postgres', <<SQL, on_error_stop => 1);
 CREATE TEMP TABLE one AS SELECT 1 AS id, '{1}'::real[] AS v;
 SET fasted.cpu_kernel = $kernel;
-SELECT count(*) FROM fasted_self_join('one', 'v', 1, 'id');
+SELECT count(*) FROM fasted_self_join('one', 'v', 1, id_column => 'id');
 SQL
 		push @{ $dimensions{'fasted.cpu_kernel'} }, $kernel if $status == 0;
 	}

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "copied_rows.h"
 #include "join.h"
 
 #define DEVICES 4
@@ -45,7 +46,6 @@ static struct
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static FastedEngine base;
-static uint32_t play_dimensions;
 
 static int
 device_of(const FastedContext *context)
@@ -77,111 +77,6 @@ call_fails(const FastedContext *context)
 	return fails;
 }
 
-/* Maps sets and joins to the contexts that opened them. */
-#define MOST_HANDLES 128
-typedef struct Handle
-{
-	const void *handle;
-	FastedContext *context;
-	const float *room;			/* buffer that the set returned last */
-	float	   *rows;			/* copies of the set's rows */
-	uint64_t	count;
-	uint64_t	first_row;
-} Handle;
-static Handle handles[MOST_HANDLES];
-static int	nhandles;
-
-static int
-find_handle(const void *handle)
-{
-	int			i = 0;
-
-	while (i < nhandles && handles[i].handle != handle)
-		i++;
-	return i;
-}
-
-static void
-note_handle(const void *handle, FastedContext *context)
-{
-	int			i;
-
-	pthread_mutex_lock(&lock);
-	i = find_handle(handle);
-	if (i == MOST_HANDLES)
-		abort();
-	handles[i].handle = handle;
-	handles[i].context = context;
-	if (i == nhandles)
-	{
-		handles[i].rows = NULL;
-		handles[i].count = 0;
-		nhandles++;
-	}
-	pthread_mutex_unlock(&lock);
-}
-
-/* Stores the rows, for later copies between devices. */
-static void
-note_rows(const FastedSet *set, const float *rows, size_t nrows)
-{
-	int			i = find_handle(set);
-	size_t		row = play_dimensions * sizeof(float);
-
-	handles[i].rows = realloc(handles[i].rows, (handles[i].count + nrows + 1) * row);
-	if (handles[i].rows == NULL)
-		abort();
-	memcpy(handles[i].rows + handles[i].count * play_dimensions, rows, nrows * row);
-	handles[i].count += nrows;
-}
-
-static FastedContext *
-context_of(const void *handle)
-{
-	FastedContext *context;
-	int			i;
-
-	pthread_mutex_lock(&lock);
-	i = find_handle(handle);
-	if (i == nhandles)
-		abort();
-	context = handles[i].context;
-	pthread_mutex_unlock(&lock);
-	return context;
-}
-
-/* Another set or join may get the same address. */
-static void
-forget_handle(const void *handle)
-{
-	int			i;
-
-	pthread_mutex_lock(&lock);
-	i = find_handle(handle);
-	if (i < nhandles)
-	{
-		free(handles[i].rows);
-		handles[i] = handles[--nhandles];
-	}
-	pthread_mutex_unlock(&lock);
-}
-
-/* Forgets all handles of a closed context. */
-static void
-forget_context(const FastedContext *context)
-{
-	pthread_mutex_lock(&lock);
-	play.closed++;
-	for (int i = nhandles; i-- > 0;)
-	{
-		if (handles[i].context != context)
-			continue;
-		free(handles[i].rows);
-		handles[i] = handles[--nhandles];
-	}
-	pthread_mutex_unlock(&lock);
-}
-
 static int
 play_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 {
@@ -201,7 +96,6 @@ play_open(const FastedOptions *options, FastedContext **context)
 	own.threads = 1;
 	status = fasted_cpu_engine()->open(&own, context);
 	pthread_mutex_lock(&lock);
-	play_dimensions = options->dimensions;
 	play.contexts[atoi(options->devices + strlen("device "))] = *context;
 	play.opened++;
 	pthread_mutex_unlock(&lock);
@@ -211,7 +105,9 @@ play_open(const FastedOptions *options, FastedContext **context)
 static void
 play_close(FastedContext *context)
 {
-	forget_context(context);
+	pthread_mutex_lock(&lock);
+	play.closed++;
+	pthread_mutex_unlock(&lock);
 	fasted_cpu_engine()->close(context);
 }
 
@@ -225,15 +121,8 @@ play_last_error(const FastedContext *context)
 static FastedStatus
 play_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **set)
 {
-	FastedStatus status;
-
 	*set = NULL;
-	if (call_fails(context))
-		return FASTED_DEVICE_FAILED;
-	status = fasted_cpu_engine()->set_open(context, options, set);
-	note_handle(*set, context);
-	handles[find_handle(*set)].first_row = options->first_row;
-	return status;
+	return call_fails(context) ? FASTED_DEVICE_FAILED : fasted_cpu_engine()->set_open(context, options, set);
 }
 
 /* Largest number of rows of a set in a nearest-neighbor join. */
@@ -286,21 +175,18 @@ order_near(Near *list)
 static void
 find_near(const FastedProblem *problem, const FastedSet *a, const FastedSet *b, Near *lists)
 {
-	Handle		rows_a;
-	Handle		rows_b;
+	uint32_t	dimensions = a->rows.row_floats;
 
 	pthread_mutex_lock(&lock);
 	play.k = problem->k;
-	rows_a = handles[find_handle(a)];
-	rows_b = handles[find_handle(b)];
 	pthread_mutex_unlock(&lock);
-	if (rows_a.count > MOST_NEAR)
+	if (a->rows.rows > MOST_NEAR)
 		abort();
-	for (uint64_t i = 0; i < rows_a.count; i++)
+	for (uint64_t i = 0; i < a->rows.rows; i++)
 	{
 		if (!problem->continues)
 			lists[i].length = 0;
-		for (uint64_t j = 0; j < rows_b.count; j++)
+		for (uint64_t j = 0; j < b->rows.rows; j++)
 		{
 			uint32_t	slice = (uint32_t) ((i + j) % problem->slices);
 			double		dist;
@@ -308,13 +194,12 @@ find_near(const FastedProblem *problem, const FastedSet *a, const FastedSet *b, 
 			if ((a == b && i == j) || slice < problem->slice ||
 				slice > problem->slice + problem->more_slices)
 				continue;
-			dist = fasted_exact_distance(rows_a.rows + i * play_dimensions,
-										 rows_b.rows + j * play_dimensions, play_dimensions);
+			dist = fasted_exact_distance(row_store_row(&a->rows, i), row_store_row(&b->rows, j), dimensions);
 			if (!(dist <= problem->eps))
 				continue;
 			add_near(&lists[i], (FastedNeighbor) {
 				.row = problem->ranks != NULL ? problem->ranks[j]
-				: (uint32_t) (rows_b.first_row + j),.dist = dist
+				: (uint32_t) (b->options.first_row + j),.dist = dist
 			});
 		}
 	}
@@ -325,12 +210,11 @@ play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 			   FastedJoin **join)
 {
 	FastedProblem played = *problem;
-	FastedStatus status;
 
 	*join = NULL;
 	if (call_fails(context))
 		return FASTED_DEVICE_FAILED;
-	if (context_of(a) != context || context_of(b) != context)
+	if (a->context != context || b->context != context)
 		abort();
 	/* neighbors are found immediately; the join to wait for is a counting join */
 	if (played.output == FASTED_OUTPUT_NEAREST)
@@ -341,38 +225,19 @@ play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 	/* all pairs determine the representatives, if one device finds them all */
 	if (played.output == FASTED_OUTPUT_REPRESENTATIVES)
 		played.output = played.slices > 1 ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
-	status = fasted_cpu_engine()->join_open(context, &played, a, b, join);
-	note_handle(*join, context);
-	return status;
+	return fasted_cpu_engine()->join_open(context, &played, a, b, join);
 }
 
 #define PLAY(name, handle, parameters, arguments) \
 	static FastedStatus play_##name parameters \
 	{ \
-		return call_fails(context_of(handle)) ? FASTED_DEVICE_FAILED \
+		return call_fails((handle)->context) ? FASTED_DEVICE_FAILED \
 			: fasted_cpu_engine()->name arguments; \
 	}
 
-static FastedStatus
-play_stage(FastedSet *set, float **rows, size_t *capacity)
-{
-	FastedStatus status = FASTED_DEVICE_FAILED;
-
-	if (!call_fails(context_of(set)))
-		status = fasted_cpu_engine()->stage(set, rows, capacity);
-	if (status == FASTED_OK)
-		handles[find_handle(set)].room = *rows;
-	return status;
-}
-
-static FastedStatus
-play_commit(FastedSet *set, size_t nrows)
-{
-	if (call_fails(context_of(set)))
-		return FASTED_DEVICE_FAILED;
-	note_rows(set, handles[find_handle(set)].room, nrows);
-	return fasted_cpu_engine()->commit(set, nrows);
-}
+PLAY(stage, set, (FastedSet *set, float **rows, size_t *capacity), (set, rows, capacity))
+PLAY(commit, set, (FastedSet *set, size_t nrows), (set, nrows))
+PLAY(set_reset, set, (FastedSet *set, uint64_t first_row), (set, first_row))
 
 static bool
 is_full(const FastedContext *context)
@@ -382,65 +247,29 @@ is_full(const FastedContext *context)
 	return device == play.full_device && play.calls[device] >= play.full_call;
 }
 
-/* Has the effect of stage and commit. */
-static FastedStatus
-take_rows(FastedSet *set, const float *rows, size_t nrows)
-{
-	note_rows(set, rows, nrows);
-	while (nrows > 0)
-	{
-		float	   *room;
-		size_t		count;
-		FastedStatus status = fasted_cpu_engine()->stage(set, &room, &count);
-
-		if (status != FASTED_OK)
-			return status;
-		if (count > nrows)
-			count = nrows;
-		memcpy(room, rows, count * play_dimensions * sizeof(float));
-		status = fasted_cpu_engine()->commit(set, count);
-		if (status != FASTED_OK)
-			return status;
-		rows += count * play_dimensions;
-		nrows -= count;
-	}
-	return FASTED_OK;
-}
-
 static FastedStatus
 play_copy_staged(FastedSet *set, const FastedSet *from, size_t nrows)
 {
-	if (call_fails(context_of(set)))
+	if (call_fails(set->context))
 		return FASTED_DEVICE_FAILED;
-	if (is_full(context_of(set)))
+	if (is_full(set->context))
 		return FASTED_FULL;
-	return take_rows(set, handles[find_handle(from)].room, nrows);
+	return copy_staged(set, from, nrows);
 }
 
 static FastedStatus
 play_copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
 {
 	play.copies++;
-	return call_fails(context_of(set)) ? FASTED_DEVICE_FAILED
-		: take_rows(set, handles[find_handle(from)].rows + first * play_dimensions, nrows);
-}
-
-static FastedStatus
-play_set_reset(FastedSet *set, uint64_t first_row)
-{
-	if (call_fails(context_of(set)))
-		return FASTED_DEVICE_FAILED;
-	handles[find_handle(set)].count = 0;
-	handles[find_handle(set)].first_row = first_row;
-	return fasted_cpu_engine()->set_reset(set, first_row);
+	return call_fails(set->context) ? FASTED_DEVICE_FAILED : copy_rows(set, from, first, nrows);
 }
 
 static FastedStatus
 play_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 {
-	if (call_fails(context_of(set)))
+	if (call_fails(set->context))
 		return FASTED_DEVICE_FAILED;
-	if (is_full(context_of(set)))
+	if (is_full(set->context))
 		return FASTED_FULL;
 	return fasted_cpu_engine()->put(set, rows, nrows > 100 ? 100 : nrows, taken);
 }
@@ -458,11 +287,11 @@ static FastedStatus
 play_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
 			 FastedNeighbor *neighbors)
 {
-	if (call_fails(context_of(join)))
+	if (call_fails(join->context))
 		return FASTED_DEVICE_FAILED;
 	for (size_t i = 0; i < nrows; i++)
 	{
-		Near	   *list = &near[device_of(context_of(join))][first_row + i];
+		Near	   *list = &near[device_of(join->context)][first_row + i];
 
 		order_near(list);
 		lengths[i] = list->length;
@@ -475,15 +304,15 @@ play_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengt
 static FastedStatus
 play_merge_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
 {
-	if (call_fails(context_of(join)))
+	if (call_fails(join->context))
 		return FASTED_DEVICE_FAILED;
 	if (play.k > play.most_added)
 		return FASTED_FULL;
 	play.adds++;
 	for (uint64_t row = first_row; row < first_row + nrows; row++)
 	{
-		Near	   *list = &near[device_of(context_of(join))][row];
-		Near	   *other = &near[device_of(context_of(from))][row];
+		Near	   *list = &near[device_of(join->context)][row];
+		Near	   *other = &near[device_of(from->context)][row];
 		uint32_t	length;
 
 		order_near(list);
@@ -511,31 +340,17 @@ play_stats(const FastedContext *context, FastedStats *stats)
 		play.calls[play.other_order] >= play.order_from ? 2 : 1;
 }
 
-static void
-play_set_close(FastedSet *set)
-{
-	forget_handle(set);
-	fasted_cpu_engine()->set_close(set);
-}
-
-static void
-play_join_close(FastedJoin *join)
-{
-	forget_handle(join);
-	fasted_cpu_engine()->join_close(join);
-}
-
 static bool
 play_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
 	(void) fasted_cpu_engine()->register_memory(set, memory, bytes);
-	return play.lends || device_of(context_of(set)) == 0;
+	return play.lends || device_of(set->context) == 0;
 }
 
 static FastedStatus
 play_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
-	FastedContext *context = context_of(join);
+	FastedContext *context = join->context;
 
 	if (call_fails(context))
 		return FASTED_DEVICE_FAILED;
@@ -564,9 +379,7 @@ make_base(void)
 	base.seal = play_seal;
 	base.set_reset = play_set_reset;
 	base.read_back = play_read_back;
-	base.set_close = play_set_close;
 	base.join_open = play_join_open;
-	base.join_close = play_join_close;
 	base.next = play_next;
 	base.counts = play_counts;
 	base.nearest = play_nearest;
@@ -583,7 +396,6 @@ reset_play(int devices)
 	play.slow = play.fail_device = play.full_device = play.other_order = -1;
 	play.lends = true;
 	play.most_added = UINT32_MAX;
-	nhandles = 0;
 }
 
 #endif							/* CPU_DEVICES_H */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_bound_cosine.c
- *	  The error bounds of doc/internals/bound-cosine.md and doc/internals/bound-product.md: the
- *	  directions or rows of each pair are within the bound, and each of its terms is necessary.
+ *	  The error bounds of doc/internals/bound.md, sections 7 and 8: the directions or rows of each
+ *	  pair are within the bound, and each of its terms is necessary.
  *
  *-------------------------------------------------------------------------
  */

@@ -906,7 +906,7 @@ check_first_join(Case c)
 /* A case with rows of d reals, and other options and fields of Case. */
 #define CASE(title, runner, rows, d, ...) \
 	{.name = title,.run = runner,.n = rows,.options.dimensions = d, \
-	.options.max_threads = 3, __VA_ARGS__}
+	.options.threads = 3, __VA_ARGS__}
 #define DOUBLES .options.element = FASTED_ELEMENT_DOUBLE
 #define BITS .options.element = FASTED_ELEMENT_BIT
 #define METRIC(name) .options.metric = FASTED_METRIC_##name

@@ -667,59 +667,6 @@ check_dense(void)
 	}
 }
 
-/* The approximate result of the FaSTED paper: a small error, and an error message beyond FP16's range. */
-static void
-check_approximate(uint64_t na, uint64_t nb)
-{
-	static const char *const kernels[] = {"wgmma", "mma.sync"};
-	Case		c = make_case(NORMAL, FASTED_METRIC_L2, na, nb, false, 128);
-
-	for (int i = 0; i < 4; i++)
-	{
-		const Way	way = {kernels[i % 2], FASTED_FILTER_FP16, "fp16", FASTED_PRUNE_OFF, ""};
-		PanelProblem problem = problem_of(&c, &way, i < 2 ? 14.5 : (double) INFINITY);
-		PairList	expected;
-		PairList	got;
-		double		error = 0.0;
-		size_t		at = 0;
-		bool		good;
-
-		problem.options.approximate = true;
-		select_pairs(&c.all, problem.problem.eps, &expected);
-		good = run_sides(&problem, c.sides, &plain, &got, NULL) == FASTED_DONE;
-		for (size_t p = 0; p < got.count; p++)
-		{
-			while (at < c.all.count && pair_compare(&c.all.pairs[at], &got.pairs[p]) < 0)
-				at++;
-			good = good && at < c.all.count && pair_compare(&c.all.pairs[at], &got.pairs[p]) == 0;
-			if (good && c.all.pairs[at].dist > 0.0)
-				error = fmax(error, fabs(got.pairs[p].dist / c.all.pairs[at].dist - 1.0));
-		}
-		good = good && error < 2e-3 && error > 1e-9 &&
-			fabs((double) got.count - (double) expected.count) < (i < 2 ? 0.02 * (double) expected.count : 1.0);
-		ok(good, "approximate, %s, eps %g: %zu pairs (%zu exact), error %.2g", way.kernel, problem.problem.eps,
-		   got.count, expected.count, error);
-		free(expected.pairs);
-		free(got.pairs);
-	}
-	for (int side = 0; side < c.nsides; side++)
-	{
-		const Way	way = {kernels[side], FASTED_FILTER_FP16, "fp16", FASTED_PRUNE_OFF, ""};
-		PanelProblem problem = problem_of(&c, &way, 14.5);
-		float	   *number = (float *) c.sides[side].rows + 300 * c.d + 5;
-		float		kept = *number;
-		PairList	got;
-
-		problem.options.approximate = true;
-		*number = 1e6f;
-		ok(run_join_once(&problem, c.sides, &plain, &got, NULL, NULL) == FASTED_UNSUPPORTED,
-		   "approximate, %s: beyond FP16 on side %d", way.kernel, side);
-		*number = kept;
-		free(got.pairs);
-	}
-	free_case(&c);
-}
-
 static void
 check_gpu(FastedMetric metric)
 {
@@ -731,28 +678,18 @@ check_gpu(FastedMetric metric)
 	check_growing_rows(1400, 2000);
 	check_folded();
 	check_dense();
-	check_approximate(1000, 0);
-	check_approximate(1000, 700);
 }
 
-/* Unknown metrics are rejected, and the approximate result of another metric than L2. */
+/* Unknown metrics are rejected. */
 static void
 check_refusals(void)
 {
-	const FastedOptions bad[] = {
-		{.dimensions = 3,.metric = (FastedMetric) 7},
-		{.dimensions = 3,.metric = FASTED_METRIC_COSINE,.approximate = true},
-		{.dimensions = 3,.metric = FASTED_METRIC_INNER_PRODUCT,.approximate = true}
-	};
+	const FastedOptions bad = {.dimensions = 3,.metric = (FastedMetric) 7};
+	FastedContext *context;
+	FastedStatus status = engine->open(&bad, &context);
 
-	for (int i = 0; i < 3; i++)
-	{
-		FastedContext *context;
-		FastedStatus status = engine->open(&bad[i], &context);
-
-		ok(status == FASTED_UNSUPPORTED, "rejected: %s", engine->last_error(context));
-		engine->close(context);
-	}
+	ok(status == FASTED_UNSUPPORTED, "rejected: %s", engine->last_error(context));
+	engine->close(context);
 }
 
 static void

@@ -144,6 +144,15 @@ static const uint32_t sizes[] = {3, 0, 1, 2, 95, 96, 127, 128, 129, 0, 255, 256,
 
 #define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
 
+/* Fills, checks and frees a case whose partitions are known. */
+static void
+run_case(Case *c, bool ties, uint64_t limit)
+{
+	fill_case(c, ties);
+	check_case(c, limit);
+	free_case(c);
+}
+
 static void
 check_shapes(void)
 {
@@ -155,16 +164,12 @@ check_shapes(void)
 		c = (Case) {.name = "one set",.d = dims[i],.nsides = 1};
 		for (size_t k = 0; k < NSIZES; k++)
 			add_alike(&c, sizes[k], i * 30);
-		fill_case(&c, i == 1);
-		check_case(&c, 0);
-		free_case(&c);
+		run_case(&c, i == 1, 0);
 
 		c = (Case) {.name = "two sets",.d = dims[i],.nsides = 2};
 		for (size_t k = 0; k < NSIZES; k++)
 			add_group(&c, sizes[k], sizes[NSIZES - 1 - k], i * random_below(30), i * random_below(90));
-		fill_case(&c, i == 1);
-		check_case(&c, 0);
-		free_case(&c);
+		run_case(&c, i == 1, 0);
 	}
 }
 
@@ -175,54 +180,40 @@ check_odd_shapes(void)
 
 	c = (Case) {.name = "one partition",.d = 20,.nsides = 1};
 	add_alike(&c, 500, 0);
-	fill_case(&c, true);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, true, 0);
 
 	c = (Case) {.name = "no partition of two rows",.d = 20,.nsides = 1};
 	for (int g = 0; g < 5; g++)
 		add_alike(&c, g % 2, 30);
-	fill_case(&c, true);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, true, 0);
 
 	c = (Case) {.name = "no partition",.d = 20,.nsides = 1};
 	c.sides[0].n = 300;
-	fill_case(&c, true);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, true, 0);
 
 	c = (Case) {.name = "one large and many small",.d = 10,.nsides = 1};
 	for (int g = 0; g < 600; g++)
 		add_alike(&c, g == 300 ? on_gpu() ? 1700 : 800 : 1 + g % 3, 0);
-	fill_case(&c, false);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, false, 0);
 
 	c = (Case) {.name = "some on one side only",.d = 30,.nsides = 2};
 	add_group(&c, 100, 0, 0, 0);
 	add_group(&c, 0, 300, 5, 0);
 	add_group(&c, 40, 50, 0, 0);
 	add_group(&c, 0, 70, 0, 700);
-	fill_case(&c, true);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, true, 0);
 
 	c = (Case) {.name = "inner products",.d = 35,.nsides = 2,.metric = FASTED_METRIC_INNER_PRODUCT};
 	add_group(&c, 120, 90, 0, 40);
 	add_group(&c, 0, 130, 5, 0);
 	add_group(&c, 50, 60, 0, 0);
-	fill_case(&c, false);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, false, 0);
 
 	c = (Case) {.name = "large on one side",.d = 30,.nsides = 2};
 	add_group(&c, 1, 2000, 0, 0);
 	add_group(&c, 3, 1, 9, 0);
 	add_group(&c, 1, 700, 0, 40);
-	fill_case(&c, false);
-	check_case(&c, 0);
-	free_case(&c);
+	run_case(&c, false, 0);
 }
 
 /* Tests panels. */
@@ -342,41 +333,6 @@ check_again(const Way *way)
 	free(cases[1].all.pairs);
 	free(cases[2].all.pairs);
 	free_case(&cases[0]);
-}
-
-/* A GPU's approximate result has pairs within partitions only, about as many as there are. */
-static void
-check_approximate(void)
-{
-	static const Way fp16 = {"gpu", FASTED_FILTER_FP16, "fp16", FASTED_PRUNE_OFF, ""};
-	static Case c;
-	PanelProblem problem;
-	PairList	expected;
-	PairList	got;
-	size_t		at = 0;
-	bool		good;
-
-	c = (Case) {.name = "approximate",.d = 128,.nsides = 1};
-	for (size_t k = 0; k < NSIZES; k++)
-		add_alike(&c, sizes[k], 9);
-	fill_case(&c, false);
-	problem = problem_of(&c, 15.0);
-	problem.options = options_of_way(&fp16, 128, FASTED_METRIC_L2);
-	problem.options.approximate = true;
-	select_pairs(&c.all, 15.0, &expected);
-	good = run_sides(&problem, c.sides, &plain, &got, NULL) == FASTED_DONE;
-	for (size_t i = 0; i < got.count && good; i++)
-	{
-		while (at < c.all.count && pair_compare(&c.all.pairs[at], &got.pairs[i]) < 0)
-			at++;
-		good = at < c.all.count && pair_compare(&c.all.pairs[at], &got.pairs[i]) == 0 &&
-			fabs(c.all.pairs[at].dist - got.pairs[i].dist) <= 2e-3 * c.all.pairs[at].dist;
-	}
-	ok(good && fabs((double) got.count - (double) expected.count) < 0.02 * (double) expected.count,
-	   "approximate: %zu pairs, %zu exact", got.count, expected.count);
-	free(expected.pairs);
-	free(got.pairs);
-	free_case(&c);
 }
 
 #define MOST_SPANS 40
@@ -539,9 +495,7 @@ main(int argc, char **argv)
 	}
 	check_panels(1);
 	check_panels(2);
-	if (on_gpu())
-		check_approximate();
-	else
+	if (!on_gpu())
 		check_work();
 	return tap_done();
 }

@@ -9,7 +9,7 @@
  * Rows are sorted by their number of bits, because rows whose numbers differ much are in no pair.
  * Their tiles are skipped.
  *
- * doc/internals/bound-bits.md proves that no pair is lost.
+ * doc/internals/bound.md, section 10, proves that no pair is lost.
  *
  *-------------------------------------------------------------------------
  */
@@ -114,6 +114,7 @@ cpu_choose_fold(Worker *worker)
 	FastedJoin *join = worker->join;
 	const FastedSet *a = join->sets[0];
 	const FastedSet *b = join->sets[1];
+	Encoding   *known = join->choice.known_encoding;
 	uint32_t	words = cpu_filter_words(join->context);
 	uint32_t	rows_a = sampled_rows(join, a);
 	uint32_t	rows_b = sampled_rows(join, b);
@@ -147,8 +148,8 @@ cpu_choose_fold(Worker *worker)
 			join->choice.new_encoding->folded = folded;
 		}
 	}
-	if (join->choice.known_encoding != NULL && join->choice.known_encoding->folded == join->choice.new_encoding->folded)
-		join->encoding = join->choice.known_encoding;
+	if (known != NULL && known->folded == join->choice.new_encoding->folded)
+		join->encoding = known;
 }
 
 /* --- the order */

@@ -90,7 +90,6 @@ bool
 cpu_find_known_encoding(FastedJoin *join)
 {
 	const FastedSet *larger = larger_set(join);
-
 	bool		open = join->choice.filter == FILTER_BY_SAMPLE;
 
 	join->choice.eps = join->problem.eps;
@@ -247,7 +246,8 @@ cpu_try_encoding(Worker *worker)
 		cpu_find_choice_eps(worker);
 	if (join->choice.known_filter->transforms && !join->choice.known_encoding->has_int8)
 		cpu_int8_find_transform(worker, join->choice.known_encoding);
-	if (cpu_stopping(join->context) || !encoding_is_good(worker, join->choice.known_encoding, join->choice.known_filter))
+	if (cpu_stopping(join->context) ||
+		!encoding_is_good(worker, join->choice.known_encoding, join->choice.known_filter))
 		return;
 	join->encoding = join->choice.known_encoding;
 	join->filter = join->choice.known_filter;

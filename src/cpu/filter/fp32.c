@@ -125,7 +125,8 @@ pack(Worker *worker, const PackJob *job, size_t sliver)
 		else
 		{
 			terms[r].norm2 = pack.norm2[r];
-			terms[r].rho = fasted_rho(pack.error2[r], pack.norm2[r], d) + cpu_moved(job, r, job->encoding->scale);
+			terms[r].rho = fasted_rho(pack.error2[r], pack.norm2[r], d)
+				+ cpu_moved(job, r, job->encoding->scale);
 		}
 	}
 	set_thresholds(job, kernel->width, sliver);

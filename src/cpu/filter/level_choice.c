@@ -225,7 +225,8 @@ cpu_test_levels(Worker *worker)
 	{
 		uint32_t	row = fasted_sample_row((uint32_t) i, join->pruning.tested_rows, rows);
 
-		join->pruning.tested_tiles[i] = test_row(worker, &costs, (size_t) row * tile_rows, join->pruning.tested_costs[i]);
+		join->pruning.tested_tiles[i] = test_row(worker, &costs, (size_t) row * tile_rows,
+												 join->pruning.tested_costs[i]);
 	}
 }
 

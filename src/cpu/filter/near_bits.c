@@ -3,7 +3,7 @@
  * near_bits.c
  *	  Thresholds of rows of bits in a nearest-neighbor join, from the radii of the rows.
  *
- * doc/internals/bound-bits.md, section 5, proves that no neighbour is lost.
+ * doc/internals/bound.md, section 10, proves that no neighbour is lost.
  *
  *-------------------------------------------------------------------------
  */
@@ -108,7 +108,8 @@ bits_reaches(const NearSide *side, size_t first, uint32_t count, double *reach)
 }
 
 void
-cpu_near_thresholds_of_bits(NearThresholds *near, const NearSide *a, const NearSide *b, StageThresholds *stage)
+cpu_near_thresholds_of_bits(NearThresholds *near, const NearSide *a, const NearSide *b,
+							StageThresholds *stage)
 {
 	if (b->lists)
 	{

@@ -108,7 +108,7 @@ half_of_reach(double reach)
 }
 
 /*
- * The same for inner products (doc/internals/bound-product.md, section 4).  The radius is zero
+ * The same for inner products (doc/internals/bound.md, section 8).  The radius is zero
  * unless the row's own list is meant.
  */
 static double
@@ -178,9 +178,10 @@ make_other(const NearSide *side, size_t first, uint32_t count, double reach, uin
 
 		if (row_has_pairs(&side->packed->terms[first + i]) && rho > side->rho_most)
 			more = (rho - side->rho_most) * (2.0 * reach + rho + side->rho_most);
-		other[i] = side->packed->filter->near_threshold(side, first + i, side->join->context->metric->negative_product
-								  ? half_of_product(side, first + i, 0.0)
-								  : half_of_reach(sqrt(more)));
+		other[i] = side->packed->filter->near_threshold(side, first + i,
+														side->join->context->metric->negative_product
+														? half_of_product(side, first + i, 0.0)
+														: half_of_reach(sqrt(more)));
 	}
 }
 

@@ -353,7 +353,7 @@ round_row(const float *image, float factor, uint32_t padded, float low, float hi
 
 /*
  * Rounds an image to 16-bit integers, clamped so that no squared norm exceeds `norm2`:
- * doc/internals/bound-int8.md, sections 8 and 9.
+ * doc/internals/bound-int8.md, sections 8 and 10.
  */
 static inline __attribute__((always_inline)) void
 round_row_int16(const float *image, float factor, uint32_t padded, float norm2, int16_t *values,

@@ -241,8 +241,8 @@ group_set(Worker *worker, int i)
 	levels->ordered = true;
 	levels->sorted = false;
 	set->packed.fine.values = NULL; /* INT16 rows are not moved, because this join has none */
-	if (!move_rows(worker, set, join->pruning.state != PRUNING_OFF ? join->pruning.projection : levels->projection,
-				   join->keys[i]) || !cpu_hash_order(set))
+	if (!move_rows(worker, set, join->pruning.state != PRUNING_OFF ? join->pruning.projection
+				   : levels->projection, join->keys[i]) || !cpu_hash_order(set))
 		return;
 	levels->moving = false;
 	levels->grouped = grouped;

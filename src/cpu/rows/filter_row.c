@@ -5,8 +5,8 @@
  *
  * Input rows are stored unmodified.  To pack or sample a row, its filter row is requested here.
  * That is the row itself or, written to a worker's buffer, x / |x| in FP32 (cosine) or the row
- * rounded to FP32 (rows of doubles). doc/internals/bound-cosine.md and
- * doc/internals/bound-double.md prove that the filter loses no pair.
+ * rounded to FP32 (rows of doubles). doc/internals/bound.md, sections 7
+ * and 9, proves that the filter loses no pair.
  *
  *-------------------------------------------------------------------------
  */

@@ -49,7 +49,10 @@ projected_moved(const Projection *projection, uint32_t level)
 	return projection->directions + 2 * level + 1;
 }
 
-/* Returns whether a row can have pairs.  The error bound is NaN for a row without pairs, and infinite for an out-of-range row. */
+/*
+ * Returns whether a row can have pairs.  The error bound is NaN for a row without pairs, and infinite
+ * for an out-of-range row.
+ */
 static inline bool
 projected_has_pairs(const Projection *projection, const float *projected)
 {

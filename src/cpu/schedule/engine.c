@@ -550,11 +550,6 @@ check_options(FastedContext *context)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
 						"Vectors must have between 1 and %u dimensions, not %u.",
 						FASTED_MAX_DIMENSIONS, options->dimensions);
-	if (options->approximate)
-		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"The CPU engine computes only exact results.\n"
-						"Use \"SET fasted.refine = on\".");
-
 	if (context->metric == NULL)
 		return cpu_fail(context, FASTED_UNSUPPORTED, "Metric %d is unknown.", (int) options->metric);
 	if (context->metric->of_bits != (options->element == FASTED_ELEMENT_BIT))
@@ -631,7 +626,8 @@ name_all(FastedContext *context)
 
 	pthread_once(&processor_named, find_processor_name);
 	snprintf(stats->engine, sizeof(stats->engine), "cpu");
-	snprintf(stats->filter, sizeof(stats->filter), "%s", context->filter->name(context->kernel));
+	snprintf(stats->filter, sizeof(stats->filter), "%s",
+			 context->filter->name(context->kernel));
 	snprintf(stats->device, sizeof(stats->device), "%s", processor_name);
 	if (context->kernel != NULL)
 		snprintf(stats->kernel, sizeof(stats->kernel), "%s", context->kernel->name);
@@ -657,7 +653,8 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 	context->metric = fasted_metric_rules(options->metric);
 	context->doubles = options->element == FASTED_ELEMENT_DOUBLE;
 	context->filter = fasted_metric_of_bits(options->metric) ? &cpu_filter_bits : &cpu_filter_fp32;
-	context->length = context->filter == &cpu_filter_bits ? fasted_bit_words(options->dimensions) : options->dimensions;
+	context->length = context->filter == &cpu_filter_bits ? fasted_bit_words(options->dimensions)
+		: options->dimensions;
 	context->padded = (options->dimensions + 31) / 32 * 32;
 	status = check_options(context);
 	/* the caller may free its strings */

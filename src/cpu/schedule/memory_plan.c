@@ -90,8 +90,6 @@ limit_threads(const FastedContext *context, uint64_t limit)
 
 	if (threads <= 0)
 		threads = fasted_processors();
-	if (options->max_threads > 0 && threads > options->max_threads)
-		threads = options->max_threads;
 	if (threads > MAX_THREADS)
 		threads = MAX_THREADS;
 	return (int) cpu_clamp(limit / 4 / cpu_worker_bytes(context, false), 1, (uint32_t) threads);
@@ -187,7 +185,8 @@ cpu_plan_memory(FastedContext *context)
 	uint64_t	limit = cpu_memory_limit(&context->options);
 
 	context->integer_filter = may_use_int8(context) ? &cpu_filter_integers : NULL;
-	context->plan.may_use_int16 = context->integer_filter != NULL && context->kernel->int8->dot_int16 != NULL &&
+	context->plan.may_use_int16 = context->integer_filter != NULL &&
+		context->kernel->int8->dot_int16 != NULL &&
 		context->options.dimensions >= INT16_DIMENSIONS;
 	context->product_kernel = context->metric->of_bits ? NULL : cpu_product_kernel(context->kernel);
 	context->plan.may_prune = may_prune(context);

@@ -461,7 +461,8 @@ FastedStatus
 cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 {
 	if (context->threads.workers == NULL)
-		context->threads.workers = fasted_cpu_map_lazily(context->plan.thread_limit * sizeof(Worker), &context->memory);
+		context->threads.workers = fasted_cpu_map_lazily(context->plan.thread_limit * sizeof(Worker),
+														  &context->memory);
 	if (context->threads.workers == NULL)
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "Could not allocate memory for threads.");
 	while (context->threads.nthreads < nworkers)

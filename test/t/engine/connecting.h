@@ -34,6 +34,9 @@ typedef struct Connected
 
 static Connected *connected[CONNECTED_CONTEXTS];
 
+/* Devices open their joins in parallel threads. */
+static pthread_mutex_t connected_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /* A join.  As in the CPU engine's joins, the context is the first field. */
 typedef struct ConnectingJoin
 {
@@ -47,17 +50,13 @@ typedef struct ConnectingJoin
 	bool		keeps;
 } ConnectingJoin;
 
-/*
- * Returns the state of a context; NULL if there is no memory.  Devices open their joins in parallel
- * threads.
- */
+/* Returns the state of a context; NULL if there is no memory. */
 static Connected *
 connected_of(FastedContext *context)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	int			i = 0;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&connected_lock);
 	while (connected[i] != NULL && connected[i]->context != context)
 		i++;
 	if (i == CONNECTED_CONTEXTS - 1)
@@ -66,8 +65,29 @@ connected_of(FastedContext *context)
 		connected[i] = calloc(1, sizeof(Connected));
 	if (connected[i] != NULL)
 		connected[i]->context = context;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&connected_lock);
 	return connected[i];
+}
+
+/* Frees the state of a context. */
+static void
+connecting_forget(FastedContext *context)
+{
+	int			end = 0;
+
+	pthread_mutex_lock(&connected_lock);
+	while (connected[end] != NULL)
+		end++;
+	for (int i = 0; i < end; i++)
+	{
+		if (connected[i]->context != context)
+			continue;
+		free(connected[i]);
+		connected[i] = connected[end - 1];
+		connected[end - 1] = NULL;
+		break;
+	}
+	pthread_mutex_unlock(&connected_lock);
 }
 
 static FastedStatus
@@ -285,6 +305,7 @@ connecting_join_close(FastedJoin *handle)
 	free(join);
 }
 
+/* Replaces the engine's functions; the caller replaces nearest again. */
 static void
 make_connecting(FastedEngine *engine)
 {

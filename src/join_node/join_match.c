@@ -1,0 +1,269 @@
+/*-------------------------------------------------------------------------
+ *
+ * join_match.c
+ *	  Returns the pairs of a batch that match, and outer rows without a match.
+ *
+ * Some vectors cannot be passed to the engine, for example those with a different number of
+ * dimensions or a null element.  Their rows are fallback rows.  The clauses themselves are
+ * evaluated for a fallback row and each row of the other side, as in a nested loop.  They therefore
+ * give the same result or error as a nested loop.  A null vector has no match.
+ *
+ * Both sides have been read when these functions are called: none of them runs a child plan.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "functions/function.h"
+#include "join_node/join_node.h"
+#include "miscadmin.h"
+
+/* Prefetch distance in pairs. */
+#define PAIRS_AHEAD 12
+
+FastedStats
+JoinNodeStatistics(const JoinNode *node)
+{
+	FastedStats stats = node->totals.stats;
+	double		read_seconds = 0.0;
+
+	if (node->run.join != NULL)
+		(void) AddJoinStatistics(&stats, &read_seconds, node->run.join);
+	return stats;
+}
+
+void
+EndJoin(JoinNode *node)
+{
+	if (node->run.join == NULL)
+		return;
+	node->totals.stats = JoinNodeStatistics(node);
+	JoinEnd(node->run.join);
+	node->run.join = NULL;
+}
+
+/* Orders the rows of a pair by the ordering clause.  Returns false if they have no order. */
+static bool
+OrderRows(JoinNode *node, Candidate *pair)
+{
+	int			compared;
+
+	if (node->run.direction != 0)
+		compared = pair->outer < pair->inner ? node->run.direction : -node->run.direction;
+	else
+	{
+		ScanTuple(node);
+		compared = CompareByOrder(node, pair->outer, pair->inner);
+	}
+	if ((compared > 0) != node->order.swapped)
+		*pair = (Candidate) {pair->inner, pair->outer, pair->certain};
+	return compared != 0;
+}
+
+/* Returns the row number of a row of the engine. */
+static inline uint32
+RowOfEngine(const JoinSide *side, uint32 i)
+{
+	return side->push.all_pushed ? i : side->push.pushed.numbers[i];
+}
+
+/* Fetches more pairs of the engine, if it runs.  Ends it and returns false if there are none. */
+static bool
+FetchPairs(JoinNode *node)
+{
+	MatchCursor *cursor = &node->run.cursor;
+
+	cursor->next_pair = cursor->npairs = 0;
+	if (node->run.join != NULL && JoinNext(node->run.join, &cursor->pairs, &cursor->npairs))
+		return true;
+	EndJoin(node);
+	return false;
+}
+
+/* Returns the engine's next pair, ordered if the clauses need it.  Returns false at the end. */
+static bool
+NextOfEngine(JoinNode *node, Candidate *pair)
+{
+	MatchCursor *cursor = &node->run.cursor;
+	const JoinSide *outer = &node->sides[OUTER_SIDE];
+	const JoinSide *inner = &node->sides[INNER_SIDE];
+
+	while (cursor->next_pair < cursor->npairs || FetchPairs(node))
+	{
+		const FastedPair *found = &cursor->pairs[cursor->next_pair];
+
+		if (cursor->next_pair++ + PAIRS_AHEAD < cursor->npairs)
+		{
+			RetainedRowsPrefetch(outer->rows.retained, RowOfEngine(outer, found[PAIRS_AHEAD].a));
+			RetainedRowsPrefetch(inner->rows.retained, RowOfEngine(inner, found[PAIRS_AHEAD].b));
+		}
+		*pair = (Candidate) {.outer = RowOfEngine(outer, found->a),
+			.inner = RowOfEngine(inner, found->b),
+			.certain = node->bound.exact || found->dist < node->bound.value.surely_within};
+		if (node->order.comparator == NULL ||
+			(pair->certain && node->run.batch.distance_decides) || OrderRows(node, pair))
+			return true;
+		InstrCountFiltered1(node, 1);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return false;
+}
+
+/*
+ * Returns the next pair of a fallback row of the side with a row of the other side, in the current
+ * partition.  Returns false at the end.  Pairs of two fallback rows are returned for the outer side
+ * only.
+ */
+static bool
+NextFallbackOfPartition(JoinNode *node, Candidate *pair)
+{
+	MatchCursor *cursor = &node->run.cursor;
+	const BatchSide *partition = node->run.batch.partitions[cursor->fallback_partition];
+	int			number = cursor->fallback_side;
+	const JoinSide *side = &node->sides[number];
+	const JoinSide *other = &node->sides[1 - number];
+	const uint32 *fallback = side->push.fallback.numbers + partition[number].first_fallback;
+	const uint32 *outer_fallback = node->sides[OUTER_SIDE].push.fallback.numbers +
+		partition[OUTER_SIDE].first_fallback;
+
+	for (; cursor->next_fallback < partition[number].nfallback;
+		 cursor->next_fallback++, cursor->next_other = cursor->outer_fallback = 0)
+		while (cursor->next_other < other->partitions.current.count)
+		{
+			uint32		i = cursor->next_other++;
+			uint32		rows[2];
+
+			CHECK_FOR_INTERRUPTS();
+			if (number == INNER_SIDE && cursor->outer_fallback < partition[OUTER_SIDE].nfallback &&
+				outer_fallback[cursor->outer_fallback] == i)
+			{
+				cursor->outer_fallback++;
+				continue;
+			}
+			rows[number] = RowOfPartition(side, fallback[cursor->next_fallback]);
+			rows[1 - number] = RowOfPartition(other, i);
+			*pair = (Candidate) {.outer = rows[OUTER_SIDE],.inner = rows[INNER_SIDE]};
+			return true;
+		}
+	return false;
+}
+
+/*
+ * Returns the next pair with a fallback row, for both sides of all partitions.  Skips a partition's
+ * fallback rows if the other side has no vectors there.
+ */
+static bool
+NextFallback(JoinNode *node, Candidate *pair)
+{
+	MatchCursor *cursor = &node->run.cursor;
+
+	for (; cursor->fallback_partition < node->run.batch.count;
+		 cursor->fallback_partition++, cursor->fallback_side = OUTER_SIDE)
+	{
+		const BatchSide *partition = node->run.batch.partitions[cursor->fallback_partition];
+
+		SelectPartition(node, cursor->fallback_partition);
+		for (; cursor->fallback_side <= INNER_SIDE; cursor->fallback_side++, cursor->next_fallback = 0)
+			if (partition[1 - cursor->fallback_side].nvectors > 0 &&
+				NextFallbackOfPartition(node, pair))
+				return true;
+	}
+	return false;
+}
+
+/* Returns the next candidate pair of the batch in *pair, or false at the end. */
+static bool
+NextCandidate(JoinNode *node, Candidate *pair)
+{
+	MatchCursor *cursor = &node->run.cursor;
+	const JoinSide *outer = &node->sides[OUTER_SIDE];
+
+	if (cursor->mirrored)
+	{
+		*pair = (Candidate) {cursor->last.inner, cursor->last.outer, cursor->last.certain};
+		cursor->mirrored = false;
+		return true;
+	}
+	if (NextOfEngine(node, pair))
+	{
+		cursor->mirrored = MatchesBothWays(node);
+		return true;
+	}
+	if (MatchesBothWays(node) && cursor->next_equal < outer->push.pushed.count)
+	{
+		uint32		row = RowOfEngine(outer, cursor->next_equal++);
+
+		*pair = (Candidate) {row, row, EqualRowsMatch(&node->bound)};
+		return true;
+	}
+	return NextFallback(node, pair);
+}
+
+/* Returns true if the pair passes all clauses.  Skips the distance clause if it certainly holds. */
+static bool
+PairPasses(JoinNode *node, const Candidate *pair)
+{
+	ExprState  *quals = pair->certain ? node->clauses.others : node->clauses.all;
+
+	if (pair->certain && node->run.batch.distance_decides)
+		return true;
+	if (quals == NULL)
+		return true;
+	LoadPair(node, pair->outer, pair->inner);
+	for (int i = 0; i < 2 && !pair->certain; i++)
+		LoadVector(node, &node->sides[i]);
+	if (ExecQual(quals, ScanTuple(node)))
+		return true;
+	InstrCountFiltered1(node, 1);
+	return false;
+}
+
+bool
+NextPair(JoinNode *node)
+{
+	bool		one_match = node->plan.type == JOIN_SEMI || node->plan.type == JOIN_ANTI;
+	Candidate  *pair = &node->run.cursor.last;
+
+	while (NextCandidate(node, pair))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if ((one_match && node->run.matched[pair->outer]) || !PairPasses(node, pair))
+			continue;
+		if (node->run.matched != NULL)
+			node->run.matched[pair->outer] = true;
+		if (node->plan.type != JOIN_ANTI)
+			return true;
+	}
+	return false;
+}
+
+bool
+NextUnmatched(JoinNode *node)
+{
+	JoinRun    *run = &node->run;
+
+	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
+		return false;
+	while (run->next_unmatched < node->sides[OUTER_SIDE].rows.retained->count)
+	{
+		uint32		row = run->next_unmatched++;
+
+		CHECK_FOR_INTERRUPTS();
+		run->cursor.last = (Candidate) {.outer = row,.inner = NO_ROW};
+		if (!run->matched[row])
+			return true;
+	}
+	return false;
+}
+
+void
+CountPairs(JoinNode *node)
+{
+	JoinRun    *run = &node->run;
+
+	run->count += JoinCount(run->join) * (MatchesBothWays(node) ? 2 : 1);
+	EndJoin(node);
+	if (MatchesBothWays(node) && EqualRowsMatch(&node->bound))
+		run->count += run->cursor.next_equal = node->sides[OUTER_SIDE].push.pushed.count;
+}
