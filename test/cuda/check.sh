@@ -5,14 +5,14 @@
 #	check.sh BUILD --unit		joins by unit tests on the GPU
 #	check.sh BUILD TOOL...		small cases with tools of compute-sanitizer
 #
-# Tests that can run in parallel come first, several on each GPU.  Tests that measure times or
+# Tests that can run in parallel come first, FASTED_JOBS (8) on each GPU.  Tests that measure times or
 # free memory follow one at a time.  Each TAP output is printed in one piece.  All tests run even if
 # some fail.  A test that crashes or was not built counts as a failed test.
 set -uo pipefail
 build=$(realpath "$1")
 shift
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
-max_jobs=$((4 * (gpus > 0 ? gpus : 1)))
+max_jobs=$((${FASTED_JOBS:-8} * (gpus > 0 ? gpus : 1)))
 failed=0
 started=0
 pids=()
@@ -78,7 +78,6 @@ fi
 # With racecheck, a join takes about a second.  Therefore tests whose kernels are covered by other
 # tests are skipped: quantise, devices.
 if (($# > 0)); then
-	max_jobs=$((8 * (gpus > 0 ? gpus : 1)))
 	for tool in "$@"; do
 		run=(compute-sanitizer --tool "$tool" --error-exitcode 1)
 		tests=(prune connections representatives)
@@ -102,9 +101,9 @@ fi
 # build that compares rows of a set once even if they are few, and with one GPU used as several.
 all=$(seq -s , 0 "$((gpus > 0 ? gpus - 1 : 0))")
 once=(env FASTED_QUICK=1 FASTED_ENGINE_LIBRARY="$build/fasted_once.so")
-unit_tests
-beside nearest "${library[@]}" "$build/unit/test_nearest"
 visible=$all beside devices_test "$build/devices_test"
+beside nearest "${library[@]}" "$build/unit/test_nearest"
+unit_tests
 for name in prune_test connections_test; do beside "$name" "$build/$name"; done
 beside nearest-once "${once[@]}" "$build/unit/test_nearest"
 beside nearest-once-two "${once[@]}" FASTED_ENGINE_DEVICES=2 "$build/unit/test_nearest"
