@@ -13,6 +13,7 @@ build=$(realpath "$1")
 shift
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
 max_jobs=$((${FASTED_JOBS:-8} * (gpus > 0 ? gpus : 1)))
+all=$(seq -s , 0 "$((gpus > 0 ? gpus - 1 : 0))")
 failed=0
 started=0
 pids=()
@@ -65,8 +66,10 @@ unit_tests() {
 	for name in components partitions bits prune sets engine set_limits; do
 		beside "unit-$name" "${library[@]}" "$unit/test_$name"
 	done
-	beside joins-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_joins" 2
-	beside bits-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_bits"
+	for metric in 0 1 2; do
+		visible=$all beside "joins-three-$metric" "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_joins" "$metric"
+	done
+	visible=$all beside bits-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_bits"
 }
 
 if [[ ${1:-} == --unit ]]; then
@@ -98,16 +101,15 @@ if (($# > 0)); then
 fi
 
 # Long tests come first.  The unit tests run with this engine; those of nearest neighbors also with a
-# build that compares rows of a set once even if they are few, and with one GPU used as several.
-all=$(seq -s , 0 "$((gpus > 0 ? gpus - 1 : 0))")
+# build that compares rows of a set once even if they are few, and with several GPUs.
 once=(env FASTED_QUICK=1 FASTED_ENGINE_LIBRARY="$build/fasted_once.so")
 visible=$all beside devices_test "$build/devices_test"
 beside nearest "${library[@]}" "$build/unit/test_nearest"
 unit_tests
 for name in prune_test connections_test; do beside "$name" "$build/$name"; done
 beside nearest-once "${once[@]}" "$build/unit/test_nearest"
-beside nearest-once-two "${once[@]}" FASTED_ENGINE_DEVICES=2 "$build/unit/test_nearest"
-beside nearest-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$build/unit/test_nearest"
+visible=$all beside nearest-once-two "${once[@]}" FASTED_ENGINE_DEVICES=2 "$build/unit/test_nearest"
+visible=$all beside nearest-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$build/unit/test_nearest"
 beside double "${library[@]}" FASTED_QUICK=1 "$build/unit/test_double"
 for name in representatives_test quantise_test instruction_test; do beside "$name" "$build/$name"; done
 await

@@ -700,6 +700,13 @@ check_metric(FastedMetric metric)
 
 	if (on_several_gpus())
 	{
+		static const uint32_t sizes[][2] = {{0, 5}, {1, 3000}, {3000, 1}, {1500, 2100}};
+
+		for (uint32_t i = 0; i < 4; i++)
+		{
+			check_shape(CLUSTERS, metric, i, 0, false, 33);
+			check_shape(NORMAL, metric, sizes[i][0], sizes[i][1], true, 40);
+		}
 		check_kinds(metric);
 		check_shape(UNIT, metric, 4001, 0, false, 64);
 		return;

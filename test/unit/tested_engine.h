@@ -4,8 +4,8 @@
  *	  The engine under test: the CPU engine, or the engine of another library.
  *
  * FASTED_ENGINE_LIBRARY names the library, which must have been built with the same engine.h.
- * If FASTED_ENGINE_DEVICES is a number, the first device is used as that many devices.  The library of
- * an engine may have an entry point for tuning (engine_tuning.h); another engine ignores it.
+ * If FASTED_ENGINE_DEVICES is a number, joins use that many devices; a device may act as several.  The
+ * library of an engine may have an entry point for tuning (engine_tuning.h); another engine ignores it.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +35,7 @@ on_gpu(void)
 	return tested_library() != NULL;
 }
 
-/* Returns whether one GPU is used as several. */
+/* Returns whether joins use several GPUs, or one as several. */
 static inline bool
 on_several_gpus(void)
 {
@@ -78,16 +78,16 @@ open_tuned(const FastedOptions *options, FastedContext **context)
 	return (*library_engine())->open(options, context);
 }
 
-/* Returns the first device as many times as FASTED_ENGINE_DEVICES requests. */
+/* Returns as many devices as FASTED_ENGINE_DEVICES requests; if there are fewer, some come several times. */
 static inline int
 same_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 {
 	const char *number = getenv("FASTED_ENGINE_DEVICES");
-	int			count = (*library_engine())->devices(devices, names, 1);
+	int			count = (*library_engine())->devices(devices, names, most);
 	int			wanted = number != NULL && count > 0 ? atoi(number) : count;
 
-	for (int i = 1; i < wanted && i < most; i++)
-		memcpy(names[i], names[0], FASTED_DEVICE_NAME);
+	for (int i = count; i < wanted && i < most; i++)
+		memcpy(names[i], names[i - count], FASTED_DEVICE_NAME);
 	return wanted < most ? wanted : most;
 }
 
