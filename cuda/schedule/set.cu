@@ -415,9 +415,11 @@ Set::take_cores(const FastedComponents &components, int side, cudaStream_t strea
 void
 Set::begin_lists(const FastedProblem &problem, cudaStream_t stream)
 {
+	if (store_.rows == 0)
+		return;
 	if (problem.continues && !lists.are_there(problem.k, problem.eps))
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
-	if (problem.continues || store_.rows == 0)
+	if (problem.continues)
 		return;
 	lists.allocate(context_.budget, room(), problem.k);
 	lists.begin(store_.rows, problem.k, problem.eps,

@@ -34,7 +34,7 @@ check_staging_meanwhile(void)
 	for (int i = 0; i < 2; i++)
 		(void) fill_set(mirrors[i].set, &mirrors[i].rows, d);
 	join = begin_join(context, mirrors[0].set, mirrors[1].set, (FastedProblem) {.eps = 8.5});
-	while (status != FASTED_DONE && !FASTED_FAILED(status))
+	while ((status != FASTED_DONE || there < 2000) && !FASTED_FAILED(status))
 	{
 		if (there < 2000)
 		{
@@ -53,6 +53,8 @@ check_staging_meanwhile(void)
 			engine->stats(context, &stats);
 			meanwhile = there == 2000 && stats.units_done < stats.units_total;
 		}
+		if (status == FASTED_DONE)
+			continue;
 		status = engine->next(join, there < 2000 ? 0 : 100, &batch);
 		pair_add(&got, batch.pairs, batch.npairs);
 	}

@@ -173,31 +173,59 @@ ran_in_way(const FastedStats *stats, const Way *way)
 		(way->prune == FASTED_PRUNE_FORCE || stats->pruned_tiles[0] == 0);
 }
 
-/* Limits memory for rows to `bytes`, in addition to a device's minimum (to 3%). */
+static inline bool
+opens_with(FastedOptions options, uint64_t limit)
+{
+	FastedContext *context;
+	FastedStatus status;
+
+	options.device_memory_limit = limit;
+	status = tested_engine()->open(&options, &context);
+	tested_engine()->close(context);
+	return status != FASTED_OUT_OF_DEVICE_MEMORY;
+}
+
+/* Returns the smallest memory limit with which a device can be opened, or up to 3% more. */
+static inline uint64_t
+least_device_memory(FastedOptions options)
+{
+	static struct
+	{
+		FastedOptions options;
+		EngineTuning tuning;
+		uint64_t	least;
+	}			known[64];
+	static unsigned next;
+	uint64_t	least = 1 << 18;
+
+	options.threads = 0;
+	for (int i = 0; i < 64; i++)
+	{
+		if (memcmp(&known[i].options, &options, sizeof(options)) == 0 &&
+			memcmp(&known[i].tuning, &tuning, sizeof(tuning)) == 0)
+			return known[i].least;
+	}
+	known[next % 64].options = options;
+	known[next % 64].tuning = tuning;
+	while (least < 1 << 30 && !opens_with(options, least))
+		least *= 2;
+	for (uint64_t step = least / 4, last = least / 64; step >= last; step /= 2)
+	{
+		if (opens_with(options, least - step))
+			least -= step;
+	}
+	known[next++ % 64].least = least;
+	return least;
+}
+
+/* Limits memory for rows to `bytes`, in addition to a device's minimum. */
 static inline void
 limit_memory(FastedOptions *options, uint64_t bytes)
 {
-	const FastedEngine *engine = tested_engine();
-	FastedContext *context;
-	FastedStatus status = FASTED_OUT_OF_DEVICE_MEMORY;
-
-	if (!on_gpu())
-	{
+	if (on_gpu())
+		options->device_memory_limit = least_device_memory(*options) + bytes;
+	else
 		options->memory_limit = bytes;
-		return;
-	}
-	for (int fine = 0; fine < 2; fine++)
-	{
-		options->device_memory_limit = fine ? options->device_memory_limit / 2 : 1 << 18;
-		for (status = FASTED_OUT_OF_DEVICE_MEMORY; status == FASTED_OUT_OF_DEVICE_MEMORY &&
-			 options->device_memory_limit < 1 << 30;)
-		{
-			options->device_memory_limit += options->device_memory_limit / (fine ? 30 : 1);
-			status = engine->open(options, &context);
-			engine->close(context);
-		}
-	}
-	options->device_memory_limit += bytes;
 }
 
 #endif							/* TESTED_ENGINE_H */
