@@ -59,17 +59,19 @@ await() {
 	for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
 }
 
-# Joins that unit tests compare with brute force, in all ways of this engine; long ones first.
+# Joins that unit tests compare with brute force, in all ways of this engine; long ones first.  Brute
+# force takes most of the time, so that most programs run with fewer cases.
 unit_tests() {
-	local unit=$build/unit metric name
-	for metric in 0 1 2; do beside "joins-$metric" "${library[@]}" "$unit/test_joins" "$metric"; done
-	for name in components partitions bits prune sets engine set_limits; do
+	local unit=$build/unit metric name quick=("${library[@]}" FASTED_QUICK=1)
+	for metric in 0 1 2; do beside "joins-$metric" "${quick[@]}" "$unit/test_joins" "$metric"; done
+	for name in components partitions sets engine set_limits; do
 		beside "unit-$name" "${library[@]}" "$unit/test_$name"
 	done
+	for name in bits prune; do beside "unit-$name" "${quick[@]}" "$unit/test_$name"; done
 	for metric in 0 1 2; do
-		visible=$all beside "joins-three-$metric" "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_joins" "$metric"
+		visible=$all beside "joins-three-$metric" "${quick[@]}" FASTED_ENGINE_DEVICES=3 "$unit/test_joins" "$metric"
 	done
-	visible=$all beside bits-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$unit/test_bits"
+	visible=$all beside bits-three "${quick[@]}" FASTED_ENGINE_DEVICES=3 "$unit/test_bits"
 }
 
 if [[ ${1:-} == --unit ]]; then
@@ -103,9 +105,10 @@ fi
 # Long tests come first.  The unit tests run with this engine; those of nearest neighbors also with a
 # build that compares rows of a set once even if they are few, and with several GPUs.
 once=(env FASTED_QUICK=1 FASTED_ENGINE_LIBRARY="$build/fasted_once.so")
+beside fault_test "$build/fault_test"
+unit_tests
 visible=$all beside devices_test "$build/devices_test"
 beside nearest "${library[@]}" "$build/unit/test_nearest"
-unit_tests
 for name in prune_test connections_test; do beside "$name" "$build/$name"; done
 beside nearest-once "${once[@]}" "$build/unit/test_nearest"
 visible=$all beside nearest-once-two "${once[@]}" FASTED_ENGINE_DEVICES=2 "$build/unit/test_nearest"
@@ -116,8 +119,7 @@ await
 
 alone set_test "$build/set_test"
 alone life_test "$build/life_test"
-alone life_test-idle "$build/life_test" --idle
+alone life_test-idle "$build/life_test" --idle 10
 alone life_test-crowded "$build/life_test" --crowded
 alone life_test-fault "$build/life_test" --fault
-alone fault_test "$build/fault_test"
 exit "$failed"

@@ -884,7 +884,7 @@ main(int argc, char **argv)
 	Way			ways[MOST_WAYS];
 	int			count;
 	int			rounds = quick() ? 1 : on_gpu() ? 3 : 2;
-	int			joins = on_gpu() ? 10 : 4;
+	int			joins = on_gpu() ? 5 : 4;
 
 	random_seed();
 	count = quick() ? some_tested_ways(ways) : tested_ways(ways);

@@ -786,7 +786,7 @@ main(int argc, char **argv)
 	check_few();
 	for (int kind = 0; kind < KINDS; kind++)
 	{
-		for (int i = 0; i < 5; i++)
+		for (int i = on_several_gpus() ? kind % 5 : 0; i < (on_several_gpus() ? kind % 5 + 1 : 5); i++)
 		{
 			uint32_t	d = dimensions[i];
 			uint64_t	n = d > 200 ? most / 3 : most;
