@@ -401,9 +401,11 @@ Set::set_core_distances(const FastedComponents &components, int side, cudaStream
 void
 Set::begin_lists(const FastedProblem &problem, cudaStream_t stream)
 {
+	if (store_.rows == 0)
+		return;
 	if (problem.continues && !lists.are_for(problem.k, problem.eps))
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
-	if (problem.continues || store_.rows == 0)
+	if (problem.continues)
 		return;
 	lists.allocate(context_.budget, capacity(), problem.k);
 	lists.begin(store_.rows, problem.k, problem.eps,
