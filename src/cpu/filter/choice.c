@@ -263,7 +263,7 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 	worker->listed = 0;
 }
 
-/* Returns true if a sample of `area` pairs of rows, `vain` of them false candidates, shows that INT16 rows pay. */
+/* Returns true if a sample of `area` pairs, `vain` of them false candidates, shows that INT16 rows pay. */
 static bool
 int16_may_pay(const FastedJoin *join, double vain, uint64_t pairs, uint64_t area)
 {

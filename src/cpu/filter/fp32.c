@@ -48,8 +48,8 @@ set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 	double		slack = fasted_sum_slack(d);
 
 	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
-		((float *) to->as_b.threshold)[row] = threshold_of(&to->terms[row], cpu_half_of(job, row, false), gamma, alpha,
-													  slack);
+		((float *) to->as_b.threshold)[row] = threshold_of(&to->terms[row], cpu_half_of(job, row, false),
+														   gamma, alpha, slack);
 }
 
 static void
@@ -98,7 +98,8 @@ cost(const FastedContext *context, uint32_t dimensions)
 static uint32_t
 near_threshold(const NearSide *side, size_t place, double half)
 {
-	float		threshold = threshold_of(&side->packed->terms[place], half, side->gamma, side->alpha, side->slack);
+	float		threshold = threshold_of(&side->packed->terms[place], half, side->gamma, side->alpha,
+										 side->slack);
 	uint32_t	word;
 
 	memcpy(&word, &threshold, sizeof(word));

@@ -13,7 +13,7 @@
 /* Least number of pairs per row of a pruned join: those of a self-join of 20000 rows, of 0.1 s. */
 #define PRUNED_PAIRS_PER_ROW 10000
 
-/* Decides whether pruning may pay; then allocates memory and finds the sets' projection.  False if out of memory. */
+/* Decides whether pruning may pay, and prepares it: memory, projection.  False if out of memory. */
 extern bool cpu_prepare_pruning(FastedJoin *join);
 
 /* Phase of a join: computes a projection, or disables pruning if it would not help. */

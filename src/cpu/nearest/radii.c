@@ -215,8 +215,8 @@ set_radius(const RadiusSearch *search, uint32_t k, uint32_t row)
 	for (uint32_t i = 0; i < k; i++)
 	{
 		size_t		col = col_place(search, worker->near.nearest[i].row);
-		double		dist = cpu_distance(worker->context, &search->rows->packed, &search->cols->packed, place,
-										col, x, cpu_stored_row(search->cols, col));
+		double		dist = cpu_distance(worker->context, &search->rows->packed, &search->cols->packed,
+										place, col, x, cpu_stored_row(search->cols, col));
 
 		if (isnan(dist))
 			return;

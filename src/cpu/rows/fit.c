@@ -279,8 +279,8 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 	{
 		for (uint32_t i = 0; i < count; i++)
 		{
-			double		dist = fit->kernel->distance_double(mean, widen(fit->other, fit->pointers[i], fit->d),
-																fit->d);
+			const double *row = widen(fit->other, fit->pointers[i], fit->d);
+			double		dist = fit->kernel->distance_double(mean, row, fit->d);
 
 			sorted[i] = distances[i] = dist <= DBL_MAX ? dist : INFINITY;
 		}
@@ -394,7 +394,8 @@ orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
 			{
 				const float *other = columns + (size_t) i * d;
 
-				add_times(fit->wide, -fit->kernel->dot_double(fit->wide, widen(fit->other, other, d), d), other, d);
+				add_times(fit->wide, -fit->kernel->dot_double(fit->wide, widen(fit->other, other, d), d),
+						  other, d);
 			}
 		}
 		norm = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));

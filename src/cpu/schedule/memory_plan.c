@@ -122,7 +122,8 @@ plan_memory(FastedContext *context, uint64_t limit)
 
 	context->plan.longest_segment = cpu_longest_segment(context->kernel);
 	context->plan.segment = cpu_segment_words(context, cpu_filter_words(context), 8);
-	context->plan.thread_limit = cpu_limit_workers(context, threads < MAX_THREADS ? threads : MAX_THREADS, false);
+	context->plan.thread_limit =
+		cpu_limit_workers(context, threads < MAX_THREADS ? threads : MAX_THREADS, false);
 	context->plan.block_pairs = BLOCK_PAIRS;
 	while (context->plan.block_pairs > BLOCK_PAIRS_MIN &&
 		   cpu_pool_blocks(context->plan.thread_limit) * context->plan.block_pairs * sizeof(FastedPair)

@@ -376,7 +376,8 @@ carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 	uintptr_t	next = piece;
 
 	/* the last row's bits may be read as a word */
-	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * SQUARE_BLOCKS * FASTED_HIT_BYTES + sizeof(uint64_t));
+	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * SQUARE_BLOCKS * FASTED_HIT_BYTES
+								+ sizeof(uint64_t));
 	if (context->integer_filter != NULL)
 		worker->image = fasted_carve(&next, 2 * padded * sizeof(float));
 	if (context->plan.may_prune)
