@@ -19,17 +19,143 @@
 #include "epsilon/epsilon.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "rows/source.h"
+#include "join/join.h"
+#include "miscadmin.h"
+#include "utils/float.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(fasted_epsilon);
+
+/*
+ * --- the distance of a rank among all pairs
+ *
+ * An engine finds pairs within a given distance, not by rank.  The distance of the rank is therefore
+ * estimated first, from all pairs of the first rows.  If too few pairs are within the estimate, the join
+ * is repeated without it.  The rows are in random order.  Each pair of them has a distance: with cosine,
+ * no row is zero.
+ */
+
+/* Limits for the first rows, whose distances are used for the estimate: multiplications, rows. */
+#define GUESS_WORK 1e8
+#define LEAST_GUESS_ROWS 64
+#define MOST_GUESS_ROWS 1000
+
+/* The estimate should enclose 1.5 times the requested number of pairs, and 20 more pairs of the first rows. */
+#define GUESS_MARGIN 1.5
+#define GUESS_PAIRS 20.0
+
+static inline uint64
+PairsOf(uint64 rows)
+{
+	return rows < 2 ? 0 : rows * (rows - 1) / 2;
+}
+
+#define ST_SORT SortDistances
+#define ST_ELEMENT_TYPE double
+#define ST_COMPARE(x, y) (*(x) < *(y) ? -1 : *(x) > *(y))
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+static void
+PushArray(VectorJoin *join, const RowArray *array)
+{
+	Size		floats = RowFloats(array->element, array->dimensions);
+
+	for (uint32 row = 0; row < array->count; row++)
+	{
+		CheckJoinInterrupts();
+		if (!JoinPush(join, 0, array->rows + row * floats))
+			return;
+	}
+}
+
+/* Starts a join that returns all pairs of the rows within eps. */
+static VectorJoin *
+BeginJoin(const RowArray *array, const VectorSource *source, double eps)
+{
+	JoinRequest request = {
+		.problem = {.eps = eps,.output = FASTED_OUTPUT_PAIRS},
+		.relid = source->relid,.sides = 1,.metric = source->metric,.element = array->element,
+		.dimensions = array->dimensions,.expected_rows = {array->count}
+	};
+	VectorJoin *join = JoinOpen(&request);
+
+	do
+		PushArray(join, array);
+	while (!JoinStart(join));
+	return join;
+}
+
+/*
+ * Returns the distance with this rank (from 1) among the pairs within eps; NaN if there are fewer.
+ * ignore_copies: pairs at a distance of 0 do not count.  Keeps up to twice as many distances as the rank.
+ */
+static double
+RankWithin(const VectorSource *source, const RowArray *array, bool ignore_copies, double eps, uint64 rank)
+{
+	VectorJoin *join = BeginJoin(array, source, eps);
+	uint64		capacity = Min(2 * rank, PairsOf(array->count) + 1);
+	double	   *distances = MemoryContextAllocHuge(CurrentMemoryContext, capacity * sizeof(double));
+	double		limit = HUGE_VAL;	/* distances from here on are not among the first `rank` ones */
+	uint64		count = 0;
+	const FastedPair *pairs;
+	size_t		npairs;
+	double		result;
+
+	while (JoinNext(join, &pairs, &npairs))
+		for (size_t i = 0; i < npairs; i++)
+		{
+			if ((ignore_copies && pairs[i].dist <= 0.0) || (count >= rank && pairs[i].dist >= limit))
+				continue;
+			distances[count++] = pairs[i].dist;
+			if (count < capacity)
+				continue;
+			SortDistances(distances, count);
+			count = Min(count, rank);
+			limit = distances[count - 1];
+		}
+	JoinEnd(join);
+	SortDistances(distances, count);
+	result = count < rank ? get_float8_nan() : distances[rank - 1];
+	pfree(distances);
+	return result;
+}
+
+/*
+ * Returns the distance with this rank (from 1) among all pairs, or those at a distance above 0; NaN if
+ * there are fewer.
+ */
+static double
+DistanceOfRank(const VectorSource *source, const RowArray *array, bool ignore_copies, uint64 rank)
+{
+	double		greatest = GreatestDistance(source->metric, array->dimensions);
+	double		eps = greatest;
+	double		distance;
+	RowArray	first = *array;
+
+	first.count = Max(LEAST_GUESS_ROWS, Min(sqrt(2.0 * GUESS_WORK / array->dimensions), MOST_GUESS_ROWS));
+	if (first.count < array->count)
+	{
+		double		share = GUESS_MARGIN * rank / PairsOf(array->count);
+
+		eps = RankWithin(source, &first, ignore_copies, greatest,
+						 ceil(share * PairsOf(first.count) + GUESS_PAIRS));
+	}
+	distance = isnan(eps) ? eps : RankWithin(source, array, ignore_copies, eps, rank);
+	return isnan(distance) && eps != greatest ?
+		RankWithin(source, array, ignore_copies, greatest, rank) : distance;
+}
+
+/* --- the function */
 
 /* A sample with fewer pairs within eps than FEW_PAIRS causes a NOTICE, with a better size. */
 #define FEW_PAIRS 50.0
 #define ENOUGH_PAIRS 1000.0
 
-/* A sample is cut to about this number of pairs within eps. */
-#define MOST_PAIRS 2000000.0
+/* A sample is cut to about this number of pairs within eps; more would hardly improve the estimate. */
+#define MOST_PAIRS 5000000.0
 
 /* Arguments by position. */
 enum
@@ -52,23 +178,17 @@ typedef struct Estimate
 } Estimate;
 
 static void
-RequireArgument(FunctionCallInfo fcinfo, int n, const char *name)
-{
-	if (PG_ARGISNULL(n))
-		ReportNullArgument("fasted_epsilon", name);
-}
-
-static void
 CheckArguments(FunctionCallInfo fcinfo)
 {
+	static const char *const required[] = {
+		[ARG_RELATION] = "relation",[ARG_COLUMN] = "vector_column",[ARG_NEIGHBORS] = "neighbors",
+		[ARG_METRIC] = "metric",[ARG_IGNORE_COPIES] = "ignore_copies"
+	};
 	double		neighbors;
 
-	RequireArgument(fcinfo, ARG_RELATION, "relation");
-	RequireArgument(fcinfo, ARG_COLUMN, "vector_column");
-	RequireArgument(fcinfo, ARG_NEIGHBORS, "neighbors");
-	RequireArgument(fcinfo, ARG_METRIC, "metric");
-	RequireArgument(fcinfo, ARG_IGNORE_COPIES, "ignore_copies");
-
+	for (size_t n = 0; n < lengthof(required); n++)
+		if (required[n] != NULL && PG_ARGISNULL(n))
+			ReportNullArgument("fasted_epsilon", required[n]);
 	neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
 	if (!(neighbors > 0.0) || isinf(neighbors))
 		ereport(ERROR,
@@ -116,14 +236,11 @@ NoticeManyCopies(double neighbors, uint32 rows)
 
 /* Tells the user that eps is 0 because of exact copies, and how to ignore them. */
 static void
-NoticeCopies(DistanceGuess *guess, double neighbors, uint64 total)
+NoticeCopies(double neighbors)
 {
-	double		share = CountCopies(guess) / (double) PairsOf(guess->rows.count);
-
 	ereport(NOTICE,
 			(errmsg("eps is 0, because exact copies alone give rows %.15g neighbors on average",
 					neighbors),
-			 errdetail("Rows have %.6g exact copies on average.", share * (total - 1)),
 			 errhint("Use ignore_copies => true to count only pairs at a distance above 0.")));
 }
 
@@ -156,39 +273,26 @@ PairsWanted(double neighbors, double rows)
 	return Max(1.0, Min(pairs, PairsOf(rows)));
 }
 
-/* Returns the number of rows to use; more pairs would hardly improve the estimate. */
-static uint32
-RowsToUse(const RowArray *array, double share)
-{
-	return Min(array->count, Max(LEAST_SAMPLE_ROWS, sqrt(2.0 * MOST_PAIRS / share)));
-}
-
 /* Computes eps exactly if array has all rows of the source; else estimates it from the sample. */
 static Estimate
 EstimateEps(const VectorSource *source, RowArray *array, uint64 total,
 			const EpsilonRequest *request)
 {
 	Estimate	estimate = {.rows = total};
-	double		neighbors = request->neighbors; /* within the sample */
-	DistanceGuess *guess;
+	double		share = request->neighbors / (total - 1);
+	double		neighbors;		/* within the sample */
 
 	if (array->count < total)
-	{
-		double		share = neighbors / (total - 1);
-
 		NoticeFewPairs(share, array, total);
-		array->count = RowsToUse(array, share);
-		neighbors = share * (array->count - 1);
-	}
+	array->count = Min(array->count, Max(LEAST_SAMPLE_ROWS, sqrt(2.0 * MOST_PAIRS / share)));
+	neighbors = array->count == total ? request->neighbors : share * (array->count - 1);
 	estimate.sampled = array->count;
-	guess = GuessDistances(source, array, request->ignore_copies);
-	estimate.eps = DistanceOfRank(guess, PairsWanted(neighbors, array->count));
+	estimate.eps = DistanceOfRank(source, array, request->ignore_copies, PairsWanted(neighbors, array->count));
 	estimate.found = !isnan(estimate.eps);
 	if (!estimate.found)
 		NoticeManyCopies(request->neighbors, array->count);
 	else if (estimate.eps == 0.0 && !fasted_metric_rules(source->metric)->negative_product)
-		NoticeCopies(guess, request->neighbors, total);
-	GuessEnd(guess);
+		NoticeCopies(request->neighbors);
 	return estimate;
 }
 

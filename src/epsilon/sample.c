@@ -234,11 +234,6 @@ ReadSample(const VectorSource *source, const EpsilonRequest *request, RowArray *
 	ProgressBegin(&reservoir->progress, source->relid);
 	ReadVectors(source, &reservoir->sink);
 	ProgressEnd(&reservoir->progress);
-	if (reservoir->sink.worker_rows > 0)
-		ereport(DEBUG1,
-				(errmsg_internal("fasted: " UINT64_FORMAT " rows of the sample's source were read by %d workers",
-								 reservoir->sink.worker_rows, reservoir->sink.nworkers)));
-
 	*array = (RowArray) {
 		.element = source->element,.rows = reservoir->rows,
 		.count = Min(reservoir->seen, reservoir->wanted),.dimensions = reservoir->dimensions
