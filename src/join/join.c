@@ -232,7 +232,7 @@ ReadPartitions(VectorJoin *join)
 	rows = ReadPartitionedRows(join->request.sources, problem->sides);
 	MemoryContextSwitchTo(old);
 	/* same lifetime as the keys, which may outlive the join */
-	if (source->order_column != NULL && RowsComeInOrder(source))
+	if (source->order_column != NULL)
 		join->order = Copy(join->keys[0]->context, rows->order[0], rows->count[0] * sizeof(uint32));
 	if (source->partition_column != NULL)
 		join->npartitions = rows->npushed;

@@ -14,7 +14,6 @@
 
 #include "base/interrupts.h"
 #include "join/row_set.h"
-#include "rows/distributor.h"
 #include "rows/vector.h"
 
 struct EState;
@@ -167,11 +166,6 @@ extern VectorJoin *JoinBegin(const JoinRequest *request);
 extern void JoinDescribeCut(const VectorJoin *join, char *text, size_t size);
 
 /*
- * Restarts the join of the same rows with another eps.  Discards pairs that have not been fetched.
- */
-extern void JoinAgain(VectorJoin *join, double eps);
-
-/*
  * Returns the next pairs of row numbers in arbitrary order, each pair once.  In a self-join a < b.
  * Returns false at the end.  *pairs is valid until the next call.  Processes interrupts.
  */
@@ -220,7 +214,7 @@ extern void JoinUpdateProgress(VectorJoin *join, ProgressPhase phase);
  */
 extern bool JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds);
 
-/* Returns a List of JoinShare, one for each server, if the join is distributed, else NIL. */
+/* Returns a List of String that describe each server's share if the join is distributed, else NIL. */
 extern List *JoinShares(const VectorJoin *join);
 
 extern void JoinEnd(VectorJoin *join);
@@ -306,13 +300,5 @@ typedef struct JoinBackend
 /* Of joins with an engine and of those without one. */
 extern const JoinBackend panels;
 extern const JoinBackend few_rows;
-
-/* Statistics of one server of a distributed join, for EXPLAIN. */
-typedef struct JoinShare
-{
-	const char *name;
-	double		read_seconds;
-	FastedStats stats;
-} JoinShare;
 
 #endif							/* FASTED_JOIN_H */

@@ -93,16 +93,6 @@ StartPanels(VectorJoin *join)
 	EngineRunCheck(&join->run, panel_join_start(panel_join, counts));
 }
 
-void
-JoinAgain(VectorJoin *join, double eps)
-{
-	FastedProblem *problem = &join->run.problem.problem;
-
-	problem->eps = join->request.problem.eps = eps;
-	if (join->run.join != NULL)
-		EngineRunCheck(&join->run, panel_join_again(join->run.join, problem));
-}
-
 /* --- results */
 
 /* JoinBackend.next.  Also finishes sorting the keys. */

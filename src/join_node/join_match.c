@@ -29,7 +29,7 @@ JoinNodeStatistics(const JoinNode *node)
 	double		read_seconds = 0.0;
 
 	if (node->run.join != NULL)
-		(void) AddJoinStatistics(&stats, &read_seconds, node->run.join);
+		AddJoinStatistics(&stats, &read_seconds, node->run.join);
 	return stats;
 }
 
