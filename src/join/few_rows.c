@@ -11,48 +11,46 @@
 #include "join/join.h"
 #include "utils/memutils.h"
 
-size_t
-SmallJoinPairs(const SmallJoin *join, const FastedPartition *partition, FastedPair *pairs)
+/* Appends the pairs of a partition whose canonical distance is at most eps to join->few. */
+static void
+JoinPartition(VectorJoin *join, const FastedPartition *partition)
 {
-	const float *others = join->b != NULL ? join->b : join->a;
-	Size		floats = RowFloats(join->element, join->dimensions);
-	size_t		count = 0;
+	const FastedOptions *options = &join->run.problem.options;
+	bool		self = join->run.problem.sides == 1;
+	const float *rows = join->rows[0].buffer;
+	const float *others = join->rows[!self].buffer;
+	Size		floats = RowFloats(options->element, options->dimensions);
 
 	for (uint32 a = partition->first_a; a < partition->first_a + partition->rows_a; a++)
-	{
-		uint32		b = join->b != NULL ? partition->first_b : a + 1;
-
-		for (; b < partition->first_b + partition->rows_b; b++)
+		for (uint32 b = self ? a + 1 : partition->first_b; b < partition->first_b + partition->rows_b; b++)
 		{
-			double		dist = ExactDistance(join->metric, join->element, join->a + a * floats,
-											 others + b * floats, join->dimensions);
+			double		dist = ExactDistance(options->metric, options->element, rows + a * floats,
+											 others + b * floats, options->dimensions);
 
 			/* a NaN cosine distance is not within any eps */
-			if (dist <= join->eps)
-				pairs[count++] = (FastedPair) {.a = a,.b = b,.dist = dist};
+			if (dist <= join->request.problem.eps)
+				join->few[join->nfew++] = (FastedPair) {.a = a,.b = b,.dist = dist};
 		}
-	}
-	return count;
 }
 
 /* Finds all pairs, or counts the pairs of each row. */
 static FastedStatus
 NextOfFew(VectorJoin *join, FastedBatch *batch)
 {
-	const FastedOptions *options = &join->run.problem.options;
+	const FastedProblem *problem = &join->run.problem.problem;
 	uint32		nrows = join->rows[0].used;
-	FastedPartition all = {.rows_a = nrows,.rows_b = nrows};
-	SmallJoin	small = {
-		.metric = options->metric,.element = options->element,.dimensions = options->dimensions,
-		.eps = join->request.problem.eps,.a = join->rows[0].buffer
-	};
+	FastedPartition all = {.rows_a = nrows,.rows_b = join->rows[join->run.problem.sides - 1].used};
 	uint32	   *counts;
 
 	if (nrows == 0 || join->few != NULL)
 		return FASTED_DONE;
-	join->few = MemoryContextAlloc(join->context, nrows * nrows / 2 * sizeof(FastedPair));
+	join->few = MemoryContextAlloc(join->context, SMALL_JOIN_PAIRS * sizeof(FastedPair));
+	for (uint32 i = 0; i < problem->npartitions; i++)
+		JoinPartition(join, &problem->partitions[i]);
+	if (problem->npartitions == 0)
+		JoinPartition(join, &all);
 	batch->pairs = join->few;
-	batch->npairs = join->nfew = SmallJoinPairs(&small, &all, join->few);
+	batch->npairs = join->nfew;
 	if (join->output != FASTED_OUTPUT_COUNTS)
 		return join->nfew > 0 ? FASTED_OK : FASTED_DONE;
 	join->counts = counts = MemoryContextAllocZero(join->context, nrows * sizeof(uint32));

@@ -105,9 +105,14 @@ JoinOpenEngine(VectorJoin *join)
 static void
 InitRows(VectorJoin *join)
 {
+	bool		few = false;
+
 	for (int side = 0; side < join->run.problem.sides; side++)
+	{
 		RowSetInit(&join->rows[side], join, side);
-	if (join->request.sources[0] == NULL)
+		few = join->request.sources[0] == NULL && RowSetTakeFew(&join->rows[side]);
+	}
+	if (join->request.sources[0] == NULL && !few)
 		JoinOpenEngine(join);
 }
 

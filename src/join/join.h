@@ -30,7 +30,11 @@ typedef struct JoinRequest
 {
 	const VectorSource *sources[2]; /* the second is NULL in a self-join */
 	FastedProblem problem;
-	uint64		most_rows;		/* maximum number of rows of a self-join; 0: not known */
+	/*
+	 * Maximum number of rows of a self-join, or of each side if the join has no sources and its pairs
+	 * are at most SMALL_JOIN_PAIRS; 0: not known.
+	 */
+	uint64		most_rows;
 
 	/* Properties of the rows if the join has no sources.  Such rows have no keys. */
 	Oid			relid;			/* InvalidOid: not of a single relation */
@@ -263,24 +267,6 @@ extern uint64 JoinCapacity(double row_pairs, FastedElement element, uint32 dimen
 #define SMALL_JOIN_PAIRS 4096
 #define SMALL_JOIN_ROWS 91		/* 91 rows have at most 4096 pairs */
 #define SMALL_JOIN_FLOATS (256 * 1024)
-
-/* Input of a small join in the calling process.  Rows are stored contiguously, as in engines. */
-typedef struct SmallJoin
-{
-	FastedMetric metric;
-	FastedElement element;
-	uint32_t	dimensions;
-	double		eps;
-	const float *a;
-	const float *b;				/* NULL: self-join, which returns each pair once, with a < b */
-} SmallJoin;
-
-/*
- * Finds the pairs of a partition whose canonical distance is at most eps, in row order.  The pairs
- * array must have capacity for all pairs of the partition.  Returns the number of pairs found.
- */
-extern size_t SmallJoinPairs(const SmallJoin *join, const FastedPartition *partition,
-							 FastedPair *pairs);
 
 /* --- what finds the pairs of a join */
 

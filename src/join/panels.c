@@ -18,26 +18,11 @@
 /* --- the start */
 
 static void
-ForAllKeys(VectorJoin *join, void (*work) (KeySet *keys))
+FinishKeys(VectorJoin *join)
 {
 	for (int side = 0; side < join->run.problem.sides; side++)
 		if (join->keys[side] != NULL)
-			work(join->keys[side]);
-}
-
-/*
- * Starts sorting the keys.  Their order is needed when pairs are returned, or earlier if the engine
- * uses it.  While a GPU joins, this process is otherwise idle, so the keys are sorted during the
- * join.
- */
-static void
-OrderKeys(VectorJoin *join)
-{
-	FastedOutput output = join->request.problem.output;
-	bool		concurrently = join->run.engine != fasted_cpu_engine() &&
-		output != FASTED_OUTPUT_NEAREST && output != FASTED_OUTPUT_REPRESENTATIVES;
-
-	ForAllKeys(join, concurrently ? KeySetStartSort : KeySetFinish);
+			KeySetFinish(join->keys[side]);
 }
 
 /* Determines which rows the engine has. */
@@ -81,7 +66,10 @@ StartPanels(VectorJoin *join)
 								 rows->count, SecondsSince(join->begun),
 								 rows->sink.worker_rows, rows->sink.nworkers, rows->direct_rows)));
 	JoinShowProgress(join, PROGRESS_PREPARING);
-	OrderKeys(join);
+	/* other joins need the order only when pairs are returned: see Next */
+	if (join->request.problem.output == FASTED_OUTPUT_NEAREST ||
+		join->request.problem.output == FASTED_OUTPUT_REPRESENTATIVES)
+		FinishKeys(join);
 	FinishCopies(join);
 	for (int side = 0; side < 2; side++)
 		counts[side] = rows[side].count - rows[side].withheld;
@@ -105,22 +93,21 @@ JoinAgain(VectorJoin *join, double eps)
 
 /* --- results */
 
-/* JoinBackend.next.  Also finishes sorting the keys. */
+/* JoinBackend.next.  Sorts the keys when the engine is at work, because this process is otherwise idle. */
 static FastedStatus
 Next(VectorJoin *join, FastedBatch *batch)
 {
 	EngineRun  *run = &join->run;
 	FastedStatus status;
 
-	ForAllKeys(join, KeySetPoll);
 	status = EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, batch));
 	if (status == FASTED_WANT_ROWS)
 		/* a search has two sides, both of which are rows of a self-join */
 		RowSetFeed(&join->rows[join->searched != NULL ? 0 : batch->side], batch->side,
 				   batch->side == 0 ? join->searched : NULL, batch->first_row, batch->row_count);
+	FinishKeys(join);
 	if (status != FASTED_OK && status != FASTED_DONE)
 		return FASTED_AGAIN;
-	ForAllKeys(join, KeySetFinish);
 	if (status == FASTED_DONE)
 		join->counts = panel_join_counts(run->join, 0);
 	else

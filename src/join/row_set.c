@@ -144,19 +144,22 @@ AreFewRows(const RowSet *set)
 {
 	uint64		most = set->join->request.most_rows;
 
-	return most > 0 && most <= SMALL_JOIN_ROWS && most * FloatsOf(set) <= SMALL_JOIN_FLOATS;
+	return most > 0 && (set->join->request.sources[0] == NULL ||
+						(most <= SMALL_JOIN_ROWS && most * FloatsOf(set) <= SMALL_JOIN_FLOATS));
 }
 
-/* Allocates a buffer for all rows of a join without an engine. */
-static void
-TakeFewRows(RowSet *set)
+bool
+RowSetTakeFew(RowSet *set)
 {
 	VectorJoin *join = set->join;
 
+	if (!AreFewRows(set))
+		return false;
 	set->capacity = join->request.most_rows;
 	set->buffer = MemoryContextAlloc(join->context, set->capacity * FloatsOf(set) * sizeof(float));
 	if (join->output != FASTED_OUTPUT_COUNTS)
 		join->output = FASTED_OUTPUT_PAIRS;
+	return true;
 }
 
 /* Registers the memory with the engine, which must be open. */
@@ -218,11 +221,8 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 		run->problem.options.dimensions != (uint32) dimensions)
 		ReportDimensions(set, dimensions);
 	run->problem.options.dimensions = dimensions;
-	if (AreFewRows(set))
-	{
-		TakeFewRows(set);
+	if (RowSetTakeFew(set))
 		return;
-	}
 	JoinOpenEngine(set->join);
 	if (UsesCopies(set))
 	{
@@ -284,7 +284,7 @@ RowSetFlush(RowSet *set)
 {
 	EngineRun  *run = &set->join->run;
 
-	if (set->used == 0 || run->failed)
+	if (set->used == 0 || run->join == NULL)
 		return;
 	if (set->spill != NULL)
 		SpillAppend(set->spill, set->buffer, set->used);

@@ -37,8 +37,6 @@ typedef struct KeySet
 
 	bool		ascending;		/* keys are strictly ascending so far */
 	uint32	   *rank;			/* position in key order by row; NULL if ascending */
-	struct IntegerRank *ranking;	/* the sort that is running in a thread; or NULL */
-	MemoryContext sorting;		/* memory context of the sort */
 	Datum	   *by_rank;		/* result of KeySetInOrder; or NULL */
 } KeySet;
 
@@ -52,13 +50,6 @@ extern void KeySetReset(KeySet *keys);
  * same key, because ids would not identify rows.
  */
 extern void KeySetFinish(KeySet *keys);
-
-/*
- * KeySetStartSort starts this computation, in a thread if it takes long.  KeySetPoll completes it
- * if the thread has ended, and never waits.  Ranks are undefined before KeySetFinish.
- */
-extern void KeySetStartSort(KeySet *keys);
-extern void KeySetPoll(KeySet *keys);
 
 /*
  * Renumbers the rows in key order, instead of KeySetFinish.  Returns the previous row number by new
@@ -209,6 +200,9 @@ typedef struct RowSet
 
 /* Initializes an empty row set, or resets it for another engine. */
 extern void RowSetInit(RowSet *set, struct VectorJoin *join, int side);
+
+/* If the rows are so few that the join needs no engine, allocates a buffer for them and returns true. */
+extern bool RowSetTakeFew(RowSet *set);
 
 /* Passes the staged rows to the engine or to the file.  Call it after the last row of a side. */
 extern void RowSetFlush(RowSet *set);

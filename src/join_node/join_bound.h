@@ -16,7 +16,7 @@
 /* What becomes of a row, according to its vector. */
 typedef enum VectorUse
 {
-	HAS_NO_VECTOR,				/* the vector is null, or a nested loop would not evaluate it */
+	HAS_NO_VECTOR,				/* the vector is null, or a clause on outer columns is false */
 	PASSED_TO_ENGINE,
 	CLAUSES_DECIDE,				/* its row is a fallback row */
 	NEVER_MATCHES

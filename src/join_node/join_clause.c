@@ -12,10 +12,7 @@
 
 #include "access/stratnum.h"
 #include "access/table.h"
-#include "catalog/dependency.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "commands/extension.h"
 #include "engine/metric_rules.h"
 #include "join_node/join_clause.h"
 #include "nodes/makefuncs.h"
@@ -215,64 +212,6 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	clause->kind.strict = clause->kind.similarity = false;
 	clause->bound = lthird(*args);
 	return true;
-}
-
-/*
- * Returns true if the function may raise an error.  Exceptions are leakproof functions, such as
- * casts of an element, pgvector's cast to real[], and float8 addition, subtraction and negation.
- * Bounds are often sums, which fail only on overflow.
- */
-static bool
-MayFail(Oid function, void *context)
-{
-	Oid			extension;
-
-	if (function == F_FLOAT8PL || function == F_FLOAT8MI || function == F_FLOAT8UM ||
-		get_func_leakproof(function))
-		return false;
-	extension = get_extension_oid("vector", true);
-	return get_func_rettype(function) != FLOAT4ARRAYOID || !OidIsValid(extension) ||
-		getExtensionOfObject(ProcedureRelationId, function) != extension;
-}
-
-/* Returns true if the parameter is the result of an uncorrelated subquery, which runs when it is used. */
-static bool
-IsOfSubquery(const PlannerInfo *root, const Param *param)
-{
-	ListCell   *cell;
-
-	for (; root != NULL && param->paramkind == PARAM_EXEC; root = root->parent_root)
-		foreach(cell, root->init_plans)
-			if (list_member_int(lfirst_node(SubPlan, cell)->setParam, param->paramid))
-				return true;
-	return false;
-}
-
-bool
-MayRaise(Node *expr, void *root)
-{
-	if (expr == NULL)
-		return false;
-	switch (nodeTag(expr))
-	{
-		case T_Param:
-			return IsOfSubquery(root, (const Param *) expr);
-		case T_Var:
-		case T_Const:
-		case T_CaseTestExpr:
-		case T_RelabelType:
-		case T_ArrayCoerceExpr:
-		case T_List:
-			break;
-		case T_FuncExpr:
-		case T_OpExpr:
-			if (check_functions_in_node(expr, MayFail, NULL))
-				return true;
-			break;
-		default:
-			return true;
-	}
-	return expression_tree_walker(expr, MayRaise, root);
 }
 
 static bool

@@ -60,13 +60,6 @@ extern bool MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2],
 								DistanceClause *clause);
 
 /*
- * Returns true if evaluating the expression may raise an error.  Returns false only for columns,
- * constants, parameters, casts that accept every value, sums and differences.  A subquery may raise
- * one.  root is the PlannerInfo.
- */
-extern bool MayRaise(Node *expr, void *root);
-
-/*
  * Returns true if the clause compares one column of both rows, as in a.x < b.x.  In a self-join,
  * such a clause determines which row of a pair is the outer row.  It also excludes pairs of a row
  * with itself.

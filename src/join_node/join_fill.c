@@ -29,15 +29,8 @@
 static bool
 AreSmall(const JoinNode *node, PartitionSize size)
 {
-	/*
-	 * This is limited to joins with equality keys and to EvalPlanQual rechecks.  A side with
-	 * late-materialized vectors has not been read yet, so its size is unknown.
-	 */
-	if (node->plan.keys[OUTER_SIDE] == NIL &&
-		(node->css.ss.ps.state->es_epq_active == NULL ||
-		 Max(node->plan.late_vector[OUTER_SIDE], node->plan.late_vector[INNER_SIDE]) >= 0))
-		return false;
-	return size.pairs <= SMALL_JOIN_PAIRS &&
+	/* without equality keys, a side may not have been read yet */
+	return node->plan.keys[OUTER_SIDE] != NIL && size.pairs <= SMALL_JOIN_PAIRS &&
 		size.rows * RowFloats(node->bound.element, node->run.batch.engine_dimensions) <= SMALL_JOIN_FLOATS;
 }
 

@@ -89,7 +89,6 @@ typedef struct SidePartitions
 	uint32	   *order;			/* rows sorted by partition; NULL: one partition of all rows */
 	PartitionRange current;		/* current hash partition */
 	PartitionRange next;		/* hash partition most recently returned by NextPartition */
-	uint32		partner;		/* index in the partition at which the last partner search ended */
 } SidePartitions;
 
 /* The rows of a side that are pushed for the current batch. */
@@ -98,9 +97,7 @@ typedef struct SidePush
 	bool		with_input;		/* vectors of rows that are read now are pushed at once */
 	uint32		nvectors;		/* rows of the current partition whose vector is not null */
 	RowList		pushed;			/* row number by engine row number */
-	bool		all_pushed;		/* they are equal */
-	RowList		fallback;		/* fallback rows, as ascending indexes in their partition */
-	float	   *vectors;		/* vectors of small partitions, joined without an engine */
+	RowList		fallback;		/* row numbers of the fallback rows */
 } SidePush;
 
 typedef struct JoinSide
@@ -216,7 +213,7 @@ typedef struct Candidate
 /* Position among the pairs of the current batch. */
 typedef struct MatchCursor
 {
-	const FastedPair *pairs;	/* of the engine, or found without one */
+	const FastedPair *pairs;	/* of the join */
 	size_t		npairs;
 	size_t		next_pair;
 	Candidate	last;
@@ -224,11 +221,11 @@ typedef struct MatchCursor
 	uint32		next_equal;		/* shared rows: next row to pair with itself */
 
 	/* Pairs with fallback rows follow the engine's pairs. */
-	uint32		fallback_partition; /* index of the current partition */
-	int			fallback_side;
-	uint32		next_fallback;	/* index of the current fallback row in the partition's list */
+	uint32		partition;		/* index of the current partition */
+	int			side;			/* of the fallback row */
+	uint32		next_fallback;	/* its index in the partition's list */
 	uint32		next_other;		/* index in the other side's partition */
-	uint32		outer_fallback; /* number of outer fallback rows before next_other */
+	uint32		skipped;		/* number of outer fallback rows before next_other */
 } MatchCursor;
 
 /* --- the node */
@@ -237,10 +234,7 @@ typedef struct MatchCursor
 typedef struct JoinClauses
 {
 	ExprState  *bound;
-	ExprState  *one_time;
 	ExprState  *outer;			/* leading clauses on outer columns; NULL if shared */
-	ExprState  *partner;		/* then those before the distance clause; NULL unless an error is
-								 * possible */
 	ExprState  *others;			/* without the distance and ordering clauses */
 	ExprState  *all;			/* all join clauses, in evaluation order */
 	ExprState  *filter;			/* above an outer join */
@@ -268,10 +262,7 @@ typedef struct JoinRun
 {
 	bool		(*phase) (struct JoinNode *node);	/* NULL: the execution is over (join_exec.c) */
 	uint64		count;			/* count(*) so far */
-	int			direction;		/* comparison of each row with the next; 0: not monotonic */
-	uint32		tried_pairs;	/* in search of a pair that needs the bound */
-	VectorJoin *join;			/* NULL: no engine is running */
-	FastedPair *own_pairs;		/* pairs found without an engine; capacity SMALL_JOIN_PAIRS */
+	VectorJoin *join;			/* NULL: none is running */
 	bool	   *matched;		/* flag for each outer row; NULL in an inner join */
 	uint32		next_unmatched;
 	HashPartitions partitions;
@@ -414,7 +405,7 @@ extern bool AcceptBlock(InputReader *reader, const InputBlock *block);
 extern int	DimensionsOfPartition(JoinNode *node);
 
 /*
- * Starts the join of the batch: passes its vectors to an engine, or joins few rows without one.
+ * Starts the join of the batch: passes its vectors to an engine, or to a join of few rows.
  * Reads sides whose vectors are late-materialized.
  */
 extern void StartBatch(JoinNode *node);

@@ -36,8 +36,6 @@ static const struct PlanField
 	FIELD(FIELD_INT, distance.metric),
 	FIELD(FIELD_BOOL, distance.strict),
 	FIELD(FIELD_BOOL, distance.similarity),
-	FIELD(FIELD_BOOL, may_raise),
-	FIELD(FIELD_BOOL, bound_may_raise),
 	FIELD(FIELD_BOOL, count),
 	FIELD(FIELD_BOOL, distance_decides),
 	FIELD(FIELD_BOOL, shared),
@@ -59,8 +57,7 @@ static const struct PlanField
 	FIELD(FIELD_EXPRESSION, keys[OUTER_SIDE]),
 	FIELD(FIELD_EXPRESSION, keys[INNER_SIDE]),
 	FIELD(FIELD_EXPRESSION, join_quals),
-	FIELD(FIELD_EXPRESSION, other_quals),
-	FIELD(FIELD_EXPRESSION, one_time_quals)
+	FIELD(FIELD_EXPRESSION, other_quals)
 };
 
 void

@@ -22,8 +22,6 @@ typedef struct JoinPlan
 {
 	JoinType	type;			/* INNER, LEFT, SEMI or ANTI */
 	DistanceKind distance;
-	bool		may_raise;		/* evaluating a vector may raise an error */
-	bool		bound_may_raise;	/* evaluating the bound may raise an error */
 	bool		count;			/* return count(*) in the last column of the scan tuple */
 	bool		distance_decides;	/* count every pair within the radius that has equal keys */
 	bool		shared;			/* self-join of identical rows, which are read once */
@@ -45,7 +43,6 @@ typedef struct JoinPlan
 	List	   *keys[2];		/* operands of the equality clauses */
 	List	   *join_quals;		/* all join clauses, in evaluation order */
 	List	   *other_quals;	/* filters above an outer join */
-	List	   *one_time_quals; /* clauses without columns; if one is false, the result is empty */
 } JoinPlan;
 
 /* Stores the plan data in the lists of a CustomScan, without a copy of the expressions. */

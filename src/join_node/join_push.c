@@ -17,61 +17,14 @@
 /* Prefetch distance in rows. */
 #define ROWS_AHEAD 8
 
-/* --- rows with a possible partner */
-
-/*
- * After this number of pairs that do not need the bound, it is evaluated although it may raise an
- * error.  Trying all pairs of large tables would take longer than joining them.
- */
-#define MAX_TRIED_PAIRS (1 << 23)
-
-/*
- * Returns true if a nested loop would compare the vector of the side's row with any vector, and
- * leaves the row in the scan tuple.  row is an index in the current partition.  The search starts
- * at the previous row's partner, which most clauses accept for this row as well.  Shared rows are
- * tried as outer and as inner rows.
- */
-static bool
-HasPartner(JoinNode *node, JoinSide *side, uint32 row)
-{
-	SidePartitions *others = &node->sides[1 - side->number].partitions;
-
-	for (uint32 k = 0; k < others->current.count; k++)
-	{
-		uint32		partner = (others->partner + k) % others->current.count;
-
-		CHECK_FOR_INTERRUPTS();
-		for (int as = 0; as < 2; as++)
-		{
-			ExprContext *econtext;
-
-			if (as != side->number && !node->plan.shared)
-				continue;
-			econtext = ScanTuple(node);
-			LoadPair(node, RowOfPartition(&node->sides[OUTER_SIDE], as == OUTER_SIDE ? row : partner),
-					 RowOfPartition(&node->sides[INNER_SIDE], as == OUTER_SIDE ? partner : row));
-			if ((!ExecQual(node->clauses.outer, econtext) ||
-				 !ExecQual(node->clauses.partner, econtext)) &&
-				(node->plan.may_raise || ++node->run.tried_pairs < MAX_TRIED_PAIRS))
-				continue;
-			others->partner = partner;
-			LoadRow(node, side, RowOfPartition(side, row));
-			return true;
-		}
-	}
-	return false;
-}
-
 /* --- vectors */
 
-/* Returns the vector of the current row, or null if a nested loop would not evaluate it. */
+/* Returns the vector of the current row, or null if the clauses on outer columns are false. */
 static VectorView
-VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
+VectorOfRow(JoinNode *node, JoinSide *side)
 {
 	/* rows in hash partitions have passed the outer clauses already */
-	if ((side->partitions.order == NULL && !PassesOuterClauses(node, side)) ||
-		(node->clauses.partner != NULL && (node->plan.may_raise || !node->bound.value.known) &&
-		 !HasPartner(node, side, i)))
+	if (side->partitions.order == NULL && !PassesOuterClauses(node, side))
 		return (VectorView) {.isnull = true};
 	return ViewVector(node, side);
 }
@@ -94,7 +47,7 @@ DimensionsOfPartition(JoinNode *node)
 
 	for (uint32 i = 0; !bound->clauses_decide && LoadRowOfPartition(node, side, &i); i++)
 	{
-		VectorView	vector = VectorOfRow(node, side, i);
+		VectorView	vector = VectorOfRow(node, side);
 
 		if (vector.elements != NULL && (uint32) vector.dimensions <= FASTED_MAX_DIMENSIONS)
 		{
@@ -109,9 +62,9 @@ DimensionsOfPartition(JoinNode *node)
 
 /* Returns the use of the row in the scan tuple.  Stores its vector if the engine is to take it. */
 static VectorUse
-UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
+UseOf(JoinNode *node, JoinSide *side, float *vector)
 {
-	VectorView	view = VectorOfRow(node, side, i);
+	VectorView	view = VectorOfRow(node, side);
 	bool		finite;
 
 	if (view.isnull)
@@ -145,15 +98,15 @@ UseOfInput(JoinNode *node, const JoinSide *side, const InputBlock *block, uint32
 	return ConvertVector(&node->bound, side->number, InputRow(side->input, block, i), block->dimensions);
 }
 
-/* Records the use of a row, given its number and its index in the current partition. */
+/* Records the use of a row. */
 static void
-AddUse(JoinNode *node, JoinSide *side, VectorUse use, uint32 row, uint32 i)
+AddUse(JoinNode *node, JoinSide *side, VectorUse use, uint32 row)
 {
 	side->push.nvectors += use != HAS_NO_VECTOR;
 	if (use == PASSED_TO_ENGINE)
 		AddNumber(node, &side->push.pushed, row);
 	else if (use == CLAUSES_DECIDE)
-		AddNumber(node, &side->push.fallback, i);
+		AddNumber(node, &side->push.fallback, row);
 }
 
 /* Retains the rows of a block, and passes their vectors to the engine if with_input is set. */
@@ -171,7 +124,7 @@ AcceptBlock(InputReader *reader, const InputBlock *block)
 		VectorUse	use = UseOfInput(node, side, block, i);
 		uint32		end = i + (use == PASSED_TO_ENGINE);
 
-		AddUse(node, side, use, first + i, first + i);
+		AddUse(node, side, use, first + i);
 		if (use == PASSED_TO_ENGINE && end < block->nrows)
 			continue;
 		/* pass the preceding rows that have not been passed yet */
@@ -196,16 +149,15 @@ PrefetchRows(JoinSide *side, uint32 i)
 }
 
 /*
- * Passes the vectors of the current partition's side to the engine, or stores them in push.vectors
- * if join is NULL.  Reads a side that has not been read yet.  Sets nvectors to the number of non-null
- * vectors.  vector is a buffer for one row.  Returns false if the engine accepts no more rows.
+ * Passes the vectors of the current partition's side to the join, which is NULL if it gets none.  Reads
+ * a side that has not been read yet.  Sets nvectors to the number of non-null vectors.  vector is a
+ * buffer for one row.  Returns false if the engine accepts no more rows.
  */
 static bool
 PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 {
 	JoinSide   *side = &node->sides[number];
 	SidePush   *push = &side->push;
-	Size		bytes = RowBytes(node->bound.element, node->run.batch.engine_dimensions);
 	bool		accepted = true;
 
 	push->with_input = side->input != NULL && side->late_vector >= 0;
@@ -220,12 +172,10 @@ PushSideOfPartition(JoinNode *node, VectorJoin *join, int number, float *vector)
 
 		CHECK_FOR_INTERRUPTS();
 		PrefetchRows(side, i);
-		use = UseOf(node, side, i, vector);
-		if (use == PASSED_TO_ENGINE && join != NULL)
+		use = UseOf(node, side, vector);
+		if (use == PASSED_TO_ENGINE)
 			accepted = JoinPush(join, number, vector);
-		else if (use == PASSED_TO_ENGINE)
-			memcpy((char *) push->vectors + push->pushed.count * bytes, vector, bytes);
-		AddUse(node, side, use, RowOfPartition(side, i), i);
+		AddUse(node, side, use, RowOfPartition(side, i));
 	}
 	push->with_input = false;
 	if (side->input != NULL)
@@ -273,9 +223,6 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 		}
 	}
 	pfree(vector);
-	/* without partitions, rows are pushed in ascending order */
-	push->all_pushed = side->partitions.order == NULL && push->pushed.count > 0 &&
-		push->pushed.numbers[push->pushed.count - 1] == push->pushed.count - 1;
 	return accepted;
 }
 
@@ -290,7 +237,7 @@ UnregisterInputs(int code, Datum arg)
 			SetInputSink(node->sides[i].input, NULL);
 }
 
-/* Passes the batch's vectors to the join, or stores them if join is NULL. */
+/* Passes the batch's vectors to the join.  If it is NULL, all rows are fallback rows. */
 static void
 PushPartitions(JoinNode *node, VectorJoin *join)
 {
@@ -307,7 +254,6 @@ PushPartitions(JoinNode *node, VectorJoin *join)
 	if (node->plan.shared)
 	{
 		inner->push.pushed = outer->push.pushed;
-		inner->push.all_pushed = outer->push.all_pushed;
 		inner->push.fallback = outer->push.fallback;
 		inner->rows.complete = outer->rows.complete;
 	}
@@ -315,37 +261,11 @@ PushPartitions(JoinNode *node, VectorJoin *join)
 
 /* --- the join of a batch */
 
-/* Joins the batch without an engine.  The pairs fit into the cursor's buffer. */
-static void
-JoinFewRows(JoinNode *node)
-{
-	JoinRun    *run = &node->run;
-	SmallJoin	join = {.metric = node->bound.metric,.element = node->bound.element,
-		.dimensions = run->batch.engine_dimensions,
-	.eps = EngineEps(&node->bound, run->batch.dimensions)};
-
-	if (run->own_pairs == NULL)
-	{
-		run->own_pairs = MemoryContextAlloc(node->context, SMALL_JOIN_PAIRS * sizeof(FastedPair));
-		for (int i = 0; i < 2; i++)
-			node->sides[i].push.vectors = MemoryContextAlloc(node->context,
-															 SMALL_JOIN_FLOATS * sizeof(float));
-	}
-	PushPartitions(node, NULL);
-	FinishSurelyWithin(&node->bound, run->batch.dimensions);
-	join.a = node->sides[OUTER_SIDE].push.vectors;
-	join.b = node->plan.shared ? NULL : node->sides[INNER_SIDE].push.vectors;
-	for (uint32 g = 0; g < run->batch.count; g++)
-		run->cursor.npairs += SmallJoinPairs(&join, &run->batch.engine_partitions[g],
-											 run->own_pairs + run->cursor.npairs);
-	run->cursor.pairs = run->own_pairs;
-}
-
 /* Returns the batch's number of rows on a side.  Estimates it if the side has not been read. */
 static uint64
 ExpectedRows(const JoinNode *node, int number)
 {
-	const JoinSide *side = &node->sides[number];
+	const JoinSide *side = &node->sides[node->plan.shared ? OUTER_SIDE : number];
 	uint64		count = 0;
 
 	for (uint32 g = 0; g < node->run.batch.count; g++)
@@ -353,27 +273,35 @@ ExpectedRows(const JoinNode *node, int number)
 	return side->rows.complete ? count : Max(count, (uint64) side->plan->plan->plan_rows);
 }
 
-static void
-BeginEngine(JoinNode *node)
+void
+StartBatch(JoinNode *node)
 {
 	JoinBatch  *batch = &node->run.batch;
+	uint64		rows[2] = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)};
 	JoinRequest request = {
 		.problem.eps = EngineEps(&node->bound, batch->dimensions),
 		.sides = node->plan.shared ? 1 : 2,.metric = node->bound.metric,
 		.element = node->bound.element,.dimensions = batch->engine_dimensions,
-		.expected_rows = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)}
+		.expected_rows = {rows[OUTER_SIDE], rows[INNER_SIDE]},
+		.most_rows = batch->small ? Max(rows[OUTER_SIDE], rows[INNER_SIDE]) : 0
 	};
 	MemoryContext old;
 
+	node->totals.partitions += batch->count;
+	if (batch->dimensions == 0)
+	{
+		PushPartitions(node, NULL);
+		return;
+	}
 	batch->distance_decides = node->plan.distance_decides && !batch->unequal_keys;
-	batch->engine_counts = batch->distance_decides && node->bound.exact;
+	batch->engine_counts = batch->distance_decides && node->bound.exact && !batch->small;
 	request.problem.output = batch->engine_counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	if (batch->count > 1)
 	{
 		request.problem.partitions = batch->engine_partitions;
 		request.problem.npartitions = batch->count;
 	}
-	node->totals.engine_partitions += batch->count;
+	node->totals.engine_partitions += batch->small ? 0 : batch->count;
 	old = MemoryContextSwitchTo(node->context);
 	node->run.join = JoinOpen(&request);
 	MemoryContextSwitchTo(old);
@@ -381,18 +309,4 @@ BeginEngine(JoinNode *node)
 		PushPartitions(node, node->run.join);
 	while (!JoinStart(node->run.join));
 	FinishSurelyWithin(&node->bound, batch->dimensions);
-}
-
-void
-StartBatch(JoinNode *node)
-{
-	const JoinBatch *batch = &node->run.batch;
-
-	node->totals.partitions += batch->count;
-	if (batch->dimensions == 0)
-		PushPartitions(node, NULL); /* all rows are fallback rows */
-	else if (batch->small)
-		JoinFewRows(node);
-	else
-		BeginEngine(node);
 }

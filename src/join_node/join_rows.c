@@ -226,20 +226,6 @@ CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 	return compared < 0 ? -1 : compared > 0;
 }
 
-/* Updates node->run.direction.  While it is set, the order of a pair follows from its row numbers. */
-static void
-NoteDirection(JoinNode *node, const RetainedRows *retained)
-{
-	uint32		last = retained->count - 1;
-
-	if (RetainedRowIsInFile(retained, last))
-		node->run.direction = 0;
-	else if (last == 1)
-		node->run.direction = CompareByOrder(node, 0, last);
-	else if (node->run.direction != 0 && CompareByOrder(node, last - 1, last) != node->run.direction)
-		node->run.direction = 0;
-}
-
 /* Stores a column of the child plan's row in side->row, in the retained representation. */
 static inline void
 SetColumn(JoinSide *side, int column, Datum value, bool isnull)
@@ -257,8 +243,6 @@ SetColumn(JoinSide *side, int column, Datum value, bool isnull)
 void
 RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block)
 {
-	/* the rows of several workers come in no order */
-	node->run.direction = 0;
 	side->rows.loaded = -1;
 	side->rows.has_vector = false;
 	for (uint32 row = 0; row < block->nrows; row++)
@@ -294,8 +278,6 @@ RetainRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 	side->rows.loaded = -1;
 	side->rows.has_vector = true;
 	RetainedRowsAdd(side->rows.retained, side->row);
-	if (node->order.comparator != NULL)
-		NoteDirection(node, side->rows.retained);
 	MemoryContextSwitchTo(old);
 }
 
