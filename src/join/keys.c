@@ -23,19 +23,9 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Keys processed between interrupt checks. */
-#define ROWS_PER_CHECK (64 * 1024)
-
 /* Bits of a digit of the radix sort. */
 #define DIGIT_BITS 11
 #define DIGIT_VALUES (1 << DIGIT_BITS)
-
-static inline void
-CheckEveryRows(uint32 i)
-{
-	if (i % ROWS_PER_CHECK == 0)
-		CheckJoinInterrupts();
-}
 
 KeySet *
 KeySetCreate(const VectorSource *source)
@@ -48,6 +38,7 @@ KeySetCreate(const VectorSource *source)
 	keys->source = source;
 	keys->context = context;
 	get_typlenbyval(source->key_type, &keys->typlen, &keys->typbyval);
+	keys->order.abbreviate = true;
 	PrepareTypeOrder(source->key_type, source->key_collation, context, &keys->order);
 	keys->copies = AllocSetContextCreate(context, "fasted key copies", ALLOCSET_DEFAULT_SIZES);
 	keys->capacity = 1024;
@@ -95,6 +86,14 @@ CopyKey(const KeySet *keys, Datum key)
 	return key;
 }
 
+static int
+CompareKeys(KeySet *keys, Datum a, Datum b)
+{
+	return keys->order.abbrev_converter == NULL ?
+		ApplySortComparator(a, false, b, false, &keys->order) :
+		ApplySortAbbrevFullComparator(a, false, b, false, &keys->order);
+}
+
 void
 KeySetAdd(KeySet *keys, const Datum *more, size_t n)
 {
@@ -108,7 +107,7 @@ KeySetAdd(KeySet *keys, const Datum *more, size_t n)
 		Datum		key = keys->typbyval ? more[i] : CopyKey(keys, more[i]);
 
 		if (keys->ascending && keys->count > 0 &&
-			ApplySortComparator(keys->values[keys->count - 1], false, key, false, &keys->order) >= 0)
+			CompareKeys(keys, keys->values[keys->count - 1], key) >= 0)
 			keys->ascending = false;
 		keys->values[keys->count++] = key;
 	}
@@ -136,57 +135,43 @@ typedef struct SortedRow
 	uint32		row;
 } SortedRow;
 
-typedef struct RowOrder
-{
-	const KeySet *keys;
-	SortSupportData support;
-} RowOrder;
-
 static int
 CompareRows(const void *a, const void *b, void *arg)
 {
 	const SortedRow *x = a;
 	const SortedRow *y = b;
-	RowOrder   *order = arg;
-	int			result = ApplySortComparator(x->key, false, y->key, false, &order->support);
+	KeySet	   *keys = arg;
+	int			result = ApplySortComparator(x->key, false, y->key, false, &keys->order);
 
-	if (result != 0 || order->support.abbrev_converter == NULL)
-		return result;
-	return ApplySortAbbrevFullComparator(order->keys->values[x->row], false,
-										 order->keys->values[y->row], false, &order->support);
+	return result != 0 || keys->order.abbrev_converter == NULL ? result :
+		CompareKeys(keys, keys->values[x->row], keys->values[y->row]);
 }
 
-/* Sets the ranks of sorted rows.  Raises an error if two keys are equal by the order, or NULL: as Datums. */
+/* Sets the ranks of sorted rows.  Raises an error if two keys are equal. */
 static void
-SetRanks(KeySet *keys, const SortedRow *rows, RowOrder *order)
+SetRanks(KeySet *keys, const SortedRow *rows)
 {
 	for (uint32 i = 0; i < keys->count; i++)
 	{
 		CheckEveryRows(i);
-		if (i > 0 && (order == NULL ? rows[i].key == rows[i - 1].key :
-					  CompareRows(&rows[i - 1], &rows[i], order) == 0))
+		if (i > 0 && CompareRows(&rows[i - 1], &rows[i], keys) == 0)
 			ReportDuplicate(keys, rows[i].row);
 		keys->rank[rows[i].row] = i;
 	}
 }
 
-/* Ranks keys of any type. */
+/* Sorts rows by keys of any type. */
 static void
-RankByComparing(KeySet *keys, SortedRow *rows)
+SortByComparing(KeySet *keys, SortedRow *rows)
 {
-	RowOrder	order = {.keys = keys,.support = {.abbreviate = true}};
-
-	PrepareTypeOrder(keys->source->key_type, keys->source->key_collation, CurrentMemoryContext,
-					 &order.support);
 	for (uint32 i = 0; i < keys->count; i++)
 	{
 		CheckEveryRows(i);
 		rows[i] = (SortedRow) {.key = keys->values[i],.row = i};
-		if (order.support.abbrev_converter != NULL)
-			rows[i].key = order.support.abbrev_converter(rows[i].key, &order.support);
+		if (keys->order.abbrev_converter != NULL)
+			rows[i].key = keys->order.abbrev_converter(rows[i].key, &keys->order);
 	}
-	qsort_interruptible(rows, keys->count, sizeof(SortedRow), CompareRows, &order);
-	SetRanks(keys, rows, &order);
+	qsort_interruptible(rows, keys->count, sizeof(SortedRow), CompareRows, keys);
 }
 
 /* Sorts rows stably by the digit that starts at bit shift. */
@@ -210,9 +195,9 @@ SortByDigit(const SortedRow *from, SortedRow *to, uint32 count, int shift)
 	}
 }
 
-/* Ranks keys that are signed integers. */
-static void
-RankIntegers(KeySet *keys, SortedRow *rows)
+/* Sorts rows by keys that are signed integers.  Returns them, in this array or in another one. */
+static SortedRow *
+SortIntegers(KeySet *keys, SortedRow *rows)
 {
 	SortedRow  *other = MemoryContextAllocHuge(CurrentMemoryContext,
 											   (Size) keys->count * sizeof(SortedRow));
@@ -237,7 +222,7 @@ RankIntegers(KeySet *keys, SortedRow *rows)
 		other = rows;
 		rows = sorted;
 	}
-	SetRanks(keys, rows, NULL);
+	return rows;
 }
 
 void
@@ -250,14 +235,14 @@ KeySetFinish(KeySet *keys)
 	if (keys->ascending || keys->rank != NULL)
 		return;
 	keys->rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
-	/* includes the memory of the type's comparison support */
 	sorting = AllocSetContextCreate(keys->context, "fasted sorting", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(sorting);
 	rows = MemoryContextAllocHuge(sorting, (Size) keys->count * sizeof(SortedRow));
 	if (AreIntegers(keys))
-		RankIntegers(keys, rows);
+		rows = SortIntegers(keys, rows);
 	else
-		RankByComparing(keys, rows);
+		SortByComparing(keys, rows);
+	SetRanks(keys, rows);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(sorting);
 }

@@ -16,9 +16,18 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/interrupts.h"
 #include "engine/panel_join.h"
 #include "rows/reader.h"
 #include "utils/sortsupport.h"
+
+/* Checks for interrupts in a loop over rows, from time to time. */
+static inline void
+CheckEveryRows(uint32 i)
+{
+	if (i % (64 * 1024) == 0)
+		CheckJoinInterrupts();
+}
 
 /* --- keys.c: the rows' keys by row number, and their sort order */
 
@@ -106,7 +115,7 @@ extern void EngineRunOpen(EngineRun *run);
  */
 extern FastedStatus EngineRunCheck(EngineRun *run, FastedStatus status);
 
-/* Closes the engine.  May be called repeatedly. */
+/* May be called repeatedly. */
 extern void EngineRunClose(EngineRun *run);
 
 /* --- copies.c: equal rows, of which the engine needs only the first k + 1 */
@@ -128,7 +137,7 @@ typedef struct CopiedRows
 } CopiedRows;
 
 /*
- * Creates it in a child of the current memory context, for FASTED_OUTPUT_NEAREST, _CONNECTIONS or
+ * Creates it in a memory context of its own, a child of the current one, for FASTED_OUTPUT_NEAREST, _CONNECTIONS or
  * _REPRESENTATIVES.
  */
 extern RowCopies *CopiesCreate(const FastedOptions *options, const FastedProblem *problem);
@@ -154,9 +163,6 @@ extern CopiedRows CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
 
 /* For representatives: returns a row for each row that is the same for many copies, and itself otherwise. */
 extern uint32 *CopiesNoted(const RowCopies *copies);
-
-/* NULL is allowed. */
-extern void CopiesFree(RowCopies *copies);
 
 /* --- row_set.c: the rows of one side */
 
@@ -201,9 +207,6 @@ typedef struct RowSet
 /* Initializes an empty row set, or resets it for another engine. */
 extern void RowSetInit(RowSet *set, struct VectorJoin *join, int side);
 
-/* If the rows are so few that the join needs no engine, allocates a buffer for them and returns true. */
-extern bool RowSetTakeFew(RowSet *set);
-
 /* Passes the staged rows to the engine or to the file.  Call it after the last row of a side. */
 extern void RowSetFlush(RowSet *set);
 
@@ -215,6 +218,10 @@ extern void RowSetFeed(RowSet *set, int side, const uint32 *numbers, uint64 firs
 
 /* Raises the error for more than FASTED_MAX_ROWS rows; source may be NULL. */
 pg_noreturn extern void ReportManyRows(const VectorSource *source);
+
+/* Raises the error for vectors of two rows, of one source or two, with different numbers of dimensions. */
+pg_noreturn extern void ReportDimensions(const VectorSource *a, const char *a_row, int a_dimensions,
+										 const VectorSource *b, const char *b_row, int b_dimensions);
 
 /* --- partitioned_rows.c: the rows of one or two sources, sorted by partition */
 
@@ -242,10 +249,7 @@ typedef struct PartitionedRows
  */
 extern PartitionedRows *ReadPartitionedRows(const VectorSource *const *sources, int nsides);
 
-/* Pushes a side's rows in partition order to the sink, until the sink accepts no more. */
+/* Pushes a side's rows, once, in partition order to the sink, until the sink accepts no more. */
 extern void PushPartitionedRows(PartitionedRows *rows, int side, RowSink *sink);
-
-/* Closes temporary files.  Memory is freed with the memory context. */
-extern void EndPartitionedRows(PartitionedRows *rows);
 
 #endif							/* FASTED_ROW_SET_H */

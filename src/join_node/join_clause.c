@@ -14,7 +14,7 @@
 #include "access/table.h"
 #include "catalog/pg_type.h"
 #include "engine/metric_rules.h"
-#include "join_node/join_clause.h"
+#include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -330,27 +330,18 @@ IsNeverNull(PlannerInfo *root, const RelOptInfo *rel, AttrNumber column)
 }
 
 bool
-IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *order)
+IsTotalOrder(PlannerInfo *root, RelOptInfo *rel, const RestrictInfo *order)
 {
 	const OpExpr *clause = (const OpExpr *) order->clause;
-	AttrNumber	column = AsColumn(linitial(clause->args))->varattno;
-	bool		unique = false;
-	ListCell   *cell;
+	Var		   *column = copyObject(unconstify(Var *, AsColumn(linitial(clause->args))));
+	Oid			equality = get_equality_op_for_ordering_op(clause->opno, NULL);
 
-	foreach(cell, rel->indexlist)
-	{
-		const IndexOptInfo *index = lfirst(cell);
-
-		/*
-		 * a unique index on all rows, enforced immediately, with the operator's notion of equality
-		 */
-		unique = unique || (index->unique && index->immediate && !index->hypothetical &&
-							index->indpred == NIL && index->nkeycolumns == 1 &&
-							index->indexkeys[0] == column &&
-							index->indexcollations[0] == clause->inputcollid &&
-							op_in_opfamily(clause->opno, index->opfamily[0]));
-	}
-	return unique && IsNeverNull(root, rel, column);
+	column->varno = rel->relid;
+	/* values that differ in an index differ by the clause, too, unless its collation ignores that */
+	return (!OidIsValid(clause->inputcollid) || get_collation_isdeterministic(clause->inputcollid)) &&
+		relation_has_unique_index_for(root, rel, NIL, list_make1(column),
+									  list_make1_oid(equality)) &&
+		IsNeverNull(root, rel, column->varattno);
 }
 
 /*

@@ -30,15 +30,13 @@
  * fill read a side; those that fetch do not.
  */
 
-static bool FetchCount(JoinNode *node);
 static bool FetchPair(JoinNode *node);
 static bool FetchUnmatched(JoinNode *node);
 
 static bool
 Fill(JoinNode *node)
 {
-	node->run.phase = !FillBatch(node) ? FetchUnmatched :
-		node->run.batch.engine_counts ? FetchCount : FetchPair;
+	node->run.phase = FillBatch(node) ? FetchPair : FetchUnmatched;
 	return false;
 }
 
@@ -47,14 +45,6 @@ FillFirst(JoinNode *node)
 {
 	BeginFilling(node);
 	node->run.phase = Fill;
-	return false;
-}
-
-static bool
-FetchCount(JoinNode *node)
-{
-	CountPairs(node);
-	node->run.phase = FetchPair;
 	return false;
 }
 
@@ -128,7 +118,7 @@ NextRow(PlanState *state)
 	{
 		ExecClearTuple(node->css.ss.ss_ScanTupleSlot);
 		for (int i = 0; i < 2; i++)
-			node->sides[i].rows.loaded = -1;
+			node->sides[i].run.loaded = -1;
 	}
 	while (NextMatch(node))
 	{

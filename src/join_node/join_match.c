@@ -60,7 +60,18 @@ OrderRows(JoinNode *node, Candidate *pair)
 static inline uint32
 RowOfEngine(const JoinSide *side, uint32 i)
 {
-	return side->push.pushed.numbers[i];
+	return side->run.pushed.numbers[i];
+}
+
+/* Lets the engine count the pairs of the batch. */
+static void
+CountPairs(JoinNode *node)
+{
+	JoinRun    *run = &node->run;
+
+	run->count += JoinCount(run->join) * (MatchesBothWays(node) ? 2 : 1);
+	if (MatchesBothWays(node) && EqualRowsMatch(&node->bound))
+		run->count += run->cursor.next_equal = node->sides[OUTER_SIDE].run.pushed.count;
 }
 
 /* Fetches more pairs of the engine, if it runs.  Ends it and returns false if there are none. */
@@ -70,7 +81,9 @@ FetchPairs(JoinNode *node)
 	MatchCursor *cursor = &node->run.cursor;
 
 	cursor->next_pair = cursor->npairs = 0;
-	if (node->run.join != NULL && JoinNext(node->run.join, &cursor->pairs, &cursor->npairs))
+	if (node->run.join != NULL && node->run.batch.engine_counts)
+		CountPairs(node);
+	else if (node->run.join != NULL && JoinNext(node->run.join, &cursor->pairs, &cursor->npairs))
 		return true;
 	EndJoin(node);
 	return false;
@@ -90,8 +103,8 @@ NextOfEngine(JoinNode *node, Candidate *pair)
 
 		if (cursor->next_pair++ + PAIRS_AHEAD < cursor->npairs)
 		{
-			RetainedRowsPrefetch(outer->rows.retained, RowOfEngine(outer, found[PAIRS_AHEAD].a));
-			RetainedRowsPrefetch(inner->rows.retained, RowOfEngine(inner, found[PAIRS_AHEAD].b));
+			RetainedRowsPrefetch(outer->run.retained, RowOfEngine(outer, found[PAIRS_AHEAD].a));
+			RetainedRowsPrefetch(inner->run.retained, RowOfEngine(inner, found[PAIRS_AHEAD].b));
 		}
 		*pair = (Candidate) {.outer = RowOfEngine(outer, found->a),
 			.inner = RowOfEngine(inner, found->b),
@@ -113,7 +126,7 @@ static bool
 NextFallback(JoinNode *node, Candidate *pair)
 {
 	MatchCursor *cursor = &node->run.cursor;
-	const uint32 *of_outer = node->sides[OUTER_SIDE].push.fallback.numbers;
+	const uint32 *of_outer = node->sides[OUTER_SIDE].run.fallback.numbers;
 
 	for (; cursor->partition < node->run.batch.count; cursor->partition++, cursor->side = OUTER_SIDE)
 	{
@@ -124,7 +137,7 @@ NextFallback(JoinNode *node, Candidate *pair)
 		{
 			const BatchSide *side = &sides[cursor->side];
 			const BatchSide *other = &sides[1 - cursor->side];
-			const uint32 *fallback = node->sides[cursor->side].push.fallback.numbers + side->first_fallback;
+			const uint32 *fallback = node->sides[cursor->side].run.fallback.numbers + side->first_fallback;
 
 			for (; cursor->next_fallback < side->nfallback && other->nvectors > 0;
 				 cursor->next_fallback++, cursor->next_other = cursor->skipped = 0)
@@ -164,7 +177,7 @@ NextCandidate(JoinNode *node, Candidate *pair)
 		cursor->mirrored = MatchesBothWays(node);
 		return true;
 	}
-	if (MatchesBothWays(node) && cursor->next_equal < outer->push.pushed.count)
+	if (MatchesBothWays(node) && cursor->next_equal < outer->run.pushed.count)
 	{
 		uint32		row = RowOfEngine(outer, cursor->next_equal++);
 
@@ -219,7 +232,7 @@ NextUnmatched(JoinNode *node)
 
 	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
 		return false;
-	while (run->next_unmatched < node->sides[OUTER_SIDE].rows.retained->count)
+	while (run->next_unmatched < node->sides[OUTER_SIDE].run.retained->count)
 	{
 		uint32		row = run->next_unmatched++;
 
@@ -229,15 +242,4 @@ NextUnmatched(JoinNode *node)
 			return true;
 	}
 	return false;
-}
-
-void
-CountPairs(JoinNode *node)
-{
-	JoinRun    *run = &node->run;
-
-	run->count += JoinCount(run->join) * (MatchesBothWays(node) ? 2 : 1);
-	EndJoin(node);
-	if (MatchesBothWays(node) && EqualRowsMatch(&node->bound))
-		run->count += run->cursor.next_equal = node->sides[OUTER_SIDE].push.pushed.count;
 }
