@@ -649,7 +649,7 @@ static const JoinBackend workers = {
 	.next = Next,.next_list = NextList,.statistics = Statistics,.shares = Shares
 };
 
-/* JoinDistributor.begin. */
+/* JoinDistributor.distribute. */
 static bool
 Begin(VectorJoin *join, const JoinRequest *request)
 {
@@ -670,5 +670,5 @@ Begin(VectorJoin *join, const JoinRequest *request)
 }
 
 const JoinDistributor distributor = {
-	.begin = Begin,.read = ReadDistributed,.label = "Citus Workers"
+	.distribute = Begin,.read = ReadDistributed,.label = "Citus Workers"
 };

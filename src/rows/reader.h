@@ -195,7 +195,7 @@ struct JoinRequest;
 struct VectorJoin;
 
 /*
- * begin: starts a distributed join of the request's sources.  Returns false if this is not possible
+ * distribute: starts a distributed join of the request's sources.  Returns false if this is not possible
  * or not wanted.  Otherwise it adds the rows' keys to the join's `keys` and finishes them, and sets
  * the join's backend, distributed, output and order.  Memory and connections belong to the current
  * memory context, and the sources outlive the join.  Raises an error if a server is unreachable.
@@ -205,7 +205,7 @@ struct VectorJoin;
  */
 typedef struct JoinDistributor
 {
-	bool		(*begin) (struct VectorJoin *join, const struct JoinRequest *request);
+	bool		(*distribute) (struct VectorJoin *join, const struct JoinRequest *request);
 	bool		(*read) (RowTaker *taker, const struct PlannedStmt *plan);
 	const char *label;
 } JoinDistributor;
