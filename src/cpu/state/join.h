@@ -17,7 +17,7 @@
 #define CENTRE_ROWS 64
 #define CENTRE_SHARE 16
 
-/* Largest number of blocks per side of a square of blocks: see host_device.h. */
+/* Largest number of blocks per side of a square of blocks: see block_order.h. */
 #define SQUARE_BLOCKS 8
 
 /* Number of sets of levels, and most rows of tiles with which they are tested. */
