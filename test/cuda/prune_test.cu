@@ -221,7 +221,7 @@ test_bound(bool small)
 		{
 			if (small && (d != 301 || kind % 4 != kLowRank))
 				continue;
-			for (uint32_t width : kShortWidths)
+			for (uint32_t width : kProjectedWidths)
 			{
 				uint32_t	n = d > 128 ? 150 : 500;
 				Rows		rows = rows_of((Kind) kind, n, d, kind * 1000 + d);

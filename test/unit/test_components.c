@@ -10,6 +10,7 @@
  */
 #include <float.h>
 
+#include "../../src/engine/metric_rules.h"
 #include "sets.h"
 #include "tested_engine.h"
 
@@ -860,7 +861,7 @@ options_of(int metric, uint32_t d)
 {
 	FastedOptions options = {.dimensions = d,.metric = (FastedMetric) metric};
 
-	options.element = fasted_metric_of_bits(options.metric) ? FASTED_ELEMENT_BIT
+	options.element = fasted_metric_rules(options.metric)->of_bits ? FASTED_ELEMENT_BIT
 		: random_below(3) == 0 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
 	return options;
 }
