@@ -15,7 +15,7 @@
 
 #include "base/row_numbers.h"
 #include "catalog/pg_type.h"
-#include "cpu/kernels/processors.h"
+#include "engine/processors.h"
 #include "functions/clustering.h"
 #include "utils/memutils.h"
 
