@@ -16,7 +16,6 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
 #include "distance/distance.h"
@@ -278,15 +277,13 @@ SampleShare(const ColumnSample *sample, double eps)
 
 /*
  * Sets form, element and cast.  Returns true if the column is of bits or floats, or its type has a
- * trusted cast to real[].  Only casts in C, such as those of pgvector, are trusted: the cast runs
+ * trusted cast to real[].  Only compiled casts, such as those of pgvector, are trusted: the cast runs
  * during planning, with the privileges of the user.
  */
 static bool
 FindCast(Oid relid, AttrNumber column, ColumnSample *sample)
 {
 	Oid			type = getBaseType(get_atttype(relid, column));
-	HeapTuple	tuple;
-	bool		trusted;
 
 	sample->cast = InvalidOid;
 	sample->source.form = FormOfType(type);
@@ -294,14 +291,8 @@ FindCast(Oid relid, AttrNumber column, ColumnSample *sample)
 	if (sample->source.form == VECTOR_BIT || OidIsValid(get_element_type(type)))
 		return sample->source.form != VECTOR_NUMERIC &&
 			(sample->source.form != VECTOR_FLOAT4 || type == FLOAT4ARRAYOID);
-	if (find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &sample->cast) != COERCION_PATH_FUNC)
-		return false;
-	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(sample->cast));
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	trusted = ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId;
-	ReleaseSysCache(tuple);
-	return trusted;
+	return find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &sample->cast) == COERCION_PATH_FUNC &&
+		IsCompiled(sample->cast);
 }
 
 double

@@ -65,10 +65,10 @@ OpenClustering(Clustering *run, const ClusteringMethods *methods)
 
 	/* every row with a vector is in the result; a zero vector has no neighbours (cosine) */
 	source->skip_zeros = false;
-	if (run->order_column != NULL)
-		OrderSource(source, run->order_column, run->descending);
 	if (call->partition_by != NULL)
 		PartitionSource(source, call->partition_by);
+	if (run->order_column != NULL)
+		run->ordered = OrderSource(source, run->order_column, run->descending);
 	request.sources[0] = source;
 	run->methods = methods;
 	run->base.join = JoinOpen(&request);

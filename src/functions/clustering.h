@@ -97,6 +97,7 @@ struct Clustering
 	bool		descending;
 
 	/* The rows that are joined. */
+	const VectorSource *ordered;	/* result of OrderSource; or NULL */
 	const KeySet *keys;
 	uint32		count;
 	const uint32 *by_id;		/* row numbers in the order of ids; NULL: the identity */

@@ -47,6 +47,42 @@ typedef struct KeepOneRun
 	double	   *dist;			/* distance to the representative, if that is another row */
 } KeepOneRun;
 
+/* TupleCallback: adds the key in the slot to the KeySet. */
+static bool
+TakeKey(void *keys, TupleTableSlot *slot)
+{
+	CheckEveryRows(((KeySet *) keys)->count);
+	slot_getallattrs(slot);
+	if (!slot->tts_isnull[KEY_COLUMN])
+		KeySetAdd(keys, &slot->tts_values[KEY_COLUMN], 1);
+	return true;
+}
+
+/* Reads the keys in the order of ranks, and finds each one's row: both have the same place in key order. */
+static void
+ReadRanks(KeepOneRun *keep_one)
+{
+	const Clustering *run = &keep_one->base;
+	KeySet	   *order = KeySetCreate(run->ordered);
+	uint32	   *row_of_rank = AllocRowNumbers(run->count);
+
+	RunPlan(run->ordered, PlanQuery(run->ordered, MakeOrderQuery(run->ordered), CURSOR_OPT_PARALLEL_OK),
+			TakeKey, order);
+	if (order->count != run->count)
+		elog(ERROR, "expected the order of %u rows, got %u", run->count, order->count);
+	KeySetFinish(order);
+	for (uint32 rank = 0; rank < run->count; rank++)
+	{
+		uint32		place = order->rank == NULL ? rank : order->rank[rank];
+
+		CheckEveryRows(rank);
+		row_of_rank[rank] = run->by_id == NULL ? place : run->by_id[place];
+	}
+	MemoryContextDelete(order->context);
+	keep_one->row_of_rank = row_of_rank;
+	keep_one->rank = RowsOfNumbers(row_of_rank, run->count);
+}
+
 /*
  * ClusteringMethods.rank: ranks for the engine, which then returns few pairs.  Sets rank and
  * row_of_rank, unless rows were read in the order of ranks.
@@ -57,7 +93,9 @@ Rank(Clustering *run)
 	KeepOneRun *keep_one = (KeepOneRun *) run;
 	const VectorSource *source = run->keys->source;
 
-	if (source->order_column == NULL)
+	if (run->ordered != NULL)
+		ReadRanks(keep_one);
+	else if (source->order_column == NULL)
 	{
 		keep_one->rank = run->keys->rank;
 		keep_one->row_of_rank = run->by_id;

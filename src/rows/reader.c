@@ -204,6 +204,31 @@ MakeSourceQuery(const VectorSource *source, Oid function)
 	return FinishQuery(pstate, targets, sort_keys);
 }
 
+/* Returns the condition that a column is not null. */
+static Node *
+IsNotNull(const Node *column)
+{
+	NullTest   *test = makeNode(NullTest);
+
+	test->arg = copyObject((Expr *) column);
+	test->nulltesttype = IS_NOT_NULL;
+	test->location = -1;
+	return (Node *) test;
+}
+
+Query *
+MakeOrderQuery(const VectorSource *source)
+{
+	ParseState *pstate = BeginQuery(source->relid);
+	List	   *targets = AddTarget(NIL, KeyOf(pstate, source), "k");
+	List	   *sort_keys = SortKeys(pstate, source, &targets);
+	Node	   *has_vector = IsNotNull(ColumnOf(pstate, source->vector_column));
+	Query	   *query = FinishQuery(pstate, targets, sort_keys);
+
+	query->jointree->quals = has_vector;
+	return query;
+}
+
 /* --- planning and running */
 
 /* SQL text of the query, in short, for log messages and statistics views. */
@@ -717,18 +742,6 @@ FindDistributor(void)
 }
 
 /* --- facts */
-
-/* Returns the condition that a column is not null. */
-static Node *
-IsNotNull(const Node *column)
-{
-	NullTest   *test = makeNode(NullTest);
-
-	test->arg = copyObject((Expr *) column);
-	test->nulltesttype = IS_NOT_NULL;
-	test->location = -1;
-	return (Node *) test;
-}
 
 /*
  * Rewrites SELECT vector_column FROM relation WHERE vector_column IS NOT NULL, without the condition if the

@@ -141,6 +141,9 @@ extern int	CountScanWorkers(Oid relid, const RelOptInfo *rel);
  */
 extern Query *MakeSourceQuery(const VectorSource *source, Oid function);
 
+/* Makes SELECT key FROM relation, of the rows with a vector, in the source's order. */
+extern Query *MakeOrderQuery(const VectorSource *source);
+
 /* Returns true if values keep their order in this cast, so that an index on the column can sort them. */
 extern bool CastKeepsOrder(Oid from, Oid to);
 

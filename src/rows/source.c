@@ -20,9 +20,11 @@
 #include "catalog/pg_cast.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/bitmapset.h"
@@ -36,6 +38,7 @@
 #include "utils/memutils.h"
 #include "utils/regproc.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 #include "utils/varlena.h"
@@ -273,6 +276,20 @@ KeyConverts(Oid from, Oid to)
 
 /* --- trusted casts */
 
+bool
+IsCompiled(Oid function)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Oid			language = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		language = ((Form_pg_proc) GETSTRUCT(tuple))->prolang;
+		ReleaseSysCache(tuple);
+	}
+	return language == INTERNALlanguageId || language == ClanguageId;
+}
+
 /*
  * Raises an error if the current user should not run the cast function implicitly.  Trusted
  * functions are those of PostgreSQL, those in C, which only superusers can create, those of a
@@ -284,14 +301,13 @@ RequireTrustedCast(const CastFunction *cast, const char *column, const char *rel
 	HeapTuple	tuple;
 	Form_pg_proc function;
 
-	if (!OidIsValid(cast->function))
+	if (!OidIsValid(cast->function) || IsCompiled(cast->function))
 		return;
 	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(cast->function));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for function %u", cast->function);
 	function = (Form_pg_proc) GETSTRUCT(tuple);
-	if (function->prolang != INTERNALlanguageId && function->prolang != ClanguageId &&
-		function->proowner != GetUserId() && !superuser_arg(function->proowner))
+	if (function->proowner != GetUserId() && !superuser_arg(function->proowner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("cast from type %s to type %s runs code of another user",
@@ -556,9 +572,37 @@ ResolveValues(Oid type, FastedMetric metric, const char *function)
 	return source;
 }
 
-void
+/*
+ * Returns true if a second query in the same snapshot reads the same rows, which a view, a row security
+ * policy or another server does not guarantee, and may read their order, too.  Each vector must be null
+ * exactly where its column is, which is known only of casts by strict functions that are not a user's.
+ */
+static bool
+CanReadTwice(const VectorSource *source, const char *order)
+{
+	Oid			cast = InvalidOid;
+	ListCell   *cell;
+
+	if (source->partition_column != NULL || !FindVectorCast(source->vector_type, &cast) ||
+		(OidIsValid(cast) && !(func_strict(cast) && IsCompiled(cast))) ||
+		check_enable_rls(source->relid, InvalidOid, true) == RLS_ENABLED ||
+		!MayRead(source->relid, get_attnum(source->relid, order)) ||
+		OidIsValid(get_extension_oid("citus", true)))
+		return false;
+	foreach(cell, find_all_inheritors(source->relid, AccessShareLock, NULL))
+	{
+		char		kind = get_rel_relkind(lfirst_oid(cell));
+
+		if (kind == RELKIND_VIEW || kind == RELKIND_FOREIGN_TABLE)
+			return false;
+	}
+	return true;
+}
+
+VectorSource *
 OrderSource(VectorSource *source, const char *column, bool descending)
 {
+	VectorSource *ordered = palloc(sizeof(VectorSource));
 	Relation	rel = OpenRelation(source->relid);
 	Column		order = FindColumn(rel, column);
 
@@ -568,9 +612,14 @@ OrderSource(VectorSource *source, const char *column, bool descending)
 				 errmsg("cannot sort rows by column \"%s\" of relation \"%s\" of type %s",
 						column, RelationGetRelationName(rel), format_type_be(order.type)),
 				 errhint("Specify a column whose type has a default btree operator class; a view can add one.")));
-	source->order_column = order.name;
-	source->descending = descending;
 	relation_close(rel, NoLock);
+	*ordered = *source;
+	ordered->order_column = order.name;
+	ordered->descending = descending;
+	if (CanReadTwice(source, order.name))
+		return ordered;
+	*source = *ordered;
+	return NULL;
 }
 
 void

@@ -78,10 +78,12 @@ extern VectorForm RequireVector(Oid type, const char *argument, const char *func
 extern VectorSource *ResolveValues(Oid type, FastedMetric metric, const char *function);
 
 /*
- * Sorts the rows of a source by a column, nulls last, and then by key.  Errors: no such column, or its
- * type has no order.
+ * Orders the rows of a source by a column, nulls last, and then by key.  Call after PartitionSource.
+ * Returns NULL if the source's rows are then read in this order.  If instead a second query can read the
+ * order (MakeOrderQuery), the source remains unordered, so that workers can read it, and a copy with the
+ * order is returned.  Errors: no such column, or its type has no order.
  */
-extern void OrderSource(VectorSource *source, const char *column, bool descending);
+extern VectorSource *OrderSource(VectorSource *source, const char *column, bool descending);
 
 /*
  * Partitions a source by a column: only rows with equal values are compared, and those with null are
@@ -116,6 +118,9 @@ extern void PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, Sor
  * value or element, or to InvalidOid if none is called.
  */
 extern bool FindVectorCast(Oid type, Oid *function);
+
+/* Returns true if the function is one of PostgreSQL or in C, which only superusers can create. */
+extern bool IsCompiled(Oid function);
 
 /* Returns true if relations of this kind can be joined. */
 extern bool IsSelectable(char relkind);
