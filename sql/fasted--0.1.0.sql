@@ -156,6 +156,178 @@ CREATE SCHEMA fasted_internal;
 COMMENT ON SCHEMA fasted_internal IS
 	'internal to the extension fasted';
 
+-- The same distances as operators, for arrays.  A vector of real[] beside one of double precision[] is cast;
+-- the planner then replaces the operator by one that an index on real[] has, too, but that the parser
+-- must not see: it could not choose among so many for an operand of type numeric[].
+
+CREATE FUNCTION fasted_internal.array_distance(a real[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <-> (LEFTARG = real[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_distance, COMMUTATOR = <->);
+
+COMMENT ON FUNCTION fasted_internal.array_distance(real[], real[]) IS
+	'implementation of <-> operator';
+COMMENT ON OPERATOR <-> (real[], real[]) IS
+	'Euclidean distance';
+
+CREATE FUNCTION fasted_internal.array_distance(a real[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<-> (LEFTARG = real[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_distance, COMMUTATOR = OPERATOR(fasted_internal.<->));
+
+COMMENT ON FUNCTION fasted_internal.array_distance(real[], double precision[]) IS
+	'implementation of <-> operator';
+COMMENT ON OPERATOR fasted_internal.<-> (real[], double precision[]) IS
+	'Euclidean distance';
+
+CREATE FUNCTION fasted_internal.array_distance(a double precision[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<-> (LEFTARG = double precision[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_distance, COMMUTATOR = OPERATOR(fasted_internal.<->));
+
+COMMENT ON FUNCTION fasted_internal.array_distance(double precision[], real[]) IS
+	'implementation of <-> operator';
+COMMENT ON OPERATOR fasted_internal.<-> (double precision[], real[]) IS
+	'Euclidean distance';
+
+CREATE FUNCTION fasted_internal.array_distance(a double precision[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <-> (LEFTARG = double precision[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_distance, COMMUTATOR = <->);
+
+COMMENT ON FUNCTION fasted_internal.array_distance(double precision[], double precision[]) IS
+	'implementation of <-> operator';
+COMMENT ON OPERATOR <-> (double precision[], double precision[]) IS
+	'Euclidean distance';
+
+CREATE FUNCTION fasted_internal.array_cosine_distance(a real[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <=> (LEFTARG = real[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_cosine_distance, COMMUTATOR = <=>);
+
+COMMENT ON FUNCTION fasted_internal.array_cosine_distance(real[], real[]) IS
+	'implementation of <=> operator';
+COMMENT ON OPERATOR <=> (real[], real[]) IS
+	'cosine distance, from 0 to 2; NaN if either vector is zero';
+
+CREATE FUNCTION fasted_internal.array_cosine_distance(a real[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<=> (LEFTARG = real[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_cosine_distance, COMMUTATOR = OPERATOR(fasted_internal.<=>));
+
+COMMENT ON FUNCTION fasted_internal.array_cosine_distance(real[], double precision[]) IS
+	'implementation of <=> operator';
+COMMENT ON OPERATOR fasted_internal.<=> (real[], double precision[]) IS
+	'cosine distance, from 0 to 2; NaN if either vector is zero';
+
+CREATE FUNCTION fasted_internal.array_cosine_distance(a double precision[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<=> (LEFTARG = double precision[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_cosine_distance, COMMUTATOR = OPERATOR(fasted_internal.<=>));
+
+COMMENT ON FUNCTION fasted_internal.array_cosine_distance(double precision[], real[]) IS
+	'implementation of <=> operator';
+COMMENT ON OPERATOR fasted_internal.<=> (double precision[], real[]) IS
+	'cosine distance, from 0 to 2; NaN if either vector is zero';
+
+CREATE FUNCTION fasted_internal.array_cosine_distance(a double precision[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <=> (LEFTARG = double precision[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_cosine_distance, COMMUTATOR = <=>);
+
+COMMENT ON FUNCTION fasted_internal.array_cosine_distance(double precision[], double precision[]) IS
+	'implementation of <=> operator';
+COMMENT ON OPERATOR <=> (double precision[], double precision[]) IS
+	'cosine distance, from 0 to 2; NaN if either vector is zero';
+
+CREATE FUNCTION fasted_internal.array_negative_inner_product(a real[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <#> (LEFTARG = real[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_negative_inner_product, COMMUTATOR = <#>);
+
+COMMENT ON FUNCTION fasted_internal.array_negative_inner_product(real[], real[]) IS
+	'implementation of <#> operator';
+COMMENT ON OPERATOR <#> (real[], real[]) IS
+	'negative inner product';
+
+CREATE FUNCTION fasted_internal.array_negative_inner_product(a real[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<#> (LEFTARG = real[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_negative_inner_product, COMMUTATOR = OPERATOR(fasted_internal.<#>));
+
+COMMENT ON FUNCTION fasted_internal.array_negative_inner_product(real[], double precision[]) IS
+	'implementation of <#> operator';
+COMMENT ON OPERATOR fasted_internal.<#> (real[], double precision[]) IS
+	'negative inner product';
+
+CREATE FUNCTION fasted_internal.array_negative_inner_product(a double precision[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<#> (LEFTARG = double precision[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_negative_inner_product, COMMUTATOR = OPERATOR(fasted_internal.<#>));
+
+COMMENT ON FUNCTION fasted_internal.array_negative_inner_product(double precision[], real[]) IS
+	'implementation of <#> operator';
+COMMENT ON OPERATOR fasted_internal.<#> (double precision[], real[]) IS
+	'negative inner product';
+
+CREATE FUNCTION fasted_internal.array_negative_inner_product(a double precision[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <#> (LEFTARG = double precision[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_negative_inner_product, COMMUTATOR = <#>);
+
+COMMENT ON FUNCTION fasted_internal.array_negative_inner_product(double precision[], double precision[]) IS
+	'implementation of <#> operator';
+COMMENT ON OPERATOR <#> (double precision[], double precision[]) IS
+	'negative inner product';
+
 -- The eps that gives rows a wanted mean number of neighbors.
 --
 -- The result has NULLs if no eps does.

@@ -129,7 +129,7 @@ IsInnerProduct(Expr *expr, DistanceKind *kind, List **args)
 	else
 		return false;
 	return IsDistance(expr, kind, args) && fasted_metric_rules(kind->metric)->negative_product &&
-		exprType(linitial(*args)) != FLOAT8ARRAYOID;
+		exprType(linitial(*args)) != FLOAT8ARRAYOID && exprType(lsecond(*args)) != FLOAT8ARRAYOID;
 }
 
 /*
@@ -333,12 +333,16 @@ MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClau
 	}
 	for (int i = 0; i < 2; i++)
 	{
+		Oid			type = exprType((Node *) clause->written[i]);
+
 		if (!IsOfSide(clause->written[i], rels[i]->relids))
 			return false;
-		/* the planner has already converted the arguments of fasted's functions */
+		/* the planner has already converted the arguments of fasted's functions, but not of operators */
 		clause->vectors[i] = clause->written[i];
 		if (clause->kind.function == PGVECTOR_DISTANCE && !fasted_metric_rules(clause->kind.metric)->of_bits)
 			clause->vectors[i] = (Expr *) CastVector((Node *) clause->written[i], FLOAT4ARRAYOID);
+		else if (type == FLOAT4ARRAYOID && exprType((Node *) clause->written[1 - i]) == FLOAT8ARRAYOID)
+			clause->vectors[i] = (Expr *) CastVector((Node *) clause->written[i], FLOAT8ARRAYOID);
 	}
 	return AreReadable(clause);
 }

@@ -33,7 +33,7 @@ typedef struct DistanceKind
  *	  fasted_distance(a, b) < x, also with <= or with the operands exchanged
  *	  fasted_cosine_distance(a, b) < x ..., and the other distances of fasted
  *	  a <-> b < x, a <=> b < x, a <#> b < x ...
- *							for pgvector's vector and halfvec; also as functions
+ *							for arrays, and for pgvector's vector and halfvec; also as functions
  *	  a <~> b < x, a <%> b < x ...	for bits; also as pgvector's functions
  *	  fasted_cosine_similarity(a, b) > y, fasted_jaccard_similarity(a, b) > y, also with >=
  *	  1 - (a <=> b) > y, 1 - (a <%> b) > y
