@@ -532,19 +532,25 @@ static const DistanceFunction distance_functions[] = {
 	{"jaccard_distance", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_JACCARD}
 };
 
-/* Returns true if the function is one of pgvector that accepts these arguments. */
-static bool
-IsOfPgvector(Oid funcid, List *args)
+bool
+IsOfPgvector(Oid class, Oid object)
 {
 	Oid			extension = get_extension_oid("vector", true);
+
+	return OidIsValid(extension) && getExtensionOfObject(class, object) == extension;
+}
+
+/* Returns true if the function is one of pgvector that accepts these arguments. */
+static bool
+ComparesByPgvector(Oid funcid, List *args)
+{
 	Oid			type = exprType(linitial(args));
 	Oid			cast;
 
-	if (!OidIsValid(extension) || exprType(lsecond(args)) != type ||
-		getExtensionOfObject(ProcedureRelationId, funcid) != extension)
+	if (exprType(lsecond(args)) != type || !IsOfPgvector(ProcedureRelationId, funcid))
 		return false;
 	return FormOfType(getBaseType(type)) == VECTOR_BIT ||
-		(getExtensionOfObject(TypeRelationId, type) == extension &&
+		(IsOfPgvector(TypeRelationId, type) &&
 		 find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &cast) == COERCION_PATH_FUNC &&
 		 func_volatile(cast) == PROVOLATILE_IMMUTABLE);
 }
@@ -562,7 +568,7 @@ FindDistanceFunction(Oid funcid, List *args)
 		if (strcmp(name, function->name) != 0)
 			continue;
 		if (function->address == NULL)
-			return IsOfPgvector(funcid, args) ? function : NULL;
+			return ComparesByPgvector(funcid, args) ? function : NULL;
 		/* a function with SET clauses has the address of a wrapper, and is not recognized */
 		fmgr_info(funcid, &found);
 		if (found.fn_addr == function->address)

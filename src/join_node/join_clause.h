@@ -55,6 +55,12 @@ typedef struct DistanceClause
 	Expr	   *bound;			/* x or y, as double precision */
 } DistanceClause;
 
+/*
+ * Returns true and fills in *clause, except the vectors to be read, if rinfo is such a comparison, of
+ * any vectors and with any bound.
+ */
+extern bool RecognizeDistance(RestrictInfo *rinfo, DistanceClause *clause);
+
 /* Returns true and fills in *clause if rinfo is a distance clause with one vector from each side. */
 extern bool MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2],
 								DistanceClause *clause);
