@@ -1,0 +1,252 @@
+/*-------------------------------------------------------------------------
+ *
+ * insert.c
+ *	  Adds a row to an index: at the first free place, or in a new chunk.
+ *
+ * The head and the levels of a row are written in one WAL record.  Locks are taken in the order metapage,
+ * head, levels.  The lock of the metapage protects the length of the index, too.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/generic_xlog.h"
+#include "index/access.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+StaticAssertDecl(INDEX_LEVELS <= MAX_GENERIC_XLOG_PAGES, "a row must fit into a WAL record");
+
+/* An open change of the metapage. */
+typedef struct MetaChange
+{
+	Relation	index;
+	Buffer		buffer;
+	IndexMeta  *meta;			/* as it is */
+} MetaChange;
+
+static void
+begin_meta(MetaChange *change, Relation index)
+{
+	change->index = index;
+	change->buffer = ReadIndexPage(index, META_BLOCK, BUFFER_LOCK_EXCLUSIVE, META_PAGE, 0, 0);
+	change->meta = MetaOf(index, change->buffer);
+}
+
+/* Replaces the metapage's contents, and unlocks it. */
+static void
+finish_meta(MetaChange *change, const IndexMeta *meta)
+{
+	GenericXLogState *xlog = GenericXLogStart(change->index);
+	Page		page = GenericXLogRegisterBuffer(xlog, change->buffer, 0);
+
+	memcpy(PageGetContents(page), meta, sizeof(IndexMeta));
+	GenericXLogFinish(xlog);
+	UnlockReleaseBuffer(change->buffer);
+}
+
+/* Sets the basis of an index that has had no vector: that of the vector's own coordinates. */
+static void
+begin_vectors(Relation index, uint32 dimensions, double *elements)
+{
+	MetaChange	change;
+	IndexMeta	meta;
+	IndexState *state;
+	const IndexedKind *kind = KindOf(index);
+
+	begin_meta(&change, index);
+	meta = *change.meta;
+	if (meta.dimensions > 0)
+	{
+		UnlockReleaseBuffer(change.buffer);
+		return;
+	}
+	state = FitBasis(elements, 1, dimensions, meta, kind);
+	state->meta.free_chunk = 0;
+	for (uint32 p = 0; p < state->layout.basis_pages; p++)
+	{
+		Buffer		buffer = NewIndexPage(index, state->layout.basis_block + p);
+		GenericXLogState *xlog = GenericXLogStart(index);
+
+		FillBasisPage(GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE), state, p);
+		GenericXLogFinish(xlog);
+		UnlockReleaseBuffer(buffer);
+	}
+	finish_meta(&change, &state->meta);
+}
+
+static void
+raise_radius(Relation index, double radius)
+{
+	MetaChange	change;
+	IndexMeta	meta;
+
+	begin_meta(&change, index);
+	meta = *change.meta;
+	meta.most_radius = Max(meta.most_radius, radius);
+	finish_meta(&change, &meta);
+}
+
+/* Returns the number of chunks that take rows for an index of these dimensions. */
+static uint32 *
+chunk_count(IndexMeta *meta)
+{
+	return meta->dimensions > 0 ? &meta->chunks : &meta->null_chunks;
+}
+
+/*
+ * Appends a chunk, unless another session has appended chunk number `chunk` meanwhile.  Returns false
+ * if the index has got its dimensions meanwhile.
+ */
+static bool
+add_chunk(Relation index, const IndexState *state, uint32 chunk)
+{
+	MetaChange	change;
+	IndexMeta	meta;
+	BlockNumber block = ChunkBlock(&state->layout, chunk);
+	uint32		pages = state->layout.chunk_pages;
+
+	begin_meta(&change, index);
+	meta = *change.meta;
+	if (meta.dimensions != state->meta.dimensions || *chunk_count(&meta) > chunk)
+	{
+		UnlockReleaseBuffer(change.buffer);
+		return meta.dimensions == state->meta.dimensions;
+	}
+	if (block > MaxBlockNumber - pages)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index \"%s\" has too many pages", RelationGetRelationName(index))));
+	for (uint32 p = 0; p < pages; p++)
+	{
+		Buffer		buffer = NewIndexPage(index, block + p);
+		GenericXLogState *xlog = GenericXLogStart(index);
+
+		InitChunkPage(GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE), state, chunk, p);
+		GenericXLogFinish(xlog);
+		UnlockReleaseBuffer(buffer);
+	}
+	*chunk_count(&meta) = chunk + 1;
+	finish_meta(&change, &meta);
+	return true;
+}
+
+/* Remembers that chunks before this one are full. */
+static void
+set_free_chunk(Relation index, uint32 dimensions, uint32 chunk)
+{
+	MetaChange	change;
+	IndexMeta	meta;
+
+	begin_meta(&change, index);
+	meta = *change.meta;
+	if (meta.dimensions == dimensions)
+		meta.free_chunk = Max(meta.free_chunk, chunk);
+	finish_meta(&change, &meta);
+}
+
+/* Writes a row to a free place of a chunk.  Returns false if there is none. */
+static bool
+put_row(Relation index, const IndexState *state, const IndexRow *row, uint32 chunk)
+{
+	const IndexLayout *layout = &state->layout;
+	uint32		levels = row->state != 0 ? 1 : layout->levels;
+	Buffer		buffers[INDEX_LEVELS];
+	GenericXLogState *xlog;
+	const uint16 *seconds;
+	uint32		number = 0;
+
+	buffers[0] = ReadIndexPage(index, ChunkBlock(layout, chunk), BUFFER_LOCK_EXCLUSIVE, HEAD_PAGE, chunk, 0);
+	seconds = HeadSeconds(BufferGetPage(buffers[0]), state);
+	while (number < layout->chunk_rows && seconds[number] != ROW_FREE)
+		number++;
+	if (number == layout->chunk_rows)
+	{
+		UnlockReleaseBuffer(buffers[0]);
+		return false;
+	}
+	for (uint32 l = 1; l < levels; l++)
+		buffers[l] = ReadIndexPage(index, LevelBlock(layout, chunk, l, number), BUFFER_LOCK_EXCLUSIVE,
+								   LEVEL_PAGE, chunk, l);
+	xlog = GenericXLogStart(index);
+	for (uint32 l = 0; l < levels; l++)
+		PutRow(state, row, number, l, GenericXLogRegisterBuffer(xlog, buffers[l], 0));
+	GenericXLogFinish(xlog);
+	for (uint32 l = 0; l < levels; l++)
+		UnlockReleaseBuffer(buffers[l]);
+	return true;
+}
+
+/* Writes a row to the first free place.  Returns false as add_chunk. */
+static bool
+place_row(Relation index, IndexState *state, const IndexRow *row)
+{
+	uint32		first = state->meta.free_chunk;
+	uint32		chunk = first;
+
+	for (;; chunk++)
+	{
+		if (chunk >= *chunk_count(&state->meta) && !add_chunk(index, state, chunk))
+			return false;
+		if (put_row(index, state, row, chunk))
+			break;
+		CHECK_FOR_INTERRUPTS();
+	}
+	if (chunk > first)
+		set_free_chunk(index, state->meta.dimensions, chunk);
+	return true;
+}
+
+/* Adds a row to the index as it is now.  Returns false if that changed meanwhile: try again. */
+static bool
+insert_row(Relation index, ItemPointer tid, double *elements, int dimensions, double radius,
+		   const uint32 *hashes)
+{
+	IndexMeta	meta;
+	const IndexState *cached = ReadState(index, &meta);
+	IndexState	state = *cached;
+	IndexRow   *row;
+
+	if (elements != NULL && meta.dimensions == 0)
+	{
+		double	   *copy = palloc(dimensions * sizeof(double));
+
+		memcpy(copy, elements, dimensions * sizeof(double));
+		begin_vectors(index, dimensions, copy);
+		return false;
+	}
+	if (elements != NULL && (uint32) dimensions != meta.dimensions)
+		ReportDimensions(index, dimensions, meta.dimensions);
+	row = palloc0(IndexRowBytes(&state));
+	row->tid = *tid;
+	memcpy(RowHashes(row), hashes, meta.columns * sizeof(uint32));
+	if (elements == NULL)
+		row->state = ROW_NULL;
+	else
+		EncodeRow(cached, elements, row);
+	if (radius > meta.most_radius)
+		raise_radius(index, radius);
+	return place_row(index, &state, row);
+}
+
+bool
+IndexInsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
+			IndexUniqueCheck check, bool unchanged, IndexInfo *info)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted index insert",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	uint32	   *hashes = palloc(INDEX_MAX_KEYS * sizeof(uint32));
+	double	   *elements = NULL;
+	double		radius = 0.0;
+	int			dimensions = 0;
+
+	SetHashes(index, values, isnull, hashes);
+	if (!isnull[0])
+		elements = ElementsOf(KindOf(index), values[0], &dimensions, &radius);
+	while (!insert_row(index, tid, elements, dimensions, radius, hashes))
+		;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return false;
+}

@@ -1,0 +1,634 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan.c
+ *	  Scans of an index: rows within balls, rows in the order of their distances, or both.
+ *
+ * All rows that pass the bounds are returned, and the executor checks them.
+ *
+ * A scan without an order goes through the heads, and through the levels of rows that pass.
+ *
+ * A scan with an order first computes the heads' bounds of all rows.  It then sets a limit below which a
+ * number of rows are, takes these through the levels, and returns those whose bound remains below the
+ * limit in the order of the bounds.  If the executor wants more, the limit is raised.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "access/relscan.h"
+#include "index/access.h"
+#include "index/ball.h"
+#include "miscadmin.h"
+#include "nodes/tidbitmap.h"
+#include "pgstat.h"
+#include "utils/float.h"
+#include "utils/memutils.h"
+
+/* Rows below the first limit of a scan with an order, and how many times as many below the next one. */
+#define FIRST_ROWS 64
+#define MORE_ROWS 6
+
+#define BUCKETS 65536
+
+/* A row that passes. */
+typedef struct Candidate
+{
+	double		bound;			/* by the order's query, if there is one */
+	ItemPointerData tid;
+	uint32		row;			/* in its chunk */
+	bool		coded;
+} Candidate;
+
+typedef struct HashKey
+{
+	uint32		column;			/* from 0 */
+	uint32		hash;
+} HashKey;
+
+typedef struct VectorScan
+{
+	MemoryContext context;		/* of all below; reset when the scan begins again */
+	bool		begun;
+	bool		none;			/* a condition is null: no row */
+	IndexState	state;			/* without a basis */
+	IndexState *nulls;			/* of the null chunks */
+	uint32		heads;			/* chunks of both kinds */
+
+	/* The queries: the order's first, if there is an order, then those of the balls. */
+	VectorQuery *queries;
+	uint32		nqueries;
+	bool		ordered;		/* there is a query of an order, which is not null */
+	HashKey    *hashes;
+	uint32		nhashes;
+
+	/* Work on one head. */
+	float	   *bounds;			/* [chunk_rows] */
+	Candidate  *candidates;		/* [chunk_rows] */
+	RowSums    *sums;			/* [chunk_rows][nqueries] */
+	uint32		head;			/* the next one, of a scan without an order */
+
+	/* Rows to be returned. */
+	Candidate  *rows;
+	uint32		nrows;
+	uint32		room;
+	uint32		next;
+
+	/* Bounds of all rows of a scan with an order; NaN: the row is not, or no longer, to be returned. */
+	float	   *keys;			/* [heads][stride] */
+	uint32		stride;
+	uint32	   *counts;			/* of rows by the upper half of their keys */
+	uint64		left;			/* rows */
+	double		wanted;
+} VectorScan;
+
+/* --- conditions */
+
+static void
+prepare_vector(VectorQuery *query, const IndexState *state, const double *vector, int dimensions)
+{
+	if ((uint32) dimensions == state->meta.dimensions)
+		PrepareQuery(query, state, vector);
+	else
+		*query = (VectorQuery) {.kind = state->kind,.unbounded = true,.limit = INFINITY};
+}
+
+/* Prepares a condition on the vector. */
+static void
+prepare_ball(VectorQuery *query, const IndexState *state, const Ball *ball, StrategyNumber strategy)
+{
+	double		radius = ball->radius;
+
+	prepare_vector(query, state, ball->centre, ball->dimensions);
+	if (strategy == INDEX_OVERLAP_STRATEGY)
+		radius += state->meta.most_radius;
+	if (query->unbounded || isinf(radius))
+		query->limit = FLT_MAX / 2;		/* rows with a vector */
+	else
+		SetLimit(query, radius);
+}
+
+/* Prepares the equality of a further column. */
+static void
+prepare_hash(VectorScan *scan, Relation index, const ScanKeyData *key)
+{
+	FmgrInfo   *function = index_getprocinfo(index, key->sk_attno, INDEX_HASH_PROC);
+
+	scan->hashes[scan->nhashes++] = (HashKey) {
+		.column = key->sk_attno - 2,
+		.hash = DatumGetUInt32(FunctionCall1Coll(function, key->sk_collation, key->sk_argument))
+	};
+}
+
+static void
+prepare_conditions(VectorScan *scan, IndexScanDesc desc)
+{
+	Relation	index = desc->indexRelation;
+	const IndexedKind *kind = KindOf(index);
+	const ScanKeyData *order = desc->numberOfOrderBys > 0 ? desc->orderByData : NULL;
+	const Ball **balls = palloc0((desc->numberOfKeys + 1) * sizeof(Ball *));
+	double	   *elements = NULL;
+	int			dimensions = 0;
+	double		radius;
+	IndexMeta	meta;
+	const IndexState *state;
+
+	scan->queries = palloc0((desc->numberOfKeys + 1) * sizeof(VectorQuery));
+	scan->hashes = palloc((desc->numberOfKeys + 1) * sizeof(HashKey));
+	for (int k = 0; k < desc->numberOfKeys; k++)
+	{
+		const ScanKeyData *key = &desc->keyData[k];
+
+		if (key->sk_flags & SK_ISNULL)
+			scan->none = true;
+		else if (key->sk_attno > 1)
+			prepare_hash(scan, index, key);
+		else
+			balls[k] = DatumGetBall(key->sk_argument);
+	}
+	if (order != NULL && !(order->sk_flags & SK_ISNULL))
+		elements = ElementsOf(kind, order->sk_argument, &dimensions, &radius);
+
+	/* From here on, no catalogs are read. */
+	state = ReadState(index, &meta);
+	scan->ordered = elements != NULL;
+	if (scan->ordered)
+		prepare_vector(&scan->queries[scan->nqueries++], state, elements, dimensions);
+	for (int k = 0; k < desc->numberOfKeys; k++)
+	{
+		if (balls[k] != NULL)
+			prepare_ball(&scan->queries[scan->nqueries++], state, balls[k], desc->keyData[k].sk_strategy);
+	}
+	scan->state = *state;
+	scan->nulls = EmptyState(state, scan->context);
+	scan->heads = meta.null_chunks + meta.chunks;
+}
+
+/* --- keys */
+
+/* The keys' upper halves, in the order of the keys. */
+static uint32
+bucket_of(float key)
+{
+	union
+	{
+		float		value;
+		uint32		bits;
+	}			word = {.value = key};
+
+	return ((word.bits & 0x80000000) != 0 ? ~word.bits : word.bits | 0x80000000) >> 16;
+}
+
+/* The greatest key of a bucket. */
+static float
+bucket_end(uint32 bucket)
+{
+	union
+	{
+		float		value;
+		uint32		bits;
+	}			word = {.bits = bucket << 16 | 0xffff};
+
+	word.bits = (word.bits & 0x80000000) != 0 ? word.bits & 0x7fffffff : ~word.bits;
+	return word.value;
+}
+
+/* Changes the key of a row. */
+static void
+set_key(VectorScan *scan, float *key, float value)
+{
+	if (!isnan(*key))
+	{
+		scan->counts[bucket_of(*key)]--;
+		scan->left--;
+	}
+	*key = value;
+	if (!isnan(value))
+	{
+		scan->counts[bucket_of(value)]++;
+		scan->left++;
+	}
+}
+
+/* --- one head */
+
+/* Pins and locks a head.  Sets the state of its chunk, and the chunk's number. */
+static Buffer
+read_head(VectorScan *scan, Relation index, uint32 head, const IndexState **state, uint32 *chunk)
+{
+	uint32		nulls = scan->state.meta.null_chunks;
+
+	*state = head < nulls ? scan->nulls : &scan->state;
+	*chunk = head < nulls ? head : head - nulls;
+	return ReadIndexPage(index, ChunkBlock(&(*state)->layout, *chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, *chunk, 0);
+}
+
+/* Marks the rows of a head that fail a condition by NaN in the bounds. */
+static void
+check_hashes(const VectorScan *scan, const IndexState *state, Page page, float *bounds)
+{
+	for (uint32 h = 0; h < scan->nhashes; h++)
+	{
+		const uint32 *hashes = HeadHashes(page, &state->layout, scan->hashes[h].column);
+
+		for (uint32 r = 0; r < state->layout.chunk_rows; r++)
+			if (hashes[r] != scan->hashes[h].hash)
+				bounds[r] = NAN;
+	}
+}
+
+/*
+ * Sets the bounds of the rows of a head: by the order's query, or -infinity without one.  NaN: a row
+ * does not pass.
+ */
+static void
+bound_rows(VectorScan *scan, const IndexState *state, Page page, float *bounds)
+{
+	VectorQuery none = {.unbounded = true};
+
+	HeadBounds(scan->ordered ? &scan->queries[0] : &none, state, page, bounds);
+	check_hashes(scan, state, page, bounds);
+	for (uint32 q = scan->ordered; q < scan->nqueries; q++)
+	{
+		HeadBounds(&scan->queries[q], state, page, scan->bounds);
+		for (uint32 r = 0; r < state->layout.chunk_rows; r++)
+			if (!(scan->bounds[r] <= scan->queries[q].limit))
+				bounds[r] = NAN;
+	}
+}
+
+/* Begins the candidate of a row of a head.  Returns false if the row has gone. */
+static bool
+begin_candidate(VectorScan *scan, const IndexState *state, Page page, uint32 row, float bound,
+				uint32 number)
+{
+	uint16		second = HeadSeconds(page, state)[row];
+
+	if (second == ROW_FREE)
+		return false;
+	scan->candidates[number] = (Candidate) {
+		.bound = bound,.tid = HeadTids(page, state)[row],.row = row,.coded = !HAS_STATE(second)
+	};
+	for (uint32 q = 0; q < scan->nqueries && !HAS_STATE(second); q++)
+	{
+		if (!scan->queries[q].unbounded)
+			BeginSums(&scan->sums[number * scan->nqueries + q], &scan->queries[q], state, page, row);
+	}
+	return true;
+}
+
+/* Adds a level to a candidate's bounds.  Returns false if it does not pass. */
+static bool
+check_level(VectorScan *scan, uint32 number, uint32 level, const LevelRow *codes)
+{
+	Candidate  *candidate = &scan->candidates[number];
+
+	for (uint32 q = 0; q < scan->nqueries; q++)
+	{
+		VectorQuery *query = &scan->queries[q];
+		double		bound;
+
+		if (query->unbounded)
+			continue;
+		bound = AddLevel(&scan->sums[number * scan->nqueries + q], query, &scan->state, level, codes);
+		if (scan->ordered && q == 0)
+		{
+			candidate->bound = Max(candidate->bound, bound);
+			bound = candidate->bound;
+		}
+		if (bound > query->limit)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Takes n candidates of a chunk through the levels.  Keeps those that pass, and returns their number.
+ * The keys of the others are updated: NaN or, if only the order's limit excludes them, their bounds.
+ */
+static uint32
+check_levels(VectorScan *scan, Relation index, uint32 chunk, uint32 n, float *keys)
+{
+	const IndexLayout *layout = &scan->state.layout;
+
+	for (uint32 l = 1; l < layout->levels; l++)
+	{
+		Buffer		buffer = InvalidBuffer;
+		uint32		kept = 0;
+
+		for (uint32 i = 0; i < n; i++)
+		{
+			Candidate  *candidate = &scan->candidates[i];
+			BlockNumber block = LevelBlock(layout, chunk, l, candidate->row);
+
+			if (candidate->coded && (buffer == InvalidBuffer || BufferGetBlockNumber(buffer) != block))
+			{
+				if (buffer != InvalidBuffer)
+					UnlockReleaseBuffer(buffer);
+				buffer = ReadIndexPage(index, block, BUFFER_LOCK_SHARE, LEVEL_PAGE, chunk, l);
+			}
+			if (candidate->coded &&
+				!check_level(scan, i, l, LevelRowOf(BufferGetPage(buffer), layout, l, candidate->row)))
+			{
+				if (keys != NULL)
+					set_key(scan, keys + candidate->row, candidate->bound > scan->queries[0].limit ?
+							FloatBelow(candidate->bound) : NAN);
+				continue;
+			}
+			memmove(&scan->sums[kept * scan->nqueries], &scan->sums[i * scan->nqueries],
+					scan->nqueries * sizeof(RowSums));
+			scan->candidates[kept++] = *candidate;
+		}
+		if (buffer != InvalidBuffer)
+			UnlockReleaseBuffer(buffer);
+		n = kept;
+	}
+	return n;
+}
+
+/* Appends the first n candidates to the rows to be returned. */
+static void
+append_rows(VectorScan *scan, uint32 n)
+{
+	if (scan->nrows + n > scan->room)
+	{
+		scan->room = Max(2 * scan->room, scan->nrows + n + 64);
+		scan->rows = scan->rows == NULL ? palloc(scan->room * sizeof(Candidate)) :
+			repalloc_huge(scan->rows, scan->room * sizeof(Candidate));
+	}
+	memcpy(scan->rows + scan->nrows, scan->candidates, n * sizeof(Candidate));
+	scan->nrows += n;
+}
+
+/* --- scans without an order */
+
+/* Sets the rows to be returned to those of the next head.  Returns false after the last one. */
+static bool
+scan_head(VectorScan *scan, Relation index)
+{
+	const IndexState *state;
+	uint32		chunk;
+	Buffer		buffer;
+	uint32		n = 0;
+
+	if (scan->head >= scan->heads)
+		return false;
+	scan->nrows = scan->next = 0;
+	buffer = read_head(scan, index, scan->head++, &state, &chunk);
+	bound_rows(scan, state, BufferGetPage(buffer), scan->keys);
+	for (uint32 r = 0; r < state->layout.chunk_rows; r++)
+	{
+		if (!isnan(scan->keys[r]) && begin_candidate(scan, state, BufferGetPage(buffer), r, scan->keys[r], n))
+			n++;
+	}
+	UnlockReleaseBuffer(buffer);
+	if (state == &scan->state)
+		n = check_levels(scan, index, chunk, n, NULL);
+	append_rows(scan, n);
+	return true;
+}
+
+/* --- scans with an order */
+
+/* Computes the keys of all rows. */
+static void
+compute_keys(VectorScan *scan, Relation index)
+{
+	scan->counts = palloc0(BUCKETS * sizeof(uint32));
+	scan->keys = palloc_extended(Max((Size) scan->heads * scan->stride, 1) * sizeof(float), MCXT_ALLOC_HUGE);
+	for (uint32 head = 0; head < scan->heads; head++)
+	{
+		float	   *keys = scan->keys + (Size) head * scan->stride;
+		const IndexState *state;
+		uint32		chunk;
+		Buffer		buffer = read_head(scan, index, head, &state, &chunk);
+
+		bound_rows(scan, state, BufferGetPage(buffer), keys);
+		UnlockReleaseBuffer(buffer);
+		for (uint32 r = 0; r < scan->stride; r++)
+		{
+			if (r >= state->layout.chunk_rows)
+				keys[r] = NAN;
+			if (isnan(keys[r]))
+				continue;
+			scan->counts[bucket_of(keys[r])]++;
+			scan->left++;
+		}
+		CHECK_FOR_INTERRUPTS();
+	}
+	scan->wanted = FIRST_ROWS;
+}
+
+/* Sets the limit such that the wanted number of rows, if there are as many, are not above it. */
+static void
+raise_limit(VectorScan *scan)
+{
+	double		rows = 0.0;
+	uint32		bucket = 0;
+
+	for (; bucket < BUCKETS - 1; bucket++)
+	{
+		rows += scan->counts[bucket];
+		if (rows >= Min(scan->wanted, (double) scan->left))
+			break;
+	}
+	scan->queries[0].limit = bucket_end(bucket);
+	if (isnan(scan->queries[0].limit))
+		scan->queries[0].limit = INFINITY;
+	scan->wanted *= MORE_ROWS;
+}
+
+/* Adds the rows of a head that are below the limit to those to be returned. */
+static void
+scan_keys(VectorScan *scan, Relation index, uint32 head)
+{
+	float	   *keys = scan->keys + (Size) head * scan->stride;
+	float		limit = scan->queries[0].limit;
+	const IndexState *state;
+	Buffer		buffer = InvalidBuffer;
+	uint32		chunk = 0;
+	uint32		n = 0;
+
+	for (uint32 r = 0; r < scan->stride; r++)
+	{
+		if (!(keys[r] <= limit))
+			continue;
+		if (buffer == InvalidBuffer)
+			buffer = read_head(scan, index, head, &state, &chunk);
+		if (begin_candidate(scan, state, BufferGetPage(buffer), r, keys[r], n))
+			n++;
+		else
+			set_key(scan, keys + r, NAN);
+	}
+	if (buffer == InvalidBuffer)
+		return;
+	UnlockReleaseBuffer(buffer);
+	if (state == &scan->state)
+		n = check_levels(scan, index, chunk, n, keys);
+	for (uint32 i = 0; i < n; i++)
+		set_key(scan, keys + scan->candidates[i].row, NAN);
+	append_rows(scan, n);
+	CHECK_FOR_INTERRUPTS();
+}
+
+static int
+compare_candidates(const void *a, const void *b)
+{
+	double		x = ((const Candidate *) a)->bound;
+	double		y = ((const Candidate *) b)->bound;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Sets the rows to be returned to the next ones.  Returns false if there are no others. */
+static bool
+scan_more(VectorScan *scan, Relation index)
+{
+	if (scan->left == 0)
+		return false;
+	scan->nrows = scan->next = 0;
+	raise_limit(scan);
+	for (uint32 head = 0; head < scan->heads; head++)
+		scan_keys(scan, index, head);
+	qsort(scan->rows, scan->nrows, sizeof(Candidate), compare_candidates);
+	return true;
+}
+
+/* --- the functions of the access method */
+
+static void
+begin_scan(VectorScan *scan, IndexScanDesc desc)
+{
+	MemoryContext old = MemoryContextSwitchTo(scan->context);
+
+	scan->begun = true;
+	prepare_conditions(scan, desc);
+	scan->stride = Max(scan->state.layout.chunk_rows, scan->nulls->layout.chunk_rows);
+	scan->bounds = palloc(scan->stride * sizeof(float));
+	scan->candidates = palloc(scan->stride * sizeof(Candidate));
+	scan->sums = palloc(Max(scan->stride * scan->nqueries, 1) * sizeof(RowSums));
+	if (scan->ordered && !scan->none)
+		compute_keys(scan, desc->indexRelation);
+	else
+		scan->keys = palloc(scan->stride * sizeof(float));
+	pgstat_count_index_scan(desc->indexRelation);
+	MemoryContextSwitchTo(old);
+}
+
+/* Returns the next row, or NULL. */
+static const Candidate *
+next_row(IndexScanDesc desc)
+{
+	VectorScan *scan = desc->opaque;
+	MemoryContext old;
+
+	if (!scan->begun)
+		begin_scan(scan, desc);
+	if (scan->none)
+		return NULL;
+	old = MemoryContextSwitchTo(scan->context);
+	while (scan->next >= scan->nrows)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!(scan->ordered ? scan_more(scan, desc->indexRelation) : scan_head(scan, desc->indexRelation)))
+		{
+			MemoryContextSwitchTo(old);
+			return NULL;
+		}
+	}
+	MemoryContextSwitchTo(old);
+	return &scan->rows[scan->next++];
+}
+
+/* Sets the lower bound of the row's distance; other orders have none. */
+static void
+set_order_values(IndexScanDesc desc, const Candidate *row)
+{
+	VectorScan *scan = desc->opaque;
+
+	for (int k = 0; k < desc->numberOfOrderBys; k++)
+	{
+		bool		null = (desc->orderByData[k].sk_flags & SK_ISNULL) != 0;
+		double		value = -get_float8_infinity();
+
+		if (k == 0 && !null)
+		{
+			null = isinf(row->bound) && row->bound > 0.0;
+			if (row->bound == BOUND_NAN)
+				value = get_float8_nan();
+			else if (isfinite(row->bound))
+				value = OperatorBound(&scan->queries[0], row->bound);
+		}
+		desc->xs_orderbyvals[k] = Float8GetDatum(value);
+		desc->xs_orderbynulls[k] = null;
+	}
+}
+
+IndexScanDesc
+IndexBeginScan(Relation index, int nkeys, int norderbys)
+{
+	IndexScanDesc desc = RelationGetIndexScan(index, nkeys, norderbys);
+	VectorScan *scan = palloc0(sizeof(VectorScan));
+
+	scan->context = AllocSetContextCreate(CurrentMemoryContext, "fasted index scan", ALLOCSET_DEFAULT_SIZES);
+	desc->opaque = scan;
+	if (norderbys > 0)
+	{
+		desc->xs_orderbyvals = palloc0(norderbys * sizeof(Datum));
+		desc->xs_orderbynulls = palloc0(norderbys * sizeof(bool));
+	}
+	return desc;
+}
+
+void
+IndexRescan(IndexScanDesc desc, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
+{
+	VectorScan *scan = desc->opaque;
+	MemoryContext context = scan->context;
+
+	MemoryContextReset(context);
+	*scan = (VectorScan) {.context = context};
+	if (keys != NULL && desc->numberOfKeys > 0)
+		memmove(desc->keyData, keys, desc->numberOfKeys * sizeof(ScanKeyData));
+	if (orderbys != NULL && desc->numberOfOrderBys > 0)
+		memmove(desc->orderByData, orderbys, desc->numberOfOrderBys * sizeof(ScanKeyData));
+}
+
+bool
+IndexGetTuple(IndexScanDesc desc, ScanDirection direction)
+{
+	const Candidate *row = next_row(desc);
+
+	if (row == NULL)
+		return false;
+	desc->xs_heaptid = row->tid;
+	desc->xs_recheck = true;
+	desc->xs_recheckorderby = true;
+	set_order_values(desc, row);
+	return true;
+}
+
+int64
+IndexGetBitmap(IndexScanDesc desc, TIDBitmap *bitmap)
+{
+	int64		n = 0;
+	const Candidate *row;
+
+	while ((row = next_row(desc)) != NULL)
+	{
+		ItemPointerData tid = row->tid;
+
+		tbm_add_tuples(bitmap, &tid, 1, true);
+		n++;
+	}
+	return n;
+}
+
+void
+IndexEndScan(IndexScanDesc desc)
+{
+	MemoryContextDelete(((VectorScan *) desc->opaque)->context);
+	pfree(desc->opaque);
+}
