@@ -17,6 +17,9 @@
 extern PGDLLEXPORT Datum fasted_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_cosine_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_negative_inner_product(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_array_distance(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_array_cosine_distance(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_array_negative_inner_product(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_hamming_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_jaccard_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_cosine_similarity(PG_FUNCTION_ARGS);
@@ -56,6 +59,9 @@ typedef struct DistanceFunction
  * bits, or of a type of pgvector that has an immutable cast to real[].
  */
 extern const DistanceFunction *FindDistanceFunction(Oid funcid, List *args);
+
+/* Returns true if the object of this catalog belongs to the extension pgvector. */
+extern bool IsOfPgvector(Oid class, Oid object);
 
 /* Returns a copy of the expression with an explicit cast, or NULL if there is no cast. */
 extern Node *CastVector(Node *vector, Oid type);

@@ -1,0 +1,128 @@
+/*-------------------------------------------------------------------------
+ *
+ * kinds.c
+ *	  What the access method has to know of each operator class: conversions, and how much the
+ *	  operators round.
+ *
+ * Unit roundoff is u = 2^-53 for arrays.  Their operators add products in 32 partial sums, and then the
+ * partial sums (exact_distance.h), so that a sum of d products has a relative error, with respect to the
+ * sum of their magnitudes, of at most (d / 32 + 7) u, to first order.  This is also the error of |x|^2 |y|^2,
+ * halved by the root, twice.  Together with a difference of coordinates, a root, a quotient and a difference, no
+ * distance has an error of more than (d + 16) u.  `relative` is twice as much, for terms of higher order.
+ *
+ * With floats, nothing overflows or underflows.  With doubles, terms below 2^-1022 may be lost: at
+ * most d 2^-1022 of a sum, which is less than 2^-1000, and its root less than 2^-500.
+ *
+ * pgvector adds up in FP32, in an order that its compiler chooses, with or without fused
+ * multiplications: u = 2^-24, and the error of a sum is at most (d + 2) u.  Two of these, of x.y and of
+ * the norms, are in a cosine distance, so `relative` is 2^-23 for all.  Norms within [2^-30, 2^30] exclude
+ * overflow, also of |x|^2 |y|^2.  Products that underflow, or are flushed to zero, lose at most 2^-126 each,
+ * and 16000 of them 2^-112; the root of that is 2^-56, and its quotient by |x| |y| is 2^-52.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type_d.h"
+#include "index/ball.h"
+#include "index/index.h"
+#include "rows/vector.h"
+#include "utils/array.h"
+
+/* --- arrays */
+
+static int
+ArrayDimensions(Datum value, VectorForm form)
+{
+	struct varlena *array = (struct varlena *) DatumGetPointer(value);
+	int			dimensions;
+	VectorProblem problem = VectorShape(array, form, &dimensions);
+
+	if (problem != VECTOR_OK)
+		ereport(ERROR,
+				(errvector(problem, array)));
+	return dimensions;
+}
+
+static int
+RealDimensions(Datum value)
+{
+	return ArrayDimensions(value, VECTOR_FLOAT4);
+}
+
+static void
+RealElements(Datum value, int dimensions, double *to)
+{
+	const float *from = (const float *) ARR_DATA_PTR((ArrayType *) DatumGetPointer(value));
+
+	for (int k = 0; k < dimensions; k++)
+		to[k] = from[k];
+}
+
+static int
+DoubleDimensions(Datum value)
+{
+	return ArrayDimensions(value, VECTOR_FLOAT8);
+}
+
+static void
+DoubleElements(Datum value, int dimensions, double *to)
+{
+	memcpy(to, ARR_DATA_PTR((ArrayType *) DatumGetPointer(value)), dimensions * sizeof(double));
+}
+
+/* --- balls */
+
+static int
+BallDimensions(Datum value)
+{
+	return ((const Ball *) DatumGetPointer(value))->dimensions;
+}
+
+static void
+BallElements(Datum value, int dimensions, double *to)
+{
+	memcpy(to, ((const Ball *) DatumGetPointer(value))->centre, dimensions * sizeof(double));
+}
+
+static double
+BallRadius(Datum value)
+{
+	return ((const Ball *) DatumGetPointer(value))->radius;
+}
+
+/* --- the classes */
+
+#define OF_REALS .dimensions = RealDimensions, .elements = RealElements, .relative = 0x1p-52, \
+	.absolute = 0.0, .most = 0x1p200
+#define OF_DOUBLES .dimensions = DoubleDimensions, .elements = DoubleElements, .relative = 0x1p-52, \
+	.absolute = 0x1p-500, .most = 0x1p400
+
+/* A zero vector has no direction, so that its cosine distance is NaN. */
+#define LEAST_DIRECTION 0x1p-200
+
+/* Defines the SQL function that returns an IndexedKind with these members. */
+#define DEFINE_KIND(function, ...) \
+	PG_FUNCTION_INFO_V1(function); \
+	extern PGDLLEXPORT Datum function(PG_FUNCTION_ARGS); \
+	\
+	Datum \
+	function(PG_FUNCTION_ARGS) \
+	{ \
+		static const IndexedKind kind = {__VA_ARGS__}; \
+		\
+		PG_RETURN_POINTER(&kind); \
+	} \
+	StaticAssertDecl(true, #function)
+
+DEFINE_KIND(fasted_real_l2_kind,.metric = FASTED_METRIC_L2, OF_REALS);
+DEFINE_KIND(fasted_real_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_DIRECTION, OF_REALS);
+DEFINE_KIND(fasted_real_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_REALS);
+DEFINE_KIND(fasted_double_l2_kind,.metric = FASTED_METRIC_L2, OF_DOUBLES);
+DEFINE_KIND(fasted_double_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_DIRECTION, OF_DOUBLES);
+DEFINE_KIND(fasted_double_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_DOUBLES);
+DEFINE_KIND(fasted_ball_kind,.metric = FASTED_METRIC_L2,.dimensions = BallDimensions,
+			.elements = BallElements,.radius = BallRadius,.relative = 0x1p-52,.absolute = 0x1p-500,
+			.most = 0x1p400);
