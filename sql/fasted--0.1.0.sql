@@ -615,10 +615,42 @@ ALTER OPERATOR FAMILY integer_ops USING fasted ADD
 	OPERATOR 4 = (bigint, smallint),
 	OPERATOR 4 = (bigint, integer);
 
+CREATE FUNCTION fasted_internal.hash(boolean)
+RETURNS integer
+AS 'hashchar'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(boolean) IS
+	'hash';
+
+CREATE FUNCTION fasted_internal.hash(date)
+RETURNS integer
+AS 'hashint4'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(date) IS
+	'hash';
+
+CREATE FUNCTION fasted_internal.hash(timestamp with time zone)
+RETURNS integer
+AS 'timestamp_hash'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(timestamp with time zone) IS
+	'hash';
+
+CREATE FUNCTION fasted_internal.hash(bytea)
+RETURNS integer
+AS 'hashvarlena'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(bytea) IS
+	'hash';
+
 CREATE OPERATOR CLASS bool_ops
 DEFAULT FOR TYPE boolean USING fasted AS
 	OPERATOR 4 = (boolean, boolean),
-	FUNCTION 2 hashchar("char");
+	FUNCTION 2 fasted_internal.hash(boolean);
 
 CREATE OPERATOR CLASS oid_ops
 DEFAULT FOR TYPE oid USING fasted AS
@@ -643,7 +675,7 @@ DEFAULT FOR TYPE uuid USING fasted AS
 CREATE OPERATOR CLASS date_ops
 DEFAULT FOR TYPE date USING fasted AS
 	OPERATOR 4 = (date, date),
-	FUNCTION 2 hashint4(integer);
+	FUNCTION 2 fasted_internal.hash(date);
 
 CREATE OPERATOR CLASS timestamp_ops
 DEFAULT FOR TYPE timestamp USING fasted AS
@@ -653,7 +685,7 @@ DEFAULT FOR TYPE timestamp USING fasted AS
 CREATE OPERATOR CLASS timestamptz_ops
 DEFAULT FOR TYPE timestamp with time zone USING fasted AS
 	OPERATOR 4 = (timestamp with time zone, timestamp with time zone),
-	FUNCTION 2 timestamp_hash(timestamp);
+	FUNCTION 2 fasted_internal.hash(timestamp with time zone);
 
 CREATE OPERATOR CLASS numeric_ops
 DEFAULT FOR TYPE numeric USING fasted AS
@@ -663,7 +695,7 @@ DEFAULT FOR TYPE numeric USING fasted AS
 CREATE OPERATOR CLASS bytea_ops
 DEFAULT FOR TYPE bytea USING fasted AS
 	OPERATOR 4 = (bytea, bytea),
-	FUNCTION 2 hashvarlena(internal);
+	FUNCTION 2 fasted_internal.hash(bytea);
 
 CREATE OPERATOR CLASS enum_ops
 DEFAULT FOR TYPE anyenum USING fasted AS
