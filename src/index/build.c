@@ -58,7 +58,7 @@ static void
 sample_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *arg)
 {
 	Build	   *build = arg;
-	MemoryContext old = MemoryContextSwitchTo(build->row_context);
+	MemoryContext old;
 	double	   *elements;
 	double		radius;
 	int			dimensions;
@@ -66,6 +66,7 @@ sample_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool al
 
 	if (isnull[0])
 		return;
+	old = MemoryContextSwitchTo(build->row_context);
 	elements = ElementsOf(build->kind, values[0], &dimensions, &radius);
 	if (build->dimensions == 0)
 	{

@@ -26,6 +26,7 @@
 #include "index/access.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(fasted_handler);
@@ -85,7 +86,7 @@ validate_functions(Oid family, Oid type, const char *name)
 		found += form->amproclefttype == type;
 		if (form->amprocnum == INDEX_KIND_PROC ?
 			!check_amproc_signature(form->amproc, INTERNALOID, true, 1, 1, INTERNALOID) :
-			!check_amproc_signature(form->amproc, INT4OID, false, 1, 1, form->amproclefttype))
+			get_func_rettype(form->amproc) != INT4OID)
 			valid = invalid(name, "support function", form->amprocnum);
 	}
 	ReleaseCatCacheList(list);

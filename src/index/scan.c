@@ -25,6 +25,7 @@
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
 #include "utils/float.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 /* Rows below the first limit of a scan with an order, and how many times as many below the next one. */
@@ -110,15 +111,22 @@ prepare_ball(VectorQuery *query, const IndexState *state, const Ball *ball, Stra
 		SetLimit(query, radius);
 }
 
-/* Prepares the equality of a further column. */
+/* Prepares the equality of a further column, whose type and the value's may be two of the same family. */
 static void
 prepare_hash(VectorScan *scan, Relation index, const ScanKeyData *key)
 {
-	FmgrInfo   *function = index_getprocinfo(index, key->sk_attno, INDEX_HASH_PROC);
+	int			column = key->sk_attno - 1;
+	Oid			type = index->rd_opcintype[column];
+	Oid			function = index_getprocid(index, key->sk_attno, INDEX_HASH_PROC);
 
+	if (OidIsValid(key->sk_subtype) && key->sk_subtype != type)
+		function = get_opfamily_proc(index->rd_opfamily[column], key->sk_subtype, key->sk_subtype,
+									 INDEX_HASH_PROC);
+	if (!OidIsValid(function))
+		elog(ERROR, "no hash function for type %u", key->sk_subtype);
 	scan->hashes[scan->nhashes++] = (HashKey) {
-		.column = key->sk_attno - 2,
-		.hash = DatumGetUInt32(FunctionCall1Coll(function, key->sk_collation, key->sk_argument))
+		.column = column - 1,
+		.hash = DatumGetUInt32(OidFunctionCall1Coll(function, key->sk_collation, key->sk_argument))
 	};
 }
 
