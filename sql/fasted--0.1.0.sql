@@ -486,95 +486,71 @@ CREATE ACCESS METHOD fasted TYPE INDEX HANDLER fasted_handler;
 COMMENT ON ACCESS METHOD fasted IS
 	'exact index of vectors: all rows within a distance, and nearest rows';
 
-CREATE FUNCTION fasted_internal.real_l2_kind(internal)
+CREATE FUNCTION fasted_internal.array_l2_kind(internal)
 RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_real_l2_kind'
+AS 'MODULE_PATHNAME', 'fasted_array_l2_kind'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-COMMENT ON FUNCTION fasted_internal.real_l2_kind(internal) IS
-	'support of operator class real_l2_ops';
+COMMENT ON FUNCTION fasted_internal.array_l2_kind(internal) IS
+	'support of operator classes real_l2_ops and double_l2_ops';
 
 CREATE OPERATOR CLASS real_l2_ops
 DEFAULT FOR TYPE real[] USING fasted AS
 	OPERATOR 1 <-> (real[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<-> (real[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 2 <@ (real[], fasted_ball),
-	FUNCTION 1 fasted_internal.real_l2_kind(internal);
-
-CREATE FUNCTION fasted_internal.double_l2_kind(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_double_l2_kind'
-LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.double_l2_kind(internal) IS
-	'support of operator class double_l2_ops';
+	FUNCTION 1 fasted_internal.array_l2_kind(internal);
 
 CREATE OPERATOR CLASS double_l2_ops
 DEFAULT FOR TYPE double precision[] USING fasted AS
 	OPERATOR 1 <-> (double precision[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<-> (double precision[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 2 <@ (double precision[], fasted_ball),
-	FUNCTION 1 fasted_internal.double_l2_kind(internal);
+	FUNCTION 1 fasted_internal.array_l2_kind(internal);
 
-CREATE FUNCTION fasted_internal.real_cosine_kind(internal)
+CREATE FUNCTION fasted_internal.array_cosine_kind(internal)
 RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_real_cosine_kind'
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_kind'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-COMMENT ON FUNCTION fasted_internal.real_cosine_kind(internal) IS
-	'support of operator class real_cosine_ops';
+COMMENT ON FUNCTION fasted_internal.array_cosine_kind(internal) IS
+	'support of operator classes real_cosine_ops and double_cosine_ops';
 
 CREATE OPERATOR CLASS real_cosine_ops
 FOR TYPE real[] USING fasted AS
 	OPERATOR 1 <=> (real[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<=> (real[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 2 fasted_internal.<=>@ (real[], fasted_ball),
-	FUNCTION 1 fasted_internal.real_cosine_kind(internal);
-
-CREATE FUNCTION fasted_internal.double_cosine_kind(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_double_cosine_kind'
-LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.double_cosine_kind(internal) IS
-	'support of operator class double_cosine_ops';
+	FUNCTION 1 fasted_internal.array_cosine_kind(internal);
 
 CREATE OPERATOR CLASS double_cosine_ops
 FOR TYPE double precision[] USING fasted AS
 	OPERATOR 1 <=> (double precision[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<=> (double precision[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 2 fasted_internal.<=>@ (double precision[], fasted_ball),
-	FUNCTION 1 fasted_internal.double_cosine_kind(internal);
+	FUNCTION 1 fasted_internal.array_cosine_kind(internal);
 
-CREATE FUNCTION fasted_internal.real_product_kind(internal)
+CREATE FUNCTION fasted_internal.array_product_kind(internal)
 RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_real_product_kind'
+AS 'MODULE_PATHNAME', 'fasted_array_product_kind'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-COMMENT ON FUNCTION fasted_internal.real_product_kind(internal) IS
-	'support of operator class real_ip_ops';
+COMMENT ON FUNCTION fasted_internal.array_product_kind(internal) IS
+	'support of operator classes real_ip_ops and double_ip_ops';
 
 CREATE OPERATOR CLASS real_ip_ops
 FOR TYPE real[] USING fasted AS
 	OPERATOR 1 <#> (real[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<#> (real[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 2 fasted_internal.<#>@ (real[], fasted_ball),
-	FUNCTION 1 fasted_internal.real_product_kind(internal);
-
-CREATE FUNCTION fasted_internal.double_product_kind(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_double_product_kind'
-LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.double_product_kind(internal) IS
-	'support of operator class double_ip_ops';
+	FUNCTION 1 fasted_internal.array_product_kind(internal);
 
 CREATE OPERATOR CLASS double_ip_ops
 FOR TYPE double precision[] USING fasted AS
 	OPERATOR 1 <#> (double precision[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<#> (double precision[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 2 fasted_internal.<#>@ (double precision[], fasted_ball),
-	FUNCTION 1 fasted_internal.double_product_kind(internal);
+	FUNCTION 1 fasted_internal.array_product_kind(internal);
 
 CREATE FUNCTION fasted_internal.ball_kind(internal)
 RETURNS internal
