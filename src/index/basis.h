@@ -13,8 +13,8 @@
 #include "index/format.h"
 
 /*
- * Converts a vector to coordinates of the basis, of which the array has the state's dimensions rounded up
- * to a multiple of 32.  Returns their norm, or -1 if the vector has no direction and the metric needs one,
+ * Converts a vector to coordinates of the basis, in an array of zeros that has 31 elements more than the
+ * state has dimensions.  Returns their norm, or -1 if the vector has no direction and the metric needs one,
  * or infinity if it is out of range: then coordinates are not set.  doc/internals/exact-index.md
  * bounds the error by ProjectionError.
  */

@@ -99,7 +99,7 @@ EncodeRow(const IndexState *state, const double *vector, IndexRow *row)
 {
 	const IndexLayout *layout = &state->layout;
 	uint32		d = state->meta.dimensions;
-	double	   *coordinates = palloc((d + 31) * sizeof(double));
+	double	   *coordinates = palloc0((d + 31) * sizeof(double));
 	double		norm = Project(state, vector, coordinates);
 	double		error2 = 0.0;
 	double		rest2 = 0.0;
@@ -202,7 +202,7 @@ PrepareQuery(VectorQuery *query, const IndexState *state, const double *vector)
 {
 	const IndexLayout *layout = &state->layout;
 	uint32		d = state->meta.dimensions;
-	double	   *coordinates = palloc((d + 31) * sizeof(double));
+	double	   *coordinates = palloc0((d + 31) * sizeof(double));
 	double		norm = Project(state, vector, coordinates);
 	double		error2 = 0.0;
 	double		rest2 = 0.0;
