@@ -497,95 +497,71 @@ COMMENT ON FUNCTION fasted_index_check(regclass) IS
 
 REVOKE ALL ON FUNCTION fasted_index_check(regclass) FROM PUBLIC;
 
-CREATE FUNCTION fasted_internal.real_l2_kind(internal)
+CREATE FUNCTION fasted_internal.array_l2_kind(internal)
 RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_real_l2_kind'
+AS 'MODULE_PATHNAME', 'fasted_array_l2_kind'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-COMMENT ON FUNCTION fasted_internal.real_l2_kind(internal) IS
-	'support of operator class real_l2_ops';
+COMMENT ON FUNCTION fasted_internal.array_l2_kind(internal) IS
+	'support of operator classes real_l2_ops and double_l2_ops';
 
 CREATE OPERATOR CLASS real_l2_ops
 DEFAULT FOR TYPE real[] USING fasted AS
 	OPERATOR 1 <-> (real[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<-> (real[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 2 <@ (real[], fasted_ball),
-	FUNCTION 1 fasted_internal.real_l2_kind(internal);
-
-CREATE FUNCTION fasted_internal.double_l2_kind(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_double_l2_kind'
-LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.double_l2_kind(internal) IS
-	'support of operator class double_l2_ops';
+	FUNCTION 1 fasted_internal.array_l2_kind(internal);
 
 CREATE OPERATOR CLASS double_l2_ops
 DEFAULT FOR TYPE double precision[] USING fasted AS
 	OPERATOR 1 <-> (double precision[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<-> (double precision[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 2 <@ (double precision[], fasted_ball),
-	FUNCTION 1 fasted_internal.double_l2_kind(internal);
+	FUNCTION 1 fasted_internal.array_l2_kind(internal);
 
-CREATE FUNCTION fasted_internal.real_cosine_kind(internal)
+CREATE FUNCTION fasted_internal.array_cosine_kind(internal)
 RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_real_cosine_kind'
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_kind'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-COMMENT ON FUNCTION fasted_internal.real_cosine_kind(internal) IS
-	'support of operator class real_cosine_ops';
+COMMENT ON FUNCTION fasted_internal.array_cosine_kind(internal) IS
+	'support of operator classes real_cosine_ops and double_cosine_ops';
 
 CREATE OPERATOR CLASS real_cosine_ops
 FOR TYPE real[] USING fasted AS
 	OPERATOR 1 <=> (real[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<=> (real[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 2 fasted_internal.<=>@ (real[], fasted_ball),
-	FUNCTION 1 fasted_internal.real_cosine_kind(internal);
-
-CREATE FUNCTION fasted_internal.double_cosine_kind(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_double_cosine_kind'
-LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.double_cosine_kind(internal) IS
-	'support of operator class double_cosine_ops';
+	FUNCTION 1 fasted_internal.array_cosine_kind(internal);
 
 CREATE OPERATOR CLASS double_cosine_ops
 FOR TYPE double precision[] USING fasted AS
 	OPERATOR 1 <=> (double precision[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<=> (double precision[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 2 fasted_internal.<=>@ (double precision[], fasted_ball),
-	FUNCTION 1 fasted_internal.double_cosine_kind(internal);
+	FUNCTION 1 fasted_internal.array_cosine_kind(internal);
 
-CREATE FUNCTION fasted_internal.real_product_kind(internal)
+CREATE FUNCTION fasted_internal.array_product_kind(internal)
 RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_real_product_kind'
+AS 'MODULE_PATHNAME', 'fasted_array_product_kind'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-COMMENT ON FUNCTION fasted_internal.real_product_kind(internal) IS
-	'support of operator class real_ip_ops';
+COMMENT ON FUNCTION fasted_internal.array_product_kind(internal) IS
+	'support of operator classes real_ip_ops and double_ip_ops';
 
 CREATE OPERATOR CLASS real_ip_ops
 FOR TYPE real[] USING fasted AS
 	OPERATOR 1 <#> (real[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<#> (real[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 2 fasted_internal.<#>@ (real[], fasted_ball),
-	FUNCTION 1 fasted_internal.real_product_kind(internal);
-
-CREATE FUNCTION fasted_internal.double_product_kind(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_double_product_kind'
-LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.double_product_kind(internal) IS
-	'support of operator class double_ip_ops';
+	FUNCTION 1 fasted_internal.array_product_kind(internal);
 
 CREATE OPERATOR CLASS double_ip_ops
 FOR TYPE double precision[] USING fasted AS
 	OPERATOR 1 <#> (double precision[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<#> (double precision[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 2 fasted_internal.<#>@ (double precision[], fasted_ball),
-	FUNCTION 1 fasted_internal.double_product_kind(internal);
+	FUNCTION 1 fasted_internal.array_product_kind(internal);
 
 CREATE FUNCTION fasted_internal.ball_kind(internal)
 RETURNS internal
@@ -626,10 +602,42 @@ ALTER OPERATOR FAMILY integer_ops USING fasted ADD
 	OPERATOR 4 = (bigint, smallint),
 	OPERATOR 4 = (bigint, integer);
 
+CREATE FUNCTION fasted_internal.hash(boolean)
+RETURNS integer
+AS 'hashchar'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(boolean) IS
+	'hash';
+
+CREATE FUNCTION fasted_internal.hash(date)
+RETURNS integer
+AS 'hashint4'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(date) IS
+	'hash';
+
+CREATE FUNCTION fasted_internal.hash(timestamp with time zone)
+RETURNS integer
+AS 'timestamp_hash'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(timestamp with time zone) IS
+	'hash';
+
+CREATE FUNCTION fasted_internal.hash(bytea)
+RETURNS integer
+AS 'hashvarlena'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(bytea) IS
+	'hash';
+
 CREATE OPERATOR CLASS bool_ops
 DEFAULT FOR TYPE boolean USING fasted AS
 	OPERATOR 4 = (boolean, boolean),
-	FUNCTION 2 hashchar("char");
+	FUNCTION 2 fasted_internal.hash(boolean);
 
 CREATE OPERATOR CLASS oid_ops
 DEFAULT FOR TYPE oid USING fasted AS
@@ -654,7 +662,7 @@ DEFAULT FOR TYPE uuid USING fasted AS
 CREATE OPERATOR CLASS date_ops
 DEFAULT FOR TYPE date USING fasted AS
 	OPERATOR 4 = (date, date),
-	FUNCTION 2 hashint4(integer);
+	FUNCTION 2 fasted_internal.hash(date);
 
 CREATE OPERATOR CLASS timestamp_ops
 DEFAULT FOR TYPE timestamp USING fasted AS
@@ -664,7 +672,7 @@ DEFAULT FOR TYPE timestamp USING fasted AS
 CREATE OPERATOR CLASS timestamptz_ops
 DEFAULT FOR TYPE timestamp with time zone USING fasted AS
 	OPERATOR 4 = (timestamp with time zone, timestamp with time zone),
-	FUNCTION 2 timestamp_hash(timestamp);
+	FUNCTION 2 fasted_internal.hash(timestamp with time zone);
 
 CREATE OPERATOR CLASS numeric_ops
 DEFAULT FOR TYPE numeric USING fasted AS
@@ -674,7 +682,7 @@ DEFAULT FOR TYPE numeric USING fasted AS
 CREATE OPERATOR CLASS bytea_ops
 DEFAULT FOR TYPE bytea USING fasted AS
 	OPERATOR 4 = (bytea, bytea),
-	FUNCTION 2 hashvarlena(internal);
+	FUNCTION 2 fasted_internal.hash(bytea);
 
 CREATE OPERATOR CLASS enum_ops
 DEFAULT FOR TYPE anyenum USING fasted AS

@@ -592,26 +592,27 @@ OmitCast(const FuncExpr *call)
 	};
 	const DistanceFunction *function = FindDistanceFunction(call->funcid, call->args);
 	Oid			types[2] = {FLOAT8ARRAYOID, FLOAT8ARRAYOID};
-	Node	   *args[2];
+	Expr	   *args[2] = {linitial(call->args), lsecond(call->args)};
+	int			omitted = -1;
 	Oid			operator;
 
+	/* preferably of a column */
 	for (int i = 0; i < 2; i++)
 	{
-		const ArrayCoerceExpr *cast = list_nth(call->args, i);
+		const ArrayCoerceExpr *cast = (const ArrayCoerceExpr *) args[i];
 
-		args[i] = (Node *) cast;
-		if (!IsA(cast, ArrayCoerceExpr) || exprType((Node *) cast->arg) != FLOAT4ARRAYOID)
-			continue;
-		args[i] = (Node *) cast->arg;
-		types[i] = FLOAT4ARRAYOID;
+		if (IsA(cast, ArrayCoerceExpr) && exprType((Node *) cast->arg) == FLOAT4ARRAYOID &&
+			(omitted < 0 || IsA(cast->arg, Var)))
+			omitted = i;
 	}
-	if (function == NULL || types[0] == types[1])
+	if (function == NULL || omitted < 0)
 		return NULL;
+	args[omitted] = ((ArrayCoerceExpr *) args[omitted])->arg;
+	types[omitted] = FLOAT4ARRAYOID;
 	operator = OpernameGetOprid(list_make2(makeString("fasted_internal"),
 										   makeString(operators[function->metric])), types[0], types[1]);
 	return !OidIsValid(operator) ? NULL :
-		(Node *) make_opclause(operator, FLOAT8OID, false, (Expr *) args[0], (Expr *) args[1],
-							   InvalidOid, InvalidOid);
+		(Node *) make_opclause(operator, FLOAT8OID, false, args[0], args[1], InvalidOid, InvalidOid);
 }
 
 /* Returns the call with its vectors converted, or without a cast; NULL if there is nothing to change. */

@@ -138,24 +138,26 @@ fasted_ball_out(PG_FUNCTION_ARGS)
 
 /*
  * index_ball(vector, radius, least) returns the ball of a condition that holds only for distances up to
- * the radius.  A radius that is NaN exceeds every distance.  Below `least`, the condition raises an
- * error.  Raises no error itself.
+ * the radius, and for those that are NaN if `least` is NaN.  A radius that is NaN exceeds every distance.
+ * Below `least`, the condition raises an error.  Raises no error itself.
  */
 Datum
 fasted_index_ball(PG_FUNCTION_ARGS)
 {
 	double		radius = PG_GETARG_FLOAT8(1);
+	double		least = PG_GETARG_FLOAT8(2);
+	bool		undefined = isnan(least) || isnan(radius);
 	VectorProblem problem;
 	int			dimensions;
 	double	   *elements = ArrayElements(PG_GETARG_ARRAYTYPE_P(0), &problem, &dimensions);
 	Ball	   *ball;
 
-	if (isnan(radius) || radius < PG_GETARG_FLOAT8(2) || problem != VECTOR_OK)
+	if (isnan(radius) || radius < least || problem != VECTOR_OK)
 		radius = get_float8_infinity();
-	if (problem != VECTOR_OK)
-		PG_RETURN_POINTER(NewBall(0, radius));
-	ball = NewBall(dimensions, radius);
-	memcpy(ball->centre, elements, dimensions * sizeof(double));
+	ball = NewBall(problem == VECTOR_OK ? dimensions : 0, radius);
+	ball->undefined = undefined;
+	if (problem == VECTOR_OK)
+		memcpy(ball->centre, elements, dimensions * sizeof(double));
 	PG_RETURN_POINTER(ball);
 }
 

@@ -5,9 +5,12 @@
  *
  * A condition on a distance becomes an index condition with a ball, which the planner adds beside the
  * condition (path.c).  Such balls may have any radius, also a negative one, as of inner products.  If a
- * ball has an infinite radius, a scan returns every row that has a vector.  So does it if the centre has
+ * ball has an infinite radius, a scan returns every row that has a distance.  So does it if the centre has
  * another number of dimensions than the vectors of the index: the executor then raises the error of the
  * condition.  A ball without a centre (dimensions 0) stands for a vector that is invalid.
+ *
+ * The cosine distance of a zero vector is not a number, which PostgreSQL takes for greater than all others:
+ * no condition d < r holds, but 1 - d > r does.
  *
  * The type's own functions accept finite numbers and at least one dimension only.
  *
@@ -23,6 +26,7 @@ typedef struct Ball
 	int32		vl_len_;		/* varlena header; do not access directly */
 	int32		dimensions;
 	double		radius;
+	bool		undefined;		/* also vectors whose distance is not a number */
 	double		centre[FLEXIBLE_ARRAY_MEMBER];
 } Ball;
 

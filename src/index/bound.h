@@ -76,6 +76,7 @@ typedef struct VectorQuery
 	double		rests[INDEX_LEVELS];	/* norm of the coordinates of further levels */
 	double		errors[INDEX_LEVELS];	/* of the codes up to a level */
 	HeadQuery	head;
+	bool		undefined;		/* rows whose distance is NaN pass, too */
 	float		limit;			/* greatest bound of a row that passes; or infinity */
 	int16	   *codes;
 } VectorQuery;

@@ -10,7 +10,7 @@
  * halved by the root, twice.  Together with a difference of coordinates, a root, a quotient and a difference, no
  * distance has an error of more than (d + 16) u.  `relative` is twice as much, for terms of higher order.
  *
- * With floats, nothing overflows or underflows.  With doubles, terms below 2^-1022 may be lost: at
+ * With floats, nothing overflows or underflows.  With doubles, there is no overflow up to `most`, but terms below 2^-1022 may be lost: at
  * most d 2^-1022 of a sum, which is less than 2^-1000, and its root less than 2^-500.
  *
  * pgvector adds up in FP32, in an order that its compiler chooses, with or without fused
@@ -31,46 +31,35 @@
 #include "rows/vector.h"
 #include "utils/array.h"
 
-/* --- arrays */
+/* --- arrays, of the type of the column or, in the operand of an order, of the other type */
 
 static int
-ArrayDimensions(Datum value, VectorForm form)
+ArrayDimensions(Datum value)
 {
-	struct varlena *array = (struct varlena *) DatumGetPointer(value);
+	ArrayType  *array = (ArrayType *) DatumGetPointer(value);
+	VectorForm	form = ARR_ELEMTYPE(array) == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_FLOAT4;
 	int			dimensions;
-	VectorProblem problem = VectorShape(array, form, &dimensions);
+	VectorProblem problem = VectorShape((struct varlena *) array, form, &dimensions);
 
 	if (problem != VECTOR_OK)
 		ereport(ERROR,
-				(errvector(problem, array)));
+				(errvector(problem, (struct varlena *) array)));
 	return dimensions;
 }
 
-static int
-RealDimensions(Datum value)
-{
-	return ArrayDimensions(value, VECTOR_FLOAT4);
-}
-
 static void
-RealElements(Datum value, int dimensions, double *to)
+ArrayElements(Datum value, int dimensions, double *to)
 {
-	const float *from = (const float *) ARR_DATA_PTR((ArrayType *) DatumGetPointer(value));
+	ArrayType  *array = (ArrayType *) DatumGetPointer(value);
+	const char *from = ARR_DATA_PTR(array);
 
-	for (int k = 0; k < dimensions; k++)
-		to[k] = from[k];
-}
-
-static int
-DoubleDimensions(Datum value)
-{
-	return ArrayDimensions(value, VECTOR_FLOAT8);
-}
-
-static void
-DoubleElements(Datum value, int dimensions, double *to)
-{
-	memcpy(to, ARR_DATA_PTR((ArrayType *) DatumGetPointer(value)), dimensions * sizeof(double));
+	if (ARR_ELEMTYPE(array) == FLOAT8OID)
+		memcpy(to, from, dimensions * sizeof(double));
+	else
+	{
+		for (int k = 0; k < dimensions; k++)
+			to[k] = ((const float *) from)[k];
+	}
 }
 
 /* --- balls */
@@ -95,9 +84,7 @@ BallRadius(Datum value)
 
 /* --- the classes */
 
-#define OF_REALS .dimensions = RealDimensions, .elements = RealElements, .relative = 0x1p-52, \
-	.absolute = 0.0, .most = 0x1p200
-#define OF_DOUBLES .dimensions = DoubleDimensions, .elements = DoubleElements, .relative = 0x1p-52, \
+#define OF_ARRAYS .dimensions = ArrayDimensions, .elements = ArrayElements, .relative = 0x1p-52, \
 	.absolute = 0x1p-500, .most = 0x1p400
 
 /* A zero vector has no direction, so that its cosine distance is NaN. */
@@ -117,12 +104,9 @@ BallRadius(Datum value)
 	} \
 	StaticAssertDecl(true, #function)
 
-DEFINE_KIND(fasted_real_l2_kind,.metric = FASTED_METRIC_L2, OF_REALS);
-DEFINE_KIND(fasted_real_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_DIRECTION, OF_REALS);
-DEFINE_KIND(fasted_real_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_REALS);
-DEFINE_KIND(fasted_double_l2_kind,.metric = FASTED_METRIC_L2, OF_DOUBLES);
-DEFINE_KIND(fasted_double_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_DIRECTION, OF_DOUBLES);
-DEFINE_KIND(fasted_double_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_DOUBLES);
+DEFINE_KIND(fasted_array_l2_kind,.metric = FASTED_METRIC_L2, OF_ARRAYS);
+DEFINE_KIND(fasted_array_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_DIRECTION, OF_ARRAYS);
+DEFINE_KIND(fasted_array_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_ARRAYS);
 DEFINE_KIND(fasted_ball_kind,.metric = FASTED_METRIC_L2,.dimensions = BallDimensions,
 			.elements = BallElements,.radius = BallRadius,.relative = 0x1p-52,.absolute = 0x1p-500,
 			.most = 0x1p400);

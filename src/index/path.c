@@ -98,15 +98,19 @@ RadiusOf(const DistanceClause *clause)
 						   MakeNumber(0x1p-50));
 }
 
-/* Returns the call index_ball(centre, radius of the clause, least valid radius). */
+/*
+ * Returns the call index_ball(centre, radius of the clause, least valid radius or NaN).  The difference
+ * 1 - d exceeds every bound if d is NaN.
+ */
 static Node *
 BallOf(PlannerInfo *root, const DistanceClause *clause, Node *centre)
 {
 	Oid			types[3] = {FLOAT8ARRAYOID, FLOAT8OID, FLOAT8OID};
 	Oid			function = LookupFuncName(list_make2(makeString("fasted_internal"),
 													 makeString("index_ball")), 3, types, false);
-	bool		checked = clause->kind.function == WITHIN_FUNCTION;
-	double		least = checked ? LeastDistance(clause->kind.metric) : -get_float8_infinity();
+	double		least = clause->kind.function == WITHIN_FUNCTION ? LeastDistance(clause->kind.metric) :
+		clause->kind.similarity && clause->kind.function != SIMILARITY_FUNCTION ? get_float8_nan() :
+		-get_float8_infinity();
 
 	if (exprType(centre) != FLOAT8ARRAYOID)
 		centre = CastVector(CastVector(centre, FLOAT4ARRAYOID), FLOAT8ARRAYOID);

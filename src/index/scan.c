@@ -108,6 +108,7 @@ prepare_ball(VectorQuery *query, const IndexState *state, const Ball *ball, Stra
 	double		radius = ball->radius;
 
 	prepare_vector(query, state, ball->centre, ball->dimensions);
+	query->undefined = ball->undefined;
 	if (strategy == INDEX_OVERLAP_STRATEGY)
 		radius += state->meta.most_radius;
 	if (query->unbounded || isinf(radius))
@@ -267,7 +268,8 @@ bound_rows(VectorScan *scan, const IndexState *state, Page page, float *bounds)
 	{
 		HeadBounds(&scan->queries[q], state, page, scan->bounds);
 		for (uint32 r = 0; r < state->layout.chunk_rows; r++)
-			if (!(scan->bounds[r] <= scan->queries[q].limit))
+			if (!(scan->bounds[r] <= scan->queries[q].limit) &&
+				!(scan->bounds[r] == BOUND_NAN && scan->queries[q].undefined))
 				bounds[r] = NAN;
 	}
 }
