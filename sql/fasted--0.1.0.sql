@@ -486,6 +486,17 @@ CREATE ACCESS METHOD fasted TYPE INDEX HANDLER fasted_handler;
 COMMENT ON ACCESS METHOD fasted IS
 	'exact index of vectors: all rows within a distance, and nearest rows';
 
+-- Compares an index with its table, which may be written to meanwhile.
+CREATE FUNCTION fasted_index_check(index regclass)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_index_check'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION fasted_index_check(regclass) IS
+	'number of rows of the table, which are in the index; an error if the index is damaged';
+
+REVOKE ALL ON FUNCTION fasted_index_check(regclass) FROM PUBLIC;
+
 CREATE FUNCTION fasted_internal.array_l2_kind(internal)
 RETURNS internal
 AS 'MODULE_PATHNAME', 'fasted_array_l2_kind'

@@ -459,40 +459,49 @@ HeadBounds(const VectorQuery *query, const IndexState *state, Page page, float *
 
 /* --- further levels */
 
-/* Adds the codes' product and square, scaled, to the sums. */
-static pg_attribute_always_inline void
-add_codes(RowSums *sums, double row_scale, double query_scale, const int8 *codes,
-		  const int16 *query_codes, uint32 n)
+/* Sets the product with the query's codes, and the square, of n <= PIECE codes. */
+static void
+piece_products(const int8 *codes, const int16 *query_codes, uint32 n, int32 *product, int32 *square)
 {
-	double		product = 0.0;
-	double		square = 0.0;
-
-	for (uint32 first = 0; first < n; first += PIECE)
+	*product = *square = 0;
+	for (uint32 k = 0; k < n; k++)
 	{
-		uint32		end = Min(first + PIECE, n);
-		int32		piece_product = 0;
-		int32		piece_square = 0;
-
-		for (uint32 k = first; k < end; k++)
-		{
-			piece_product += (int32) codes[k] * query_codes[k];
-			piece_square += (int32) codes[k] * codes[k];
-		}
-		product += piece_product;
-		square += piece_square;
+		*product += (int32) codes[k] * query_codes[k];
+		*square += (int32) codes[k] * codes[k];
 	}
-	sums->product += row_scale * query_scale * product;
-	sums->norm2 += row_scale * row_scale * square;
-	sums->coarse2 += row_scale * row_scale * n;
 }
 
 #if defined(__x86_64__)
 __attribute__((target("avx2")))
-static void
-add_codes_avx2(RowSums *sums, double row_scale, double query_scale, const int8 *codes,
-			   const int16 *query_codes, uint32 n)
+static inline int32
+sum_lanes(__m256i v)
 {
-	add_codes(sums, row_scale, query_scale, codes, query_codes, n);
+	__m128i		half = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+
+	half = _mm_add_epi32(half, _mm_shuffle_epi32(half, _MM_SHUFFLE(1, 0, 3, 2)));
+	half = _mm_add_epi32(half, _mm_shuffle_epi32(half, _MM_SHUFFLE(2, 3, 0, 1)));
+	return _mm_cvtsi128_si32(half);
+}
+
+__attribute__((target("avx2")))
+static void
+piece_products_avx2(const int8 *codes, const int16 *query_codes, uint32 n, int32 *product, int32 *square)
+{
+	__m256i		products = _mm256_setzero_si256();
+	__m256i		squares = _mm256_setzero_si256();
+	uint32		k = 0;
+
+	for (; k + 16 <= n; k += 16)
+	{
+		__m256i		row = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) (codes + k)));
+		__m256i		query = _mm256_loadu_si256((const __m256i *) (query_codes + k));
+
+		products = _mm256_add_epi32(products, _mm256_madd_epi16(row, query));
+		squares = _mm256_add_epi32(squares, _mm256_madd_epi16(row, row));
+	}
+	piece_products(codes + k, query_codes + k, n - k, product, square);
+	*product += sum_lanes(products);
+	*square += sum_lanes(squares);
 }
 #endif
 
@@ -502,16 +511,28 @@ add_level(RowSums *sums, const VectorQuery *query, const IndexState *state, uint
 {
 	uint32		first = state->layout.first[level];
 	uint32		n = state->layout.first[level + 1] - first;
+	double		product = 0.0;
+	double		square = 0.0;
 
-	sums->query2 += query->squares[level];
-#if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2"))
+	for (uint32 k = 0; k < n; k += PIECE)
 	{
-		add_codes_avx2(sums, scale, query->scales[level], codes, query->codes + first, n);
-		return;
-	}
+		const int16 *query_codes = query->codes + first + k;
+		int32		products;
+		int32		squares;
+
+#if defined(__x86_64__)
+		if (__builtin_cpu_supports("avx2"))
+			piece_products_avx2(codes + k, query_codes, Min(PIECE, n - k), &products, &squares);
+		else
 #endif
-	add_codes(sums, scale, query->scales[level], codes, query->codes + first, n);
+			piece_products(codes + k, query_codes, Min(PIECE, n - k), &products, &squares);
+		product += products;
+		square += squares;
+	}
+	sums->product += scale * query->scales[level] * product;
+	sums->norm2 += scale * scale * square;
+	sums->coarse2 += scale * scale * n;
+	sums->query2 += query->squares[level];
 }
 
 void

@@ -7,9 +7,10 @@
  *
  * A scan without an order goes through the heads, and through the levels of rows that pass.
  *
- * A scan with an order first computes the heads' bounds of all rows.  It then sets a limit below which a
- * number of rows are, takes these through the levels, and returns those whose bound remains below the
- * limit in the order of the bounds.  If the executor wants more, the limit is raised.
+ * A scan with an order first computes the heads' bounds of all rows.  It takes some rows with low bounds
+ * through the levels.  The limit is the last level's bound of the wanted number of rows: all rows that are
+ * below it so far are taken through the levels.  Those that remain below it are returned in the order of
+ * their bounds.  If the executor wants more, the wanted number is multiplied.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,9 +29,12 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Rows below the first limit of a scan with an order, and how many times as many below the next one. */
-#define FIRST_ROWS 64
-#define MORE_ROWS 6
+/* Rows wanted at first, and how many times as many then. */
+#define FIRST_ROWS 16
+#define MORE_ROWS 4
+
+/* Rows taken through the levels to find a limit, for each that is wanted. */
+#define TRIED_ROWS 6
 
 #define BUCKETS 65536
 
@@ -71,18 +75,19 @@ typedef struct VectorScan
 	RowSums    *sums;			/* [chunk_rows][nqueries] */
 	uint32		head;			/* the next one, of a scan without an order */
 
-	/* Rows to be returned. */
+	/* Rows that have passed all levels: returned ones, those to be returned, and those above the limit. */
 	Candidate  *rows;
+	uint32		next;
+	uint32		ready;
 	uint32		nrows;
 	uint32		room;
-	uint32		next;
 
 	/* Bounds of all rows of a scan with an order; NaN: the row is not, or no longer, to be returned. */
 	float	   *keys;			/* [heads][stride] */
 	uint32		stride;
 	uint32	   *counts;			/* of rows by the upper half of their keys */
 	uint64		left;			/* rows */
-	double		wanted;
+	uint32		wanted;
 } VectorScan;
 
 /* --- conditions */
@@ -397,6 +402,7 @@ scan_head(VectorScan *scan, Relation index)
 	if (state == &scan->state)
 		n = check_levels(scan, index, chunk, n, NULL);
 	append_rows(scan, n);
+	scan->ready = scan->nrows;
 	return true;
 }
 
@@ -431,39 +437,41 @@ compute_keys(VectorScan *scan, Relation index)
 	scan->wanted = FIRST_ROWS;
 }
 
-/* Sets the limit such that the wanted number of rows, if there are as many, are not above it. */
-static void
-raise_limit(VectorScan *scan)
+/* Returns a key that at least n rows, if there are as many, are not above. */
+static float
+key_above(const VectorScan *scan, uint64 n)
 {
-	double		rows = 0.0;
+	uint64		rows = 0;
 	uint32		bucket = 0;
+	float		end;
 
 	for (; bucket < BUCKETS - 1; bucket++)
 	{
 		rows += scan->counts[bucket];
-		if (rows >= Min(scan->wanted, (double) scan->left))
+		if (rows >= Min(n, scan->left))
 			break;
 	}
-	scan->queries[0].limit = bucket_end(bucket);
-	if (isnan(scan->queries[0].limit))
-		scan->queries[0].limit = INFINITY;
-	scan->wanted *= MORE_ROWS;
+	end = bucket_end(bucket);
+	return isnan(end) ? INFINITY : end;
 }
 
-/* Adds the rows of a head that are below the limit to those to be returned. */
-static void
-scan_keys(VectorScan *scan, Relation index, uint32 head)
+/*
+ * Takes at most n rows of a head, whose keys are not above this, through the levels, and appends those that
+ * pass.  Returns how many it has taken.
+ */
+static uint32
+scan_keys(VectorScan *scan, Relation index, uint32 head, float key, uint32 most)
 {
 	float	   *keys = scan->keys + (Size) head * scan->stride;
-	float		limit = scan->queries[0].limit;
 	const IndexState *state;
 	Buffer		buffer = InvalidBuffer;
 	uint32		chunk = 0;
 	uint32		n = 0;
+	uint32		taken;
 
-	for (uint32 r = 0; r < scan->stride; r++)
+	for (uint32 r = 0; r < scan->stride && n < most; r++)
 	{
-		if (!(keys[r] <= limit))
+		if (!(keys[r] <= key))
 			continue;
 		if (buffer == InvalidBuffer)
 			buffer = read_head(scan, index, head, &state, &chunk);
@@ -473,14 +481,16 @@ scan_keys(VectorScan *scan, Relation index, uint32 head)
 			set_key(scan, keys + r, NAN);
 	}
 	if (buffer == InvalidBuffer)
-		return;
+		return 0;
 	UnlockReleaseBuffer(buffer);
+	taken = n;
 	if (state == &scan->state)
 		n = check_levels(scan, index, chunk, n, keys);
 	for (uint32 i = 0; i < n; i++)
 		set_key(scan, keys + scan->candidates[i].row, NAN);
 	append_rows(scan, n);
 	CHECK_FOR_INTERRUPTS();
+	return taken;
 }
 
 static int
@@ -492,17 +502,56 @@ compare_candidates(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Sorts the rows that have passed all levels.  Sets the limit to the bound of the last wanted one. */
+static void
+set_limit(VectorScan *scan)
+{
+	qsort(scan->rows, scan->nrows, sizeof(Candidate), compare_candidates);
+	scan->queries[0].limit = scan->nrows < scan->wanted ? INFINITY :
+		-FloatBelow(-scan->rows[scan->wanted - 1].bound);
+}
+
+/* Takes some rows with low keys through all levels, if too few have passed. */
+static void
+try_rows(VectorScan *scan, Relation index)
+{
+	uint32		most = TRIED_ROWS * scan->wanted;
+	float		key = key_above(scan, most);
+
+	scan->queries[0].limit = INFINITY;
+	for (uint32 head = 0; head < scan->heads && most > 0 && scan->nrows < scan->wanted; head++)
+		most -= scan_keys(scan, index, head, key, most);
+}
+
 /* Sets the rows to be returned to the next ones.  Returns false if there are no others. */
 static bool
 scan_more(VectorScan *scan, Relation index)
 {
-	if (scan->left == 0)
+	uint32		sorted;
+
+	scan->nrows -= scan->next;
+	if (scan->next > 0)
+		memmove(scan->rows, scan->rows + scan->next, scan->nrows * sizeof(Candidate));
+	scan->next = scan->ready = 0;
+	if (scan->left == 0 && scan->nrows == 0)
 		return false;
-	scan->nrows = scan->next = 0;
-	raise_limit(scan);
-	for (uint32 head = 0; head < scan->heads; head++)
-		scan_keys(scan, index, head);
-	qsort(scan->rows, scan->nrows, sizeof(Candidate), compare_candidates);
+	if (scan->nrows < scan->wanted)
+		try_rows(scan, index);
+	set_limit(scan);
+	sorted = scan->nrows;
+	for (uint32 head = 0; head < scan->heads && scan->left > 0; head++)
+	{
+		(void) scan_keys(scan, index, head, scan->queries[0].limit, scan->stride);
+		if (scan->nrows / 2 > Max(sorted, scan->wanted))
+		{
+			set_limit(scan);
+			sorted = scan->nrows;
+		}
+	}
+	set_limit(scan);
+	while (scan->ready < scan->nrows && scan->rows[scan->ready].bound <= scan->queries[0].limit)
+		scan->ready++;
+	scan->wanted = Min(scan->wanted, PG_UINT32_MAX / MORE_ROWS / TRIED_ROWS / MORE_ROWS) * MORE_ROWS;
 	return true;
 }
 
@@ -539,7 +588,7 @@ next_row(IndexScanDesc desc)
 	if (scan->none)
 		return NULL;
 	old = MemoryContextSwitchTo(scan->context);
-	while (scan->next >= scan->nrows)
+	while (scan->next >= scan->ready)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!(scan->ordered ? scan_more(scan, desc->indexRelation) : scan_head(scan, desc->indexRelation)))
