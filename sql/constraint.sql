@@ -6,7 +6,7 @@ CREATE TABLE docs (id int PRIMARY KEY, v real[], draft boolean DEFAULT false,
 	CONSTRAINT docs_unlike EXCLUDE USING fasted (fasted_ball(v, 0.25) WITH &&) WHERE (NOT draft));
 INSERT INTO docs SELECT i, ARRAY[i, i % 3, 0] FROM generate_series(1, 300) AS i;
 INSERT INTO docs VALUES (301, '{7,1,0.5}');
-INSERT INTO docs VALUES (301, '{7,1,0.51}'), (302, NULL), (303, NULL), (304, '{7,1,0}', true);
+INSERT INTO docs VALUES (301, '{7,1,0.51}', false), (302, NULL, false), (303, NULL, false), (304, '{7,1,0}', true);
 INSERT INTO docs VALUES (305, '{100,1,0.3}'), (306, '{100,1,0.7}') ON CONFLICT DO NOTHING RETURNING id;
 INSERT INTO docs VALUES (307, '{200,2,0.3}'), (308, '{200.5,2,0.8}') ON CONFLICT ON CONSTRAINT docs_unlike DO NOTHING RETURNING id;
 UPDATE docs SET v = '{7,1,0.1}' WHERE id = 9;

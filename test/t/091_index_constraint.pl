@@ -8,15 +8,15 @@ use lib $FindBin::RealBin;
 use FastedTest;
 use Test::More;
 
-my $writers = 16;
-my $rows = 150;
+my $writers = 32;
+my $rows = 200;
 
 # a deadlock of two rows that wait for each other is not an error of the constraint: the row is tried again
 my $node = new_node('constraint', "deadlock_timeout = '10ms'\nautovacuum = off\nmax_connections = 40\n");
 $node->safe_psql('postgres', <<"END");
 SELECT setseed(0.5);
 CREATE TABLE planned (writer int, n int, v real[], PRIMARY KEY (writer, n));
--- each third row of a writer is one of $rows common vectors, moved by less than the sum of two radii
+-- two of three rows of a writer are random; the third is one of  common vectors, moved by less than the sum of two radii
 INSERT INTO planned SELECT w, n, array_agg(CASE WHEN (n + w) % 3 > 0 THEN random() * 4 ELSE sin(n * k) + random() * 0.05 END)
 FROM generate_series(1, $writers) w, generate_series(1, $rows) n, generate_series(1, 12) k GROUP BY w, n ORDER BY w, n;
 CREATE TABLE docs (writer int, n int, v real[], EXCLUDE USING fasted (fasted_ball(v, 0.15) WITH &&));
