@@ -2,6 +2,7 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
+SET jit = off;
 SET fasted.join_node = off;
 
 -- vectors with near-duplicates, a null and zero vectors
