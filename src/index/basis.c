@@ -69,7 +69,7 @@ VectorNorm(const double *vector, uint32 dimensions)
 	{
 		if (!isfinite(vector[k]))
 			return INFINITY;
-		most = fmax(most, fabs(vector[k]));
+		most = Max(most, fabs(vector[k]));
 	}
 	if (most == 0.0)
 		return 0.0;
@@ -107,6 +107,23 @@ centred(const IndexState *state, const double *vector, double *w)
 	return norm <= MOST_NORM ? norm : INFINITY;
 }
 
+/* x -= factor * v */
+static pg_attribute_always_inline void
+subtract(double *x, double factor, const float *v, uint32 n)
+{
+	for (uint32 k = 0; k < n; k++)
+		x[k] -= factor * v[k];
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2")))
+static void
+subtract_avx2(double *x, double factor, const float *v, uint32 n)
+{
+	subtract(x, factor, v, n);
+}
+#endif
+
 double
 Project(const IndexState *state, const double *vector, double *coordinates)
 {
@@ -120,8 +137,14 @@ Project(const IndexState *state, const double *vector, double *coordinates)
 		const float *v = state->reflections + (Size) j * d;
 		double		factor = state->factors[j] * best_kernel()->dot_wide(coordinates + j, v + j, d - j);
 
-		for (uint32 k = j; k < d; k++)
-			coordinates[k] -= factor * v[k];
+#if defined(__x86_64__)
+		if (__builtin_cpu_supports("avx2"))
+		{
+			subtract_avx2(coordinates + j, factor, v + j, d - j);
+			continue;
+		}
+#endif
+		subtract(coordinates + j, factor, v + j, d - j);
 	}
 	return norm;
 }

@@ -68,7 +68,7 @@ code_of(double element, double scale)
 {
 	double		code = rint(element / scale);
 
-	return (int8) fmax(-127.0, fmin(127.0, code));
+	return (int8) Max(-127.0, Min(127.0, code));
 }
 
 /* Sets the scale and the codes of n coordinates.  Returns the squared error. */
@@ -80,7 +80,7 @@ encode_level(const double *coordinates, uint32 n, uint16 *scale, int8 *codes)
 	double		unit;
 
 	for (uint32 k = 0; k < n; k++)
-		most = fmax(most, fabs(coordinates[k]));
+		most = Max(most, fabs(coordinates[k]));
 	*scale = half_above(fmax(most / 127.0, LEAST_SCALE));
 	unit = FromHalf(*scale);
 	for (uint32 k = 0; k < n; k++)
@@ -131,7 +131,7 @@ encode_query_level(VectorQuery *query, uint32 level, const double *coordinates, 
 	double		scale;
 
 	for (uint32 k = 0; k < n; k++)
-		most = fmax(most, fabs(coordinates[k]));
+		most = Max(most, fabs(coordinates[k]));
 	scale = (double) (float) fmax(most / 32766.0, LEAST_SCALE);
 	for (uint32 k = 0; k < n; k++)
 	{
