@@ -13,7 +13,8 @@
 #	make demo DATA=debian-wordllama		uses embeddings of sentences; also DATA=debian-minilm
 #	make check			builds the extension, and runs all tests in a private server
 
-EXTENSION = fasted
+# fasted_pgvector has no library of its own
+EXTENSION = fasted fasted_pgvector/fasted_pgvector
 
 BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-over-rows bench-rows
 
@@ -79,7 +80,7 @@ else
 all:
 
 MODULE_big = fasted
-DATA = $(wildcard sql/fasted--*.sql)
+DATA = $(wildcard sql/fasted--*.sql fasted_pgvector/sql/fasted_pgvector--*.sql)
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/cpu/*/*.c)))
 
 # Distances are bit-identical on all machines, so the compiler must not fuse a

@@ -62,6 +62,51 @@ ArrayElements(Datum value, int dimensions, double *to)
 	}
 }
 
+/* --- pgvector's types, in the format that its tables have */
+
+typedef struct PgVector
+{
+	int32		vl_len_;		/* varlena header; do not access directly */
+	int16		dimensions;
+	int16		unused;
+	union
+	{
+		float		x[1];
+		uint16		half[1];
+	}			elements;
+} PgVector;
+
+static int
+VectorDimensions(Datum value)
+{
+	return ((const PgVector *) DatumGetPointer(value))->dimensions;
+}
+
+static void
+VectorElements32(Datum value, int dimensions, double *to)
+{
+	const float *from = ((const PgVector *) DatumGetPointer(value))->elements.x;
+
+	for (int k = 0; k < dimensions; k++)
+		to[k] = from[k];
+}
+
+/* Numbers of 16 bits: the sign, 5 bits of exponent, 10 of the mantissa. */
+static void
+VectorElements16(Datum value, int dimensions, double *to)
+{
+	const uint16 *from = ((const PgVector *) DatumGetPointer(value))->elements.half;
+
+	for (int k = 0; k < dimensions; k++)
+	{
+		int			exponent = from[k] >> 10 & 0x1f;
+		int			mantissa = from[k] & 0x3ff;
+		double		magnitude = exponent > 0 ? ldexp(mantissa + 0x400, exponent - 25) : ldexp(mantissa, -24);
+
+		to[k] = from[k] & 0x8000 ? -magnitude : magnitude;
+	}
+}
+
 /* --- balls */
 
 static int
@@ -87,8 +132,14 @@ BallRadius(Datum value)
 #define OF_ARRAYS .dimensions = ArrayDimensions, .elements = ArrayElements, .relative = 0x1p-52, \
 	.absolute = 0x1p-500, .most = 0x1p400
 
+#define OF_VECTORS .dimensions = VectorDimensions, .elements = VectorElements32, .relative = 0x1p-23, \
+	.absolute = 0x1p-50, .most = 0x1p30
+#define OF_HALVES .dimensions = VectorDimensions, .elements = VectorElements16, .relative = 0x1p-23, \
+	.absolute = 0x1p-50, .most = 0x1p30
+
 /* A zero vector has no direction, so that its cosine distance is NaN. */
 #define LEAST_DIRECTION 0x1p-200
+#define LEAST_PGVECTOR_DIRECTION 0x1p-30
 
 /* Defines the SQL function that returns an IndexedKind with these members. */
 #define DEFINE_KIND(function, ...) \
@@ -110,3 +161,9 @@ DEFINE_KIND(fasted_array_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_
 DEFINE_KIND(fasted_ball_kind,.metric = FASTED_METRIC_L2,.dimensions = BallDimensions,
 			.elements = BallElements,.radius = BallRadius,.relative = 0x1p-52,.absolute = 0x1p-500,
 			.most = 0x1p400);
+DEFINE_KIND(fasted_vector_l2_kind,.metric = FASTED_METRIC_L2, OF_VECTORS);
+DEFINE_KIND(fasted_vector_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_PGVECTOR_DIRECTION, OF_VECTORS);
+DEFINE_KIND(fasted_vector_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_VECTORS);
+DEFINE_KIND(fasted_halfvec_l2_kind,.metric = FASTED_METRIC_L2, OF_HALVES);
+DEFINE_KIND(fasted_halfvec_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_PGVECTOR_DIRECTION, OF_HALVES);
+DEFINE_KIND(fasted_halfvec_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_HALVES);
