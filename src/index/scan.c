@@ -253,25 +253,33 @@ check_hashes(const VectorScan *scan, const IndexState *state, Page page, float *
 	}
 }
 
-/*
- * Sets the bounds of the rows of a head: by the order's query, or -infinity without one.  NaN: a row
- * does not pass.
- */
+/* Marks rows by NaN whose bounds by a query (`own`, maybe the same array) are above its limit. */
+static void
+check_limit(const VectorQuery *query, const float *own, float *bounds, uint32 n)
+{
+	float		limit = query->limit;
+	float		other = query->undefined ? BOUND_NAN : limit;
+
+	for (uint32 r = 0; r < n; r++)
+		bounds[r] = own[r] <= limit || own[r] == other ? bounds[r] : NAN;
+}
+
+/* Sets the bounds of the rows of a head, by the first query.  NaN: a row does not pass. */
 static void
 bound_rows(VectorScan *scan, const IndexState *state, Page page, float *bounds)
 {
 	VectorQuery none = {.unbounded = true};
+	uint32		n = state->layout.chunk_rows;
 
-	HeadBounds(scan->ordered ? &scan->queries[0] : &none, state, page, bounds);
-	check_hashes(scan, state, page, bounds);
-	for (uint32 q = scan->ordered; q < scan->nqueries; q++)
+	HeadBounds(scan->nqueries > 0 ? &scan->queries[0] : &none, state, page, bounds);
+	if (scan->nqueries > 0 && !scan->ordered)
+		check_limit(&scan->queries[0], bounds, bounds, n);
+	for (uint32 q = 1; q < scan->nqueries; q++)
 	{
 		HeadBounds(&scan->queries[q], state, page, scan->bounds);
-		for (uint32 r = 0; r < state->layout.chunk_rows; r++)
-			if (!(scan->bounds[r] <= scan->queries[q].limit) &&
-				!(scan->bounds[r] == BOUND_NAN && scan->queries[q].undefined))
-				bounds[r] = NAN;
+		check_limit(&scan->queries[q], scan->bounds, bounds, n);
 	}
+	check_hashes(scan, state, page, bounds);
 }
 
 /* Begins the candidate of a row of a head.  Returns false if the row has gone. */
