@@ -30,7 +30,6 @@ typedef struct Entry
 	ItemPointerData tid;
 	uint32		chunk;
 	uint16		row;
-	bool		null_chunk;
 } Entry;
 
 typedef struct Check
@@ -38,7 +37,6 @@ typedef struct Check
 	Relation	index;
 	const IndexedKind *kind;
 	IndexState *state;			/* with a basis */
-	IndexState *nulls;
 	Entry	   *entries;		/* sorted by TID */
 	Size		count;
 	Size		room;
@@ -60,8 +58,9 @@ report_row(const Check *check, const ItemPointerData *tid, const char *what)
 /* --- the index */
 
 static void
-add_entries(Check *check, const IndexState *state, uint32 chunk)
+add_entries(Check *check, uint32 chunk)
 {
+	const IndexState *state = check->state;
 	Buffer		buffer = ReadIndexPage(check->index, ChunkBlock(&state->layout, chunk), BUFFER_LOCK_SHARE,
 									   HEAD_PAGE, chunk, 0);
 	Page		page = BufferGetPage(buffer);
@@ -81,7 +80,7 @@ add_entries(Check *check, const IndexState *state, uint32 chunk)
 				repalloc_huge(check->entries, check->room * sizeof(Entry));
 		}
 		check->entries[check->count++] = (Entry) {
-			.tid = HeadTids(page, state)[r],.chunk = chunk,.row = r,.null_chunk = state == check->nulls
+			.tid = HeadTids(page, state)[r],.chunk = chunk,.row = r
 		};
 	}
 	UnlockReleaseBuffer(buffer);
@@ -100,12 +99,10 @@ read_entries(Check *check)
 {
 	const IndexLayout *layout = &check->state->layout;
 
-	for (uint32 chunk = 0; chunk < check->state->meta.null_chunks; chunk++)
-		add_entries(check, check->nulls, chunk);
 	for (uint32 chunk = 0; chunk < check->state->meta.chunks; chunk++)
 	{
-		add_entries(check, check->state, chunk);
-		for (uint32 l = 1; l < layout->levels; l++)
+		add_entries(check, chunk);
+		for (uint32 l = 1; l < layout->levels && chunk >= layout->null_chunks; l++)
 		{
 			for (uint32 r = 0; r < layout->chunk_rows; r += layout->page_rows[l])
 				UnlockReleaseBuffer(ReadIndexPage(check->index, LevelBlock(layout, chunk, l, r),
@@ -178,7 +175,7 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 	MemoryContext old = MemoryContextSwitchTo(check->row_context);
 	Entry		key = {.tid = *tid};
 	Entry	   *entry = bsearch(&key, check->entries, check->count, sizeof(Entry), compare_entries);
-	const IndexState *state;
+	const IndexState *state = check->state;
 	uint32		hashes[INDEX_MAX_KEYS];
 	Buffer		buffer;
 	Page		head = palloc(BLCKSZ);
@@ -187,7 +184,6 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 	if (entry == NULL)
 		report_row(check, tid, "is not in the index");
 	SetHashes(index, values, isnull, hashes);
-	state = entry->null_chunk ? check->nulls : check->state;
 	buffer = ReadIndexPage(index, ChunkBlock(&state->layout, entry->chunk), BUFFER_LOCK_SHARE, HEAD_PAGE,
 						   entry->chunk, 0);
 	memcpy(head, BufferGetPage(buffer), BLCKSZ);
@@ -222,7 +218,6 @@ check_index(Relation heap, Relation index)
 	memcpy(check.state->centre, cached->centre, floats * sizeof(float));
 	if (!SetFactors(check.state))
 		ReportCorruption(index, META_BLOCK);
-	check.nulls = EmptyState(check.state, CurrentMemoryContext);
 	check.row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted index check",
 											  ALLOCSET_DEFAULT_SIZES);
 	read_entries(&check);
