@@ -108,6 +108,19 @@ EXECUTE near(vector(4), NULL);
 EXECUTE near(NULL, 1);
 EXECUTE near('{1,2}', 1);
 RESET plan_cache_mode;
+-- as a user without privileges on the schema of internal functions
+SET client_min_messages = warning;
+CREATE ROLE regress_fasted_reader;
+GRANT SELECT ON items TO regress_fasted_reader;
+RESET client_min_messages;
+SET ROLE regress_fasted_reader;
+PREPARE near_doubles AS SELECT count(*) FROM items WHERE v <-> $1::float8[] <= 0.1;
+EXECUTE near_doubles('{1,0,0,0,0,0,0,0,0,0,0,0}');
+EXPLAIN (COSTS OFF) SELECT id FROM items WHERE v <-> (SELECT v FROM items WHERE id = 4) < 0.1;
+SELECT id FROM items WHERE v <-> (SELECT v FROM items WHERE id = 4) < 0.1 ORDER BY v <-> (SELECT v FROM items WHERE id = 4)::float8[], id;
+RESET ROLE;
+DROP OWNED BY regress_fasted_reader;
+DROP ROLE regress_fasted_reader;
 -- partitions; an estimate from statistics
 CREATE TABLE parts (LIKE items) PARTITION BY HASH (id);
 CREATE TABLE part_a PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
@@ -126,5 +139,11 @@ END $$;
 SELECT estimate('SELECT FROM items WHERE v <-> ''{1,0,0,0,0,0,0,0,0,0,0,0}'' < 0.5') < 20 AS few, estimate('SELECT FROM items WHERE v <-> ''{1,0,0,0,0,0,0,0,0,0,0,0}'' < 100') > 1000 AS many;
 SET enable_seqscan = on;
 EXPLAIN (COSTS OFF) SELECT id FROM items WHERE v <-> '{1,0,0,0,0,0,0,0,0,0,0,0}' < 100;
+EXPLAIN (COSTS OFF) SELECT id FROM items WHERE v <-> '{1,0,0,0,0,0,0,0,0,0,0,0}' < 0.5;
+EXPLAIN (COSTS OFF) SELECT id FROM items ORDER BY v <-> '{1,0,0,0,0,0,0,0,0,0,0,0}' LIMIT 10;
+-- few rows: a nested loop; many: the join node
+SET fasted.join_node = on;
+EXPLAIN (COSTS OFF) SELECT a.id, b.id FROM items a JOIN items b ON a.v <-> b.v < 0.04 AND a.id < b.id WHERE a.id IN (7, 8, 9);
+EXPLAIN (COSTS OFF) SELECT a.id, b.id FROM items a JOIN items b ON a.v <-> b.v < 0.04 AND a.id < b.id;
 DROP FUNCTION compare, vector, estimate;
 DROP TABLE items, parts;
