@@ -115,6 +115,7 @@ include $(srcdir)/src/build.mk
 
 # Loops over elements take most of the time to read a row that is stored inline.
 src/rows/vector.o src/index/basis.o src/index/bound.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/index/bound.o: CFLAGS += -fno-math-errno
 
 src/fasted.o src/fasted.bc src/info.o src/info.bc: CPPFLAGS += -DFASTED_VERSION='"$(FASTED_VERSION)"'
 src/core.o src/core.bc: CPPFLAGS += -DFASTED_INTERFACE='"$(FASTED_INTERFACE)"'

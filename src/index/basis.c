@@ -168,9 +168,6 @@ typedef struct Fit
 	double	   *rows;			/* [n][d] */
 	uint32		count;			/* directions */
 	double	   *directions;		/* [count][d] */
-	double	   *products;		/* [count]: of one row */
-	double	   *matrix;			/* [count][count] */
-	double	   *vectors;		/* [count][count] */
 } Fit;
 
 uint32
@@ -229,45 +226,35 @@ multiply_sample(Fit *fit, double *next)
 	}
 }
 
-/* Rotates the directions to the principal axes of the sample, leading ones first. */
+/*
+ * Rotates the directions to the principal axes of the sample, leading ones first, by iteration with the
+ * matrix of their products.
+ */
 static void
-rotate_directions(Fit *fit)
+rotate_directions(Fit *fit, double *next)
 {
 	uint32		n = fit->count;
-	double	   *next = palloc0((Size) Max(n, 1) * fit->d * sizeof(double));
+	Size		bytes = Max((Size) n * n, 1) * sizeof(double);
+	double	   *matrix = palloc(bytes);
+	double	   *axes = palloc0(bytes);
+	double	   *images = palloc(bytes);
 
-	memset(fit->matrix, 0, (Size) n * n * sizeof(double));
-	for (uint32 i = 0; i < fit->n; i++)
-	{
-		for (uint32 c = 0; c < n; c++)
-			fit->products[c] = dot(fit->directions + (Size) c * fit->d, fit->rows + (Size) i * fit->d, fit->d);
-		for (uint32 c = 0; c < n; c++)
-			add_times(fit->matrix + (Size) c * n, fit->products[c], fit->products, n);
-		CHECK_FOR_INTERRUPTS();
-	}
+	multiply_sample(fit, next);
 	for (uint32 i = 0; i < n * n; i++)
-		fit->vectors[i] = i / n == i % n;
+		matrix[i] = dot(fit->directions + (Size) (i / n) * fit->d, next + (Size) (i % n) * fit->d, fit->d);
+	for (uint32 i = 0; i < n; i++)
+		axes[i * n + i] = 1.0;
 	for (int round = 0; round < MATRIX_ROUNDS; round++)
 	{
-		double	   *images = palloc((Size) Max(n * n, 1) * sizeof(double));
-
-		for (uint32 c = 0; c < n; c++)
-		{
-			for (uint32 k = 0; k < n; k++)
-				images[(Size) c * n + k] = dot(fit->vectors + (Size) c * n, fit->matrix + (Size) k * n, n);
-		}
-		memcpy(fit->vectors, images, (Size) n * n * sizeof(double));
-		fit->count = Min(fit->count, orthonormalise(fit->vectors, n, n));
-		pfree(images);
+		for (uint32 i = 0; i < fit->count * n; i++)
+			images[i] = dot(axes + (Size) (i / n) * n, matrix + (Size) (i % n) * n, n);
+		memcpy(axes, images, (Size) fit->count * n * sizeof(double));
+		fit->count = orthonormalise(axes, fit->count, n);
 	}
-	for (uint32 c = 0; c < fit->count; c++)
-	{
-		for (uint32 k = 0; k < n; k++)
-			add_times(next + (Size) c * fit->d, fit->vectors[(Size) c * n + k],
-					  fit->directions + (Size) k * fit->d, fit->d);
-	}
+	memset(next, 0, (Size) n * fit->d * sizeof(double));
+	for (uint32 i = 0; i < fit->count * n; i++)
+		add_times(next + (Size) (i / n) * fit->d, axes[i], fit->directions + (Size) (i % n) * fit->d, fit->d);
 	memcpy(fit->directions, next, (Size) n * fit->d * sizeof(double));
-	pfree(next);
 }
 
 /* Computes at most `wanted` leading directions of the rows, which have been centred. */
@@ -279,9 +266,6 @@ find_directions(Fit *fit, uint32 wanted)
 
 	fit->count = most;
 	fit->directions = palloc((Size) Max(most, 1) * fit->d * sizeof(double));
-	fit->products = palloc(Max(most, 1) * sizeof(double));
-	fit->matrix = palloc((Size) Max(most * most, 1) * sizeof(double));
-	fit->vectors = palloc((Size) Max(most * most, 1) * sizeof(double));
 	for (uint32 c = 0; c < most; c++)
 		memcpy(fit->directions + (Size) c * fit->d,
 			   fit->rows + (Size) ((uint64) c * fit->n / most) * fit->d, fit->d * sizeof(double));
@@ -292,7 +276,7 @@ find_directions(Fit *fit, uint32 wanted)
 		memcpy(fit->directions, next, (Size) fit->count * fit->d * sizeof(double));
 		fit->count = orthonormalise(fit->directions, fit->count, fit->d);
 	}
-	rotate_directions(fit);
+	rotate_directions(fit, next);
 	fit->count = Min(fit->count, wanted);
 }
 
@@ -330,15 +314,6 @@ find_reflections(Fit *fit, IndexState *state)
 	}
 }
 
-static int
-compare_doubles(const void *a, const void *b)
-{
-	double		x = *(const double *) a;
-	double		y = *(const double *) b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Sets the scale to that which makes this norm about 1. */
 static void
 set_scale(IndexState *state, double norm)
@@ -347,11 +322,11 @@ set_scale(IndexState *state, double norm)
 	state->scale = ldexp(1.0, state->meta.exponent);
 }
 
-/* Makes the median norm of the rows, if they have one, the unit. */
+/* Makes the geometric mean of the rows' norms, if they have one, the unit. */
 static void
 set_first_scale(const Fit *fit, IndexState *state)
 {
-	double	   *norms = palloc(fit->n * sizeof(double));
+	double		exponents = 0.0;
 	uint32		count = 0;
 
 	for (uint32 i = 0; i < fit->n; i++)
@@ -359,11 +334,13 @@ set_first_scale(const Fit *fit, IndexState *state)
 		double		norm = VectorNorm(fit->rows + (Size) i * fit->d, fit->d);
 
 		if (norm > 0.0 && isfinite(norm))
-			norms[count++] = norm;
+		{
+			exponents += ilogb(norm);
+			count++;
+		}
 	}
-	qsort(norms, count, sizeof(double), compare_doubles);
-	set_scale(state, count == 0 || state->kind->metric == FASTED_METRIC_COSINE ? 1.0 : norms[count / 2]);
-	pfree(norms);
+	set_scale(state, count == 0 || state->kind->metric == FASTED_METRIC_COSINE ? 1.0 :
+			  ldexp(1.0, (int) (exponents / count)));
 }
 
 /*

@@ -293,8 +293,10 @@ OperatorBound(const VectorQuery *query, double bound)
 
 /* --- heads */
 
-/* Sets the products with the query's codes, and the squares, of a group of rows. */
-static void
+/* Sets the products with the query's codes, and the squares, of the codes of a group of rows. */
+typedef void (*GroupProducts) (const HeadQuery *head, const int8 *codes, int32 *products, int32 *squares);
+
+static pg_attribute_always_inline void
 group_products(const HeadQuery *head, const int8 *codes, int32 *products, int32 *squares)
 {
 	memset(products, 0, GROUP_ROWS * sizeof(int32));
@@ -311,106 +313,65 @@ group_products(const HeadQuery *head, const int8 *codes, int32 *products, int32 
 	}
 }
 
-static float
-head_bound(const HeadQuery *head, float scale, float second, float product, float square)
-{
-	float		rest = second * head->has_rest;
-	float		error = head->by_scale * scale + head->by_second * second + head->fixed;
-	float		norm2 = scale * scale * square;
-	float		diff = rest - head->rest;
-	float		sum = scale * head->scale * product;
-	float		terms = (head->square + norm2) + (rest * rest + head->rest * head->rest);
-	float		distance2;
-
-	if (head->product)
-		return -(sum + rest * head->rest) - error;
-	distance2 = (head->square + norm2) - 2.0f * sum + diff * diff - (float) HEAD_SLACK * terms;
-	return (distance2 > 0.0f ? sqrtf(distance2) : 0.0f) * (1.0f - (float) HEAD_SLACK) - error;
-}
-
-/* Sets the bounds of n rows, a multiple of a group. */
-static void
+/* Sets the bounds of n rows, in whole groups. */
+static pg_attribute_always_inline void
 head_bounds(const HeadQuery *head, const int8 *codes, const uint16 *scales, const uint16 *seconds,
-			uint32 n, float *bounds)
+			uint32 n, float *bounds, GroupProducts multiply)
 {
+	HeadQuery	q = *head;
+
 	for (uint32 first = 0; first < n; first += GROUP_ROWS)
 	{
 		int32		products[GROUP_ROWS];
 		int32		squares[GROUP_ROWS];
 
-		group_products(head, codes + first * HEAD_WORDS, products, squares);
+		multiply(head, codes + first * HEAD_WORDS, products, squares);
 		for (uint32 r = 0; r < GROUP_ROWS; r++)
-			bounds[first + r] = head_bound(head, FromHalf(scales[first + r]), FromHalf(seconds[first + r]),
-										   (float) products[r], (float) squares[r]);
+		{
+			float		scale = FromHalf(scales[first + r]);
+			float		second = FromHalf(seconds[first + r]);
+			float		rest = second * q.has_rest;
+			float		error = q.by_scale * scale + q.by_second * second + q.fixed;
+			float		norm2 = scale * scale * (float) squares[r];
+			float		sum = scale * q.scale * (float) products[r];
+			float		terms = (q.square + norm2) + (rest * rest + q.rest * q.rest);
+			float		distance2 = (q.square + norm2) - 2.0f * sum + (rest - q.rest) * (rest - q.rest)
+				- (float) HEAD_SLACK * terms;
+			float		distance = sqrtf(distance2 > 0.0f ? distance2 : 0.0f) * (1.0f - (float) HEAD_SLACK);
+
+			bounds[first + r] = (q.product ? -(sum + rest * q.rest) : distance) - error;
+		}
 	}
 }
 
 #if defined(__x86_64__)
 __attribute__((target("avx2")))
-static inline __m256
-load_halves(const uint16 *halves)
+static inline void
+group_products_avx2(const HeadQuery *head, const int8 *codes, int32 *products, int32 *squares)
 {
-	__m128i		words = _mm_loadu_si128((const __m128i *) halves);
+	__m256i		product = _mm256_setzero_si256();
+	__m256i		square = _mm256_setzero_si256();
 
-	return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(words), 16));
+	for (uint32 k = 0; k < HEAD_WORDS; k += 2)
+	{
+		__m128i		pairs = _mm_loadu_si128((const __m128i *) (codes + k * GROUP_ROWS));
+		__m256i		row = _mm256_cvtepi8_epi16(pairs);
+		int32		pair;
+
+		memcpy(&pair, head->codes + k, sizeof(pair));
+		product = _mm256_add_epi32(product, _mm256_madd_epi16(row, _mm256_set1_epi32(pair)));
+		square = _mm256_add_epi32(square, _mm256_madd_epi16(row, row));
+	}
+	_mm256_storeu_si256((__m256i *) products, product);
+	_mm256_storeu_si256((__m256i *) squares, square);
 }
 
-/* The same bounds as head_bound, of a group. */
-__attribute__((target("avx2")))
-static inline __m256
-group_bounds(const HeadQuery *head, __m256 scale, __m256 second, __m256 product, __m256 square)
-{
-	__m256		query_rest = _mm256_set1_ps(head->rest);
-	__m256		rest = _mm256_mul_ps(second, _mm256_set1_ps(head->has_rest));
-	__m256		error = _mm256_add_ps(_mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(head->by_scale), scale),
-													_mm256_mul_ps(_mm256_set1_ps(head->by_second), second)),
-									  _mm256_set1_ps(head->fixed));
-	__m256		sum = _mm256_mul_ps(_mm256_mul_ps(scale, _mm256_set1_ps(head->scale)), product);
-	__m256		norm2;
-	__m256		diff;
-	__m256		terms;
-	__m256		distance2;
-
-	if (head->product)
-		return _mm256_sub_ps(_mm256_sub_ps(_mm256_setzero_ps(),
-										   _mm256_add_ps(sum, _mm256_mul_ps(rest, query_rest))), error);
-	norm2 = _mm256_add_ps(_mm256_set1_ps(head->square), _mm256_mul_ps(_mm256_mul_ps(scale, scale), square));
-	diff = _mm256_sub_ps(rest, query_rest);
-	terms = _mm256_add_ps(norm2, _mm256_add_ps(_mm256_mul_ps(rest, rest),
-											   _mm256_mul_ps(query_rest, query_rest)));
-	distance2 = _mm256_sub_ps(norm2, _mm256_add_ps(sum, sum));
-	distance2 = _mm256_add_ps(distance2, _mm256_mul_ps(diff, diff));
-	distance2 = _mm256_sub_ps(distance2, _mm256_mul_ps(_mm256_set1_ps((float) HEAD_SLACK), terms));
-	distance2 = _mm256_max_ps(distance2, _mm256_setzero_ps());
-	return _mm256_sub_ps(_mm256_mul_ps(_mm256_sqrt_ps(distance2),
-									   _mm256_set1_ps(1.0f - (float) HEAD_SLACK)), error);
-}
-
-/* The same as head_bounds. */
 __attribute__((target("avx2")))
 static void
 head_bounds_avx2(const HeadQuery *head, const int8 *codes, const uint16 *scales, const uint16 *seconds,
 				 uint32 n, float *bounds)
 {
-	for (uint32 first = 0; first < n; first += GROUP_ROWS)
-	{
-		__m256i		products = _mm256_setzero_si256();
-		__m256i		squares = _mm256_setzero_si256();
-
-		for (uint32 k = 0; k < HEAD_WORDS; k += 2)
-		{
-			const int8 *pairs = codes + first * HEAD_WORDS + k * GROUP_ROWS;
-			__m256i		row = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) pairs));
-			int32		pair;
-
-			memcpy(&pair, head->codes + k, sizeof(pair));
-			products = _mm256_add_epi32(products, _mm256_madd_epi16(row, _mm256_set1_epi32(pair)));
-			squares = _mm256_add_epi32(squares, _mm256_madd_epi16(row, row));
-		}
-		_mm256_storeu_ps(bounds + first,
-						 group_bounds(head, load_halves(scales + first), load_halves(seconds + first),
-									  _mm256_cvtepi32_ps(products), _mm256_cvtepi32_ps(squares)));
-	}
+	head_bounds(head, codes, scales, seconds, n, bounds, group_products_avx2);
 }
 #endif
 
@@ -447,7 +408,8 @@ HeadBounds(const VectorQuery *query, const IndexState *state, Page page, float *
 		head_bounds_avx2(&query->head, HeadCodes(page, state), HeadScales(page, state), seconds, n, bounds);
 #endif
 	else
-		head_bounds(&query->head, HeadCodes(page, state), HeadScales(page, state), seconds, n, bounds);
+		head_bounds(&query->head, HeadCodes(page, state), HeadScales(page, state), seconds, n, bounds,
+					group_products);
 	for (uint32 r = 0; r < n; r++)
 	{
 		if (HAS_STATE(seconds[r]))
@@ -459,49 +421,32 @@ HeadBounds(const VectorQuery *query, const IndexState *state, Page page, float *
 
 /* --- further levels */
 
-/* Sets the product with the query's codes, and the square, of n <= PIECE codes. */
-static void
-piece_products(const int8 *codes, const int16 *query_codes, uint32 n, int32 *product, int32 *square)
+/* Sets the product with the query's codes, and the square, of n codes. */
+static pg_attribute_always_inline void
+code_products(const int8 *codes, const int16 *query_codes, uint32 n, double *product, double *square)
 {
-	*product = *square = 0;
-	for (uint32 k = 0; k < n; k++)
+	*product = *square = 0.0;
+	for (uint32 first = 0; first < n; first += PIECE)
 	{
-		*product += (int32) codes[k] * query_codes[k];
-		*square += (int32) codes[k] * codes[k];
+		int32		piece_product = 0;
+		int32		piece_square = 0;
+
+		for (uint32 k = first; k < Min(first + PIECE, n); k++)
+		{
+			piece_product += (int32) codes[k] * query_codes[k];
+			piece_square += (int32) codes[k] * codes[k];
+		}
+		*product += piece_product;
+		*square += piece_square;
 	}
 }
 
 #if defined(__x86_64__)
 __attribute__((target("avx2")))
-static inline int32
-sum_lanes(__m256i v)
-{
-	__m128i		half = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-
-	half = _mm_add_epi32(half, _mm_shuffle_epi32(half, _MM_SHUFFLE(1, 0, 3, 2)));
-	half = _mm_add_epi32(half, _mm_shuffle_epi32(half, _MM_SHUFFLE(2, 3, 0, 1)));
-	return _mm_cvtsi128_si32(half);
-}
-
-__attribute__((target("avx2")))
 static void
-piece_products_avx2(const int8 *codes, const int16 *query_codes, uint32 n, int32 *product, int32 *square)
+code_products_avx2(const int8 *codes, const int16 *query_codes, uint32 n, double *product, double *square)
 {
-	__m256i		products = _mm256_setzero_si256();
-	__m256i		squares = _mm256_setzero_si256();
-	uint32		k = 0;
-
-	for (; k + 16 <= n; k += 16)
-	{
-		__m256i		row = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) (codes + k)));
-		__m256i		query = _mm256_loadu_si256((const __m256i *) (query_codes + k));
-
-		products = _mm256_add_epi32(products, _mm256_madd_epi16(row, query));
-		squares = _mm256_add_epi32(squares, _mm256_madd_epi16(row, row));
-	}
-	piece_products(codes + k, query_codes + k, n - k, product, square);
-	*product += sum_lanes(products);
-	*square += sum_lanes(squares);
+	code_products(codes, query_codes, n, product, square);
 }
 #endif
 
@@ -511,24 +456,15 @@ add_level(RowSums *sums, const VectorQuery *query, const IndexState *state, uint
 {
 	uint32		first = state->layout.first[level];
 	uint32		n = state->layout.first[level + 1] - first;
-	double		product = 0.0;
-	double		square = 0.0;
-
-	for (uint32 k = 0; k < n; k += PIECE)
-	{
-		const int16 *query_codes = query->codes + first + k;
-		int32		products;
-		int32		squares;
+	double		product;
+	double		square;
 
 #if defined(__x86_64__)
-		if (__builtin_cpu_supports("avx2"))
-			piece_products_avx2(codes + k, query_codes, Min(PIECE, n - k), &products, &squares);
-		else
+	if (__builtin_cpu_supports("avx2"))
+		code_products_avx2(codes, query->codes + first, n, &product, &square);
+	else
 #endif
-			piece_products(codes + k, query_codes, Min(PIECE, n - k), &products, &squares);
-		product += products;
-		square += squares;
-	}
+		code_products(codes, query->codes + first, n, &product, &square);
 	sums->product += scale * query->scales[level] * product;
 	sums->norm2 += scale * scale * square;
 	sums->coarse2 += scale * scale * n;

@@ -19,14 +19,11 @@
 #include "access/htup_details.h"
 #include "access/reloptions.h"
 #include "catalog/pg_amop.h"
-#include "catalog/pg_amproc.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_type_d.h"
 #include "commands/vacuum.h"
 #include "index/access.h"
-#include "utils/builtins.h"
 #include "utils/catcache.h"
-#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(fasted_handler);
@@ -38,73 +35,33 @@ index_options(Datum options, bool validate)
 	return (bytea *) build_reloptions(options, validate, 0, 0, NULL, 0);
 }
 
-/* Complains of a member of an operator family.  Returns false. */
-static bool
-invalid(const char *family, const char *what, int number)
-{
-	ereport(INFO,
-			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-			 errmsg("operator family \"%s\" of access method fasted contains invalid %s %d", family, what,
-					number)));
-	return false;
-}
-
-/* Returns true if the operators of a family have known strategies, and orders those of floats. */
-static bool
-validate_operators(Oid family, const char *name)
-{
-	CatCList   *list = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(family));
-	bool		valid = true;
-
-	for (int i = 0; i < list->n_members; i++)
-	{
-		Form_pg_amop form = (Form_pg_amop) GETSTRUCT(&list->members[i]->tuple);
-		bool		orders = form->amoppurpose == AMOP_ORDER;
-
-		if (form->amopstrategy < 1 || form->amopstrategy > INDEX_STRATEGIES ||
-			orders != (form->amopstrategy == INDEX_ORDER_STRATEGY) ||
-			!check_amop_signature(form->amopopr, orders ? FLOAT8OID : BOOLOID, form->amoplefttype,
-								  form->amoprighttype))
-			valid = invalid(name, "operator with strategy number", form->amopstrategy);
-	}
-	ReleaseCatCacheList(list);
-	return valid;
-}
-
-/* Returns true if the family has just one support function for the type. */
-static bool
-validate_functions(Oid family, Oid type, const char *name)
-{
-	CatCList   *list = SearchSysCacheList1(AMPROCNUM, ObjectIdGetDatum(family));
-	bool		valid = true;
-	int			found = 0;
-
-	for (int i = 0; i < list->n_members; i++)
-	{
-		Form_pg_amproc form = (Form_pg_amproc) GETSTRUCT(&list->members[i]->tuple);
-
-		found += form->amproclefttype == type;
-		if (form->amprocnum == INDEX_KIND_PROC ?
-			!check_amproc_signature(form->amproc, INTERNALOID, true, 1, 1, INTERNALOID) :
-			get_func_rettype(form->amproc) != INT4OID)
-			valid = invalid(name, "support function", form->amprocnum);
-	}
-	ReleaseCatCacheList(list);
-	return valid && (found == 1 || invalid(name, "number of support functions:", found));
-}
-
+/* Returns true if the operators of the class's family have known strategies, and orders those of floats. */
 static bool
 validate_class(Oid class)
 {
 	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(class));
-	Form_pg_opclass form;
-	bool		valid;
+	CatCList   *list;
+	bool		valid = true;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for operator class %u", class);
-	form = (Form_pg_opclass) GETSTRUCT(tuple);
-	valid = validate_operators(form->opcfamily, NameStr(form->opcname)) &&
-		validate_functions(form->opcfamily, form->opcintype, NameStr(form->opcname));
+	list = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(((Form_pg_opclass) GETSTRUCT(tuple))->opcfamily));
+	for (int i = 0; i < list->n_members; i++)
+	{
+		Form_pg_amop form = (Form_pg_amop) GETSTRUCT(&list->members[i]->tuple);
+		bool		orders = form->amopstrategy == INDEX_ORDER_STRATEGY;
+
+		if (form->amopstrategy <= INDEX_STRATEGIES && orders == (form->amoppurpose == AMOP_ORDER) &&
+			check_amop_signature(form->amopopr, orders ? FLOAT8OID : BOOLOID, form->amoplefttype,
+								 form->amoprighttype))
+			continue;
+		ereport(INFO,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("operator class %u of access method fasted has an invalid operator with strategy %d",
+						class, form->amopstrategy)));
+		valid = false;
+	}
+	ReleaseCatCacheList(list);
 	ReleaseSysCache(tuple);
 	return valid;
 }

@@ -75,8 +75,9 @@ begin_vectors(Relation index, uint32 dimensions, double *elements)
 	finish_meta(&change, &state->meta);
 }
 
+/* Raises the greatest radius, and the first chunk with free places, unless the index has changed. */
 static void
-raise_radius(Relation index, double radius)
+raise_meta(Relation index, uint32 dimensions, double radius, uint32 free_chunk)
 {
 	MetaChange	change;
 	IndexMeta	meta;
@@ -84,6 +85,8 @@ raise_radius(Relation index, double radius)
 	begin_meta(&change, index);
 	meta = *change.meta;
 	meta.most_radius = Max(meta.most_radius, radius);
+	if (meta.dimensions == dimensions)
+		meta.free_chunk = Max(meta.free_chunk, free_chunk);
 	finish_meta(&change, &meta);
 }
 
@@ -129,20 +132,6 @@ add_chunk(Relation index, const IndexState *state, uint32 chunk)
 	*chunk_count(&meta) = chunk + 1;
 	finish_meta(&change, &meta);
 	return true;
-}
-
-/* Remembers that chunks before this one are full. */
-static void
-set_free_chunk(Relation index, uint32 dimensions, uint32 chunk)
-{
-	MetaChange	change;
-	IndexMeta	meta;
-
-	begin_meta(&change, index);
-	meta = *change.meta;
-	if (meta.dimensions == dimensions)
-		meta.free_chunk = Max(meta.free_chunk, chunk);
-	finish_meta(&change, &meta);
 }
 
 /* Writes a row to a free place of a chunk.  Returns false if there is none. */
@@ -193,7 +182,7 @@ place_row(Relation index, IndexState *state, const IndexRow *row)
 		CHECK_FOR_INTERRUPTS();
 	}
 	if (chunk > first)
-		set_free_chunk(index, state->meta.dimensions, chunk);
+		raise_meta(index, state->meta.dimensions, 0.0, chunk);
 	return true;
 }
 
@@ -225,7 +214,7 @@ insert_row(Relation index, ItemPointer tid, double *elements, int dimensions, do
 	else
 		EncodeRow(cached, elements, row);
 	if (radius > meta.most_radius)
-		raise_radius(index, radius);
+		raise_meta(index, meta.dimensions, radius, 0);
 	return place_row(index, &state, row);
 }
 
