@@ -381,6 +381,14 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION fasted_internal.index_ball(double precision[], double precision, double precision) IS
 	'the vectors that an index condition selects';
 
+CREATE FUNCTION fasted_internal.index_ball(centre bit, radius double precision, least_distance double precision)
+RETURNS fasted_ball
+AS 'MODULE_PATHNAME', 'fasted_index_ball_of_bits'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.index_ball(bit, double precision, double precision) IS
+	'the vectors that an index condition selects';
+
 CREATE FUNCTION fasted_internal.ball_overlaps(a fasted_ball, b fasted_ball)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'fasted_ball_overlaps'

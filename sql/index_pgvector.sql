@@ -48,16 +48,16 @@ BEGIN
 				format('SELECT count(*) || '' '' || sum(id) FROM items WHERE %I %s %s < %L AND tenant = 1', kolumn, operator, q, x),
 				format('SELECT count(*) || '' '' || sum(id) FROM items WHERE 1 - (%I %s %s) >= 1 - %L::float8', kolumn, operator, q, x),
 				format('SELECT count(*) || '' '' || sum(id) FROM items WHERE fasted_within(%I, %s, %L, %L)', kolumn, q, greatest(x, -1e300),
-					CASE operator WHEN '<->' THEN 'l2' WHEN '<=>' THEN 'cosine' ELSE 'inner_product' END),
+					CASE operator WHEN '<->' THEN 'l2' WHEN '<=>' THEN 'cosine' WHEN '<#>' THEN 'inner_product' WHEN '<~>' THEN 'hamming' ELSE 'jaccard' END),
 				format('SELECT string_agg(d::text, '','') FROM (SELECT %1$I %2$s %3$s AS d FROM items ORDER BY %1$I %2$s %3$s LIMIT %4$s) AS s', kolumn, operator, q, cases % 20 + 1)] LOOP
-				CONTINUE WHEN x = 'NaN' AND query ~ 'within' OR operator <> '<=>' AND query ~ '1 -';
+				CONTINUE WHEN x = 'NaN' AND query ~ 'within' OR operator !~ '[=%]' AND query ~ '1 -';
 				PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_indexscan', 'off', true), set_config('enable_bitmapscan', 'off', true);
 				EXECUTE query INTO due;
 				PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'on', true);
 				EXECUTE query INTO got;
 				EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
 				cases := cases + 1;
-				IF got IS DISTINCT FROM due OR plan !~ 'items_[vh]_' THEN
+				IF got IS DISTINCT FROM due OR plan !~ 'items_[vhb]_' THEN
 					bad := bad + 1;
 					RAISE NOTICE '%: % is not %', query, got, due;
 				END IF;
@@ -68,7 +68,15 @@ BEGIN
 END $$;
 SELECT kolumn, operator, differences(kolumn, operator) FROM unnest('{v,h}'::text[]) AS kolumn, unnest('{<->,<=>,<#>}'::text[]) AS operator;
 
+ALTER TABLE items ADD b bit(70);
+UPDATE items SET b = CASE WHEN id = 600 THEN repeat('0', 70) WHEN id % 200 <> 199 THEN rpad(translate(md5((id % 200)::text), '0123456789abcdef', '0001011001101101'), 40 + id % 5, '1') END::bit(70);
+CREATE INDEX items_b_hamming ON items USING fasted (b);
+CREATE INDEX items_b_jaccard ON items USING fasted (b bit_jaccard_ops);
+ANALYZE items;
+SELECT operator, differences('b', operator) FROM unnest('{<~>,<%>}'::text[]) AS operator;
 SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) SELECT id FROM items WHERE (b <~> (SELECT b FROM items WHERE id = 4)) / 70 < 0.1;
+SELECT id FROM items WHERE fasted_jaccard_similarity(b, (SELECT b FROM items WHERE id = 4)) > 0.9 ORDER BY id;
 EXPLAIN (COSTS OFF) SELECT id FROM items WHERE v <-> array_fill(1, ARRAY[40])::vector < 3 AND tenant = 4;
 EXPLAIN (COSTS OFF) SELECT a.id FROM items a JOIN items b ON 1 - (a.h <=> b.h) > 0.99 WHERE a.id < 3;
 EXPLAIN (COSTS OFF) SELECT a.id FROM items a ORDER BY v <#> (SELECT v FROM items WHERE id = 5) LIMIT 3;

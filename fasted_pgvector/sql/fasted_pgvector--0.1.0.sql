@@ -1,7 +1,7 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION fasted_pgvector" to load this file. \quit
 
--- Exact indexes for vector and halfvec, by pgvector's own operators.
+-- Exact indexes for vector, halfvec and bit, by pgvector's own operators.
 
 -- Only for index conditions, one for each metric: pgvector's operator decides.
 CREATE FUNCTION fasted_internal.maybe_within_ball(vector vector, ball fasted_ball)
@@ -140,3 +140,51 @@ FOR TYPE halfvec USING fasted AS
 	OPERATOR 1 <#> (halfvec, halfvec) FOR ORDER BY float_ops,
 	OPERATOR 2 fasted_internal.<#>@ (halfvec, fasted_ball),
 	FUNCTION 1 fasted_internal.halfvec_product_kind(internal);
+
+CREATE FUNCTION fasted_internal.maybe_within_ball(vector bit, ball fasted_ball)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'fasted_maybe_within_ball'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.maybe_within_ball(bit, fasted_ball) IS
+	'implementation of operators of index conditions';
+
+CREATE OPERATOR fasted_internal.<~>@ (LEFTARG = bit, RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON OPERATOR fasted_internal.<~>@ (bit, fasted_ball) IS
+	'condition of an index scan; true for all rows';
+
+CREATE FUNCTION fasted_internal.bit_hamming_kind(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_bit_hamming_kind'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.bit_hamming_kind(internal) IS
+	'support of operator class bit_hamming_ops';
+
+CREATE OPERATOR CLASS bit_hamming_ops
+DEFAULT FOR TYPE bit USING fasted AS
+	OPERATOR 1 <~> (bit, bit) FOR ORDER BY float_ops,
+	OPERATOR 2 fasted_internal.<~>@ (bit, fasted_ball),
+	FUNCTION 1 fasted_internal.bit_hamming_kind(internal);
+
+CREATE OPERATOR fasted_internal.<%>@ (LEFTARG = bit, RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON OPERATOR fasted_internal.<%>@ (bit, fasted_ball) IS
+	'condition of an index scan; true for all rows';
+
+CREATE FUNCTION fasted_internal.bit_jaccard_kind(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_bit_jaccard_kind'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.bit_jaccard_kind(internal) IS
+	'support of operator class bit_jaccard_ops';
+
+CREATE OPERATOR CLASS bit_jaccard_ops
+FOR TYPE bit USING fasted AS
+	OPERATOR 1 <%> (bit, bit) FOR ORDER BY float_ops,
+	OPERATOR 2 fasted_internal.<%>@ (bit, fasted_ball),
+	FUNCTION 1 fasted_internal.bit_jaccard_kind(internal);

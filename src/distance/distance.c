@@ -14,6 +14,7 @@
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_collation_d.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -33,6 +34,7 @@
 #include "rows/vector.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/varbit.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
@@ -609,8 +611,10 @@ OmitCast(const FuncExpr *call)
 		return NULL;
 	args[omitted] = ((ArrayCoerceExpr *) args[omitted])->arg;
 	types[omitted] = FLOAT4ARRAYOID;
-	operator = OpernameGetOprid(list_make2(makeString("fasted_internal"),
-										   makeString(operators[function->metric])), types[0], types[1]);
+	/* users have no privilege on the schema, which a search by qualified name would require */
+	operator = GetSysCacheOid4(OPERNAMENSP, Anum_pg_operator_oid, CStringGetDatum(operators[function->metric]),
+							   ObjectIdGetDatum(types[0]), ObjectIdGetDatum(types[1]),
+							   ObjectIdGetDatum(get_namespace_oid("fasted_internal", false)));
 	return !OidIsValid(operator) ? NULL :
 		(Node *) make_opclause(operator, FLOAT8OID, false, args[0], args[1], InvalidOid, InvalidOid);
 }

@@ -25,6 +25,7 @@ PG_FUNCTION_INFO_V1(fasted_ball_out);
 PG_FUNCTION_INFO_V1(fasted_ball);
 PG_FUNCTION_INFO_V1(fasted_ball_overlaps);
 PG_FUNCTION_INFO_V1(fasted_index_ball);
+PG_FUNCTION_INFO_V1(fasted_index_ball_of_bits);
 PG_FUNCTION_INFO_V1(fasted_within_ball);
 PG_FUNCTION_INFO_V1(fasted_within_cosine_ball);
 PG_FUNCTION_INFO_V1(fasted_within_product_ball);
@@ -136,6 +137,18 @@ fasted_ball_out(PG_FUNCTION_ARGS)
 
 /* --- balls of conditions */
 
+/* Returns the ball of a condition, without its centre. */
+static Ball *
+NewIndexBall(int dimensions, double radius, double least)
+{
+	Ball	   *ball = NewBall(dimensions, radius);
+
+	ball->undefined = isnan(least) || isnan(radius);
+	if (isnan(radius) || radius < least || dimensions == 0)
+		ball->radius = get_float8_infinity();
+	return ball;
+}
+
 /*
  * index_ball(vector, radius, least) returns the ball of a condition that holds only for distances up to
  * the radius, and for those that are NaN if `least` is NaN.  A radius that is NaN exceeds every distance.
@@ -144,20 +157,31 @@ fasted_ball_out(PG_FUNCTION_ARGS)
 Datum
 fasted_index_ball(PG_FUNCTION_ARGS)
 {
-	double		radius = PG_GETARG_FLOAT8(1);
-	double		least = PG_GETARG_FLOAT8(2);
-	bool		undefined = isnan(least) || isnan(radius);
 	VectorProblem problem;
 	int			dimensions;
 	double	   *elements = ArrayElements(PG_GETARG_ARRAYTYPE_P(0), &problem, &dimensions);
-	Ball	   *ball;
+	Ball	   *ball = NewIndexBall(problem == VECTOR_OK ? dimensions : 0, PG_GETARG_FLOAT8(1),
+									PG_GETARG_FLOAT8(2));
 
-	if (isnan(radius) || radius < least || problem != VECTOR_OK)
-		radius = get_float8_infinity();
-	ball = NewBall(problem == VECTOR_OK ? dimensions : 0, radius);
-	ball->undefined = undefined;
 	if (problem == VECTOR_OK)
 		memcpy(ball->centre, elements, dimensions * sizeof(double));
+	PG_RETURN_POINTER(ball);
+}
+
+void
+CopyBitElements(const VarBit *bits, int n, double *to)
+{
+	for (int k = 0; k < n; k++)
+		to[k] = VARBITS(bits)[k / BITS_PER_BYTE] >> (BITS_PER_BYTE - 1 - k % BITS_PER_BYTE) & 1;
+}
+
+Datum
+fasted_index_ball_of_bits(PG_FUNCTION_ARGS)
+{
+	const VarBit *bits = PG_GETARG_VARBIT_P(0);
+	Ball	   *ball = NewIndexBall(VARBITLEN(bits), PG_GETARG_FLOAT8(1), PG_GETARG_FLOAT8(2));
+
+	CopyBitElements(bits, ball->dimensions, ball->centre);
 	PG_RETURN_POINTER(ball);
 }
 

@@ -20,6 +20,7 @@
 #define FASTED_BALL_H
 
 #include "fmgr.h"
+#include "utils/varbit.h"
 
 typedef struct Ball
 {
@@ -32,11 +33,15 @@ typedef struct Ball
 
 #define DatumGetBall(datum) ((Ball *) PG_DETOAST_DATUM(datum))
 
+/* Copies n bits to zeros and ones. */
+extern void CopyBitElements(const VarBit *bits, int n, double *to);
+
 extern PGDLLEXPORT Datum fasted_ball_in(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_ball_out(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_ball(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_ball_overlaps(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_index_ball(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_index_ball_of_bits(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within_ball(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within_cosine_ball(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within_product_ball(PG_FUNCTION_ARGS);

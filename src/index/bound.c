@@ -286,7 +286,7 @@ OperatorBound(const VectorQuery *query, double bound)
 		case FASTED_METRIC_HAMMING:
 			return squared;
 		case FASTED_METRIC_JACCARD:
-			return squared > 0.0 ? squared / (squared + ones * (1.0 + WIDE_SLACK)) : 0.0;
+			return squared > 0.0 ? squared / (squared + ones * (1.0 + WIDE_SLACK)) - kind->absolute : 0.0;
 	}
 	return 0.0;
 }

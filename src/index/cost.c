@@ -67,4 +67,17 @@ IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	*selectivity = costs.indexSelectivity;
 	*correlation = 0.0;
 	*pages = heads;
+
+	/*
+	 * A query that uses no column could read the index alone.  A scan does not pin the pages of the rows
+	 * that it returns, however, so that their visibility must be checked in the table.
+	 */
+	if (path->path.pathtype == T_IndexOnlyScan)
+	{
+		*startup_cost = 0.0;
+		*total_cost = get_float8_infinity();
+#if PG_VERSION_NUM >= 180000
+		path->path.disabled_nodes = 2;
+#endif
+	}
 }

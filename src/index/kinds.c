@@ -30,6 +30,7 @@
 #include "index/index.h"
 #include "rows/vector.h"
 #include "utils/array.h"
+#include "utils/varbit.h"
 
 /* --- arrays, of the type of the column or, in the operand of an order, of the other type */
 
@@ -107,6 +108,20 @@ VectorElements16(Datum value, int dimensions, double *to)
 	}
 }
 
+/* --- bits */
+
+static int
+BitDimensions(Datum value)
+{
+	return VARBITLEN((const VarBit *) DatumGetPointer(value));
+}
+
+static void
+BitElements(Datum value, int dimensions, double *to)
+{
+	CopyBitElements((const VarBit *) DatumGetPointer(value), dimensions, to);
+}
+
 /* --- balls */
 
 static int
@@ -132,6 +147,8 @@ BallRadius(Datum value)
 #define OF_ARRAYS .dimensions = ArrayDimensions, .elements = ArrayElements, .relative = 0x1p-52, \
 	.absolute = 0x1p-500, .most = 0x1p400
 
+/* a Jaccard distance is 1 minus a quotient; both are rounded */
+#define OF_BITS .dimensions = BitDimensions, .elements = BitElements, .absolute = 0x1p-50, .most = 0x1p30
 #define OF_VECTORS .dimensions = VectorDimensions, .elements = VectorElements32, .relative = 0x1p-23, \
 	.absolute = 0x1p-50, .most = 0x1p30
 #define OF_HALVES .dimensions = VectorDimensions, .elements = VectorElements16, .relative = 0x1p-23, \
@@ -167,3 +184,5 @@ DEFINE_KIND(fasted_vector_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF
 DEFINE_KIND(fasted_halfvec_l2_kind,.metric = FASTED_METRIC_L2, OF_HALVES);
 DEFINE_KIND(fasted_halfvec_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_PGVECTOR_DIRECTION, OF_HALVES);
 DEFINE_KIND(fasted_halfvec_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_HALVES);
+DEFINE_KIND(fasted_bit_hamming_kind,.metric = FASTED_METRIC_HAMMING, OF_BITS);
+DEFINE_KIND(fasted_bit_jaccard_kind,.metric = FASTED_METRIC_JACCARD, OF_BITS);

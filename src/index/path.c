@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "index/index.h"
@@ -24,11 +25,12 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
-#include "parser/parse_func.h"
 #include "rows/source.h"
+#include "utils/builtins.h"
 #include "utils/float.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 static set_rel_pathlist_hook_type previous_hook = NULL;
 
@@ -105,14 +107,17 @@ RadiusOf(const DistanceClause *clause)
 static Node *
 BallOf(PlannerInfo *root, const DistanceClause *clause, Node *centre)
 {
-	Oid			types[3] = {FLOAT8ARRAYOID, FLOAT8OID, FLOAT8OID};
-	Oid			function = LookupFuncName(list_make2(makeString("fasted_internal"),
-													 makeString("index_ball")), 3, types, false);
+	bool		bits = fasted_metric_rules(clause->kind.metric)->of_bits;
+	const Oid	types[3] = {bits ? BITOID : FLOAT8ARRAYOID, FLOAT8OID, FLOAT8OID};
+	/* users have no privilege on the schema, which a search by qualified name would require */
+	Oid			function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("index_ball"),
+										   PointerGetDatum(buildoidvector(types, lengthof(types))),
+										   ObjectIdGetDatum(get_namespace_oid("fasted_internal", false)));
 	double		least = clause->kind.function == WITHIN_FUNCTION ? LeastDistance(clause->kind.metric) :
 		clause->kind.similarity && clause->kind.function != SIMILARITY_FUNCTION ? get_float8_nan() :
 		-get_float8_infinity();
 
-	if (exprType(centre) != FLOAT8ARRAYOID)
+	if (!bits && exprType(centre) != FLOAT8ARRAYOID)
 		centre = CastVector(CastVector(centre, FLOAT4ARRAYOID), FLOAT8ARRAYOID);
 	return eval_const_expressions(root, (Node *) makeFuncExpr(function, get_func_rettype(function),
 															  list_make3(centre, RadiusOf(clause), MakeNumber(least)),
