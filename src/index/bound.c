@@ -293,53 +293,74 @@ OperatorBound(const VectorQuery *query, double bound)
 
 /* --- heads */
 
-/* Sets the products with the query's codes, and the squares, of the codes of a group of rows. */
-typedef void (*GroupProducts) (const HeadQuery *head, const int8 *codes, int32 *products, int32 *squares);
+/* A number for each row of a group. */
+typedef float Floats __attribute__((vector_size(GROUP_ROWS * sizeof(float))));
+typedef int32 Integers __attribute__((vector_size(GROUP_ROWS * sizeof(int32))));
+typedef uint32 Words __attribute__((vector_size(GROUP_ROWS * sizeof(uint32))));
+typedef uint16 Halves __attribute__((vector_size(GROUP_ROWS * sizeof(uint16))));
+
+/* What is written for each instruction set, for a group: products with codes, squares, and roots. */
+typedef void (*GroupProducts) (const HeadQuery *head, const int8 *codes, Integers *products, Integers *squares);
+typedef void (*GroupRoots) (Floats *values);
 
 static pg_attribute_always_inline void
-group_products(const HeadQuery *head, const int8 *codes, int32 *products, int32 *squares)
+group_products(const HeadQuery *head, const int8 *codes, Integers *products, Integers *squares)
 {
-	memset(products, 0, GROUP_ROWS * sizeof(int32));
-	memset(squares, 0, GROUP_ROWS * sizeof(int32));
+	*products = *squares = (Integers) {0};
 	for (uint32 k = 0; k < HEAD_WORDS; k++)
 	{
 		for (uint32 r = 0; r < GROUP_ROWS; r++)
 		{
 			int32		code = codes[HeadCodePlace(r, k)];
 
-			products[r] += code * head->codes[k];
-			squares[r] += code * code;
+			(*products)[r] += code * head->codes[k];
+			(*squares)[r] += code * code;
 		}
 	}
 }
 
+static pg_attribute_always_inline void
+group_roots(Floats *values)
+{
+	for (uint32 r = 0; r < GROUP_ROWS; r++)
+		(*values)[r] = sqrtf((*values)[r]);
+}
+
 /* Sets the bounds of n rows, in whole groups. */
 static pg_attribute_always_inline void
-head_bounds(const HeadQuery *head, const int8 *codes, const uint16 *scales, const uint16 *seconds,
-			uint32 n, float *bounds, GroupProducts multiply)
+head_bounds(const HeadQuery *q, const int8 *codes, const uint16 *scales, const uint16 *seconds, uint32 n,
+			float *bounds, GroupProducts multiply, GroupRoots take_roots)
 {
-	HeadQuery	q = *head;
+	const float slack = HEAD_SLACK;
 
 	for (uint32 first = 0; first < n; first += GROUP_ROWS)
 	{
-		int32		products[GROUP_ROWS];
-		int32		squares[GROUP_ROWS];
+		Integers	products;
+		Integers	squares;
+		Halves		halves[2];
 
-		multiply(head, codes + first * HEAD_WORDS, products, squares);
-		for (uint32 r = 0; r < GROUP_ROWS; r++)
+		multiply(q, codes + first * HEAD_WORDS, &products, &squares);
+		memcpy(&halves[0], scales + first, sizeof(Halves));
+		memcpy(&halves[1], seconds + first, sizeof(Halves));
 		{
-			float		scale = FromHalf(scales[first + r]);
-			float		second = FromHalf(seconds[first + r]);
-			float		rest = second * q.has_rest;
-			float		error = q.by_scale * scale + q.by_second * second + q.fixed;
-			float		norm2 = scale * scale * (float) squares[r];
-			float		sum = scale * q.scale * (float) products[r];
-			float		terms = (q.square + norm2) + (rest * rest + q.rest * q.rest);
-			float		distance2 = (q.square + norm2) - 2.0f * sum + (rest - q.rest) * (rest - q.rest)
-				- (float) HEAD_SLACK * terms;
-			float		distance = sqrtf(distance2 > 0.0f ? distance2 : 0.0f) * (1.0f - (float) HEAD_SLACK);
+			Floats		scale = (Floats) (__builtin_convertvector(halves[0], Words) << 16);
+			Floats		second = (Floats) (__builtin_convertvector(halves[1], Words) << 16);
+			Floats		rest = second * q->has_rest;
+			Floats		error = q->by_scale * scale + q->by_second * second + q->fixed;
+			Floats		sum = scale * q->scale * __builtin_convertvector(products, Floats);
+			Floats		norms2 = scale * scale * __builtin_convertvector(squares, Floats) + q->square;
+			Floats		terms = norms2 + (rest * rest + q->rest * q->rest);
+			Floats		bound = -(sum + rest * q->rest);
 
-			bounds[first + r] = (q.product ? -(sum + rest * q.rest) : distance) - error;
+			if (!q->product)
+			{
+				bound = norms2 - 2.0f * sum + (rest - q->rest) * (rest - q->rest) - slack * terms;
+				bound = (Floats) ((Integers) bound & (bound > 0.0f));
+				take_roots(&bound);
+				bound *= 1.0f - slack;
+			}
+			bound -= error;
+			memcpy(bounds + first, &bound, sizeof(bound));
 		}
 	}
 }
@@ -347,7 +368,7 @@ head_bounds(const HeadQuery *head, const int8 *codes, const uint16 *scales, cons
 #if defined(__x86_64__)
 __attribute__((target("avx2")))
 static inline void
-group_products_avx2(const HeadQuery *head, const int8 *codes, int32 *products, int32 *squares)
+group_products_avx2(const HeadQuery *head, const int8 *codes, Integers *products, Integers *squares)
 {
 	__m256i		product = _mm256_setzero_si256();
 	__m256i		square = _mm256_setzero_si256();
@@ -362,8 +383,15 @@ group_products_avx2(const HeadQuery *head, const int8 *codes, int32 *products, i
 		product = _mm256_add_epi32(product, _mm256_madd_epi16(row, _mm256_set1_epi32(pair)));
 		square = _mm256_add_epi32(square, _mm256_madd_epi16(row, row));
 	}
-	_mm256_storeu_si256((__m256i *) products, product);
-	_mm256_storeu_si256((__m256i *) squares, square);
+	*products = (Integers) product;
+	*squares = (Integers) square;
+}
+
+__attribute__((target("avx2")))
+static inline void
+group_roots_avx2(Floats *values)
+{
+	*values = (Floats) _mm256_sqrt_ps((__m256) *values);
 }
 
 __attribute__((target("avx2")))
@@ -371,7 +399,7 @@ static void
 head_bounds_avx2(const HeadQuery *head, const int8 *codes, const uint16 *scales, const uint16 *seconds,
 				 uint32 n, float *bounds)
 {
-	head_bounds(head, codes, scales, seconds, n, bounds, group_products_avx2);
+	head_bounds(head, codes, scales, seconds, n, bounds, group_products_avx2, group_roots_avx2);
 }
 #endif
 
@@ -397,6 +425,7 @@ HeadBounds(const VectorQuery *query, const IndexState *state, Page page, float *
 {
 	const uint16 *seconds = HeadSeconds(page, state);
 	uint32		n = state->layout.chunk_rows;
+	uint16		states = 0;
 
 	if (query->unbounded)
 	{
@@ -409,13 +438,13 @@ HeadBounds(const VectorQuery *query, const IndexState *state, Page page, float *
 #endif
 	else
 		head_bounds(&query->head, HeadCodes(page, state), HeadScales(page, state), seconds, n, bounds,
-					group_products);
+					group_products, group_roots);
 	for (uint32 r = 0; r < n; r++)
+		states |= seconds[r];
+	for (uint32 r = 0; r < n && HAS_STATE(states); r++)
 	{
 		if (HAS_STATE(seconds[r]))
 			bounds[r] = state_bound(seconds[r]);
-		else if (isnan(bounds[r]))
-			bounds[r] = -INFINITY;	/* of damaged scales */
 	}
 }
 

@@ -261,11 +261,6 @@ write_meta(Build *build)
 
 	meta->most_radius = build->most_radius;
 	meta->free_chunk = meta->chunks - (meta->chunks > 0);
-	if (meta->dimensions == 0)
-	{
-		meta->null_chunks = meta->chunks;
-		meta->chunks = 0;
-	}
 	memcpy(PageGetContents(BufferGetPage(buffer)), meta, sizeof(IndexMeta));
 	MarkBufferDirty(buffer);
 	UnlockReleaseBuffer(buffer);

@@ -10,9 +10,6 @@
  */
 #include "postgres.h"
 
-#include <float.h>
-#include <math.h>
-
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -33,7 +30,6 @@ typedef struct Entry
 	ItemPointerData tid;
 	uint32		chunk;
 	uint16		row;
-	bool		null_chunk;
 } Entry;
 
 typedef struct Check
@@ -41,7 +37,6 @@ typedef struct Check
 	Relation	index;
 	const IndexedKind *kind;
 	IndexState *state;			/* with a basis */
-	IndexState *nulls;
 	Entry	   *entries;		/* sorted by TID */
 	Size		count;
 	Size		room;
@@ -49,29 +44,23 @@ typedef struct Check
 	int64		rows;
 } Check;
 
-pg_attribute_printf(3, 4)
 pg_noreturn static void
-report_row(const Check *check, const ItemPointerData *tid, const char *format,...)
+report_row(const Check *check, const ItemPointerData *tid, const char *what)
 {
-	char		message[200];
-	va_list		arguments;
-
-	va_start(arguments, format);
-	vsnprintf(message, sizeof(message), format, arguments);
-	va_end(arguments);
 	ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
 			 errmsg("index \"%s\" does not match its table", RelationGetRelationName(check->index)),
 			 errdetail("Row (%u,%u) %s.", ItemPointerGetBlockNumberNoCheck(tid),
-					   ItemPointerGetOffsetNumberNoCheck(tid), message),
+					   ItemPointerGetOffsetNumberNoCheck(tid), what),
 			 errhint("Please REINDEX it.")));
 }
 
 /* --- the index */
 
 static void
-add_entries(Check *check, const IndexState *state, uint32 chunk)
+add_entries(Check *check, uint32 chunk)
 {
+	const IndexState *state = check->state;
 	Buffer		buffer = ReadIndexPage(check->index, ChunkBlock(&state->layout, chunk), BUFFER_LOCK_SHARE,
 									   HEAD_PAGE, chunk, 0);
 	Page		page = BufferGetPage(buffer);
@@ -91,7 +80,7 @@ add_entries(Check *check, const IndexState *state, uint32 chunk)
 				repalloc_huge(check->entries, check->room * sizeof(Entry));
 		}
 		check->entries[check->count++] = (Entry) {
-			.tid = HeadTids(page, state)[r],.chunk = chunk,.row = r,.null_chunk = state == check->nulls
+			.tid = HeadTids(page, state)[r],.chunk = chunk,.row = r
 		};
 	}
 	UnlockReleaseBuffer(buffer);
@@ -110,12 +99,10 @@ read_entries(Check *check)
 {
 	const IndexLayout *layout = &check->state->layout;
 
-	for (uint32 chunk = 0; chunk < check->state->meta.null_chunks; chunk++)
-		add_entries(check, check->nulls, chunk);
 	for (uint32 chunk = 0; chunk < check->state->meta.chunks; chunk++)
 	{
-		add_entries(check, check->state, chunk);
-		for (uint32 l = 1; l < layout->levels; l++)
+		add_entries(check, chunk);
+		for (uint32 l = 1; l < layout->levels && chunk >= layout->null_chunks; l++)
 		{
 			for (uint32 r = 0; r < layout->chunk_rows; r += layout->page_rows[l])
 				UnlockReleaseBuffer(ReadIndexPage(check->index, LevelBlock(layout, chunk, l, r),
@@ -132,35 +119,32 @@ read_entries(Check *check)
 
 /* --- the table */
 
-/* Returns the greatest bound of an entry with codes, for its own vector. */
-static double
-own_bound(Check *check, const Entry *entry, const VectorQuery *query, Page head)
+/* Returns true if a row with codes passes a query. */
+static bool
+row_passes(Check *check, const Entry *entry, const VectorQuery *query, Page head)
 {
 	const IndexState *state = check->state;
 	const IndexLayout *layout = &state->layout;
 	float	   *bounds = palloc(layout->chunk_rows * sizeof(float));
 	RowSums		sums;
-	double		bound;
+	bool		passes;
 
 	HeadBounds(query, state, head, bounds);
-	bound = bounds[entry->row];
+	passes = bounds[entry->row] <= query->limit;
 	BeginSums(&sums, query, state, head, entry->row);
 	for (uint32 l = 1; l < layout->levels; l++)
 	{
 		Buffer		buffer = ReadIndexPage(check->index, LevelBlock(layout, entry->chunk, l, entry->row),
 										   BUFFER_LOCK_SHARE, LEVEL_PAGE, entry->chunk, l);
-		double		level_bound = AddLevel(&sums, query, state, l,
-										   LevelRowOf(BufferGetPage(buffer), layout, l, entry->row));
 
+		passes &= AddLevel(&sums, query, state, l,
+						   LevelRowOf(BufferGetPage(buffer), layout, l, entry->row)) <= query->limit;
 		UnlockReleaseBuffer(buffer);
-		if (isnan(level_bound))
-			report_row(check, &entry->tid, "has damaged codes");
-		bound = Max(bound, level_bound);
 	}
-	return bound;
+	return passes;
 }
 
-/* Checks the vector of an entry. */
+/* Checks the vector of an entry, which must pass a query of itself. */
 static void
 check_vector(Check *check, const Entry *entry, Datum value, Page head, uint16 second)
 {
@@ -170,18 +154,16 @@ check_vector(Check *check, const Entry *entry, Datum value, Page head, uint16 se
 	double		radius;
 	double	   *elements = ElementsOf(check->kind, value, &dimensions, &radius);
 
-	if ((uint32) dimensions != check->state->meta.dimensions)
-		report_row(check, &entry->tid, "has %d dimensions", dimensions);
-	if (radius > check->state->meta.most_radius)
-		report_row(check, &entry->tid, "has a greater radius than the index knows");
+	if ((uint32) dimensions != check->state->meta.dimensions || radius > check->state->meta.most_radius)
+		report_row(check, &entry->tid, "has other dimensions, or a greater radius, than the index");
 	EncodeRow(check->state, elements, row);
 	if (row->state != 0 ? second != row->state : HAS_STATE(second))
-		report_row(check, &entry->tid, "is in state %x, not %x", second, row->state);
+		report_row(check, &entry->tid, "has another state in the index");
 	if (row->state != 0)
 		return;
 	PrepareQuery(&query, check->state, elements);
 	SetLimit(&query, query.product ? -query.vector_norm * query.vector_norm : 0.0);
-	if (own_bound(check, entry, &query, head) > query.limit)
+	if (!row_passes(check, entry, &query, head))
 		report_row(check, &entry->tid, "has codes of another vector");
 }
 
@@ -193,30 +175,27 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 	MemoryContext old = MemoryContextSwitchTo(check->row_context);
 	Entry		key = {.tid = *tid};
 	Entry	   *entry = bsearch(&key, check->entries, check->count, sizeof(Entry), compare_entries);
-	const IndexState *state;
+	const IndexState *state = check->state;
 	uint32		hashes[INDEX_MAX_KEYS];
 	Buffer		buffer;
-	Page		page;
 	Page		head = palloc(BLCKSZ);
 	uint16		second;
 
 	if (entry == NULL)
 		report_row(check, tid, "is not in the index");
 	SetHashes(index, values, isnull, hashes);
-	state = entry->null_chunk ? check->nulls : check->state;
 	buffer = ReadIndexPage(index, ChunkBlock(&state->layout, entry->chunk), BUFFER_LOCK_SHARE, HEAD_PAGE,
 						   entry->chunk, 0);
-	page = BufferGetPage(buffer);
-	memcpy(head, page, BLCKSZ);
+	memcpy(head, BufferGetPage(buffer), BLCKSZ);
 	UnlockReleaseBuffer(buffer);
 	second = HeadSeconds(head, state)[entry->row];
 	for (uint32 c = 0; c < state->meta.columns; c++)
 	{
 		if (HeadHashes(head, &state->layout, c)[entry->row] != hashes[c])
-			report_row(check, tid, "has another value in column %u", c + 2);
+			report_row(check, tid, "has another value in a further column");
 	}
 	if (isnull[0] != (second == ROW_NULL))
-		report_row(check, tid, isnull[0] ? "has no vector" : "has a vector");
+		report_row(check, tid, "has a vector on one side only");
 	if (!isnull[0])
 		check_vector(check, entry, values[0], head, second);
 	check->rows++;
@@ -239,7 +218,6 @@ check_index(Relation heap, Relation index)
 	memcpy(check.state->centre, cached->centre, floats * sizeof(float));
 	if (!SetFactors(check.state))
 		ReportCorruption(index, META_BLOCK);
-	check.nulls = EmptyState(check.state, CurrentMemoryContext);
 	check.row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted index check",
 											  ALLOCSET_DEFAULT_SIZES);
 	read_entries(&check);

@@ -54,7 +54,7 @@ IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	}
 	index = index_open(info->indexoid, NoLock);
 	layout = ReadState(index, &meta)->layout;
-	heads = meta.null_chunks + meta.chunks;
+	heads = meta.chunks;
 	index_close(index, NoLock);
 	get_tablespace_page_costs(info->reltablespace, NULL, &page_cost);
 	genericcostestimate(root, path, loop_count, &costs);

@@ -21,58 +21,35 @@ static const uint32 level_ends[INDEX_LEVELS - 1] = {HEAD_WORDS, 64, 128};
 /* Bytes of a row in the head, without hashes. */
 #define HEAD_ROW_BYTES (HEAD_WORDS + 2 * sizeof(uint16) + sizeof(ItemPointerData))
 
-/* Returns the pages of a chunk of this many rows, and sets the levels' pages. */
-static uint32
-place_levels(IndexLayout *layout, uint32 rows)
-{
-	uint32		pages = 1;
-
-	for (uint32 l = 1; l < layout->levels; l++)
-	{
-		layout->page[l] = pages;
-		pages += (rows + layout->page_rows[l] - 1) / layout->page_rows[l];
-	}
-	return pages;
-}
+/* Rows of a chunk are a multiple of this, which is about what fills pages of levels. */
+#define CHUNK_STEP (2 * GROUP_ROWS)
 
 void
 SetLayout(IndexLayout *layout, const IndexMeta *meta)
 {
 	uint32		dimensions = Max(meta->dimensions, 1);
-	uint32		most = PAGE_ROOM / (HEAD_ROW_BYTES + meta->columns * sizeof(uint32)) / GROUP_ROWS * GROUP_ROWS;
+	uint32		row_bytes = HEAD_ROW_BYTES + meta->columns * sizeof(uint32);
 
 	memset(layout, 0, sizeof(*layout));
-	do
+	layout->chunk_rows = PAGE_ROOM / row_bytes / CHUNK_STEP * CHUNK_STEP;
+	layout->chunk_pages = 1;
+	for (uint32 l = 0; layout->first[l] < dimensions; l++)
 	{
-		uint32		l = layout->levels++;
 		uint32		end = l < INDEX_LEVELS - 1 ? Min(level_ends[l], dimensions) : dimensions;
 
+		layout->levels = l + 1;
 		layout->first[l + 1] = end;
 		layout->stride[l] = (offsetof(LevelRow, codes) + end - layout->first[l] + 1) / 2 * 2;
 		layout->page_rows[l] = PAGE_ROOM / layout->stride[l];
+		layout->page[l] = l == 0 ? 0 : layout->chunk_pages;
+		if (l > 0)
+			layout->chunk_pages += (layout->chunk_rows + layout->page_rows[l] - 1) / layout->page_rows[l];
 	}
-	while (layout->first[layout->levels] < dimensions);
-	layout->basis_block = META_BLOCK + 1;
-	layout->chunk_block = META_BLOCK + 1;
+	layout->null_chunks = meta->null_chunks;
+	layout->basis_block = META_BLOCK + 1 + meta->null_chunks;
 	if (meta->dimensions > 0)
-	{
-		layout->basis_block += meta->null_chunks;
 		layout->basis_pages = (dimensions * (meta->reflections + 1) + BASIS_PAGE_FLOATS - 1) / BASIS_PAGE_FLOATS;
-		layout->chunk_block = layout->basis_block + layout->basis_pages;
-	}
-
-	/* The number of rows with the fewest pages for each. */
-	for (uint32 rows = GROUP_ROWS; rows <= most; rows += GROUP_ROWS)
-	{
-		uint32		pages = place_levels(layout, rows);
-
-		if (layout->chunk_rows == 0 || pages * layout->chunk_rows <= layout->chunk_pages * rows)
-		{
-			layout->chunk_rows = rows;
-			layout->chunk_pages = pages;
-		}
-	}
-	(void) place_levels(layout, layout->chunk_rows);
+	layout->chunk_block = layout->basis_block + layout->basis_pages;
 }
 
 const IndexedKind *
@@ -107,16 +84,6 @@ MakeState(const IndexMeta *meta, const IndexedKind *kind, MemoryContext context)
 	state->reflections = state->centre + meta->dimensions;
 	SetLayout(&state->layout, meta);
 	return state;
-}
-
-IndexState *
-EmptyState(const IndexState *state, MemoryContext context)
-{
-	IndexMeta	meta = state->meta;
-
-	meta.dimensions = 0;
-	meta.reflections = 0;
-	return MakeState(&meta, state->kind, context);
 }
 
 bool
@@ -179,7 +146,7 @@ MetaOf(Relation index, Buffer buffer)
 		meta->metric != (uint32) KindOf(index)->metric ||
 		meta->reflections > Min(MOST_REFLECTIONS, meta->dimensions) ||
 		meta->columns != (uint32) (IndexRelationGetNumberOfKeyAttributes(index) - 1) ||
-		abs(meta->exponent) > 1000 || (meta->dimensions == 0 && meta->chunks > 0) ||
+		abs(meta->exponent) > 1000 || meta->null_chunks > meta->chunks ||
 		!(meta->most_radius >= 0.0 && isfinite(meta->most_radius)))
 		ReportCorruption(index, META_BLOCK);
 	return meta;

@@ -4,11 +4,11 @@
  *	  Pages of an index.
  *
  *	  block 0			IndexMeta
- *	  null_chunks pages	heads of rows without a vector that came before the first vector
+ *	  null_chunks pages	chunks of rows without a vector that came before the first vector: heads only
  *	  basis_pages pages	the basis: the centre and the reflections, FP32
- *	  then				chunks of chunk_pages pages, each for chunk_rows rows
+ *	  then				further chunks of chunk_pages pages
  *
- * A chunk begins with its head page, which has these arrays of chunk_rows elements each:
+ * A chunk is for chunk_rows rows.  It begins with its head page, which has arrays of as many elements:
  *
  *	  hashes[columns]	hashes of the further columns
  *	  codes				of the first 16 coordinates, of each group of 8 rows: [pair][row][2]
@@ -63,8 +63,8 @@ typedef struct IndexMeta
 	uint32		columns;		/* further columns */
 	uint32		reflections;
 	int32		exponent;		/* vectors are scaled by this power of two */
-	uint32		null_chunks;
-	uint32		chunks;			/* 0 before the first vector */
+	uint32		null_chunks;	/* set with the dimensions */
+	uint32		chunks;			/* all */
 	uint32		free_chunk;		/* chunks before this one are full */
 	double		most_radius;	/* of the balls */
 } IndexMeta;
@@ -87,8 +87,9 @@ typedef struct IndexLayout
 	uint32		chunk_rows;
 	uint32		chunk_pages;
 	uint32		basis_pages;
+	uint32		null_chunks;
 	BlockNumber basis_block;
-	BlockNumber chunk_block;	/* the first chunk */
+	BlockNumber chunk_block;	/* the first chunk but null chunks */
 } IndexLayout;
 
 /* What scans and inserts know of an index, in one piece of memory. */
@@ -171,7 +172,8 @@ LevelRowOf(Page page, const IndexLayout *layout, uint32 level, uint32 row)
 static inline BlockNumber
 ChunkBlock(const IndexLayout *layout, uint32 chunk)
 {
-	return layout->chunk_block + chunk * layout->chunk_pages;
+	return chunk < layout->null_chunks ? META_BLOCK + 1 + chunk :
+		layout->chunk_block + (chunk - layout->null_chunks) * layout->chunk_pages;
 }
 
 static inline BlockNumber
@@ -193,10 +195,7 @@ FromHalf(uint16 half)
 	return word.value;
 }
 
-/*
- * Computes the layout of the chunks or, if there has been no vector yet, of the null chunks, which are
- * head pages for one dimension.
- */
+/* Computes the layout.  If there has been no vector yet, it is that for one dimension, without a basis. */
 extern void SetLayout(IndexLayout *layout, const IndexMeta *meta);
 
 /* Returns the kind of the index's operator class. */
@@ -207,9 +206,6 @@ extern IndexMeta EmptyMeta(Relation index);
 
 /* Allocates the state for an index with this metapage.  Sets the layout and pointers. */
 extern IndexState *MakeState(const IndexMeta *meta, const IndexedKind *kind, MemoryContext context);
-
-/* Allocates the state of the null chunks of an index. */
-extern IndexState *EmptyState(const IndexState *state, MemoryContext context);
 
 /* Sets the factors of the reflections.  Returns false if they are not those of an index. */
 extern bool SetFactors(IndexState *state);

@@ -61,8 +61,8 @@ begin_vectors(Relation index, uint32 dimensions, double *elements)
 		UnlockReleaseBuffer(change.buffer);
 		return;
 	}
+	meta.null_chunks = meta.free_chunk = meta.chunks;
 	state = FitBasis(elements, 1, dimensions, meta, kind);
-	state->meta.free_chunk = 0;
 	for (uint32 p = 0; p < state->layout.basis_pages; p++)
 	{
 		Buffer		buffer = NewIndexPage(index, state->layout.basis_block + p);
@@ -90,13 +90,6 @@ raise_meta(Relation index, uint32 dimensions, double radius, uint32 free_chunk)
 	finish_meta(&change, &meta);
 }
 
-/* Returns the number of chunks that take rows for an index of these dimensions. */
-static uint32 *
-chunk_count(IndexMeta *meta)
-{
-	return meta->dimensions > 0 ? &meta->chunks : &meta->null_chunks;
-}
-
 /*
  * Appends a chunk, unless another session has appended chunk number `chunk` meanwhile.  Returns false
  * if the index has got its dimensions meanwhile.
@@ -111,7 +104,7 @@ add_chunk(Relation index, const IndexState *state, uint32 chunk)
 
 	begin_meta(&change, index);
 	meta = *change.meta;
-	if (meta.dimensions != state->meta.dimensions || *chunk_count(&meta) > chunk)
+	if (meta.dimensions != state->meta.dimensions || meta.chunks > chunk)
 	{
 		UnlockReleaseBuffer(change.buffer);
 		return meta.dimensions == state->meta.dimensions;
@@ -129,7 +122,7 @@ add_chunk(Relation index, const IndexState *state, uint32 chunk)
 		GenericXLogFinish(xlog);
 		UnlockReleaseBuffer(buffer);
 	}
-	*chunk_count(&meta) = chunk + 1;
+	meta.chunks = chunk + 1;
 	finish_meta(&change, &meta);
 	return true;
 }
@@ -175,7 +168,7 @@ place_row(Relation index, IndexState *state, const IndexRow *row)
 
 	for (;; chunk++)
 	{
-		if (chunk >= *chunk_count(&state->meta) && !add_chunk(index, state, chunk))
+		if (chunk >= state->meta.chunks && !add_chunk(index, state, chunk))
 			return false;
 		if (put_row(index, state, row, chunk))
 			break;

@@ -59,8 +59,6 @@ typedef struct VectorScan
 	bool		begun;
 	bool		none;			/* a condition is null: no row */
 	IndexState	state;			/* without a basis */
-	IndexState *nulls;			/* of the null chunks */
-	uint32		heads;			/* chunks of both kinds */
 
 	/* The queries: the order's first, if there is an order, then those of the balls. */
 	VectorQuery *queries;
@@ -73,7 +71,7 @@ typedef struct VectorScan
 	float	   *bounds;			/* [chunk_rows] */
 	Candidate  *candidates;		/* [chunk_rows] */
 	RowSums    *sums;			/* [chunk_rows][nqueries] */
-	uint32		head;			/* the next one, of a scan without an order */
+	uint32		chunk;			/* the next one, of a scan without an order */
 
 	/* Rows that have passed all levels: returned ones, those to be returned, and those above the limit. */
 	Candidate  *rows;
@@ -83,8 +81,7 @@ typedef struct VectorScan
 	uint32		room;
 
 	/* Bounds of all rows of a scan with an order; NaN: the row is not, or no longer, to be returned. */
-	float	   *keys;			/* [heads][stride] */
-	uint32		stride;
+	float	   *keys;			/* [chunks][chunk_rows] */
 	uint32	   *counts;			/* of rows by the upper half of their keys */
 	uint64		left;			/* rows */
 	uint32		wanted;
@@ -176,8 +173,6 @@ prepare_conditions(VectorScan *scan, IndexScanDesc desc)
 			prepare_ball(&scan->queries[scan->nqueries++], state, balls[k], desc->keyData[k].sk_strategy);
 	}
 	scan->state = *state;
-	scan->nulls = EmptyState(state, scan->context);
-	scan->heads = meta.null_chunks + meta.chunks;
 }
 
 /* --- keys */
@@ -228,57 +223,63 @@ set_key(VectorScan *scan, float *key, float value)
 
 /* --- one head */
 
-/* Pins and locks a head.  Sets the state of its chunk, and the chunk's number. */
 static Buffer
-read_head(VectorScan *scan, Relation index, uint32 head, const IndexState **state, uint32 *chunk)
+read_head(VectorScan *scan, Relation index, uint32 chunk)
 {
-	uint32		nulls = scan->state.meta.null_chunks;
-
-	*state = head < nulls ? scan->nulls : &scan->state;
-	*chunk = head < nulls ? head : head - nulls;
-	return ReadIndexPage(index, ChunkBlock(&(*state)->layout, *chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, *chunk, 0);
+	return ReadIndexPage(index, ChunkBlock(&scan->state.layout, chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, chunk, 0);
 }
 
 /* Marks the rows of a head that fail a condition by NaN in the bounds. */
 static void
-check_hashes(const VectorScan *scan, const IndexState *state, Page page, float *bounds)
+check_hashes(const VectorScan *scan, Page page, float *bounds)
 {
+	const IndexLayout *layout = &scan->state.layout;
+
 	for (uint32 h = 0; h < scan->nhashes; h++)
 	{
-		const uint32 *hashes = HeadHashes(page, &state->layout, scan->hashes[h].column);
+		const uint32 *hashes = HeadHashes(page, layout, scan->hashes[h].column);
 
-		for (uint32 r = 0; r < state->layout.chunk_rows; r++)
+		for (uint32 r = 0; r < layout->chunk_rows; r++)
 			if (hashes[r] != scan->hashes[h].hash)
 				bounds[r] = NAN;
 	}
 }
 
-/*
- * Sets the bounds of the rows of a head: by the order's query, or -infinity without one.  NaN: a row
- * does not pass.
- */
+/* Marks rows by NaN whose bounds by a query (`own`, maybe the same array) are above its limit. */
 static void
-bound_rows(VectorScan *scan, const IndexState *state, Page page, float *bounds)
+check_limit(const VectorQuery *query, const float *own, float *bounds, uint32 n)
 {
-	VectorQuery none = {.unbounded = true};
+	float		limit = query->limit;
+	float		other = query->undefined ? BOUND_NAN : limit;
 
-	HeadBounds(scan->ordered ? &scan->queries[0] : &none, state, page, bounds);
-	check_hashes(scan, state, page, bounds);
-	for (uint32 q = scan->ordered; q < scan->nqueries; q++)
+	for (uint32 r = 0; r < n; r++)
+		bounds[r] = own[r] <= limit || own[r] == other ? bounds[r] : NAN;
+}
+
+/* Sets the bounds of the rows of a head, by the first query.  NaN: a row does not pass. */
+static void
+bound_rows(VectorScan *scan, Page page, float *bounds)
+{
+	const IndexState *state = &scan->state;
+	VectorQuery none = {.unbounded = true};
+	uint32		n = state->layout.chunk_rows;
+
+	HeadBounds(scan->nqueries > 0 ? &scan->queries[0] : &none, state, page, bounds);
+	if (scan->nqueries > 0 && !scan->ordered)
+		check_limit(&scan->queries[0], bounds, bounds, n);
+	for (uint32 q = 1; q < scan->nqueries; q++)
 	{
 		HeadBounds(&scan->queries[q], state, page, scan->bounds);
-		for (uint32 r = 0; r < state->layout.chunk_rows; r++)
-			if (!(scan->bounds[r] <= scan->queries[q].limit) &&
-				!(scan->bounds[r] == BOUND_NAN && scan->queries[q].undefined))
-				bounds[r] = NAN;
+		check_limit(&scan->queries[q], scan->bounds, bounds, n);
 	}
+	check_hashes(scan, page, bounds);
 }
 
 /* Begins the candidate of a row of a head.  Returns false if the row has gone. */
 static bool
-begin_candidate(VectorScan *scan, const IndexState *state, Page page, uint32 row, float bound,
-				uint32 number)
+begin_candidate(VectorScan *scan, Page page, uint32 row, float bound, uint32 number)
 {
+	const IndexState *state = &scan->state;
 	uint16		second = HeadSeconds(page, state)[row];
 
 	if (second == ROW_FREE)
@@ -379,29 +380,26 @@ append_rows(VectorScan *scan, uint32 n)
 
 /* --- scans without an order */
 
-/* Sets the rows to be returned to those of the next head.  Returns false after the last one. */
+/* Sets the rows to be returned to those of the next chunk.  Returns false after the last one. */
 static bool
-scan_head(VectorScan *scan, Relation index)
+scan_chunk(VectorScan *scan, Relation index)
 {
-	const IndexState *state;
-	uint32		chunk;
+	uint32		chunk = scan->chunk++;
 	Buffer		buffer;
 	uint32		n = 0;
 
-	if (scan->head >= scan->heads)
+	if (chunk >= scan->state.meta.chunks)
 		return false;
 	scan->nrows = scan->next = 0;
-	buffer = read_head(scan, index, scan->head++, &state, &chunk);
-	bound_rows(scan, state, BufferGetPage(buffer), scan->keys);
-	for (uint32 r = 0; r < state->layout.chunk_rows; r++)
+	buffer = read_head(scan, index, chunk);
+	bound_rows(scan, BufferGetPage(buffer), scan->keys);
+	for (uint32 r = 0; r < scan->state.layout.chunk_rows; r++)
 	{
-		if (!isnan(scan->keys[r]) && begin_candidate(scan, state, BufferGetPage(buffer), r, scan->keys[r], n))
+		if (!isnan(scan->keys[r]) && begin_candidate(scan, BufferGetPage(buffer), r, scan->keys[r], n))
 			n++;
 	}
 	UnlockReleaseBuffer(buffer);
-	if (state == &scan->state)
-		n = check_levels(scan, index, chunk, n, NULL);
-	append_rows(scan, n);
+	append_rows(scan, check_levels(scan, index, chunk, n, NULL));
 	scan->ready = scan->nrows;
 	return true;
 }
@@ -412,21 +410,20 @@ scan_head(VectorScan *scan, Relation index)
 static void
 compute_keys(VectorScan *scan, Relation index)
 {
-	scan->counts = palloc0(BUCKETS * sizeof(uint32));
-	scan->keys = palloc_extended(Max((Size) scan->heads * scan->stride, 1) * sizeof(float), MCXT_ALLOC_HUGE);
-	for (uint32 head = 0; head < scan->heads; head++)
-	{
-		float	   *keys = scan->keys + (Size) head * scan->stride;
-		const IndexState *state;
-		uint32		chunk;
-		Buffer		buffer = read_head(scan, index, head, &state, &chunk);
+	uint32		rows = scan->state.layout.chunk_rows;
+	uint32		chunks = scan->state.meta.chunks;
 
-		bound_rows(scan, state, BufferGetPage(buffer), keys);
+	scan->counts = palloc0(BUCKETS * sizeof(uint32));
+	scan->keys = palloc_extended(Max((Size) chunks * rows, 1) * sizeof(float), MCXT_ALLOC_HUGE);
+	for (uint32 chunk = 0; chunk < chunks; chunk++)
+	{
+		float	   *keys = scan->keys + (Size) chunk * rows;
+		Buffer		buffer = read_head(scan, index, chunk);
+
+		bound_rows(scan, BufferGetPage(buffer), keys);
 		UnlockReleaseBuffer(buffer);
-		for (uint32 r = 0; r < scan->stride; r++)
+		for (uint32 r = 0; r < rows; r++)
 		{
-			if (r >= state->layout.chunk_rows)
-				keys[r] = NAN;
 			if (isnan(keys[r]))
 				continue;
 			scan->counts[bucket_of(keys[r])]++;
@@ -456,36 +453,33 @@ key_above(const VectorScan *scan, uint64 n)
 }
 
 /*
- * Takes at most n rows of a head, whose keys are not above this, through the levels, and appends those that
- * pass.  Returns how many it has taken.
+ * Takes at most `most` rows of a chunk, whose keys are not above this, through the levels, and appends those
+ * that pass.  Returns how many it has taken.
  */
 static uint32
-scan_keys(VectorScan *scan, Relation index, uint32 head, float key, uint32 most)
+scan_keys(VectorScan *scan, Relation index, uint32 chunk, float key, uint32 most)
 {
-	float	   *keys = scan->keys + (Size) head * scan->stride;
-	const IndexState *state;
+	uint32		rows = scan->state.layout.chunk_rows;
+	float	   *keys = scan->keys + (Size) chunk * rows;
 	Buffer		buffer = InvalidBuffer;
-	uint32		chunk = 0;
-	uint32		n = 0;
-	uint32		taken;
+	uint32		taken = 0;
+	uint32		n;
 
-	for (uint32 r = 0; r < scan->stride && n < most; r++)
+	for (uint32 r = 0; r < rows && taken < most; r++)
 	{
 		if (!(keys[r] <= key))
 			continue;
 		if (buffer == InvalidBuffer)
-			buffer = read_head(scan, index, head, &state, &chunk);
-		if (begin_candidate(scan, state, BufferGetPage(buffer), r, keys[r], n))
-			n++;
+			buffer = read_head(scan, index, chunk);
+		if (begin_candidate(scan, BufferGetPage(buffer), r, keys[r], taken))
+			taken++;
 		else
 			set_key(scan, keys + r, NAN);
 	}
 	if (buffer == InvalidBuffer)
 		return 0;
 	UnlockReleaseBuffer(buffer);
-	taken = n;
-	if (state == &scan->state)
-		n = check_levels(scan, index, chunk, n, keys);
+	n = check_levels(scan, index, chunk, taken, keys);
 	for (uint32 i = 0; i < n; i++)
 		set_key(scan, keys + scan->candidates[i].row, NAN);
 	append_rows(scan, n);
@@ -519,8 +513,8 @@ try_rows(VectorScan *scan, Relation index)
 	float		key = key_above(scan, most);
 
 	scan->queries[0].limit = INFINITY;
-	for (uint32 head = 0; head < scan->heads && most > 0 && scan->nrows < scan->wanted; head++)
-		most -= scan_keys(scan, index, head, key, most);
+	for (uint32 chunk = 0; chunk < scan->state.meta.chunks && most > 0; chunk++)
+		most -= scan_keys(scan, index, chunk, key, most);
 }
 
 /* Sets the rows to be returned to the next ones.  Returns false if there are no others. */
@@ -539,9 +533,9 @@ scan_more(VectorScan *scan, Relation index)
 		try_rows(scan, index);
 	set_limit(scan);
 	sorted = scan->nrows;
-	for (uint32 head = 0; head < scan->heads && scan->left > 0; head++)
+	for (uint32 chunk = 0; chunk < scan->state.meta.chunks && scan->left > 0; chunk++)
 	{
-		(void) scan_keys(scan, index, head, scan->queries[0].limit, scan->stride);
+		(void) scan_keys(scan, index, chunk, scan->queries[0].limit, PG_UINT32_MAX);
 		if (scan->nrows / 2 > Max(sorted, scan->wanted))
 		{
 			set_limit(scan);
@@ -561,17 +555,18 @@ static void
 begin_scan(VectorScan *scan, IndexScanDesc desc)
 {
 	MemoryContext old = MemoryContextSwitchTo(scan->context);
+	uint32		rows;
 
 	scan->begun = true;
 	prepare_conditions(scan, desc);
-	scan->stride = Max(scan->state.layout.chunk_rows, scan->nulls->layout.chunk_rows);
-	scan->bounds = palloc(scan->stride * sizeof(float));
-	scan->candidates = palloc(scan->stride * sizeof(Candidate));
-	scan->sums = palloc(Max(scan->stride * scan->nqueries, 1) * sizeof(RowSums));
+	rows = scan->state.layout.chunk_rows;
+	scan->bounds = palloc(rows * sizeof(float));
+	scan->candidates = palloc(rows * sizeof(Candidate));
+	scan->sums = palloc(Max(rows * scan->nqueries, 1) * sizeof(RowSums));
 	if (scan->ordered && !scan->none)
 		compute_keys(scan, desc->indexRelation);
 	else
-		scan->keys = palloc(scan->stride * sizeof(float));
+		scan->keys = palloc(rows * sizeof(float));
 	pgstat_count_index_scan(desc->indexRelation);
 	MemoryContextSwitchTo(old);
 }
@@ -591,7 +586,7 @@ next_row(IndexScanDesc desc)
 	while (scan->next >= scan->ready)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!(scan->ordered ? scan_more(scan, desc->indexRelation) : scan_head(scan, desc->indexRelation)))
+		if (!(scan->ordered ? scan_more(scan, desc->indexRelation) : scan_chunk(scan, desc->indexRelation)))
 		{
 			MemoryContextSwitchTo(old);
 			return NULL;

@@ -62,10 +62,11 @@ delete_from_head(Deletion *deletion, const IndexState *state, Buffer buffer)
 	return left;
 }
 
-/* Frees the dead rows of all chunks.  Returns the first chunk with a free place, or their number. */
+/* Frees the dead rows of all chunks.  Returns the first chunk for vectors with a free place, or their number. */
 static uint32
-delete_from_chunks(Deletion *deletion, const IndexState *state, uint32 chunks)
+delete_from_chunks(Deletion *deletion, const IndexState *state)
 {
+	uint32		chunks = state->meta.chunks;
 	uint32		first = chunks;
 
 	for (uint32 chunk = 0; chunk < chunks; chunk++)
@@ -75,7 +76,8 @@ delete_from_chunks(Deletion *deletion, const IndexState *state, uint32 chunks)
 		VACUUM_DELAY();
 		buffer = ReadIndexPage(deletion->index, ChunkBlock(&state->layout, chunk), BUFFER_LOCK_EXCLUSIVE,
 							   HEAD_PAGE, chunk, 0);
-		if (delete_from_head(deletion, state, buffer) < state->layout.chunk_rows && first == chunks)
+		if (delete_from_head(deletion, state, buffer) < state->layout.chunk_rows &&
+			chunk >= state->meta.null_chunks && first == chunks)
 			first = chunk;
 		UnlockReleaseBuffer(buffer);
 	}
@@ -90,16 +92,13 @@ IndexBulkDelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDe
 	Deletion	deletion = {.index = index,.callback = callback,.callback_state = callback_state};
 	IndexMeta	meta;
 	IndexState	state = *ReadState(index, &meta);
-	IndexState *nulls = EmptyState(&state, CurrentMemoryContext);
 	Buffer		buffer;
 	IndexMeta  *present;
 	uint32		free_chunk;
 
 	deletion.stats = stats != NULL ? stats : palloc0(sizeof(IndexBulkDeleteResult));
 	deletion.stats->num_index_tuples = 0;
-	free_chunk = delete_from_chunks(&deletion, nulls, meta.null_chunks);
-	if (meta.dimensions > 0)
-		free_chunk = delete_from_chunks(&deletion, &state, meta.chunks);
+	free_chunk = delete_from_chunks(&deletion, &state);
 
 	buffer = ReadIndexPage(index, META_BLOCK, BUFFER_LOCK_EXCLUSIVE, META_PAGE, 0, 0);
 	present = MetaOf(index, buffer);
@@ -112,7 +111,6 @@ IndexBulkDelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDe
 		GenericXLogFinish(xlog);
 	}
 	UnlockReleaseBuffer(buffer);
-	pfree(nulls);
 	deletion.stats->num_pages = RelationGetNumberOfBlocks(index);
 	return deletion.stats;
 }
