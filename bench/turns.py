@@ -49,7 +49,7 @@ def make_rows(server, n, d):
 
 def statements(server, eps):
     """Returns {title: statement} for one server; the argument for partitions depends on its revision."""
-    partition = server.psql("SELECT 'partition_by' = ANY (proargnames) FROM pg_proc WHERE proname = 'fasted_knn_join'")
+    partition = server.psql("SELECT bool_or('partition_by' = ANY (proargnames)) FROM pg_proc WHERE proname = 'fasted_knn_join'")
     partition = "partition_by" if partition == "t" else "within"
     near = f"a.id < b.id AND fasted_within(a.v, b.v, {eps!r})"
     knn = "SELECT count(*), round(sum(dist)::numeric, 3) FROM fasted_knn_join('parts', 'v', 'parts', 'v', 10"

@@ -14,7 +14,7 @@ CUDA_PTX_ARCH ?= $(firstword $(CUDA_ARCHS))
 
 CUDA_SOURCES = $(sort $(wildcard cuda/*/*.cu))
 CUDA_HEADERS = $(wildcard cuda/*/*.cuh cuda/*/*.h src/engine/*.h)
-CUDA_OBJS = $(CUDA_SOURCES:.cu=.cu.o)
+CUDA_OBJS = $(CUDA_SOURCES:.cu=.cu.o) cuda/metric_rules.cu.o
 CUDA_LIBRARY = fasted_cuda$(DLSUFFIX)
 
 ifeq ($(CUDA_SOURCES),)
@@ -41,6 +41,10 @@ cuda-note:
 %.cu.o: %.cu $(CUDA_HEADERS)
 	$(NVCC) $(NVCC_FLAGS) $(CUDA_GENCODE) -c -o $@ $<
 
+# the table that the library shares with the extension
+cuda/metric_rules.cu.o: src/engine/metric_rules.c $(CUDA_HEADERS)
+	$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
+
 # without this, make's built-in rules would link the sources
 $(CUDA_SOURCES): ;
 
@@ -59,4 +63,4 @@ uninstall-cuda:
 
 clean: clean-cuda
 clean-cuda:
-	rm -f $(CUDA_LIBRARY) cuda/*/*.cu.o
+	rm -f $(CUDA_LIBRARY) $(CUDA_OBJS)

@@ -75,11 +75,11 @@ CREATE INDEX items_b_jaccard ON items USING fasted (b bit_jaccard_ops);
 ANALYZE items;
 SELECT operator, differences('b', operator) FROM unnest('{<~>,<%>}'::text[]) AS operator;
 SET enable_seqscan = off;
-EXPLAIN (COSTS OFF) SELECT id FROM items WHERE (b <~> (SELECT b FROM items WHERE id = 4)) / 70 < 0.1;
+EXPLAIN (COSTS OFF) SELECT id FROM items WHERE (b <~> repeat('01', 35)::bit(70)) / 70 < 0.1;
 SELECT id FROM items WHERE fasted_jaccard_similarity(b, (SELECT b FROM items WHERE id = 4)) > 0.9 ORDER BY id;
 EXPLAIN (COSTS OFF) SELECT id FROM items WHERE v <-> array_fill(1, ARRAY[40])::vector < 3 AND tenant = 4;
 EXPLAIN (COSTS OFF) SELECT a.id FROM items a JOIN items b ON 1 - (a.h <=> b.h) > 0.99 WHERE a.id < 3;
-EXPLAIN (COSTS OFF) SELECT a.id FROM items a ORDER BY v <#> (SELECT v FROM items WHERE id = 5) LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT id FROM items ORDER BY v <#> array_fill(1, ARRAY[40])::vector LIMIT 3;
 -- errors as those of pgvector
 SELECT id FROM items WHERE v <-> '[1,2]' < 1;
 SELECT id FROM items ORDER BY h <-> '[1,2]' LIMIT 1;

@@ -4,27 +4,26 @@
  *	  Time each step of a join in the engine, in milliseconds.
  *
  *	engine_bench [--n N,N,...] [--d D] [--runs R] [--filter auto|int8|fp16]
- *				 [--panels P] [--devices LIST] [--same-panels 1] [--groups G] [--eps E]
+ *				 [--panels P] [--devices LIST] [--put 1] [--groups G] [--eps E]
  *				 [--output pairs|count]
  *
- * The rows are in pageable host memory.  As in the extension, they are copied to one
- * staging buffer after the other.  Every row of the first half (of a partition) has a
- * near row in the second half.
+ * The rows are in pageable host memory, and are copied to one staging buffer after the other.
+ * Every row of the first half (of a partition) has a near row in the second half.
  *
  *	--panels P			limits the memory to an outer panel of about n / P rows; by
  *						default a million rows of 128 dimensions are joined
  *	--devices LIST		uses several GPUs, listed as in fasted.gpu_devices
- *	--same-panels 1		loads all rows of an outer panel to each GPU, instead of
- *						partitioning them
+ *	--put 1				registers the rows and puts 2 MiB of them at a time, as rows that
+ *						parallel workers have read
  *	--groups G			joins only rows of the same one of G partitions
  *
  * The program prints medians of R joins in one process.  The first join is not counted.
  * The steps are:
  *
  *	open	open the engine, and create an empty row set
- *	room	wait for a staging buffer, and allocate device memory for rows
- *	copy	copy rows to staging buffers, and start their transfer
- *	start	complete the rows, or allocate panels
+ *	room	wait for a staging buffer, and allocate device memory for rows; or register them
+ *	copy	copy rows to staging buffers, and start their transfer; or put them
+ *	start	complete the rows, and copy them to the other GPUs; or allocate panels
  *	next	allocate memory for candidates, choose the filter, and return all pairs
  *	close	release all memory
  *
@@ -161,9 +160,30 @@ stage_rows(PanelJoin *join, const float *rows, size_t d, size_t count, Laps &lap
 	return FASTED_OK;
 }
 
+/* Registers all rows, and puts them.  They are read when the function returns. */
+void
+put_rows(PanelJoin *join, std::vector<float> &rows, size_t d, Laps &laps)
+{
+	size_t		most = ((size_t) 2 << 20) / (d * sizeof(float)) + 1;
+
+	if (!panel_join_register_memory(join, 0, rows.data(), rows.size() * sizeof(float)))
+	{
+		fprintf(stderr, "engine_bench: memory was not registered\n");
+		exit(1);
+	}
+	laps.lap(kRoom);
+	for (size_t done = 0, taken = 1; done < rows.size() / d && taken > 0; done += taken)
+		check(panel_join_put(join, 0, rows.data() + done * d, std::min(most, rows.size() / d - done), &taken),
+			  join);
+	check(panel_join_wait_read(join, 0, true), join);
+	laps.lap(kCopy);
+	panel_join_unregister_memory(join, 0);
+	laps.lap(kRoom);
+}
+
 /* Runs one join and returns the time of each step. */
 Run
-join_once(const PanelProblem &problem, const std::vector<float> &rows)
+join_once(const PanelProblem &problem, std::vector<float> &rows, bool put)
 {
 	PanelJoin  *join = nullptr;
 	FastedBatch batch;
@@ -175,7 +195,10 @@ join_once(const PanelProblem &problem, const std::vector<float> &rows)
 
 	check(panel_join_open(bench_engine, &problem, &join), join);
 	laps.lap(kOpen);
-	stage_rows(join, rows.data(), d, n, laps);
+	if (put)
+		put_rows(join, rows, d, laps);
+	else
+		stage_rows(join, rows.data(), d, n, laps);
 	check(panel_join_start(join, &n), join);
 	laps.lap(kStart);
 	while ((status = panel_join_next(join, 100, &batch)) != FASTED_DONE)
@@ -217,7 +240,7 @@ memory_for(const FastedOptions &options, uint64_t rows)
 }
 
 void
-measure(size_t n, PanelProblem problem, double panels, uint32_t npartitions, int runs)
+measure(size_t n, PanelProblem problem, double panels, uint32_t npartitions, int runs, bool put)
 {
 	uint32_t	d = problem.options.dimensions;
 	size_t		group = std::max<size_t>(1, n / std::max(1u, npartitions));
@@ -235,7 +258,7 @@ measure(size_t n, PanelProblem problem, double panels, uint32_t npartitions, int
 	if (panels > 1)
 		problem.options.device_memory_limit = memory_for(problem.options, (uint64_t) ceil(n / panels));
 	for (int i = 0; i <= runs; i++)
-		done.push_back(join_once(problem, rows));
+		done.push_back(join_once(problem, rows, put));
 	done.erase(done.begin());	/* the first join initializes the GPU */
 	printf("%8zu %5u %5s", n, d, done.back().stats.filter);
 	for (int step = 0; step < kSteps; step++)
@@ -267,6 +290,7 @@ main(int argc, char **argv)
 	double		panels = 0;
 	uint32_t	partitions = 0;
 	int			runs = 5;
+	bool		put = false;
 
 	problem.sides = 1;
 	problem.problem.eps = 0.5;
@@ -291,13 +315,8 @@ main(int argc, char **argv)
 			problem.options.devices = argv[i + 1];
 			bench_engine = fasted_multi_gpu_engine(fasted_engine());
 		}
-		else if (key == "--same-panels" && atoi(argv[i + 1]) > 0)
-		{
-			static FastedEngine same = *fasted_multi_gpu_engine(fasted_engine());
-
-			same.width = nullptr;
-			bench_engine = &same;
-		}
+		else if (key == "--put")
+			put = atoi(argv[i + 1]) > 0;
 		else if (key == "--output")
 			problem.problem.output = strcmp(argv[i + 1], "count") == 0 ? FASTED_OUTPUT_COUNT
 				: FASTED_OUTPUT_PAIRS;
@@ -321,6 +340,6 @@ main(int argc, char **argv)
 		printf(" %8s", name);
 	printf(" %8s\n", "sum");
 	for (const std::string &n : sizes)
-		measure(strtoul(n.c_str(), nullptr, 10), problem, panels, partitions, runs);
+		measure(strtoul(n.c_str(), nullptr, 10), problem, panels, partitions, runs, put);
 	return 0;
 }

@@ -7,7 +7,7 @@
  *	join_bench [--n N,N,...] [--d D,D,...] [--runs R]
  *			   [--filters int8,fp16,auto,fp64,pruned,short64,short128]
  *			   [--data clustered|outliers|isotropic|gist|tiny] [--selectivity S]
- *			   [--gemm fp16,fp64|none] [--kernel mma.sync|wgmma] [--cluster 1|2] [--output count]
+ *			   [--gemm fp16,fp64|none] [--kernel mma.sync|wgmma] [--output count]
  *			   [--json FILE]
  *
  * The filter "auto" is chosen by the engine.  With "pruned", the engine may also
@@ -151,7 +151,7 @@ public:
 			bool		any = false;
 
 			rounds_.pump();
-			while (rounds_.take(&batch))
+			while (rounds_.next_batch(&batch))
 			{
 				result->hash += hash_pairs(batch);
 				rounds_.pump();
@@ -173,8 +173,8 @@ private:
 		settings.kernel = filter != "fp64" && filter_wgmma_available(settings.device)
 			&& (tuning.kernel == nullptr || strcmp(tuning.kernel, "wgmma") == 0) ? Kernel::kWgmma : Kernel::kMma;
 		settings.dimensions = rows.dimensions;
-		settings.criterion = filter == "int8" ? Criterion::kInt8
-			: filter == "fp64" ? Criterion::kFp64 : Criterion::kFp16;
+		settings.precision = filter == "int8" ? Precision::kInt8
+			: filter == "fp64" ? Precision::kFp32 : Precision::kFp16;
 
 		/* If the filter is not chosen yet, use the row size of FP16, which is larger. */
 		settings.row_bytes = row_bytes(rows.dimensions, filter == "fp64" ? Precision::kFp32
@@ -195,7 +195,7 @@ private:
 		FormedRows	rows = {rows_, 1, nullptr};
 
 		FormRequest request = {rows, rows, true, false, eps_, choose_,
-			precision_of(settings_.criterion)};
+			settings_.precision};
 
 		request.folds = folds();
 		return request;
@@ -204,17 +204,17 @@ private:
 	void quantise(OneRun *result)
 	{
 		result->choice = chooser_.choose(request(), stream_);
-		settings_.criterion = criterion_of(result->choice.form->precision());
+		settings_.precision = result->choice.form->precision();
 		settings_.row_bytes = result->choice.form->row_bytes(rows_.dimensions);
 		result->width = result->choice.form->kind().width;
-		rounds_.set_filter(settings_.criterion, settings_.row_bytes);
+		rounds_.set_filter(settings_.precision, settings_.row_bytes);
 		filter_.quantise(result->choice.form, rows_, true, stream_);
 		filter_.set_eps(eps_, stream_);
 		if (folds())
 			filter_.fold(stream_);
 		/* the form is released with this join */
 		result->choice.form.reset();
-		result->chose_int8 = choose_ && settings_.criterion == Criterion::kInt8;
+		result->chose_int8 = choose_ && settings_.precision == Precision::kInt8;
 	}
 
 	JoinTask task() const
@@ -406,12 +406,8 @@ print_row(const Row &row, const Result &r)
 	if (r.width > 0)
 		printf(", projected to %u dimensions", r.width);
 	if (r.choice.sampled)
-		printf(" (sample: %llu pairs, candidates %llu int8, %llu fp16, %llu and %llu projected)",
-			   (unsigned long long) r.choice.pairs,
-			   (unsigned long long) r.choice.candidates_int8,
-			   (unsigned long long) r.choice.candidates_fp16,
-			   (unsigned long long) r.choice.candidates_projected[0],
-			   (unsigned long long) r.choice.candidates_projected[1]);
+		printf(" (sample: %llu pairs, %llu candidates)", (unsigned long long) r.choice.pairs,
+			   (unsigned long long) r.choice.candidates);
 	printf("\n");
 	fflush(stdout);
 }
@@ -444,8 +440,6 @@ read_options(int argc, char **argv)
 			o.count = strcmp(value, "count") == 0;
 		else if (key == "--kernel")
 			tuning.kernel = value;
-		else if (key == "--cluster")
-			wgmma_cluster = atoi(value);
 		else if (key == "--json")
 			o.json = fopen(value, "w");
 		else

@@ -45,7 +45,7 @@ struct Failure
 inline bool
 is_sticky(cudaError_t error)
 {
-	switch (error)
+	switch ((int) error)
 	{
 		case cudaErrorIllegalAddress:
 		case cudaErrorLaunchTimeout:
@@ -58,13 +58,7 @@ is_sticky(cudaError_t error)
 		case cudaErrorLaunchFailure:
 		case cudaErrorECCUncorrectable:
 		case cudaErrorUnknown:
-			return true;
-		default:
-			break;
-	}
-	/* errors that older toolkits do not define */
-	switch ((int) error)
-	{
+			/* errors that older toolkits do not define */
 		case 220:				/* cudaErrorNvlinkUncorrectable */
 		case 226:				/* cudaErrorContained */
 		case 721:				/* cudaErrorTensorMemoryLeak */
@@ -488,18 +482,6 @@ public:
 		if (recorded_)
 			check_cuda(cudaEventSynchronize(event_), doing);
 	}
-	/*
-	 * Like done, for an event of another device.  Returns true as well if that device has failed.
-	 */
-	bool is_over() const
-	{
-		cudaError_t error = recorded_ ? cudaEventQuery(event_) : cudaSuccess;
-
-		if (error != cudaSuccess)
-			(void) cudaGetLastError();
-		return error != cudaErrorNotReady;
-	}
-	bool settle() const { return !recorded_ || cudaEventSynchronize(event_) == cudaSuccess; }
 	double seconds_since(const Event &begin) const
 	{
 		float		ms = 0;

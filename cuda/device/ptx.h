@@ -138,19 +138,26 @@ barrier_arrive_expect(uint32_t barrier, uint32_t bytes)
 				 :: "r"(barrier), "r"(bytes) : "memory");
 }
 
-/* Waits until the phase with this parity is complete. */
-__device__ __forceinline__ void
-barrier_wait(uint32_t barrier, uint32_t parity)
-{
-	asm volatile("{\n"
-				 ".reg .pred done;\n"
-				 "again:\n"
-				 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-				 "@done bra finished;\n"
-				 "bra again;\n"
-				 "finished:\n"
-				 "}\n" :: "r"(barrier), "r"(parity) : "memory");
-}
+/*
+ * barrier_wait: waits until the phase with this parity is complete.  barrier_wait_cluster: waits for
+ * arrivals from other blocks of the cluster, whose writes are visible afterwards.
+ */
+#define FASTED_WAIT(NAME, SEMANTICS) \
+	__device__ __forceinline__ void \
+	NAME(uint32_t barrier, uint32_t parity) \
+	{ \
+		asm volatile("{\n" \
+					 ".reg .pred done;\n" \
+					 "again:\n" \
+					 "mbarrier.try_wait.parity" SEMANTICS ".shared::cta.b64 done, [%0], %1;\n" \
+					 "@done bra finished;\n" \
+					 "bra again;\n" \
+					 "finished:\n" \
+					 "}\n" :: "r"(barrier), "r"(parity) : "memory"); \
+	}
+
+FASTED_WAIT(barrier_wait, "")
+FASTED_WAIT(barrier_wait_cluster, ".acquire.cluster")
 
 /* Returns the address of the same barrier in the block of the cluster with this rank. */
 __device__ __forceinline__ uint32_t
@@ -179,20 +186,6 @@ barrier_arrive_cluster(uint32_t cluster_barrier)
 {
 	asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\n"
 				 :: "r"(cluster_barrier) : "memory");
-}
-
-/* Waits for arrivals from other blocks of the cluster, whose writes are visible afterwards. */
-__device__ __forceinline__ void
-barrier_wait_cluster(uint32_t barrier, uint32_t parity)
-{
-	asm volatile("{\n"
-				 ".reg .pred done;\n"
-				 "again:\n"
-				 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-				 "@done bra finished;\n"
-				 "bra again;\n"
-				 "finished:\n"
-				 "}\n" :: "r"(barrier), "r"(parity) : "memory");
 }
 
 /* Synchronizes all threads of all blocks of the cluster. */
@@ -295,40 +288,22 @@ any_negative(const int32_t (&d)[64])
 {
 	int			any;
 
+#define FASTED_CHECK(SETP, CHAIN, OR, x, y) SETP ".f32 " CHAIN ", %" #x ", %" #y OR ";\n"
+#define FASTED_CHECK_12(SETP, OR, a, b, c, d, e, f, g, h, i, j, k, l) \
+	FASTED_CHECK(SETP, "p0", OR(", p0"), a, b) FASTED_CHECK(SETP, "p1", OR(", p1"), c, d) \
+	FASTED_CHECK(SETP, "p2", OR(", p2"), e, f) FASTED_CHECK(SETP, "p3", OR(", p3"), g, h) \
+	FASTED_CHECK(SETP, "p4", OR(", p4"), i, j) FASTED_CHECK(SETP, "p5", OR(", p5"), k, l)
+#define FASTED_NONE(text) ""
+#define FASTED_TEXT(text) text
+
 	asm("{\n"
 		".reg .pred p0, p1, p2, p3, p4, p5;\n"
-		"setp.nan.f32 p0, %1, %2;\n"
-		"setp.nan.f32 p1, %3, %4;\n"
-		"setp.nan.f32 p2, %5, %6;\n"
-		"setp.nan.f32 p3, %7, %8;\n"
-		"setp.nan.f32 p4, %9, %10;\n"
-		"setp.nan.f32 p5, %11, %12;\n"
-		"setp.nan.or.f32 p0, %13, %14, p0;\n"
-		"setp.nan.or.f32 p1, %15, %16, p1;\n"
-		"setp.nan.or.f32 p2, %17, %18, p2;\n"
-		"setp.nan.or.f32 p3, %19, %20, p3;\n"
-		"setp.nan.or.f32 p4, %21, %22, p4;\n"
-		"setp.nan.or.f32 p5, %23, %24, p5;\n"
-		"setp.nan.or.f32 p0, %25, %26, p0;\n"
-		"setp.nan.or.f32 p1, %27, %28, p1;\n"
-		"setp.nan.or.f32 p2, %29, %30, p2;\n"
-		"setp.nan.or.f32 p3, %31, %32, p3;\n"
-		"setp.nan.or.f32 p4, %33, %34, p4;\n"
-		"setp.nan.or.f32 p5, %35, %36, p5;\n"
-		"setp.nan.or.f32 p0, %37, %38, p0;\n"
-		"setp.nan.or.f32 p1, %39, %40, p1;\n"
-		"setp.nan.or.f32 p2, %41, %42, p2;\n"
-		"setp.nan.or.f32 p3, %43, %44, p3;\n"
-		"setp.nan.or.f32 p4, %45, %46, p4;\n"
-		"setp.nan.or.f32 p5, %47, %48, p5;\n"
-		"setp.nan.or.f32 p0, %49, %50, p0;\n"
-		"setp.nan.or.f32 p1, %51, %52, p1;\n"
-		"setp.nan.or.f32 p2, %53, %54, p2;\n"
-		"setp.nan.or.f32 p3, %55, %56, p3;\n"
-		"setp.nan.or.f32 p4, %57, %58, p4;\n"
-		"setp.nan.or.f32 p5, %59, %60, p5;\n"
-		"setp.nan.or.f32 p0, %61, %62, p0;\n"
-		"setp.nan.or.f32 p1, %63, %64, p1;\n"
+		FASTED_CHECK_12("setp.nan", FASTED_NONE, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
+		FASTED_CHECK_12("setp.nan.or", FASTED_TEXT, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24)
+		FASTED_CHECK_12("setp.nan.or", FASTED_TEXT, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36)
+		FASTED_CHECK_12("setp.nan.or", FASTED_TEXT, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48)
+		FASTED_CHECK_12("setp.nan.or", FASTED_TEXT, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60)
+		FASTED_CHECK("setp.nan.or", "p0", ", p0", 61, 62) FASTED_CHECK("setp.nan.or", "p1", ", p1", 63, 64)
 		"or.pred p0, p0, p1;\n"
 		"or.pred p2, p2, p3;\n"
 		"or.pred p4, p4, p5;\n"
@@ -455,6 +430,11 @@ wgmma_step(int32_t (&d)[64], uint64_t a, uint64_t b, int add)
 				 : FASTED_64_OPERANDS("+r", 0) : "l"(a), "l"(b), "r"(add));
 }
 
+#undef FASTED_CHECK
+#undef FASTED_CHECK_12
+#undef FASTED_NONE
+#undef FASTED_TEXT
+#undef FASTED_WAIT
 #undef FASTED_64_OPERANDS
 #undef FASTED_64_NAMES
 #undef FASTED_WGMMA

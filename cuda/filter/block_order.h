@@ -34,36 +34,33 @@ constexpr uint32_t kSquareSide = 1024;
 /*
  * Row i and column j of square number s of the upper triangle, counted down the columns: s is the
  * sum of j(j+1)/2 and i, with i <= j.  The computed root may be off by one for large s and is
- * corrected.  For up to 2^30 squares (47 million rows) 32-bit arithmetic suffices.  A single
- * thread runs this for every tile, and with 64 bits it would take longer than the other threads
- * need for the tile.
+ * corrected.
+ */
+template <class Real, class Integer>
+FASTED_HD inline void
+triangle_square_as(Integer s, uint32_t *i, uint32_t *j)
+{
+	Integer		column = (Integer) ((sqrt((Real) 8 * (Real) s + (Real) 1) - (Real) 1) * (Real) 0.5);
+
+	while (column * (column + 1) / 2 > s)
+		column--;
+	while ((column + 1) * (column + 2) / 2 <= s)
+		column++;
+	*j = (uint32_t) column;
+	*i = (uint32_t) (s - column * (column + 1) / 2);
+}
+
+/*
+ * For up to 2^30 squares (47 million rows) 32-bit arithmetic suffices.  A single thread runs this
+ * for every tile, and with 64 bits it would take longer than the other threads need for the tile.
  */
 FASTED_HD inline void
 triangle_square(uint64_t s, uint32_t *i, uint32_t *j)
 {
 	if (s < (uint64_t) 1 << 30)
-	{
-		uint32_t	square = (uint32_t) s;
-		uint32_t	column = (uint32_t) ((sqrtf(8.0f * (float) square + 1.0f) - 1.0f) * 0.5f);
-
-		while (column * (column + 1) / 2 > square)
-			column--;
-		while ((column + 1) * (column + 2) / 2 <= square)
-			column++;
-		*j = column;
-		*i = square - column * (column + 1) / 2;
-	}
+		triangle_square_as<float>((uint32_t) s, i, j);
 	else
-	{
-		uint64_t	column = (uint64_t) ((sqrt(8.0 * (double) s + 1.0) - 1.0) / 2.0);
-
-		while (column * (column + 1) / 2 > s)
-			column--;
-		while ((column + 1) * (column + 2) / 2 <= s)
-			column++;
-		*j = (uint32_t) column;
-		*i = (uint32_t) (s - column * (column + 1) / 2);
-	}
+		triangle_square_as<double>(s, i, j);
 }
 
 /* Number of a square, and its row and column in units of squares. */
@@ -260,12 +257,12 @@ struct Work
 
 struct WorkState
 {
-	/* Queue of this round: `again` entries of the list of unfinished work, then new items. */
+	/* Queue of this round: `unfinished` entries of the list of unfinished work, then new items. */
 	unsigned long long taken;
 	unsigned long long fresh_first;
 	unsigned long long fresh_end;
 	unsigned long long total;	/* end of the new items of the last round */
-	uint32_t	again;
+	uint32_t	unfinished;
 	uint32_t	list;			/* index of the list that holds the unfinished work */
 
 	/* Nonzero: blocks take no further work, in this round (stop) or at all (cancelled). */
@@ -277,7 +274,7 @@ struct WorkState
 	uint32_t	chunks_used;
 	unsigned long long candidates;
 	unsigned long long pairs;
-	unsigned long long handed_out;	/* clustering: pairs emitted */
+	unsigned long long returned;	/* clustering: pairs emitted */
 
 	/* Total of all rounds: open pairs (connect.h), including those beyond the buffer's capacity. */
 	unsigned long long open;
@@ -288,26 +285,26 @@ struct RoundReport
 {
 	unsigned long long candidates;
 	unsigned long long pairs;
-	unsigned long long handed_out;
+	unsigned long long returned;
 	unsigned long long open;	/* total of all rounds */
 	unsigned long long items_done;	/* items taken in all rounds; repeated items count once */
 	uint32_t	voided;
 	uint32_t	finished;		/* no work remains */
-	uint32_t	again;			/* entries of unfinished work for the next round */
+	uint32_t	unfinished;			/* entries of unfinished work for the next round */
 };
 
 /* Length of the queue of this round. */
 FASTED_HD inline unsigned long long
 queue_length(const WorkState &state)
 {
-	return state.again + (state.fresh_end - state.fresh_first);
+	return state.unfinished + (state.fresh_end - state.fresh_first);
 }
 
 /* Number of entries of unfinished work that no block has taken in this round. */
 FASTED_HD inline uint32_t
-left_again(const WorkState &state)
+unfinished_left(const WorkState &state)
 {
-	return state.taken < state.again ? (uint32_t) (state.again - state.taken) : 0;
+	return state.taken < state.unfinished ? (uint32_t) (state.unfinished - state.taken) : 0;
 }
 
 /*
@@ -315,14 +312,14 @@ left_again(const WorkState &state)
  * entries of the same kind (single warps, or whole items). Whole items go to the end of the list.
  */
 FASTED_HD inline uint32_t
-place_again(const Work &work, uint32_t length, uint32_t number)
+place_of_unfinished(const Work &work, uint32_t length, uint32_t number)
 {
 	return work.warp == kAllWarps ? length - 1 - number : number;
 }
 
 /*
  * Ends a round and plans the next one, of at most `budget` new items.  Returns the report of the
- * round.  The caller has copied the left_again(state) entries not taken, and the `voided` ones, to
+ * round.  The caller has copied the unfinished_left(state) entries not taken, and the `voided` ones, to
  * the other list.
  */
 FASTED_HD inline RoundReport
@@ -330,21 +327,21 @@ advance_state(WorkState &state, unsigned long long budget)
 {
 	unsigned long long length = queue_length(state);
 	unsigned long long done = state.taken < length ? state.taken : length;
-	uint32_t	again = left_again(state) + state.voided;
+	uint32_t	unfinished = unfinished_left(state) + state.voided;
 	RoundReport report;
 
-	if (done > state.again)
-		state.fresh_first += done - state.again;
+	if (done > state.unfinished)
+		state.fresh_first += done - state.unfinished;
 	report.candidates = state.candidates;
 	report.pairs = state.pairs;
-	report.handed_out = state.handed_out;
+	report.returned = state.returned;
 	report.open = state.open;
 	report.items_done = state.fresh_first;
 	report.voided = state.voided;
-	report.again = again;
-	report.finished = (again == 0 && state.fresh_first == state.total);
+	report.unfinished = unfinished;
+	report.finished = (unfinished == 0 && state.fresh_first == state.total);
 
-	state.again = again;
+	state.unfinished = unfinished;
 	state.list ^= 1;
 	state.fresh_end = state.fresh_first
 		+ (state.total - state.fresh_first < budget
@@ -355,7 +352,7 @@ advance_state(WorkState &state, unsigned long long budget)
 	state.chunks_used = 0;
 	state.candidates = 0;
 	state.pairs = 0;
-	state.handed_out = 0;
+	state.returned = 0;
 	return report;
 }
 

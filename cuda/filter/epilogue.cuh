@@ -310,7 +310,7 @@ report_hits(const typename Test::Number (&acc)[kProducts], const typename Test::
 	if (!writer.reserve(buffer, total))
 		return false;
 
-	uint32_t	slot = writer.take(total) + hits_before(found, total);
+	uint32_t	slot = writer.next_slots(total) + hits_before(found, total);
 
 	if (found > 0)
 		write_hits<Layout>(tile, masks, buffer, slot);

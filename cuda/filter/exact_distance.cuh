@@ -13,12 +13,16 @@
 #define FASTED_CUDA_EXACT_DISTANCE_CUH
 
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/engine.h"
 #include "rows/row_table.h"
 
 namespace fasted
 {
+
+/* Number of pairs whose distances a warp computes concurrently. */
+constexpr int kPairBatch = 4;
 
 /* Adds one dimension to a partial sum: a squared difference, or a product. */
 template <FastedMetric kMetric>
@@ -82,6 +86,27 @@ exact_distance(const RowTable &a, uint32_t row_a, const RowTable &b, uint32_t ro
 		return exact_jaccard(a.squares[row_a], b.squares[row_b], sum);
 	else
 		return __dsqrt_rn(sum);
+}
+
+/* Calls visit with a metric as a constant (an std::integral_constant), and returns its result. */
+template <class Visit>
+auto
+for_metric(FastedMetric metric, const Visit &visit)
+{
+	switch (metric)
+	{
+		case FASTED_METRIC_COSINE:
+			return visit(std::integral_constant<FastedMetric, FASTED_METRIC_COSINE>());
+		case FASTED_METRIC_INNER_PRODUCT:
+			return visit(std::integral_constant<FastedMetric, FASTED_METRIC_INNER_PRODUCT>());
+		case FASTED_METRIC_HAMMING:
+			return visit(std::integral_constant<FastedMetric, FASTED_METRIC_HAMMING>());
+		case FASTED_METRIC_JACCARD:
+			return visit(std::integral_constant<FastedMetric, FASTED_METRIC_JACCARD>());
+		case FASTED_METRIC_L2:
+			break;
+	}
+	return visit(std::integral_constant<FastedMetric, FASTED_METRIC_L2>());
 }
 
 /*
@@ -151,6 +176,163 @@ struct ExactSums
 		return __dadd_rn(__dadd_rn(sums[0], sums[2]), __dadd_rn(sums[1], sums[3]));
 	}
 };
+
+/*
+ * Sums of squared differences, or x.y, of kPairBatch pairs of this warp from `first` on, one
+ * dimension per lane.  Number is the type of the staged rows: float or double.
+ */
+template <FastedMetric kMetric, class Number>
+__device__ __forceinline__ double
+sums_by_warp(const RowTable &a, const RowTable &b, uint2 mine, uint32_t first)
+{
+	const Number *x[kPairBatch];
+	const Number *y[kPairBatch];
+	double		sums[kPairBatch];
+
+#pragma unroll
+	for (int i = 0; i < kPairBatch; i++)
+	{
+		x[i] = a.staged<Number>(__shfl_sync(0xffffffff, mine.x, first + i));
+		y[i] = b.staged<Number>(__shfl_sync(0xffffffff, mine.y, first + i));
+		sums[i] = 0;
+	}
+#pragma unroll 4
+	for (uint32_t k = threadIdx.x % 32; k < a.dimensions; k += 32)
+	{
+#pragma unroll
+		for (int i = 0; i < kPairBatch; i++)
+			sums[i] = exact_add<kMetric>(sums[i], x[i][k], y[i][k]);
+	}
+	return exact_fold<kPairBatch>(sums);
+}
+
+/*
+ * The same for rows of floats aligned to 16 bytes: eight lanes per pair, four dimensions per
+ * lane, and kAhead outstanding loads of each row.  The number of bytes in flight limits the
+ * throughput of the recheck.
+ */
+template <FastedMetric kMetric>
+__device__ __forceinline__ double
+sums_by_eights(const RowTable &a, const RowTable &b, uint2 mine, uint32_t first)
+{
+	constexpr int kAhead = 4;
+	uint32_t	pair = first + threadIdx.x % 32 / 8;
+	uint32_t	begin = threadIdx.x % 8 * 4;
+	const float *x = a.staged(__shfl_sync(0xffffffff, mine.x, pair));
+	const float *y = b.staged(__shfl_sync(0xffffffff, mine.y, pair));
+	ExactSums<kMetric> sums;
+
+	for (uint32_t k = begin; k < a.dimensions; k += 32 * kAhead)
+	{
+		float4		xs[kAhead];
+		float4		ys[kAhead];
+
+		/* dimensions beyond the last are zero and add nothing */
+#pragma unroll
+		for (int i = 0; i < kAhead; i++)
+		{
+			bool		there = k + i * 32 < a.dimensions;
+
+			xs[i] = there ? *(const float4 *) &x[k + i * 32] : make_float4(0, 0, 0, 0);
+			ys[i] = there ? *(const float4 *) &y[k + i * 32] : make_float4(0, 0, 0, 0);
+		}
+#pragma unroll
+		for (int i = 0; i < kAhead; i++)
+			sums.add(xs[i], ys[i]);
+	}
+	return sums.fold();
+}
+
+/*
+ * The number of bits in which the rows of a pair differ: eight lanes per pair, one Word
+ * per lane.
+ */
+template <class Word>
+__device__ __forceinline__ uint32_t
+words_by_eights(const uint64_t *row_x, const uint64_t *row_y, uint32_t words)
+{
+	constexpr int kAhead = 4;
+	const Word *x = (const Word *) row_x;
+	const Word *y = (const Word *) row_y;
+	uint32_t	differ = 0;
+
+	for (uint32_t w = threadIdx.x % 8; w < words; w += 8 * kAhead)
+	{
+#pragma unroll
+		for (int i = 0; i < kAhead; i++)
+			differ += w + i * 8 < words ? bits_that_differ(x[w + i * 8], y[w + i * 8]) : 0;
+	}
+	return differ;
+}
+
+/* The same, in FP64 and for all eight lanes.  Two words are read at once if rows are aligned. */
+__device__ __forceinline__ double
+bits_by_eights(const RowTable &a, const RowTable &b, uint2 mine, uint32_t first)
+{
+	uint32_t	pair = first + threadIdx.x % 32 / 8;
+	uint32_t	words = a.dimensions;
+	const uint64_t *x = a.staged<uint64_t>(__shfl_sync(0xffffffff, mine.x, pair));
+	const uint64_t *y = b.staged<uint64_t>(__shfl_sync(0xffffffff, mine.y, pair));
+	uint32_t	differ = words % 2 == 0 ? words_by_eights<ulonglong2>(x, y, words / 2)
+		: words_by_eights<uint64_t>(x, y, words);
+
+	for (int o = 4; o > 0; o /= 2)
+		differ += __shfl_xor_sync(0xffffffff, differ, o);
+	return differ;
+}
+
+/* How a warp adds up the dimensions of pairs. */
+enum class Summation
+{
+	kByWarp,
+	kByEights,
+	kDoubles,
+	kBits
+};
+
+/*
+ * The sum from which exact_distance computes the distance of this lane's pair.  The warp
+ * processes its pairs kPairBatch at a time, so that the loads of several pairs are outstanding
+ * together.
+ */
+template <FastedMetric kMetric, Summation kSummation>
+__device__ __forceinline__ double
+sum_of_pair(const RowTable &a, const RowTable &b, uint2 mine, uint32_t pairs)
+{
+	uint32_t	lane = threadIdx.x % 32;
+	double		result = 0;
+
+	for (uint32_t first = 0; first < pairs; first += kPairBatch)
+	{
+		double		sum = kSummation == Summation::kBits ? bits_by_eights(a, b, mine, first)
+			: kSummation == Summation::kDoubles ? sums_by_warp<kMetric, double>(a, b, mine, first)
+			: kSummation == Summation::kByEights ? sums_by_eights<kMetric>(a, b, mine, first)
+			: sums_by_warp<kMetric, float>(a, b, mine, first);
+
+		sum = __shfl_sync(0xffffffff, sum, lane % kPairBatch * (32 / kPairBatch));
+		if (lane / kPairBatch == first / kPairBatch)
+			result = sum;
+	}
+	return result;
+}
+
+/* Calls visit with the metric and the summation of rows as constants, and returns its result. */
+template <class Visit>
+auto
+for_summation(const RowTable &rows, const Visit &visit)
+{
+	return for_metric(rows.metric, [&](auto metric)
+	{
+		if constexpr (is_of_bits(metric))
+			return visit(metric, std::integral_constant<Summation, Summation::kBits>());
+		else if (rows.doubles)
+			return visit(metric, std::integral_constant<Summation, Summation::kDoubles>());
+		else if (rows.dimensions % 4 == 0)
+			return visit(metric, std::integral_constant<Summation, Summation::kByEights>());
+		else
+			return visit(metric, std::integral_constant<Summation, Summation::kByWarp>());
+	});
+}
 
 }								/* namespace fasted */
 

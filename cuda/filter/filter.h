@@ -63,9 +63,9 @@ is_stopped(const WorkState *state)
 	return *(volatile unsigned long long *) &state->stop != 0;
 }
 
-/* Takes the next item of the queue, by one thread of a block; false if it is empty or stopped. */
+/* Takes the next work of the queue, by one thread of a block; false if it is empty or stopped. */
 __device__ __forceinline__ bool
-take_work(const CandidateBuffer &buffer, Work *work)
+next_work(const CandidateBuffer &buffer, Work *work)
 {
 	WorkState  *state = buffer.state;
 
@@ -74,15 +74,25 @@ take_work(const CandidateBuffer &buffer, Work *work)
 
 	unsigned long long taken = atomicAdd(&state->taken, 1ULL);
 
-	if (taken < state->again)
+	if (taken < state->unfinished)
 	{
 		*work = buffer.lists[state->list][taken];
 		return true;
 	}
-	work->item = state->fresh_first + (taken - state->again);
+	work->item = state->fresh_first + (taken - state->unfinished);
 	work->warp = kAllWarps;
 	work->resume = 0;
 	return work->item < state->fresh_end;
+}
+
+/* Adds work to the list of unfinished work.  Rounds checks the length of the list. */
+__device__ __forceinline__ void
+add_unfinished(const CandidateBuffer &buffer, const Work &work)
+{
+	uint32_t	at = atomicAdd(&buffer.state->voided, 1u);
+
+	if (at < buffer.list_size)
+		buffer.voided[at] = work;
 }
 
 /* Writes the candidates of one warp. All lanes of the warp must call each function together. */
@@ -120,7 +130,7 @@ public:
 
 	/* Returns the first of `count` slots that reserve() has reserved. */
 	__device__ __forceinline__ uint32_t
-	take(uint32_t count)
+	next_slots(uint32_t count)
 	{
 		uint32_t	slot = slot_;
 
@@ -135,10 +145,7 @@ public:
 	{
 		if (threadIdx.x % 32 == 0)
 		{
-			uint32_t	at = atomicAdd(&buffer.state->voided, 1u);
-
-			if (at < buffer.list_size)
-				buffer.voided[at] = {item, warp, resume};
+			add_unfinished(buffer, {item, warp, resume});
 			*(volatile uint32_t *) &buffer.state->stop = 1;
 		}
 		__syncwarp();
@@ -223,16 +230,15 @@ struct TileShape
 	uint32_t	side;
 };
 
-/* mma.sync filter: compute capability 8.0 and later, all criteria, tiles of 128 x 128. */
-void launch_filter_mma(const FilterParams &params, Criterion criterion, const Device &device,
+/* mma.sync filter: compute capability 8.0 and later, all precisions, tiles of 128 x 128. */
+void launch_filter_mma(const FilterParams &params, Precision precision, const Device &device,
 					   cudaStream_t stream);
 
-/* wgmma filter with TMA copies: compute capability 9.0, all criteria but FP64. */
+/* wgmma filter with TMA copies: compute capability 9.0, FP16 and INT8. */
 bool filter_wgmma_available(const Device &device);
 TileShape	wgmma_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
 						const Device &device);
-extern uint32_t wgmma_cluster;	/* for benchmarks: blocks per cluster; 0: automatic */
-void launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
+void launch_filter_wgmma(const FilterParams &params, Precision precision, const Device &device,
 						 cudaStream_t stream);
 
 /*
@@ -261,7 +267,7 @@ struct RefineParams
 	 */
 	const double *radii = nullptr;
 	bool		exclude_self = false;	/* exclude the pair of a row with itself */
-	bool		either = false;	/* the distance may be within the radius of either row */
+	bool		symmetric = false;	/* the distance may be within the radius of either row */
 
 	uint32_t	cancel_check_mask = 0;	/* see launch_refine */
 };

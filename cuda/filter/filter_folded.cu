@@ -1,18 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * filter_folded.cu
- *	  The filter for short INT8 rows on Hopper GPUs, with thresholds folded into the rows.
+ *	  The filter for INT8 rows of few dimensions on Hopper GPUs, with thresholds folded into the rows.
+ *
+ *	  (x, y) is a candidate  <=>  x'.y' < 0		for folded rows x' of A and y' of B (row_table.h)
  *
  * For rows of about 100 dimensions, the other steps of filter_wgmma.cu take as long as a tile's
- * products: copying thresholds, scheduling, and finding hits.  In folded rows the thresholds are
- * components of the rows (row_table.h). A hit is then a negative sum, and one instruction tests
- * two sums.
+ * products: copying thresholds, scheduling, and finding hits.  Here, one instruction tests two sums.
  *
- * One block runs per multiprocessor.  A work item is a run: kRows rows of A, which remain
- * resident in shared memory, and columns that pass through a ring of slots of 256 columns.  Each
- * warpgroup has its own rows, 64 x kStrips, and multiplies them with the columns of a slot one
- * tile after the other.  Warpgroups synchronize only when a slot is filled and when it is free.
- * While one of them searches for hits, the others use the tensor cores.
+ *		                      ring B: stages of 256 columns (whole rows)
+ *		                      +---------+---------+---------+
+ *		A, resident           | stage 0 | stage 1 |  . . .  |	tiles of 64 x 128 products
+ *		 consumer 1: strips   |         |         |         |
+ *		 consumer 2: strips   |         |         |         |	strip: 64 rows; kStrips (1 or 2)
+ *		 consumer 3: strips   |         |         |         |	for each consumer warpgroup
+ *		 consumer 4: strips   |         |         |         |
+ *		                      +---------+---------+---------+
+ *
+ * One block runs per multiprocessor; a seventeenth warp has the producer thread, which also takes
+ * runs from the queue.  Consumers synchronize only with the producer, when a stage is full and when
+ * it is empty.  While one of them searches for hits, the others use the tensor cores.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +34,7 @@ namespace folded
 {
 
 using wgmma::Ring;
-using wgmma::TilePlace;
+using wgmma::ScheduledTile;
 using wgmma::kEnd;
 using wgmma::kFirstOfRun;
 using wgmma::kLastOfRun;
@@ -38,14 +45,14 @@ constexpr int kGroups = 4;		/* warpgroups that compute products */
 constexpr uint32_t kGroupRows = 64; /* M of one wgmma instruction */
 constexpr int kColumns = 128;	/* N of one wgmma instruction */
 constexpr uint32_t kMostStrips = 8;
-constexpr uint32_t kMostSlots = 6;
+constexpr uint32_t kMostStages = 6;
 constexpr uint32_t kAlignment = 128;
 
 struct Control
 {
-	alignas(16) TilePlace places[kMostSlots];
-	alignas(8) uint64_t b_full[kMostSlots];
-	uint64_t	b_empty[kMostSlots];
+	alignas(16) ScheduledTile tiles[kMostStages];
+	alignas(8) uint64_t b_full[kMostStages];
+	uint64_t	b_empty[kMostStages];
 	uint64_t	a_full[kMostStrips];
 	uint64_t	a_empty[kMostStrips];
 };
@@ -54,14 +61,14 @@ static_assert(wgmma::kMostSide % (kGroups * 2 * kGroupRows) == 0, "tiles divide 
 
 constexpr uint32_t kSharedBytes = 227 * 1024;
 
-/* Number of slots for columns that fit into shared memory beside `rows` rows of A. */
+/* Number of stages for columns that fit into shared memory beside `rows` rows of A. */
 constexpr uint32_t
-slots_for(uint32_t rows, uint32_t row_bytes)
+stages_for(uint32_t rows, uint32_t row_bytes)
 {
 	uint32_t	left = kSharedBytes - kAlignment - sizeof(Control) - rows * row_bytes;
-	uint32_t	slots = left / (kTileN * row_bytes);
+	uint32_t	stages = left / (kTileN * row_bytes);
 
-	return slots < kMostSlots ? slots : kMostSlots;
+	return stages < kMostStages ? stages : kMostStages;
 }
 
 /* Strips of 64 rows per warpgroup; long rows leave space for one only. */
@@ -84,18 +91,18 @@ struct Shape
 	static constexpr int kSteps = kSteps_;
 	static constexpr int kWarps = kGroups * 4;
 	static constexpr int kThreads = kWarps * 32 + 32;
-	static constexpr int kTiles = kTileN / kColumns;	/* tiles per strip and slot */
+	static constexpr int kTiles = kTileN / kColumns;	/* tiles per strip and stage */
 	static constexpr int kSums = kColumns / 2;	/* accumulators per thread */
 	static constexpr uint32_t kRowBytes = kSteps * kStepBytes;
 	static constexpr uint32_t kStrips = strips_for(kRowBytes);
 	static constexpr uint32_t kStripsAll = kStrips * kGroups;
 	static constexpr uint32_t kRows = rows_for(kRowBytes);
 	static constexpr uint32_t kStripBytes = kGroupRows * kRowBytes;
-	static constexpr uint32_t kSlotBytes = kTileN * kRowBytes;
-	static constexpr uint32_t kSlots = slots_for(kRows, kRowBytes);
+	static constexpr uint32_t kStageBytes = kTileN * kRowBytes;
+	static constexpr uint32_t kStages = stages_for(kRows, kRowBytes);
 
-	static_assert(kSlots >= 2 && kSlots <= kMostSlots, "at least one slot of columns ahead");
-	static_assert(list_is_long_enough(kSlots, kStripsAll * kTiles * 4),
+	static_assert(kStages >= 2 && kStages <= kMostStages, "at least one stage of columns ahead");
+	static_assert(list_is_long_enough(kStages, kStripsAll * kTiles * 4),
 				  "the list of unfinished work is too short");
 };
 
@@ -108,18 +115,18 @@ struct Params
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-struct Place
+struct Buffers
 {
 	uint32_t	a;				/* shared-memory addresses */
 	uint32_t	b;
 };
 
-/* Runs in the copying thread, which also takes work from the queue. */
+/* Runs in the producer thread, which also takes work from the queue. */
 template <class S>
 class Producer
 {
 public:
-	__device__ __forceinline__ Producer(const Params &p, const Place &at, Control &control)
+	__device__ __forceinline__ Producer(const Params &p, const Buffers &at, Control &control)
 		: p_(p), at_(at), control_(control), queue_(p.filter.candidates)
 	{
 	}
@@ -132,20 +139,20 @@ public:
 		wgmma::Run	run;
 		bool		stopped = false;
 
-		while (!stopped && queue_.take(&work))
+		while (!stopped && queue_.next(&work))
 		{
 			if (wgmma::locate_run(p_.filter.order, work.item, &square, &run))
 				stopped = !send_run(work, run);
 		}
-		control_.places[slot()].flags = kEnd;
+		control_.tiles[acquire_stage()].flags = kEnd;
 		ptx::barrier_arrive(ptx::shared_address(&control_.b_full[b_.index]));
 		queue_.save_unfinished();
 	}
 
 private:
-	/* Waits until the next slot is free and returns its index. */
+	/* Waits until the next stage is free and returns its index. */
 	__device__ __forceinline__ uint32_t
-	slot()
+	acquire_stage()
 	{
 		ptx::barrier_wait(ptx::shared_address(&control_.b_empty[b_.index]), b_.parity ^ 1);
 		return b_.index;
@@ -158,9 +165,9 @@ private:
 	__device__ __forceinline__ bool
 	send_run(const Work &work, const wgmma::Run &run)
 	{
-		bool		again = work.warp != kAllWarps;
+		bool		resumed = work.warp != kAllWarps;
 		uint32_t	first = max(run.first, work.resume);
-		uint32_t	end = again ? work.resume + 1 : run.end;
+		uint32_t	end = resumed ? work.resume + 1 : run.end;
 		uint32_t	n = first;
 		bool		stopped = false;
 
@@ -169,15 +176,15 @@ private:
 			stopped = queue_.stopped();
 			if (stopped)
 			{
-				queue_.save_unfinished({work.item, work.warp, n});
+				add_unfinished(p_.filter.candidates, {work.item, work.warp, n});
 				break;
 			}
-			if (n == first + S::kSlots - 1)
+			if (n == first + S::kStages - 1)
 				send_rows(run.row);
 			send_columns(work, run, n, (n == first ? kFirstOfRun : 0)
 						 | (n + 1 == end ? kLastOfRun : 0));
 		}
-		if (n > first && n < first + S::kSlots)
+		if (n > first && n < first + S::kStages)
 			send_rows(run.row);
 		return !stopped;
 	}
@@ -202,20 +209,20 @@ private:
 	send_columns(const Work &work, const wgmma::Run &run, uint32_t n, uint32_t flags)
 	{
 		uint32_t	column = run.column + n * kTileN;
-		uint32_t	index = slot();
+		uint32_t	index = acquire_stage();
 		uint32_t	there = ptx::shared_address(&control_.b_full[index]);
 
 		if (wgmma::whole_tile(p_.filter.order, run.row, column))
 			flags |= kWhole;
-		control_.places[index] = {work.item, n, work.warp, run.row, column, flags, 0};
-		ptx::barrier_arrive_expect(there, S::kSlotBytes);
-		ptx::copy_bulk(at_.b + index * S::kSlotBytes, p_.b + (size_t) column * S::kRowBytes,
-					   S::kSlotBytes, there);
-		b_.next(S::kSlots);
+		control_.tiles[index] = {work.item, n, work.warp, run.row, column, flags, 0};
+		ptx::barrier_arrive_expect(there, S::kStageBytes);
+		ptx::copy_bulk(at_.b + index * S::kStageBytes, p_.b + (size_t) column * S::kRowBytes,
+					   S::kStageBytes, there);
+		b_.next(S::kStages);
 	}
 
 	const Params &p_;
-	const Place &at_;
+	const Buffers &at_;
 	Control    &control_;
 	wgmma::WorkAhead queue_;
 	Ring		b_;
@@ -286,7 +293,7 @@ report(const int32_t (&sums)[kSums], uint32_t row, uint32_t column, bool whole,
 	if (!writer.reserve(f.candidates, total))
 		return false;
 
-	uint32_t	slot = writer.take(total) + hits_before(found, total);
+	uint32_t	slot = writer.next_slots(total) + hits_before(found, total);
 
 #pragma unroll
 	for (int w = 0; w < kWords; w++)
@@ -302,10 +309,10 @@ report(const int32_t (&sums)[kSums], uint32_t row, uint32_t column, bool whole,
 	return true;
 }
 
-/* Runs in the warpgroups that compute: multiplies runs and writes candidates. */
+/* Runs in the consumer warpgroups: multiplies runs and writes candidates. */
 template <class S>
 __device__ __forceinline__ void
-consume(const FilterParams &f, const Place &at, Control &control)
+consume(const FilterParams &f, const Buffers &at, Control &control)
 {
 	/* broadcast from one lane, so that the compiler knows that it is uniform */
 	uint32_t	warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
@@ -323,18 +330,18 @@ consume(const FilterParams &f, const Place &at, Control &control)
 	{
 		ptx::barrier_wait(ptx::shared_address(&control.b_full[b.index]), b.parity);
 
-		TilePlace	place = control.places[b.index];
+		ScheduledTile tile = control.tiles[b.index];
 
-		if (place.flags & kEnd)
+		if (tile.flags & kEnd)
 			break;
 #pragma unroll 1
 		for (uint32_t s = 0; s < S::kStrips; s++)
 		{
 			uint32_t	strip = group * S::kStrips + s;
 			uint64_t	from_a = ptx::wgmma_blocks(at.a + strip * S::kStripBytes, S::kRowBytes);
-			uint64_t	from_b = ptx::wgmma_blocks(at.b + b.index * S::kSlotBytes, S::kRowBytes);
+			uint64_t	from_b = ptx::wgmma_blocks(at.b + b.index * S::kStageBytes, S::kRowBytes);
 
-			if (place.flags & kFirstOfRun)
+			if (tile.flags & kFirstOfRun)
 				ptx::barrier_wait(ptx::shared_address(&control.a_full[strip]), a_parity);
 #pragma unroll
 			for (uint32_t t = 0; t < S::kTiles; t++)
@@ -349,7 +356,7 @@ consume(const FilterParams &f, const Place &at, Control &control)
 
 				if (t + 1 == S::kTiles && lane == 0)
 				{
-					if (place.flags & kLastOfRun)
+					if (tile.flags & kLastOfRun)
 						ptx::barrier_arrive(ptx::shared_address(&control.a_empty[strip]));
 					if (s + 1 == S::kStrips)
 						ptx::barrier_arrive(ptx::shared_address(&control.b_empty[b.index]));
@@ -358,18 +365,18 @@ consume(const FilterParams &f, const Place &at, Control &control)
 				{
 					uint32_t	part = (strip * S::kTiles + t) * 4 + warp % 4;
 
-					if ((place.warp == kAllWarps || place.warp == part)
-						&& !report(sums, place.row + strip * kGroupRows + x,
-								   place.column + t * kColumns + y,
-								   (place.flags & kWhole) != 0, f, writer))
-						writer.save_unfinished(f.candidates, place.item, part, place.number);
+					if ((tile.warp == kAllWarps || tile.warp == part)
+						&& !report(sums, tile.row + strip * kGroupRows + x,
+								   tile.column + t * kColumns + y,
+								   (tile.flags & kWhole) != 0, f, writer))
+						writer.save_unfinished(f.candidates, tile.item, part, tile.number);
 					__syncwarp();
 				}
 			}
 		}
-		if (place.flags & kLastOfRun)
+		if (tile.flags & kLastOfRun)
 			a_parity ^= 1;
-		b.next(S::kSlots);
+		b.next(S::kStages);
 	}
 	writer.close(f.candidates);
 }
@@ -378,7 +385,7 @@ template <class S>
 __device__ __forceinline__ void
 initialise(Control &control)
 {
-	for (uint32_t i = 0; i < S::kSlots; i++)
+	for (uint32_t i = 0; i < S::kStages; i++)
 	{
 		ptx::barrier_init(ptx::shared_address(&control.b_full[i]), 1);
 		ptx::barrier_init(ptx::shared_address(&control.b_empty[i]), S::kWarps);
@@ -406,9 +413,9 @@ folded_kernel(const __grid_constant__ Params p)
 	extern __shared__ unsigned char shared[];
 	uint32_t	skip = (kAlignment - ptx::shared_address(shared) % kAlignment) % kAlignment;
 	uint32_t	rows = ptx::shared_address(shared) + skip;
-	Place		at = {rows, rows + S::kStripsAll * S::kStripBytes};
+	Buffers		at = {rows, rows + S::kStripsAll * S::kStripBytes};
 	Control    &control = *(Control *) (shared + skip + S::kStripsAll * S::kStripBytes
-										+ S::kSlots * S::kSlotBytes);
+										+ S::kStages * S::kStageBytes);
 
 	if (threadIdx.x == 0)
 		initialise<S>(control);
@@ -429,7 +436,7 @@ launch(const FilterParams &params, const Device &device, cudaStream_t stream)
 	using S = Shape<kSteps>;
 	auto		kernel = folded_kernel<S>;
 	Params		p = {params.a.folded_a, params.b.folded_b, params};
-	uint32_t	bytes = kAlignment + S::kStripsAll * S::kStripBytes + S::kSlots * S::kSlotBytes
+	uint32_t	bytes = kAlignment + S::kStripsAll * S::kStripBytes + S::kStages * S::kStageBytes
 		+ (uint32_t) sizeof(Control);
 
 	allow_shared_memory(kernel, bytes);

@@ -11,7 +11,7 @@ namespace fasted
 {
 
 /*
- * The mma.sync filter in FP64, which avoids the rounding errors of the other tensor core types.
+ * The mma.sync filter in FP64: x.y = sum over k of (double) x_k (double) y_k, rounded up to FP32.
  *
  * Rows are FP32 after subtraction of a centre, which takes half the bytes of FP64. They are
  * converted to FP64 on the way from shared memory to registers.  The dimensions of one step may be
@@ -90,12 +90,12 @@ multiply_step(double (&acc)[64], uint32_t a_rows, uint32_t b_rows, int step)
 }								/* namespace mma */
 
 void
-launch_filter_mma(const FilterParams &params, Criterion criterion, const Device &device,
+launch_filter_mma(const FilterParams &params, Precision precision, const Device &device,
 				  cudaStream_t stream)
 {
-	if (criterion == Criterion::kInt8)
+	if (precision == Precision::kInt8)
 		mma::launch<mma::MmaShape>(params, Int8Test{}, device, stream);
-	else if (criterion == Criterion::kFp64)
+	else if (precision == Precision::kFp32)
 		mma::launch<Fp64Shape>(params, Fp64Test{}, device, stream);
 	else
 		mma::launch<mma::MmaShape>(params, Fp16Test{}, device, stream);

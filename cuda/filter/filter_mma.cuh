@@ -4,11 +4,14 @@
  *	  The paper's kernel: inner products of all pairs of rows with mma.sync, in FP16 as in the
  *	  paper, in INT8, or in FP64 (filter_mma.cu).
  *
+ *	  (x, y) is a candidate  <=>  x.y >= t_x + t_y		for all rows x of A and y of B
+ *
  * For compute capability 8.0 and later.  A block of four warps computes tiles of 128 x 128 inner
- * products; a warp computes 64 x 64 of them in registers.  Slices of 128 bytes (64 dimensions in
+ * products; a warp computes 64 x 64 of them in registers.  K blocks of 128 bytes (64 dimensions in
  * FP16) of both operands' rows pass through shared memory.  cp.async copies them some pipeline
- * stages ahead.  A slice is eight units of 16 bytes.  Unit u of row r is stored at position u xor
- * (r mod 8) (the paper's Equation 2), so neither the copies nor ldmatrix have bank conflicts.
+ * stages ahead.  A row of a K block is eight units of 16 bytes.  Unit u of row r is stored at
+ * position u xor (r mod 8) (the paper's Equation 2), so neither the copies nor ldmatrix have bank
+ * conflicts.
  *
  * Blocks take tiles from a queue until it is empty.  Two blocks run on a multiprocessor, so that
  * the epilogue of one overlaps the products of the other.
@@ -31,12 +34,12 @@ namespace mma
 /* The shape of the INT8 and FP16 filters; filter_mma.cu derives that of the FP64 filter. */
 struct MmaShape
 {
-	/* warps of a block, which share the slices in shared memory */
+	/* warps of a block, which share the K blocks in shared memory */
 	static constexpr int kWarpsM = 2;
 	static constexpr int kWarpsN = 2;
 	static constexpr int kWarpRows = 64;	/* rows of a warp tile, which has 64 columns */
 
-	/* bytes of a row's slice multiplied per step */
+	/* bytes of a row multiplied per step */
 	static constexpr int kStep = kStepBytes;
 
 	/* Depth of the pipeline; three stages were slower on an H200 (313 against 326 TFLOPS at d = 4096). */
@@ -49,7 +52,7 @@ struct MmaShape
 	static __device__ __forceinline__ int flip(int row) { return row & 7; }
 };
 
-constexpr int kRowBytes = 128;	/* bytes of a row's slice */
+constexpr int kRowBytes = 128;	/* bytes of a row in a K block */
 constexpr int kUnitBytes = 16;
 constexpr int kUnits = kRowBytes / kUnitBytes;
 constexpr int kWarpColumns = 64;
@@ -61,14 +64,14 @@ struct Shape
 	static constexpr int kTileN = S::kWarpsN * kWarpColumns;
 	/* inner products per thread */
 	static constexpr int kProducts = S::kWarpRows * kWarpColumns / 32;
-	static constexpr int kSteps = kRowBytes / S::kStep; /* steps per slice */
+	static constexpr int kSteps = kRowBytes / S::kStep; /* steps per K block */
 	static constexpr int kThreads = S::kWarpsM * S::kWarpsN * 32;
 	static constexpr int kBytesA = kTileM * kRowBytes;
 	static constexpr int kStageBytes = (kTileM + kTileN) * kRowBytes;
 	static constexpr int kSharedBytes = S::kStages * kStageBytes + 256;
 };
 
-/* Offset in bytes of unit u of row r in a slice in shared memory. */
+/* Offset in bytes of unit u of row r of a K block in shared memory. */
 template <class S>
 __device__ __forceinline__ uint32_t
 place(int r, int u)
@@ -76,15 +79,15 @@ place(int r, int u)
 	return r * kRowBytes + ((u ^ S::flip(r)) << 4);
 }
 
-/* Copies one operand's slice to shared memory; eight consecutive threads copy a row's 128 bytes. */
+/* Copies one operand's K block to shared memory; eight consecutive threads copy a row's 128 bytes. */
 template <class S, int kRows>
 __device__ __forceinline__ void
-copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
-		   uint32_t row_bytes, int slice)
+copy_k_block(uint32_t to, const QuantisedRows &side, uint32_t first_row,
+		   uint32_t row_bytes, int k_block)
 {
 	constexpr int kRowsAtOnce = Shape<S>::kThreads / kUnits;
 	int			unit = threadIdx.x % kUnits;
-	uint32_t	byte = slice * kRowBytes + unit * kUnitBytes;
+	uint32_t	byte = k_block * kRowBytes + unit * kUnitBytes;
 
 	if (byte >= row_bytes)
 		return;					/* not read by any thread */
@@ -150,12 +153,12 @@ struct NextTile
 };
 
 __device__ __forceinline__ NextTile
-take_tile(const FilterParams &p)
+next_tile(const FilterParams &p)
 {
 	NextTile	next;
 
 	do
-		next.end = !take_work(p.candidates, &next.work);
+		next.end = !next_work(p.candidates, &next.work);
 	while (!next.end && !p.order.locate(next.work.item, &next.m, &next.n));
 	return next;
 }
@@ -169,17 +172,17 @@ struct TileAt
 	int			k_steps;
 };
 
-/* Copies one slice of both operands' rows. */
+/* Copies one K block of both operands' rows. */
 template <class S>
 __device__ __forceinline__ void
-copy_slices(const FilterParams &p, const TileAt &at, int slice)
+copy_k_blocks(const FilterParams &p, const TileAt &at, int k_block)
 {
 	using Tile = Shape<S>;
 
-	uint32_t	to = at.stages + slice % S::kStages * Tile::kStageBytes;
+	uint32_t	to = at.stages + k_block % S::kStages * Tile::kStageBytes;
 
-	copy_slice<S, Tile::kTileM>(to, p.a, at.row, p.row_bytes, slice);
-	copy_slice<S, Tile::kTileN>(to + Tile::kBytesA, p.b, at.column, p.row_bytes, slice);
+	copy_k_block<S, Tile::kTileM>(to, p.a, at.row, p.row_bytes, k_block);
+	copy_k_block<S, Tile::kTileN>(to + Tile::kBytesA, p.b, at.column, p.row_bytes, k_block);
 }
 
 /* Thresholds of a tile, in shared memory. */
@@ -206,12 +209,12 @@ struct TileThresholds
 
 template <class S>
 __device__ __forceinline__ int
-slices_of(int k_steps)
+k_blocks_of(int k_steps)
 {
 	return (k_steps + Shape<S>::kSteps - 1) / Shape<S>::kSteps;
 }
 
-/* Starts the pipeline, which runs kStages - 1 slices ahead. */
+/* Starts the pipeline, which runs kStages - 1 K blocks ahead. */
 template <class S>
 __device__ __forceinline__ void
 fill_pipeline(const FilterParams &p, const TileAt &at)
@@ -219,21 +222,21 @@ fill_pipeline(const FilterParams &p, const TileAt &at)
 #pragma unroll
 	for (int s = 0; s < S::kStages - 1; s++)
 	{
-		if (s < slices_of<S>(at.k_steps))
-			copy_slices<S>(p, at, s);
+		if (s < k_blocks_of<S>(at.k_steps))
+			copy_k_blocks<S>(p, at, s);
 		ptx::copy_async_commit();
 	}
 }
 
-/* Waits for a slice, and starts the copy of the slice kStages - 1 later. */
+/* Waits for a K block, and starts the copy of the one kStages - 1 later. */
 template <class S>
 __device__ __forceinline__ void
-advance_pipeline(const FilterParams &p, const TileAt &at, int slice)
+advance_pipeline(const FilterParams &p, const TileAt &at, int k_block)
 {
 	ptx::copy_async_wait<S::kStages - 2>();
 	__syncthreads();
-	if (slice + S::kStages - 1 < slices_of<S>(at.k_steps))
-		copy_slices<S>(p, at, slice + S::kStages - 1);
+	if (k_block + S::kStages - 1 < k_blocks_of<S>(at.k_steps))
+		copy_k_blocks<S>(p, at, k_block + S::kStages - 1);
 	ptx::copy_async_commit();
 }
 
@@ -246,16 +249,16 @@ multiply_tile(Number (&acc)[kProducts], const FilterParams &p, const TileAt &at,
 	using Tile = Shape<S>;
 	constexpr int kSteps = Tile::kSteps;
 
-	int			slices = slices_of<S>(at.k_steps);
+	int			k_blocks = k_blocks_of<S>(at.k_steps);
 
-	for (int slice = 0; slice < slices; slice++)
+	for (int k_block = 0; k_block < k_blocks; k_block++)
 	{
-		advance_pipeline<S>(p, at, slice);
+		advance_pipeline<S>(p, at, k_block);
 
-		uint32_t	stage = at.stages + slice % S::kStages * Tile::kStageBytes;
+		uint32_t	stage = at.stages + k_block % S::kStages * Tile::kStageBytes;
 		uint32_t	a_rows = stage + warp_row * kRowBytes;
 		uint32_t	b_rows = stage + Tile::kBytesA + warp_column * kRowBytes;
-		int			left = at.k_steps - slice * kSteps;
+		int			left = at.k_steps - k_block * kSteps;
 
 		if (left >= kSteps)
 		{
@@ -327,7 +330,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 	CandidateWriter writer;
 
 	if (threadIdx.x == 0)
-		next = take_tile(p);
+		next = next_tile(p);
 	for (;;)
 	{
 		__syncthreads();
@@ -345,7 +348,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 		thresholds.read(p, at);
 		fill_pipeline<S>(p, at);
 		if (threadIdx.x == 0)
-			after = take_tile(p);
+			after = next_tile(p);
 		multiply_tile<S>(acc, p, at, warp_row, warp_column);
 		if (threadIdx.x == 0)
 			next = after;

@@ -3,17 +3,23 @@
  * filter_wgmma.cu
  *	  The filter for Hopper GPUs: TMA copies and warpgroup matrix products (wgmma).
  *
- * One block of three warpgroups runs per multiprocessor, with a role for each (warp
- * specialization). In the first warpgroup, one thread schedules tiles (wgmma_schedule.cuh), and
- * one copies slices of both operands' rows and the thresholds to shared memory.  The other two
- * warpgroups compute 64 x 256 products each, directly from shared memory, and write the
- * candidates.
+ *	  (x, y) is a candidate  <=>  x.y >= t_x + t_y		for all rows x of A and y of B
  *
- * While one of these two is in its epilogue, the other has the tensor cores to itself.  They
- * drift apart until the epilogue of one overlaps the products of the other.
+ * One block of three warpgroups runs per multiprocessor (warp specialization):
  *
- * The blocks of a cluster use the same rows of B. Each block copies a part of every slice of B to
- * the shared memory of all blocks.
+ *		                   B: tiles of 256 rows, copied for each tile of a run
+ *		                   +--------+--------+--------+---->  run
+ *		A: 64 rows         | tile 0 | tile 1 | tile 2 |      consumer warpgroup 1
+ *		   64 rows         |        |        |        |      consumer warpgroup 2
+ *		                   +--------+--------+--------+
+ *
+ *		scheduler thread:  queue of runs --> stage of thresholds (kTilesAhead)
+ *		producer thread:   TMA: K blocks of 128 bytes --> stages of ring A, stages of ring B
+ *		consumers:         wait for "full", wgmma, arrive at "empty"; epilogue --> candidates
+ *
+ * While one consumer is in its epilogue, the other has the tensor cores to itself.  They drift
+ * apart until the epilogue of one overlaps the products of the other.  The blocks of a cluster use
+ * the same rows of B: each producer copies a part of every K block of B to all blocks.
  *
  * mma.sync reaches at most about 65% of the throughput of Hopper's tensor cores, because every
  * operand passes through registers.  wgmma reads shared memory directly.
@@ -36,30 +42,22 @@ using EncodeTiled = CUresult (*) (CUtensorMap *, CUtensorMapDataType, cuuint32_t
 								  CUtensorMapInterleave, CUtensorMapSwizzle,
 								  CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-/*
- * Looks up the driver function, since this library is not linked to the driver.  Returns null if
- * not found.
- */
-EncodeTiled
-find_encode_tiled()
-{
-	void	   *function = nullptr;
-	cudaDriverEntryPointQueryResult found;
-
-	if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-										 cudaEnableDefault, &found) != cudaSuccess
-		|| found != cudaDriverEntryPointSuccess)
-	{
-		(void) cudaGetLastError();
-		return nullptr;
-	}
-	return (EncodeTiled) function;
-}
-
+/* Looks up the driver function once, since this library is not linked to the driver; null: not found. */
 EncodeTiled
 encode_tiled()
 {
-	static const EncodeTiled encode = find_encode_tiled();
+	static const EncodeTiled encode = []
+	{
+		void	   *function = nullptr;
+		cudaDriverEntryPointQueryResult found;
+
+		if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+											 cudaEnableDefault, &found) == cudaSuccess
+			&& found == cudaDriverEntryPointSuccess)
+			return (EncodeTiled) function;
+		(void) cudaGetLastError();
+		return (EncodeTiled) nullptr;
+	}();
 
 	return encode;
 }
@@ -93,41 +91,41 @@ struct Params
 	CUtensorMap map_b;			/* TMA boxes of kTileN / cluster size rows */
 	FilterParams filter;
 	Rings		rings;
-	int			full_slices;
-	int			steps_left;		/* steps of 32 bytes after the full slices */
+	int			full_k_blocks;
+	int			steps_left;		/* steps of 32 bytes after the full K blocks */
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* Addresses of the rings in shared memory, and the rank of this block in its cluster. */
-struct Place
+struct Buffers
 {
-	uint32_t	a;				/* shared-memory addresses of the rings */
+	uint32_t	a;
 	uint32_t	b;
-	uint32_t	rank;			/* rank in the cluster */
+	uint32_t	rank;
 };
 
-/* Starts the copy of the thresholds of the tile in this slot. */
+/* Starts the copy of the thresholds of the tile of this stage. */
 __device__ __forceinline__ void
-copy_thresholds(const FilterParams &f, TileSlot &slot, uint32_t rank, uint32_t full)
+copy_thresholds(const FilterParams &f, TileStage &stage, uint32_t rank, uint32_t full)
 {
-	uint32_t	row = slot.place.row + rank * kTileM;
+	uint32_t	row = stage.scheduled.row + rank * kTileM;
 
 	ptx::barrier_arrive_expect(full, kThresholdBytes);
-	ptx::copy_bulk(ptx::shared_address(slot.tx), f.a.thresholds + row, sizeof(slot.tx), full);
-	ptx::copy_bulk(ptx::shared_address(slot.ty), f.b.thresholds + slot.place.column,
-				   sizeof(slot.ty), full);
-	ptx::copy_bulk(ptx::shared_address(slot.minima),
-				   f.b.minima + slot.place.column / kMinimaColumns, sizeof(slot.minima), full);
+	ptx::copy_bulk(ptx::shared_address(stage.tx), f.a.thresholds + row, sizeof(stage.tx), full);
+	ptx::copy_bulk(ptx::shared_address(stage.ty), f.b.thresholds + stage.scheduled.column,
+				   sizeof(stage.ty), full);
+	ptx::copy_bulk(ptx::shared_address(stage.minima),
+				   f.b.minima + stage.scheduled.column / kMinimaColumns, sizeof(stage.minima), full);
 }
 
-/* Starts the copy of this block's part of a slice of B to all blocks of the cluster. */
+/* Starts the copy of this block's part of a K block of B to all blocks of the cluster. */
 template <int kCluster>
 __device__ __forceinline__ void
-copy_b(const Params &p, uint32_t slot, uint32_t rank, int byte, int row, uint32_t full)
+copy_b(const Params &p, uint32_t stage, uint32_t rank, int byte, int row, uint32_t full)
 {
 	constexpr uint32_t kRows = kTileN / kCluster;
-	uint32_t	to = slot + rank * (kRows * kSliceBytes);
+	uint32_t	to = stage + rank * (kRows * kBlockBytes);
 
 	if (kCluster == 1)
 		ptx::copy_tile(to, &p.map_b, byte, row, full);
@@ -136,10 +134,10 @@ copy_b(const Params &p, uint32_t slot, uint32_t rank, int byte, int row, uint32_
 							  (1u << kCluster) - 1);
 }
 
-/* Runs in the copying thread: copies slices and thresholds until the schedule ends. */
+/* Runs in the producer thread: copies K blocks and thresholds until the schedule ends. */
 template <int kCluster>
 __device__ __forceinline__ void
-copy(const Params &p, const Place &at, Control &control)
+produce(const Params &p, const Buffers &at, Control &control)
 {
 	Ring		tile;
 	Ring		a;
@@ -147,53 +145,53 @@ copy(const Params &p, const Place &at, Control &control)
 
 	for (;;)
 	{
-		TileSlot   &slot = control.tiles[tile.index];
+		TileStage  &stage = control.tiles[tile.index];
 		uint32_t	full = ptx::shared_address(&control.tile_full[tile.index]);
-		uint32_t	placed = ptx::shared_address(&control.placed[tile.index]);
+		uint32_t	ready = ptx::shared_address(&control.ready[tile.index]);
 
 		if (kCluster == 1)
-			ptx::barrier_wait(placed, tile.parity);
+			ptx::barrier_wait(ready, tile.parity);
 		else
-			ptx::barrier_wait_cluster(placed, tile.parity);
+			ptx::barrier_wait_cluster(ready, tile.parity);
 
-		TilePlace	place = slot.place;
+		ScheduledTile scheduled = stage.scheduled;
 
-		if (place.flags & kEnd)
+		if (scheduled.flags & kEnd)
 		{
 			ptx::barrier_arrive(full);
 			break;
 		}
-		copy_thresholds(p.filter, slot, at.rank, full);
+		copy_thresholds(p.filter, stage, at.rank, full);
 		tile.next(kTilesAhead);
 
-		for (int s = 0; s < p.full_slices + (p.steps_left > 0); s++)
+		for (int s = 0; s < p.full_k_blocks + (p.steps_left > 0); s++)
 		{
-			int			byte = s * kSliceBytes;
+			int			byte = s * kBlockBytes;
 
-			if (place.flags & kFirstOfRun)
+			if (scheduled.flags & kFirstOfRun)
 			{
 				uint32_t	there = ptx::shared_address(&control.a_full[a.index]);
 
 				ptx::barrier_wait(ptx::shared_address(&control.a_empty[a.index]), a.parity ^ 1);
-				ptx::barrier_arrive_expect(there, kSlotBytesA);
-				ptx::copy_tile(at.a + a.index * kSlotBytesA, &p.map_a, byte,
-							   place.row + at.rank * kTileM, there);
-				a.next(p.rings.slots_a);
+				ptx::barrier_arrive_expect(there, kStageBytesA);
+				ptx::copy_tile(at.a + a.index * kStageBytesA, &p.map_a, byte,
+							   scheduled.row + at.rank * kTileM, there);
+				a.next(p.rings.stages_a);
 			}
 
 			uint32_t	there = ptx::shared_address(&control.b_full[b.index]);
 
 			ptx::barrier_wait(ptx::shared_address(&control.b_empty[b.index]), b.parity ^ 1);
-			ptx::barrier_arrive_expect(there, kSlotBytesB);
-			copy_b<kCluster>(p, at.b + b.index * kSlotBytesB, at.rank, byte, place.column, there);
-			b.next(p.rings.slots_b);
+			ptx::barrier_arrive_expect(there, kStageBytesB);
+			copy_b<kCluster>(p, at.b + b.index * kStageBytesB, at.rank, byte, scheduled.column, there);
+			b.next(p.rings.stages_b);
 		}
 	}
 }
 
 /*
- * Called when this warp has read a slice: frees the slot of B and, at the end of the run, that of
- * A.
+ * Called when this warp has read a K block: frees the stage of B and, at the end of the run, that
+ * of A.
  */
 template <int kCluster>
 __device__ __forceinline__ void
@@ -213,34 +211,34 @@ release(Control &control, uint32_t flags, uint32_t a, uint32_t b)
 		ptx::barrier_arrive_read(ptx::cluster_address(empty, lane));
 }
 
-/* Ring positions of the slices that a warpgroup multiplies. */
-struct Slices
+/* Ring positions of the K blocks that a consumer multiplies. */
+struct Pipeline
 {
-	Ring		run;			/* first slot of A in this run */
+	Ring		run;			/* first stage of A in this run */
 	Ring		a;
 	Ring		b;
-	uint32_t	before_a;		/* slots of the previous slice */
+	uint32_t	before_a;		/* stages of the previous K block */
 	uint32_t	before_b;
 };
 
 /*
- * Starts the products of kCount steps of the next slice, and returns when those of the previous
- * slice are complete.
+ * Starts the products of kCount steps of the next K block, and returns when those of the previous
+ * K block are complete.
  */
 template <int kCount, int kCluster, class Number>
 __device__ __forceinline__ void
-multiply(Number (&acc)[128], const Params &p, const Place &at, Control &control,
-		 Slices &slices, uint32_t flags, bool first)
+multiply(Number (&acc)[128], const Params &p, const Buffers &at, Control &control,
+		 Pipeline &pipeline, uint32_t flags, bool first)
 {
 	constexpr int kUnits = kStepBytes / 16; /* of an operand's address */
-	uint32_t	a_slot = slices.a.index;
-	uint32_t	b_slot = slices.b.index;
-	uint64_t	a = ptx::wgmma_operand(at.a + a_slot * kSlotBytesA);
-	uint64_t	b = ptx::wgmma_operand(at.b + b_slot * kSlotBytesB);
+	uint32_t	a_stage = pipeline.a.index;
+	uint32_t	b_stage = pipeline.b.index;
+	uint64_t	a = ptx::wgmma_operand(at.a + a_stage * kStageBytesA);
+	uint64_t	b = ptx::wgmma_operand(at.b + b_stage * kStageBytesB);
 
 	if (flags & kFirstOfRun)
-		ptx::barrier_wait(ptx::shared_address(&control.a_full[a_slot]), slices.a.parity);
-	ptx::barrier_wait(ptx::shared_address(&control.b_full[b_slot]), slices.b.parity);
+		ptx::barrier_wait(ptx::shared_address(&control.a_full[a_stage]), pipeline.a.parity);
+	ptx::barrier_wait(ptx::shared_address(&control.b_full[b_stage]), pipeline.b.parity);
 
 	ptx::wgmma_fence(acc);
 #pragma unroll
@@ -249,48 +247,48 @@ multiply(Number (&acc)[128], const Params &p, const Place &at, Control &control,
 	ptx::wgmma_commit();
 	ptx::wgmma_wait<1>();
 	if (!first)
-		release<kCluster>(control, flags, slices.before_a, slices.before_b);
-	slices.before_a = a_slot;
-	slices.before_b = b_slot;
-	slices.a.next(p.rings.slots_a);
-	slices.b.next(p.rings.slots_b);
+		release<kCluster>(control, flags, pipeline.before_a, pipeline.before_b);
+	pipeline.before_a = a_stage;
+	pipeline.before_b = b_stage;
+	pipeline.a.next(p.rings.stages_a);
+	pipeline.b.next(p.rings.stages_b);
 }
 
 /* Computes the products of one tile. */
 template <int kCluster, class Number>
 __device__ __forceinline__ void
-multiply_tile(Number (&acc)[128], const Params &p, const Place &at, Control &control,
-			  Slices &slices, uint32_t flags)
+multiply_tile(Number (&acc)[128], const Params &p, const Buffers &at, Control &control,
+			  Pipeline &pipeline, uint32_t flags)
 {
-	bool		none = p.full_slices == 0;
+	bool		none = p.full_k_blocks == 0;
 
-	slices.a = slices.run;
-	for (int s = 0; s < p.full_slices; s++)
-		multiply<kSteps, kCluster>(acc, p, at, control, slices, flags, s == 0);
+	pipeline.a = pipeline.run;
+	for (int s = 0; s < p.full_k_blocks; s++)
+		multiply<kSteps, kCluster>(acc, p, at, control, pipeline, flags, s == 0);
 
 	/* separate code for each count, or the compiler would serialize the products */
 	switch (p.steps_left)
 	{
 		case 1:
-			multiply<1, kCluster>(acc, p, at, control, slices, flags, none);
+			multiply<1, kCluster>(acc, p, at, control, pipeline, flags, none);
 			break;
 		case 2:
-			multiply<2, kCluster>(acc, p, at, control, slices, flags, none);
+			multiply<2, kCluster>(acc, p, at, control, pipeline, flags, none);
 			break;
 		case 3:
-			multiply<3, kCluster>(acc, p, at, control, slices, flags, none);
+			multiply<3, kCluster>(acc, p, at, control, pipeline, flags, none);
 			break;
 	}
 	ptx::wgmma_finish(acc);
-	release<kCluster>(control, flags, slices.before_a, slices.before_b);
+	release<kCluster>(control, flags, pipeline.before_a, pipeline.before_b);
 	if (flags & kLastOfRun)
-		slices.run = slices.a;
+		pipeline.run = pipeline.a;
 }
 
-/* Runs in the warpgroups that compute: multiplies tiles and writes candidates. */
+/* Runs in the consumer warpgroups: multiplies tiles and writes candidates. */
 template <int kCluster, class Test>
 __device__ __forceinline__ void
-consume(const Params &p, const Test &test, Place at, Control &control)
+consume(const Params &p, const Test &test, Buffers at, Control &control)
 {
 	using Number = typename Test::Number;
 
@@ -302,34 +300,34 @@ consume(const Params &p, const Test &test, Place at, Control &control)
 	uint32_t	y = lane % 4 * 2;
 	uint32_t	warp_in_cluster = at.rank * kConsumerWarps + warp;
 	Ring		tile;
-	Slices		slices = {};
+	Pipeline	pipeline = {};
 	CandidateWriter writer;
 
 	static_assert(kGroupRows == 4 * 16, "each of four warps has 16 rows");
-	at.a += warp / 4 * (kGroupRows * kSliceBytes);
+	at.a += warp / 4 * (kGroupRows * kBlockBytes);
 	for (;;)
 	{
-		TileSlot   &slot = control.tiles[tile.index];
-		const Number *tx = (const Number *) slot.tx + x;
+		TileStage  &stage = control.tiles[tile.index];
+		const Number *tx = (const Number *) stage.tx + x;
 		Number		acc[128];
 
 		ptx::barrier_wait(ptx::shared_address(&control.tile_full[tile.index]), tile.parity);
 
-		TilePlace	place = slot.place;
+		ScheduledTile scheduled = stage.scheduled;
 
-		if (place.flags & kEnd)
+		if (scheduled.flags & kEnd)
 			break;
-		multiply_tile<kCluster>(acc, p, at, control, slices, place.flags);
+		multiply_tile<kCluster>(acc, p, at, control, pipeline, scheduled.flags);
 
-		if (place.warp == kAllWarps || place.warp == warp_in_cluster)
+		if (scheduled.warp == kAllWarps || scheduled.warp == warp_in_cluster)
 		{
-			WarpTile	part = {place.row + at.rank * kTileM + x, place.column + y,
-				f.a.rows, f.b.rows, f.order.triangle, (place.flags & kWhole) != 0};
+			WarpTile	part = {scheduled.row + at.rank * kTileM + x, scheduled.column + y,
+				f.a.rows, f.b.rows, f.order.triangle, (scheduled.flags & kWhole) != 0};
 
-			if (!report_hits<LayoutWgmma>(acc, tx, (const Number *) slot.ty + y,
-										  (const Number *) slot.minima, test, part,
+			if (!report_hits<LayoutWgmma>(acc, tx, (const Number *) stage.ty + y,
+										  (const Number *) stage.minima, test, part,
 										  f.candidates, writer))
-				writer.save_unfinished(f.candidates, place.item, warp_in_cluster, place.number);
+				writer.save_unfinished(f.candidates, scheduled.item, warp_in_cluster, scheduled.number);
 		}
 		/* every lane has read thresholds, so every lane arrives */
 		ptx::barrier_arrive(ptx::shared_address(&control.tile_empty[tile.index]));
@@ -344,13 +342,13 @@ initialise(Control &control)
 {
 	for (uint32_t i = 0; i < kTilesAhead; i++)
 	{
-		ptx::barrier_init(ptx::shared_address(&control.placed[i]), 1);
+		ptx::barrier_init(ptx::shared_address(&control.ready[i]), 1);
 		ptx::barrier_init(ptx::shared_address(&control.tile_full[i]), 1);
 		ptx::barrier_init(ptx::shared_address(&control.tile_empty[i]), kConsumerThreads);
 		if (kCluster > 1)
 			ptx::barrier_init(ptx::shared_address(&control.peer_empty[i]), kCluster - 1);
 	}
-	for (uint32_t i = 0; i < kMostSlots; i++)
+	for (uint32_t i = 0; i < kMostStages; i++)
 	{
 		ptx::barrier_init(ptx::shared_address(&control.a_full[i]), 1);
 		ptx::barrier_init(ptx::shared_address(&control.a_empty[i]), kConsumerWarps);
@@ -377,7 +375,7 @@ wgmma_kernel(const __grid_constant__ Params p, const Test test)
 	uint32_t	skip = (kAlignment - ptx::shared_address(shared) % kAlignment) % kAlignment;
 	uint32_t	rings = ptx::shared_address(shared) + skip;
 	Control    &control = *(Control *) (shared + skip + kRingBytes);
-	Place		at = {rings, rings + p.rings.slots_a * kSlotBytesA,
+	Buffers		at = {rings, rings + p.rings.stages_a * kStageBytesA,
 		kCluster == 1 ? 0 : ptx::cluster_rank()};
 
 	if (threadIdx.x == 0)
@@ -394,11 +392,11 @@ wgmma_kernel(const __grid_constant__ Params p, const Test test)
 	{
 		ptx::registers_release<kProducerRegisters>();
 		if (threadIdx.x == 0)
-			copy<kCluster>(p, at, control);
+			produce<kCluster>(p, at, control);
 		else if (threadIdx.x == 32 && at.rank == 0)
 			schedule<kCluster>(p.filter, control);
 		else if (threadIdx.x == 32)
-			forward_free_slots(control);
+			forward_free_stages(control);
 	}
 	else
 	{
@@ -437,9 +435,7 @@ built_for_hopper(int *out)
 static uint32_t
 cluster_size(uint32_t row_bytes)
 {
-	if (wgmma_cluster > 0)
-		return wgmma_cluster;
-	return slices_of(row_bytes) >= 4 ? 2 : 1;
+	return k_blocks_of(row_bytes) >= 4 ? 2 : 1;
 }
 
 template <int kCluster, class Test>
@@ -448,10 +444,10 @@ launch(const FilterParams &params, const Test &test, const Device &device,
 	   cudaStream_t stream)
 {
 	auto		kernel = wgmma_kernel<kCluster, Test>;
-	Params		p = {tensor_map(params.a, params.row_bytes, kSliceBytes, kTileM),
-		tensor_map(params.b, params.row_bytes, kSliceBytes, kTileN / kCluster), params,
-		rings_for(params.row_bytes), (int) (params.row_bytes / kSliceBytes),
-		(int) (params.row_bytes % kSliceBytes / kStepBytes)};
+	Params		p = {tensor_map(params.a, params.row_bytes, kBlockBytes, kTileM),
+		tensor_map(params.b, params.row_bytes, kBlockBytes, kTileN / kCluster), params,
+		rings_for(params.row_bytes), (int) (params.row_bytes / kBlockBytes),
+		(int) (params.row_bytes % kBlockBytes / kStepBytes)};
 	cudaLaunchAttribute cluster = {};
 	cudaLaunchConfig_t config = {};
 
@@ -481,8 +477,6 @@ launch(const FilterParams &params, const Test &test, const Device &device,
 
 }								/* namespace wgmma */
 
-uint32_t	wgmma_cluster = 0;
-
 bool
 filter_wgmma_available(const Device &device)
 {
@@ -507,10 +501,10 @@ wgmma_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
 }
 
 void
-launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
+launch_filter_wgmma(const FilterParams &params, Precision precision, const Device &device,
 					cudaStream_t stream)
 {
-	if (criterion == Criterion::kInt8)
+	if (precision == Precision::kInt8)
 		wgmma::launch(params, Int8Test{}, device, stream);
 	else
 		wgmma::launch(params, Fp16Test{}, device, stream);

@@ -3,6 +3,12 @@
  * refine.cu
  *	  The exact recheck of the candidates, and the end of a round.
  *
+ *	  candidate (x, y)  -->  pair (x, y, D(x, y)) if D(x, y) <= eps
+ *	  nearest neighbours: if D(x, y) <= r_x, or D(x, y) <= r_y in a symmetric scan
+ *	  components: D(x, y) is replaced by max(D(x, y), core(x), core(y))
+ *
+ * D is the canonical distance (exact_distance.cuh).
+ *
  *-------------------------------------------------------------------------
  */
 #include <algorithm>
@@ -15,158 +21,16 @@
 namespace fasted
 {
 
-/* Number of candidates whose distances a warp computes concurrently. */
-constexpr int kBatch = 4;
-
 constexpr uint32_t kBlock = 256;
 constexpr uint32_t kWarps = kBlock / 32;
 
 /*
- * Number of candidates that a warp takes at a time.  It is small for long rows, or some warps would
- * still read rows when the others have finished.
+ * Number of candidates that a warp takes at a time.  It is small for rows of many dimensions, or some
+ * warps would still read rows when the others have finished.
  */
-constexpr uint32_t kShortRowsTake = 32;
-constexpr uint32_t kLongRowsTake = 4;
-constexpr uint32_t kLongRows = 512;
-
-/*
- * Sums of squared differences, or x.y, of kBatch candidates of this warp from `first` on, one
- * dimension per lane.  Number is the type of the staged rows: float or double.
- */
-template <FastedMetric kMetric, class Number>
-static __device__ __forceinline__ double
-sums_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
-{
-	const Number *x[kBatch];
-	const Number *y[kBatch];
-	double		sums[kBatch];
-
-#pragma unroll
-	for (int i = 0; i < kBatch; i++)
-	{
-		x[i] = p.a.table.staged<Number>(__shfl_sync(0xffffffff, mine.x, first + i));
-		y[i] = p.b.table.staged<Number>(__shfl_sync(0xffffffff, mine.y, first + i));
-		sums[i] = 0;
-	}
-#pragma unroll 4
-	for (uint32_t k = threadIdx.x % 32; k < p.a.table.dimensions; k += 32)
-	{
-#pragma unroll
-		for (int i = 0; i < kBatch; i++)
-			sums[i] = exact_add<kMetric>(sums[i], x[i][k], y[i][k]);
-	}
-	return exact_fold<kBatch>(sums);
-}
-
-/*
- * The same for rows of floats aligned to 16 bytes: eight lanes per candidate, four dimensions per
- * lane, and kAhead outstanding loads of each row.  The number of bytes in flight limits the
- * throughput of the recheck.
- */
-template <FastedMetric kMetric>
-static __device__ __forceinline__ double
-sums_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
-{
-	constexpr int kAhead = 4;
-	uint32_t	pair = first + threadIdx.x % 32 / 8;
-	uint32_t	begin = threadIdx.x % 8 * 4;
-	const float *x = p.a.table.staged(__shfl_sync(0xffffffff, mine.x, pair));
-	const float *y = p.b.table.staged(__shfl_sync(0xffffffff, mine.y, pair));
-	ExactSums<kMetric> sums;
-
-	for (uint32_t k = begin; k < p.a.table.dimensions; k += 32 * kAhead)
-	{
-		float4		xs[kAhead];
-		float4		ys[kAhead];
-
-		/* dimensions beyond the last are zero and add nothing */
-#pragma unroll
-		for (int i = 0; i < kAhead; i++)
-		{
-			bool		there = k + i * 32 < p.a.table.dimensions;
-
-			xs[i] = there ? *(const float4 *) &x[k + i * 32] : make_float4(0, 0, 0, 0);
-			ys[i] = there ? *(const float4 *) &y[k + i * 32] : make_float4(0, 0, 0, 0);
-		}
-#pragma unroll
-		for (int i = 0; i < kAhead; i++)
-			sums.add(xs[i], ys[i]);
-	}
-	return sums.fold();
-}
-
-/*
- * The number of bits in which the rows of a candidate differ: eight lanes per candidate, one Word
- * per lane.
- */
-template <class Word>
-static __device__ __forceinline__ uint32_t
-words_by_eights(const uint64_t *row_x, const uint64_t *row_y, uint32_t words)
-{
-	constexpr int kAhead = 4;
-	const Word *x = (const Word *) row_x;
-	const Word *y = (const Word *) row_y;
-	uint32_t	differ = 0;
-
-	for (uint32_t w = threadIdx.x % 8; w < words; w += 8 * kAhead)
-	{
-#pragma unroll
-		for (int i = 0; i < kAhead; i++)
-			differ += w + i * 8 < words ? bits_that_differ(x[w + i * 8], y[w + i * 8]) : 0;
-	}
-	return differ;
-}
-
-/* The same, in FP64 and for all eight lanes.  Two words are read at once if rows are aligned. */
-static __device__ __forceinline__ double
-bits_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
-{
-	uint32_t	pair = first + threadIdx.x % 32 / 8;
-	uint32_t	words = p.a.table.dimensions;
-	const uint64_t *x = p.a.table.staged<uint64_t>(__shfl_sync(0xffffffff, mine.x, pair));
-	const uint64_t *y = p.b.table.staged<uint64_t>(__shfl_sync(0xffffffff, mine.y, pair));
-	uint32_t	differ = words % 2 == 0 ? words_by_eights<ulonglong2>(x, y, words / 2)
-		: words_by_eights<uint64_t>(x, y, words);
-
-	for (int o = 4; o > 0; o /= 2)
-		differ += __shfl_xor_sync(0xffffffff, differ, o);
-	return differ;
-}
-
-/* How the recheck computes the distance of a candidate. */
-enum class Recheck
-{
-	kByWarp,
-	kByEights,
-	kDoubles,
-	kBits
-};
-
-/*
- * The sum from which exact_distance computes the distance of this lane's candidate.  The warp
- * processes its candidates kBatch at a time, so that the loads of several pairs are outstanding
- * together.
- */
-template <FastedMetric kMetric, Recheck kRecheck>
-static __device__ __forceinline__ double
-sum_of_candidate(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
-{
-	uint32_t	lane = threadIdx.x % 32;
-	double		result = 0;
-
-	for (uint32_t first = 0; first < warp_candidates; first += kBatch)
-	{
-		double		sum = kRecheck == Recheck::kBits ? bits_by_eights(p, mine, first)
-			: kRecheck == Recheck::kDoubles ? sums_by_warp<kMetric, double>(p, mine, first)
-			: kRecheck == Recheck::kByEights ? sums_by_eights<kMetric>(p, mine, first)
-			: sums_by_warp<kMetric, float>(p, mine, first);
-
-		sum = __shfl_sync(0xffffffff, sum, lane % kBatch * (32 / kBatch));
-		if (lane / kBatch == first / kBatch)
-			result = sum;
-	}
-	return result;
-}
+constexpr uint32_t kFewDimensionsTake = 32;
+constexpr uint32_t kManyDimensionsTake = 4;
+constexpr uint32_t kManyDimensions = 512;
 
 /* A pair of the result, with row numbers of the whole sets. */
 static __device__ __forceinline__ FastedPair
@@ -247,11 +111,11 @@ is_near(const RefineParams &p, uint2 pair, double dist)
 	if (p.exclude_self && pair.x == pair.y)
 		return false;
 	/* a row with an infinite radius also has candidates without a direction */
-	if (kMetric == FASTED_METRIC_COSINE
+	if (has_direction(kMetric)
 		&& !(fasted_has_direction(p.a.table.squares[pair.x])
 			 && fasted_has_direction(p.b.table.squares[pair.y])))
 		return false;
-	return dist <= p.radii[pair.x] || (p.either && dist <= p.radii[pair.y]);
+	return dist <= p.radii[pair.x] || (p.symmetric && dist <= p.radii[pair.y]);
 }
 
 /*
@@ -259,16 +123,16 @@ is_near(const RefineParams &p, uint2 pair, double dist)
  * zero, it chooses a number.  For inner products it would choose the same number, but schedule
  * instructions so that registers are spilled.
  */
-template <FastedMetric kMetric, Recheck kRecheck>
-constexpr int kBlocksAtOnce = kMetric == FASTED_METRIC_INNER_PRODUCT && kRecheck == Recheck::kByEights ? 4 : 0;
+template <FastedMetric kMetric, Summation kSummation>
+constexpr int kBlocksAtOnce = is_negative_product(kMetric) && kSummation == Summation::kByEights ? 4 : 0;
 
 /*
  * Rechecks all candidates of a round in FP64 and emits the pairs.  A warp takes kTake candidates at
  * a time.
  */
-template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake, bool kConnect>
+template <FastedMetric kMetric, Summation kSummation, uint32_t kTake, bool kConnect>
 static __global__ void
-__launch_bounds__(kBlock, kBlocksAtOnce<kMetric, kRecheck>)
+__launch_bounds__(kBlock, kBlocksAtOnce<kMetric, kSummation>)
 refine_kernel(const __grid_constant__ RefineParams p)
 {
 	WorkState  *state = p.candidates.state;
@@ -305,7 +169,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 				pair = make_uint2(0, 0);
 		}
 
-		double		sum = sum_of_candidate<kMetric, kRecheck>(p, pair, here);
+		double		sum = sum_of_pair<kMetric, kSummation>(p.a.table, p.b.table, pair, here);
 		double		dist = exact_distance<kMetric>(p.a.table, pair.x, p.b.table, pair.y, sum);
 
 		/* an undefined distance remains NaN */
@@ -324,44 +188,16 @@ refine_kernel(const __grid_constant__ RefineParams p)
 		atomicAdd(&state->candidates, candidates);
 }
 
-template <FastedMetric kMetric, bool kConnect>
-static auto
-exact_kernel(uint32_t dimensions, bool doubles)
-{
-	bool		aligned = dimensions % 4 == 0;
-	bool		projected_rows = dimensions < kLongRows;
-
-	if constexpr (is_of_bits(kMetric))
-		return projected_rows ? refine_kernel<kMetric, Recheck::kBits, kShortRowsTake, kConnect>
-			: refine_kernel<kMetric, Recheck::kBits, kLongRowsTake, kConnect>;
-	else if (doubles)
-		return projected_rows ? refine_kernel<kMetric, Recheck::kDoubles, kShortRowsTake, kConnect>
-			: refine_kernel<kMetric, Recheck::kDoubles, kLongRowsTake, kConnect>;
-	else
-		return aligned ? (projected_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake, kConnect>
-						  : refine_kernel<kMetric, Recheck::kByEights, kLongRowsTake, kConnect>)
-			: projected_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake, kConnect>
-			: refine_kernel<kMetric, Recheck::kByWarp, kLongRowsTake, kConnect>;
-}
-
 template <bool kConnect>
 static auto
 kernel_for(const RowTable &rows)
 {
-	switch (rows.metric)
+	return for_summation(rows, [&](auto metric, auto summation)
 	{
-		case FASTED_METRIC_COSINE:
-			return exact_kernel<FASTED_METRIC_COSINE, kConnect>(rows.dimensions, rows.doubles);
-		case FASTED_METRIC_INNER_PRODUCT:
-			return exact_kernel<FASTED_METRIC_INNER_PRODUCT, kConnect>(rows.dimensions, rows.doubles);
-		case FASTED_METRIC_HAMMING:
-			return exact_kernel<FASTED_METRIC_HAMMING, kConnect>(rows.dimensions, rows.doubles);
-		case FASTED_METRIC_JACCARD:
-			return exact_kernel<FASTED_METRIC_JACCARD, kConnect>(rows.dimensions, rows.doubles);
-		case FASTED_METRIC_L2:
-			break;
-	}
-	return exact_kernel<FASTED_METRIC_L2, kConnect>(rows.dimensions, rows.doubles);
+		return rows.dimensions < kManyDimensions
+			? refine_kernel<metric, summation, kFewDimensionsTake, kConnect>
+			: refine_kernel<metric, summation, kManyDimensionsTake, kConnect>;
+	});
 }
 
 /*
@@ -387,7 +223,7 @@ launch_refine(const RefineParams &refine, const Device &device, cudaStream_t str
 	uint32_t	slots = params.candidates.chunks << params.candidates.chunk_shift;
 	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8, slots / kBlock);
 	const RowTable &rows = params.a.table;
-	uint32_t	take = rows.dimensions >= kLongRows ? kLongRowsTake : kShortRowsTake;
+	uint32_t	take = rows.dimensions >= kManyDimensions ? kManyDimensionsTake : kFewDimensionsTake;
 	auto		kernel = params.connect.selects() ? kernel_for<true>(rows) : kernel_for<false>(rows);
 
 	params.cancel_check_mask = cancel_mask_for(rows.dimensions, take, blocks * kWarps * take);
@@ -404,7 +240,7 @@ advance_kernel(const __grid_constant__ CandidateBuffer buffer, unsigned long lon
 	WorkState  *state = buffer.state;
 	const Work *from = buffer.lists[state->list];
 	Work	   *to = buffer.lists[state->list ^ 1];
-	uint32_t	left = left_again(*state);
+	uint32_t	left = unfinished_left(*state);
 	uint32_t	length = left + state->voided;
 	__shared__ uint32_t numbers[2];
 
@@ -414,16 +250,16 @@ advance_kernel(const __grid_constant__ CandidateBuffer buffer, unsigned long lon
 	/* a list that is too long is an error: Rounds::end_round */
 	for (uint32_t i = threadIdx.x; i < length && length <= buffer.list_size; i += blockDim.x)
 	{
-		Work		work = i < left ? from[state->again - left + i] : buffer.voided[i - left];
+		Work		work = i < left ? from[state->unfinished - left + i] : buffer.voided[i - left];
 
-		to[place_again(work, length, atomicAdd(&numbers[work.warp == kAllWarps], 1u))] = work;
+		to[place_of_unfinished(work, length, atomicAdd(&numbers[work.warp == kAllWarps], 1u))] = work;
 	}
 	__syncthreads();
 	if (threadIdx.x == 0)
 	{
 		*report = advance_state(*state, budget);
 		if (length > buffer.list_size)
-			state->again = 0;
+			state->unfinished = 0;
 	}
 }
 

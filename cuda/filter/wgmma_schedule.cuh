@@ -17,14 +17,18 @@ namespace fasted
 {
 
 /*
- * A block computes tiles of 128 x 256 products: two warpgroups of 64 x 256, 128 accumulators per
- * thread.  Three warpgroups do not fit: ptxas needs 154 registers for such a product, but limits a
- * block of four warpgroups to 128.
+ * A block computes tiles of 128 x 256 products: two consumer warpgroups of 64 x 256, 128
+ * accumulators per thread.  Three do not fit: ptxas needs 154 registers for such a product, but
+ * limits a block of four warpgroups to 128.
  *
- * Rows pass through shared memory in slices of 128 bytes, the width of the swizzle.  There are two
- * rings: one for slices of A (128 rows) and one for slices of B (256 rows). A run is a row of tiles
- * that use the same rows of A. If all slices of these rows fit into the ring, they remain resident
- * for the whole run, and only B is copied for each tile.  For longer rows, a run is one tile.
+ *		row of A or B      |  K block  |  K block  |  K block  | steps |	K block: 128 bytes,
+ *		                        |           |                       	the width of the swizzle
+ *		ring A (128 rows)  [ stage 0 | stage 1 | ... ]   full / empty barriers for each stage
+ *		ring B (256 rows)  [ stage 0 | stage 1 | ... ]
+ *
+ * A run is a row of tiles that use the same rows of A.  If all K blocks of these rows fit into the
+ * ring, they remain resident for the whole run, and only B is copied for each tile.  For longer
+ * rows, a run is one tile.
  */
 
 namespace wgmma
@@ -44,11 +48,11 @@ constexpr uint32_t kThreads = 128 + kConsumerThreads;
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
 
-constexpr uint32_t kSliceBytes = 128;
-constexpr uint32_t kSteps = kSliceBytes / kStepBytes;
-constexpr uint32_t kSlotBytesA = kTileM * kSliceBytes;
-constexpr uint32_t kSlotBytesB = kTileN * kSliceBytes;
-constexpr uint32_t kMostSlots = 8;
+constexpr uint32_t kBlockBytes = 128;
+constexpr uint32_t kSteps = kBlockBytes / kStepBytes;
+constexpr uint32_t kStageBytesA = kTileM * kBlockBytes;
+constexpr uint32_t kStageBytesB = kTileN * kBlockBytes;
+constexpr uint32_t kMostStages = 8;
 constexpr uint32_t kTilesAhead = 4; /* tiles whose thresholds are in shared memory */
 
 /*
@@ -60,8 +64,8 @@ constexpr uint32_t kMostSide = 4096;
 static_assert(kLeastSide % (2 * kTileM) == 0 && kLeastSide % kTileN == 0,
 			  "tiles, of clusters of two blocks too, divide squares");
 
-/* A scheduled tile, passed from the scheduling thread to the other threads. */
-struct alignas(16) TilePlace
+/* A tile, passed from the scheduling thread to the other threads. */
+struct alignas(16) ScheduledTile
 {
 	uint64_t	item;			/* work item: the run of the tile */
 	uint32_t	number;			/* number of the tile within the run */
@@ -77,12 +81,12 @@ constexpr uint32_t kLastOfRun = 2;	/* the rows of A are not used again */
 constexpr uint32_t kWhole = 4;		/* every product is a requested pair */
 constexpr uint32_t kEnd = 8;		/* no tile: the queue is empty */
 
-struct alignas(16) TileSlot
+struct alignas(16) TileStage
 {
 	uint32_t	tx[kTileM];		/* thresholds, FP32 or INT32 */
 	uint32_t	ty[kTileN];
 	uint32_t	minima[kTileN / kMinimaColumns];	/* minimum of ty per 64 columns */
-	TilePlace	place;
+	ScheduledTile scheduled;
 };
 
 constexpr uint32_t kThresholdBytes =
@@ -94,24 +98,24 @@ constexpr uint32_t kThresholdBytes =
  */
 struct Control
 {
-	alignas(16) TileSlot tiles[kTilesAhead];
-	alignas(8) uint64_t placed[kTilesAhead];	/* `place` is set */
+	alignas(16) TileStage tiles[kTilesAhead];
+	alignas(8) uint64_t ready[kTilesAhead];	/* `scheduled` is set */
 	uint64_t	tile_full[kTilesAhead]; /* thresholds are copied */
 	uint64_t	tile_empty[kTilesAhead];
-	uint64_t	peer_empty[kTilesAhead];	/* slots free in the other blocks of the cluster */
-	uint64_t	a_full[kMostSlots];
-	uint64_t	a_empty[kMostSlots];
-	uint64_t	b_full[kMostSlots];
-	uint64_t	b_empty[kMostSlots];
+	uint64_t	peer_empty[kTilesAhead];	/* stages free in the other blocks of the cluster */
+	uint64_t	a_full[kMostStages];
+	uint64_t	a_empty[kMostStages];
+	uint64_t	b_full[kMostStages];
+	uint64_t	b_empty[kMostStages];
 };
 
-/* Number of slots of each ring in shared memory. */
+/* Number of stages of each ring in shared memory. */
 struct Rings
 {
-	uint32_t	slots_a;
-	uint32_t	slots_b;
+	uint32_t	stages_a;
+	uint32_t	stages_b;
 
-	constexpr uint32_t bytes() const { return slots_a * kSlotBytesA + slots_b * kSlotBytesB; }
+	constexpr uint32_t bytes() const { return stages_a * kStageBytesA + stages_b * kStageBytesB; }
 };
 
 constexpr uint32_t kAlignment = 1024;	/* bytes, required for a swizzled tile */
@@ -119,31 +123,31 @@ constexpr uint32_t kSharedBytes = 227 * 1024;
 constexpr uint32_t kRingBytes = (kSharedBytes - kAlignment - sizeof(Control)) / 16 * 16;
 
 constexpr uint32_t
-slices_of(uint32_t row_bytes)
+k_blocks_of(uint32_t row_bytes)
 {
-	return (row_bytes + kSliceBytes - 1) / kSliceBytes;
+	return (row_bytes + kBlockBytes - 1) / kBlockBytes;
 }
 
-constexpr uint32_t kMostResidentSlices = 7;
+constexpr uint32_t kMostResidentBlocks = 7;
 
 /* Returns true if the rows of A remain resident for a whole run. */
 constexpr bool
 resident(uint32_t row_bytes)
 {
-	return slices_of(row_bytes) <= kMostResidentSlices;
+	return k_blocks_of(row_bytes) <= kMostResidentBlocks;
 }
 
 /*
- * Divides shared memory between the rings: three or more slots for B and, if possible, space for
+ * Divides shared memory between the rings: three or more stages for B and, if possible, space for
  * the A of the next run.
  */
 constexpr Rings
 rings_for(uint32_t row_bytes)
 {
-	uint32_t	slices = slices_of(row_bytes);
+	uint32_t	blocks = k_blocks_of(row_bytes);
 
-	return slices <= 2 ? Rings{slices * 2, 4}
-		: slices <= 3 ? Rings{5, 4}
+	return blocks <= 2 ? Rings{blocks * 2, 4}
+		: blocks <= 3 ? Rings{5, 4}
 		: resident(row_bytes) ? Rings{7, 3}
 		: Rings{4, 4};
 }
@@ -178,7 +182,7 @@ side_for(uint32_t tile_m, uint32_t least, uint32_t rows_a, uint32_t rows_b, bool
  *
  * One thread per cluster takes runs from the queue.  It requests each run early, so that no thread
  * waits for the atomic operation, and passes it to every block of the cluster tile by tile.  The
- * scheduling threads of the other blocks tell it which of their slots are free.
+ * scheduling threads of the other blocks tell it which of their stages are free.
  */
 
 /* A position in a ring of barriers. */
@@ -203,15 +207,14 @@ class WorkAhead
 {
 public:
 	__device__ __forceinline__ explicit WorkAhead(const CandidateBuffer &buffer)
-		: buffer_(buffer),
-		length_(buffer.state->again + (buffer.state->fresh_end - buffer.state->fresh_first))
+		: buffer_(buffer), length_(queue_length(*buffer.state))
 	{
 		request_next();
 	}
 
 	/* Returns false if the queue is empty or stopped. */
 	__device__ __forceinline__ bool
-	take(Work *work)
+	next(Work *work)
 	{
 		if (requested_ >= length_ || stopped())
 			return false;
@@ -235,16 +238,7 @@ public:
 	save_unfinished()
 	{
 		if (requested_ < length_)
-			save_unfinished(at(requested_));
-	}
-
-	__device__ __forceinline__ void
-	save_unfinished(const Work &work)
-	{
-		uint32_t	to = atomicAdd(&buffer_.state->voided, 1u);
-
-		if (to < buffer_.list_size)
-			buffer_.voided[to] = work;
+			add_unfinished(buffer_, at(requested_));
 	}
 
 private:
@@ -253,9 +247,9 @@ private:
 	{
 		const WorkState *state = buffer_.state;
 
-		if (number < state->again)
+		if (number < state->unfinished)
 			return buffer_.lists[state->list][number];
-		return {state->fresh_first + (number - state->again), kAllWarps, 0};
+		return {state->fresh_first + (number - state->unfinished), kAllWarps, 0};
 	}
 
 	__device__ __forceinline__ void
@@ -270,37 +264,37 @@ private:
 	bool		stop_ = false;
 };
 
-/* Writes a scheduled tile into the slot of every block of the cluster. */
+/* Writes a scheduled tile into the stage of every block of the cluster. */
 template <int kCluster>
 __device__ __forceinline__ void
-publish(Control &control, uint32_t slot, const TilePlace &place)
+publish(Control &control, uint32_t stage, const ScheduledTile &tile)
 {
-	uint32_t	placed = ptx::shared_address(&control.placed[slot]);
+	uint32_t	ready = ptx::shared_address(&control.ready[stage]);
 
 	if (kCluster == 1)
 	{
-		control.tiles[slot].place = place;
-		ptx::barrier_arrive(placed);
+		control.tiles[stage].scheduled = tile;
+		ptx::barrier_arrive(ready);
 		return;
 	}
 
-	const uint64_t *words = (const uint64_t *) &place;
-	uint32_t	to = ptx::shared_address(&control.tiles[slot].place);
+	const uint64_t *words = (const uint64_t *) &tile;
+	uint32_t	to = ptx::shared_address(&control.tiles[stage].scheduled);
 
 #pragma unroll
 	for (uint32_t rank = 0; rank < kCluster; rank++)
 	{
 #pragma unroll
-		for (uint32_t i = 0; i < sizeof(TilePlace) / 8; i++)
+		for (uint32_t i = 0; i < sizeof(ScheduledTile) / 8; i++)
 			ptx::store_cluster(ptx::cluster_address(to + i * 8, rank), words[i]);
-		ptx::barrier_arrive_cluster(ptx::cluster_address(placed, rank));
+		ptx::barrier_arrive_cluster(ptx::cluster_address(ready, rank));
 	}
 }
 
-/* Waits until the slot is free in every block of the cluster. */
+/* Waits until the stage is free in every block of the cluster. */
 template <int kCluster>
 __device__ __forceinline__ void
-wait_for_slot(Control &control, const Ring &tile)
+wait_for_stage(Control &control, const Ring &tile)
 {
 	ptx::barrier_wait(ptx::shared_address(&control.tile_empty[tile.index]), tile.parity ^ 1);
 	if (kCluster > 1)
@@ -320,15 +314,15 @@ schedule(const FilterParams &f, Control &control)
 	Run			run;
 	bool		stopped = false;
 
-	while (!stopped && queue.take(&work))
+	while (!stopped && queue.next(&work))
 	{
 		if (!locate_run(f.order, work.item, &square, &run))
 			continue;
 
 		/* unfinished work: one warp's tile, or the rest of a run */
-		bool		again = work.warp != kAllWarps;
+		bool		resumed = work.warp != kAllWarps;
 		uint32_t	first = max(run.first, work.resume);
-		uint32_t	end = again ? work.resume + 1 : run.end;
+		uint32_t	end = resumed ? work.resume + 1 : run.end;
 
 		for (uint32_t n = first; n < end; n++)
 		{
@@ -337,10 +331,10 @@ schedule(const FilterParams &f, Control &control)
 			stopped = queue.stopped();
 			if (stopped)
 			{
-				queue.save_unfinished({work.item, work.warp, n});
+				add_unfinished(f.candidates, {work.item, work.warp, n});
 				break;
 			}
-			wait_for_slot<kCluster>(control, tile);
+			wait_for_stage<kCluster>(control, tile);
 			publish<kCluster>(control, tile.index,
 							   {work.item, n, work.warp, run.row, column,
 								   (n == first ? kFirstOfRun : 0)
@@ -349,14 +343,14 @@ schedule(const FilterParams &f, Control &control)
 			tile.next(kTilesAhead);
 		}
 	}
-	wait_for_slot<kCluster>(control, tile);
+	wait_for_stage<kCluster>(control, tile);
 	publish<kCluster>(control, tile.index, {0, 0, 0, 0, 0, kEnd, 0});
 	queue.save_unfinished();
 }
 
-/* Runs in the scheduling thread of the other blocks: tells the first block which slots are free. */
+/* Runs in the scheduling thread of the other blocks: tells the first block which stages are free. */
 __device__ __forceinline__ void
-forward_free_slots(Control &control)
+forward_free_stages(Control &control)
 {
 	Ring		tile;
 
@@ -366,9 +360,9 @@ forward_free_slots(Control &control)
 						  tile.parity ^ 1);
 		ptx::barrier_arrive_cluster(ptx::cluster_address(
 			ptx::shared_address(&control.peer_empty[tile.index]), 0));
-		ptx::barrier_wait_cluster(ptx::shared_address(&control.placed[tile.index]),
+		ptx::barrier_wait_cluster(ptx::shared_address(&control.ready[tile.index]),
 								  tile.parity);
-		if (control.tiles[tile.index].place.flags & kEnd)
+		if (control.tiles[tile.index].scheduled.flags & kEnd)
 			break;
 		tile.next(kTilesAhead);
 	}

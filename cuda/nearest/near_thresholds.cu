@@ -4,7 +4,12 @@
  *	  Thresholds computed from radii (doc/internals/bound-nearest.md, section 3), and a typical
  *	  radius.
  *
- * The thresholds of inner products and of rows of bits are sums of shares: own_half.
+ *	  E_x = reach(r_x) + rho_x,  c = usual_rho,  F = max E_x
+ *	  X_y = max(0, (rho_y - c) (2 F + rho_y + c))
+ *	  own threshold of x = (|x|^2 - (E_x + c)^2) / 2,  of y for lists of x = (|y|^2 - X_y) / 2
+ *
+ * In a symmetric scan, a level M that ascends with the place moves from the row's threshold to the
+ * column's: symmetric_kernel.  Additive metrics (inner products, bits): own_half and other_half.
  *
  *-------------------------------------------------------------------------
  */
@@ -212,7 +217,7 @@ raise_kernel(float *levels, uint32_t count)
 /* Computes the thresholds of rows and columns if each pair is compared once, for both lists. */
 __global__ void
 __launch_bounds__(kBlock)
-either_kernel(const NearTask task)
+symmetric_kernel(const NearTask task)
 {
 	uint32_t	place = blockIdx.x * kBlock + threadIdx.x;
 	double		usual = task.scalars->usual_rho;
@@ -437,7 +442,7 @@ void
 launch_usual_rho(const NearTask &task, cudaStream_t stream)
 {
 	usual_rho_kernel<<<1, kRhoRows, 0, stream>>>(task.b.norms, task.b.table.rows, task.scalars);
-	check_launch("looking how far quantising moves rows");
+	check_launch("computing a typical quantisation error");
 }
 
 void
@@ -447,13 +452,13 @@ launch_near_thresholds(const NearTask &task, cudaStream_t stream)
 			   "clearing the largest reach");
 	if (task.form.metric == FASTED_METRIC_JACCARD)
 		usual_share_kernel<<<1, kRhoRows, 0, stream>>>(task);
-	if (task.either)
+	if (task.symmetric)
 	{
 		uint32_t	levels = levels_of(task.a.table.rows);
 
 		level_kernel<<<levels, kBlock, 0, stream>>>(task);
 		raise_kernel<<<1, kBlock, 0, stream>>>(task.levels, levels);
-		either_kernel<<<padded_thresholds(task.a.table.rows) / kBlock, kBlock, 0, stream>>>(task);
+		symmetric_kernel<<<padded_thresholds(task.a.table.rows) / kBlock, kBlock, 0, stream>>>(task);
 	}
 	else
 	{
@@ -491,7 +496,7 @@ find_typical_radius(const RowTable &a, const RowTable &b, bool self, uint32_t k,
 
 	radius_kernel<<<rows, kBlock, 0, stream>>>(a, b, self, make_uint2(near, far), rows, others,
 											   room);
-	check_launch("looking for neighbors in a sample");
+	check_launch("computing distances in a sample");
 	copy_and_wait(radii.data(), room, 2 * rows, cudaMemcpyDeviceToHost, stream,
 				  "reading a sample");
 

@@ -7,7 +7,7 @@
  * Neighbours are ordered by distance, then by rank; a list stores the ranks of rows.  The radius
  * of a row is an upper bound of the distances in its final list.  It is eps at first, smaller if k
  * rows are known to be nearer, and the distance of the root once the list is full.  A radius never
- * increases.  In a join of different components (FastedComponents), the first radius of a row is its
+ * increases.  In a join of different components (FastedComponents), the initial radius of a row is its
  * bound, and distances are mutual reachability distances, which are never below the distances that
  * the filter compares.
  *
@@ -68,8 +68,8 @@ public:
 	void		restart(cudaStream_t stream);
 
 	/* Returns whether there are lists for the current rows with these parameters. */
-	bool are_there(uint32_t k, double eps) const { return there_ && table_.k == k && eps_ == eps; }
-	void forget() { there_ = false; }
+	bool are_for(uint32_t k, double eps) const { return valid_ && table_.k == k && eps_ == eps; }
+	void forget() { valid_ = false; }
 
 	/* Sorts each list in descending order, so that it still is a heap. */
 	void		sort(cudaStream_t stream);
@@ -86,7 +86,7 @@ private:
 	NeighborTable table_;
 	uint32_t	rows_ = 0;
 	double		eps_ = 0;
-	bool		there_ = false;
+	bool		valid_ = false;	/* the lists belong to the current rows */
 	DeviceArray<FastedNeighbor> lists_;
 	DeviceArray<uint32_t> lengths_;
 	DeviceArray<uint32_t> locks_;
@@ -128,11 +128,11 @@ public:
 
 	/*
 	 * Merges the lists that another device has for the same rows, and that its reader has sorted.
-	 * room and room_of_lengths are buffers on this device, with a capacity of room_size elements
-	 * each.  Waits for the device.
+	 * lists and lengths are buffers on this device, with a capacity of `capacity` elements each.
+	 * Waits for the device.
 	 */
-	void		add(const ListReader &from, uint32_t first, uint32_t count, FastedNeighbor *room,
-					uint32_t *room_of_lengths, size_t room_size);
+	void		add(const ListReader &from, uint32_t first, uint32_t count, FastedNeighbor *lists,
+					uint32_t *lengths, size_t capacity);
 
 private:
 	/* Lists are read ahead in windows of rows, because each copy takes 10 us. */
@@ -142,7 +142,7 @@ private:
 		uint32_t	first = 0;
 		uint32_t	end = 0;
 		Event		arrived;
-		bool		there = false;	/* arrived is complete (a query takes 1 us) */
+		bool		is_complete = false;	/* remembers arrived.done(), which takes 1 us */
 	};
 
 	void		fetch(Window &window, uint32_t first);
@@ -157,8 +157,8 @@ private:
 	Window		windows_[2];	/* one is being read while the next one is being copied */
 };
 
-/* Number of columns used for the first radius of a row; b must have at least this many rows. */
-constexpr uint32_t kLookColumns = 1024;
+/* Number of columns of a probe, and of centres; b must have at least this many rows. */
+constexpr uint32_t kProbeColumns = 1024;
 
 /* Number of equal parts of the rows, in their order, for which candidates are counted. */
 constexpr uint32_t kCountParts = 32;
@@ -173,7 +173,7 @@ struct NearScalars
 								 * own_half */
 	double		largest_reach;	/* F: largest finite reach of rows of a */
 	uint32_t	hits[kCountParts];	/* candidates in a sample, by the place of the later row */
-	uint32_t	cells[kLookColumns + 1];	/* first place of each centre's rows of b */
+	uint32_t	cells[kProbeColumns + 1];	/* first place of each centre's rows of b */
 };
 
 /* One side of the join.  A place is a position in the sorted order of rows. */
@@ -200,13 +200,13 @@ struct NearTask
 	NearScalars *scalars;
 
 	/*
-	 * Self-join in which each pair is compared once, for the lists of both rows.  Rows are sorted
-	 * approximately by their radii.
+	 * Symmetric scan of a self-join: each pair is compared once, for the lists of both rows.  Rows
+	 * are sorted approximately by their radii.
 	 */
-	bool		either = false;
+	bool		symmetric = false;
 	float	   *levels = nullptr;	/* M of the proof, one for each kLevelRows places */
-	bool		met = false;	/* lists have neighbours from earlier joins, so radii are small */
-	bool		again = false;	/* lists have the rows that seemed nearest in an earlier look */
+	bool		radii_are_small = false;	/* before the first round, from earlier joins or bounds */
+	bool		merges = false;	/* probe: merge the rows of an earlier probe, which are in the lists */
 };
 
 /* Number of places per level, and number of levels for this many rows. */
@@ -227,17 +227,17 @@ void launch_usual_rho(const NearTask &task, cudaStream_t stream);
 /* Computes the thresholds of both sides from the current radii. */
 void launch_near_thresholds(const NearTask &task, cudaStream_t stream);
 
-/* --- first radii: upper bounds that are computed before the first round */
+/* --- initial radii: upper bounds of the k-th distances, computed before the first round */
 
-/* Returns whether first radii can be computed for these numbers of rows. */
+/* Returns whether initial radii can be computed for these numbers of rows. */
 inline bool
-wants_first_radii(uint32_t rows_a, uint32_t rows_b, uint32_t k)
+may_have_initial_radii(uint32_t rows_a, uint32_t rows_b, uint32_t k)
 {
-	return rows_a >= 16 && rows_b >= kLookColumns && k < kLookColumns;
+	return rows_a >= 16 && rows_b >= kProbeColumns && k < kProbeColumns;
 }
 
 /* Returns the number of rows per launch, such that a launch takes a short time. */
-uint32_t	look_rows(const NearTask &task);
+uint32_t	rows_per_launch(const NearTask &task);
 
 /*
  * Computes keys that bring neighbouring rows together, for count rows of a or (of_b) b, from
@@ -249,30 +249,30 @@ void launch_cell_keys(const NearTask &task, bool of_b, uint32_t first, uint32_t 
 /* Computes scalars->cells, when both sides are sorted by their keys. */
 void launch_cells(const NearTask &task, cudaStream_t stream);
 
-/* Lists up to this length are merged with those of earlier looks. */
+/* Lists up to this length are merged with those of earlier probes. */
 constexpr uint32_t kMostMerged = 128;
 
 /*
- * Stores in the lists of count rows of a the k rows of b that seem nearest, by the distances of
- * quantised rows.  If rows are sorted by keys, kLookColumns rows of b with similar keys are
- * compared.  Otherwise these are rows of the same partition, or a sample of b.  With task.again,
+ * Stores in the lists of count rows of a the k nearest of the probed rows of b, by the distances of
+ * quantised rows.  If rows are sorted by keys, kProbeColumns rows of b with similar keys are
+ * compared.  Otherwise these are rows of the same partition, or a sample of b.  With task.merges,
  * the rows in the lists are compared, too.  The lengths of the lists must be zero.
  */
-void launch_look(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream);
+void launch_probe(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream);
 
 /* Computes radii of count rows of a from their lists. */
-void launch_first_radii(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream);
+void launch_initial_radii(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream);
 
 /*
- * Counts candidates in a sample (scalars->hits), with the thresholds for task.either.  There must
+ * Counts candidates in a sample (scalars->hits), of a symmetric scan.  There must
  * be at least kLeastToCount rows.
  */
 constexpr uint32_t kLeastToCount = 8192;
 void launch_count(const NearTask &task, cudaStream_t stream);
 
 /*
- * Estimated number of candidates if each pair is compared once: the average number per row, by
- * the part that contains the later row of the pair.
+ * Estimated number of candidates of a symmetric scan: the average number per row, by the part that
+ * contains the later row of the pair.
  */
 struct CandidateCounts
 {
@@ -293,13 +293,13 @@ CandidateCounts all_candidates(uint32_t rows);
 
 /*
  * Returns an estimate of the median distance of rows of a to their k-th neighbours, from a
- * sample; or NaN if it is unknown.  room is a buffer for kRadiusRoom numbers on the device.
+ * sample; or NaN if it is unknown.  buffer has kRadiusBuffer numbers on the device.
  * Waits for the device.
  */
 constexpr uint32_t kSampledRadii = 64;
-constexpr uint32_t kRadiusRoom = 2 * kSampledRadii;
+constexpr uint32_t kRadiusBuffer = 2 * kSampledRadii;
 double		find_typical_radius(const RowTable &a, const RowTable &b, bool self, uint32_t k,
-								float *room, cudaStream_t stream);
+								float *buffer, cudaStream_t stream);
 
 }								/* namespace fasted */
 

@@ -3,6 +3,9 @@
  * neighbor_lists.cu
  *	  Neighbour lists on the device.
  *
+ *	  list(x) = the first k rows y of those offered to x, by (D(x, y), rank of y)
+ *	  radius r_x = D(x, last of a full list): offers beyond it are dropped without a lock
+ *
  *-------------------------------------------------------------------------
  */
 #include "nearest/nearest.h"
@@ -272,21 +275,13 @@ struct TwoLists
 	const FastedNeighbor *other;
 	uint32_t	length;
 	uint32_t	other_length;
-	uint32_t	stay = 0;		/* number of nearest neighbours to take from mine */
-	uint32_t	come = 0;		/* number to take from other, including duplicates */
+	uint32_t	from_mine = 0;		/* number of nearest neighbours to take from mine */
+	uint32_t	from_other = 0;		/* number to take from other, including duplicates */
 	uint32_t	count = 0;		/* length of the merged list */
 
 	__device__ void choose(uint32_t k);
 	__device__ void merge();
 };
-
-__device__ __forceinline__ FastedNeighbor
-load_neighbor(const FastedNeighbor *from)
-{
-	int4		words = *(const int4 *) from;
-
-	return {(uint32_t) words.x, __hiloint2double(words.w, words.z)};
-}
 
 __device__ __forceinline__ bool
 are_same(const FastedNeighbor &x, const FastedNeighbor &y)
@@ -297,44 +292,44 @@ are_same(const FastedNeighbor &x, const FastedNeighbor &y)
 __device__ void
 TwoLists::choose(uint32_t k)
 {
-	while (count < k && (stay < length || come < other_length))
+	while (count < k && (from_mine < length || from_other < other_length))
 	{
-		bool		comes = stay == length;
+		bool		other_first = from_mine == length;
 
-		if (stay < length && come < other_length)
+		if (from_mine < length && from_other < other_length)
 		{
-			FastedNeighbor x = load_neighbor(&mine[length - 1 - stay]);
-			FastedNeighbor y = load_neighbor(&other[other_length - 1 - come]);
+			FastedNeighbor x = read_neighbor(&mine[length - 1 - from_mine]);
+			FastedNeighbor y = read_neighbor(&other[other_length - 1 - from_other]);
 
-			comes = comes_before(y, x);
-			come += are_same(x, y);
+			other_first = comes_before(y, x);
+			from_other += are_same(x, y);
 		}
-		come += comes;
-		stay += !comes;
+		from_other += other_first;
+		from_mine += !other_first;
 		count++;
 	}
 }
 
 /*
- * Merges in place, in descending order.  First moves the entries of mine that stay to the end, so
+ * Merges in place, in descending order.  First moves the entries of mine that remain to the end, so
  * that no entry is overwritten before it is read.
  */
 __device__ void
 TwoLists::merge()
 {
-	uint32_t	next = count - stay;
+	uint32_t	next = count - from_mine;
 	uint32_t	to = 0;
 
-	for (uint32_t i = 0; count > length && i < stay; i++)
-		write_neighbor(&mine[count - 1 - i], load_neighbor(&mine[length - 1 - i]));
-	for (uint32_t i = other_length - come; i < other_length; i++)
+	for (uint32_t i = 0; count > length && i < from_mine; i++)
+		write_neighbor(&mine[count - 1 - i], read_neighbor(&mine[length - 1 - i]));
+	for (uint32_t i = other_length - from_other; i < other_length; i++)
 	{
-		FastedNeighbor y = load_neighbor(&other[i]);
+		FastedNeighbor y = read_neighbor(&other[i]);
 		bool		both = false;
 
 		while (next < count)
 		{
-			FastedNeighbor x = load_neighbor(&mine[next]);
+			FastedNeighbor x = read_neighbor(&mine[next]);
 
 			both = are_same(x, y);
 			if (both || comes_before(x, y))
@@ -363,7 +358,7 @@ merge_kernel(const FastedNeighbor *lists, const uint32_t *lengths, const Neighbo
 		table.lengths[row], lengths[i]};
 
 	two.choose(table.k);
-	if (two.come == 0)
+	if (two.from_other == 0)
 		return;
 	two.merge();
 	table.lengths[row] = two.count;
@@ -378,12 +373,12 @@ NeighborLists::allocate(Budget &budget, uint64_t rows, uint32_t k)
 
 	if (lists_.size() < rows * k)
 	{
-		there_ = false;
+		valid_ = false;
 		lists_.allocate(budget, rows * k, doing);
 	}
 	if (radii_.size() < rows)
 	{
-		there_ = false;
+		valid_ = false;
 		lengths_.allocate(budget, rows, doing);
 		locks_.allocate(budget, rows, doing);
 		radii_.allocate(budget, rows, doing);
@@ -405,7 +400,7 @@ NeighborLists::begin(uint32_t rows, uint32_t k, double eps, const double *bounds
 	table_.k = k;
 	rows_ = rows;
 	eps_ = eps;
-	there_ = true;
+	valid_ = true;
 	if (bounds != nullptr)
 		copy_async(radii_.get(), bounds, rows, cudaMemcpyHostToDevice, stream, "copying bounds");
 	begin_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(table_, rows, eps,
@@ -492,7 +487,7 @@ ListReader::fetch(Window &window, uint32_t first)
 			   (size_t) (window.end - first) * table_.k, cudaMemcpyDeviceToHost, stream_,
 			   "reading the rows' neighbors");
 	window.arrived.record(stream_);
-	window.there = false;
+	window.is_complete = false;
 }
 
 /* Returns the window that contains a row, and starts to copy the next one. */
@@ -508,30 +503,29 @@ ListReader::window_with(uint32_t row)
 		fetch(window, row);
 	if (window.end < rows_ && other.first != window.end)
 		fetch(other, window.end);
-	if (!window.there)
+	if (!window.is_complete)
 		window.arrived.wait("reading the rows' neighbors");
-	window.there = true;
+	window.is_complete = true;
 	return window;
 }
 
 /* Discards the windows, because they may contain lists that have changed. */
 void
-ListReader::add(const ListReader &from, uint32_t first, uint32_t count, FastedNeighbor *room,
-				uint32_t *room_of_lengths, size_t room_size)
+ListReader::add(const ListReader &from, uint32_t first, uint32_t count, FastedNeighbor *lists,
+				uint32_t *lengths, size_t capacity)
 {
 	const char *doing = "copying neighbors from another GPU";
-	uint32_t	most = (uint32_t) std::min<size_t>(count, room_size / table_.k);
+	uint32_t	most = (uint32_t) std::min<size_t>(count, capacity / table_.k);
 
 	for (uint32_t done = 0; done < count;)
 	{
 		uint32_t	rows = std::min(count - done, most);
 		uint32_t	row = first + done;
 
-		copy_async(room, from.table_.lists + (size_t) row * table_.k, (size_t) rows * table_.k,
+		copy_async(lists, from.table_.lists + (size_t) row * table_.k, (size_t) rows * table_.k,
 				   cudaMemcpyDefault, stream_, doing);
-		copy_async(room_of_lengths, from.table_.lengths + row, rows, cudaMemcpyDefault, stream_,
-				   doing);
-		launch_merge(room, room_of_lengths, table_, row, rows, stream_);
+		copy_async(lengths, from.table_.lengths + row, rows, cudaMemcpyDefault, stream_, doing);
+		launch_merge(lists, lengths, table_, row, rows, stream_);
 		done += rows;
 	}
 	read_lengths(first, count);

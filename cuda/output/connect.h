@@ -36,14 +36,14 @@ struct Connecting
 
 	/* Returned pairs and their number.  If *cancelled is set, the results are not needed. */
 	FastedPair *pairs = nullptr;
-	unsigned long long *handed_out = nullptr;
+	unsigned long long *returned = nullptr;
 	const uint32_t *cancelled = nullptr;
 
 	uint32_t   *parent = nullptr;	/* of rows of a, then of b; null: no components are computed */
 	uint32_t	first_b = 0;	/* index of the first row of b in parent; 0 in a self-join */
 	uint32_t	core_pairs = 0;
 	FastedPair *open = nullptr;
-	unsigned long long open_room = 0;	/* capacity of open */
+	unsigned long long open_capacity = 0;	/* capacity of open */
 	unsigned long long *open_count = nullptr;	/* includes pairs that did not fit */
 	bool		all_open = false;	/* store every pair as an open pair: Representatives */
 
@@ -100,7 +100,7 @@ struct Keeping
 {
 	uint32_t	rows = 0;
 	const uint32_t *rank = nullptr; /* null: the rank is the position */
-	uint8_t    *fate = nullptr;
+	uint8_t    *decision = nullptr;
 	uint8_t    *blocked = nullptr;	/* an earlier neighbour is undecided */
 	unsigned long long *dist = nullptr; /* distance of the nearest representative: bits_of */
 	uint32_t   *representative = nullptr;	/* rank of the nearest representative */
@@ -121,7 +121,7 @@ private:
 	bool		allocate(Budget &budget, uint32_t rows);
 
 	DeviceArray<uint32_t> rank_;
-	DeviceArray<uint8_t> fate_;
+	DeviceArray<uint8_t> decision_;
 	DeviceArray<uint8_t> blocked_;
 	DeviceArray<unsigned long long> dist_;
 	DeviceArray<uint32_t> representative_;
@@ -219,7 +219,7 @@ return_pairs(const Connecting &c, bool emit, FastedPair pair)
 	if (!__any_sync(0xffffffff, emit))
 		return;
 
-	unsigned long long at = place_for(emit, c.handed_out);
+	unsigned long long at = place_for(emit, c.returned);
 
 	if (emit)
 		c.pairs[at] = pair;
@@ -236,9 +236,9 @@ connect_pairs(const Connecting &c, bool keep, uint2 rows, FastedPair pair)
 	{
 		unsigned long long at = place_for(open, c.open_count);
 
-		if (open && at < c.open_room)
+		if (open && at < c.open_capacity)
 			c.open[at] = pair;
-		emit |= open && at >= c.open_room;
+		emit |= open && at >= c.open_capacity;
 	}
 	return_pairs(c, emit, pair);
 }

@@ -3,6 +3,8 @@
  * connections.cu
  *	  Allocates memory for connect.h, and processes open pairs at the end of a join.
  *
+ *	  representatives, by rank: kept(y) <=> no kept x before y with D(x, y) <= eps
+ *
  *-------------------------------------------------------------------------
  */
 #include <algorithm>
@@ -54,7 +56,7 @@ connect_open_kernel(const __grid_constant__ Connecting c, unsigned long long fir
 /* Number of rounds that decide which rows are representatives. */
 constexpr uint32_t kRounds = 32;
 
-constexpr uint8_t kOpenFate = 0;
+constexpr uint8_t kUndecided = 0;
 constexpr uint8_t kKept = 1;
 constexpr uint8_t kDropped = 2;
 
@@ -98,12 +100,12 @@ block_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecti
 		 i += gridDim.x * kBlock)
 	{
 		Ranked		pair = ranked(k, c, c.open[i]);
-		uint8_t		fate = k.fate[pair.earlier];
+		uint8_t		decision = k.decision[pair.earlier];
 
-		if (fate == kDropped || k.fate[pair.later] != kOpenFate)
+		if (decision == kDropped || k.decision[pair.later] != kUndecided)
 			continue;
-		if (fate == kKept)
-			k.fate[pair.later] = kDropped;
+		if (decision == kKept)
+			k.decision[pair.later] = kDropped;
 		else
 			k.blocked[pair.later] = 1;
 	}
@@ -116,7 +118,7 @@ keep_kernel(const __grid_constant__ Keeping k, uint32_t round)
 {
 	uint32_t	row = blockIdx.x * kBlock + threadIdx.x;
 
-	if (k.undecided[round] == 0 || row >= k.rows || k.fate[row] != kOpenFate)
+	if (k.undecided[round] == 0 || row >= k.rows || k.decision[row] != kUndecided)
 		return;
 	if (k.blocked[row])
 	{
@@ -124,7 +126,7 @@ keep_kernel(const __grid_constant__ Keeping k, uint32_t round)
 		k.undecided[round + 1] = 1;
 	}
 	else
-		k.fate[row] = kKept;
+		k.decision[row] = kKept;
 }
 
 /* Finds the distance of the nearest representative or, if by_rank, its rank, given the distance. */
@@ -141,7 +143,7 @@ nearest_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connec
 		FastedPair	open = c.open[i];
 		Ranked		pair = ranked(k, c, open);
 
-		if (k.fate[pair.earlier] != kKept)
+		if (k.decision[pair.earlier] != kKept)
 			continue;
 		if (!by_rank)
 			atomicMin(&k.dist[pair.later], bits_of(open.dist));
@@ -156,8 +158,8 @@ is_needed(const Keeping &k, const Connecting &c, const FastedPair &open)
 	Ranked		pair = ranked(k, c, open);
 
 	if (k.undecided[kRounds] != 0)
-		return k.fate[pair.earlier] != kDropped;
-	return k.fate[pair.earlier] == kKept && bits_of(open.dist) == k.dist[pair.later]
+		return k.decision[pair.earlier] != kDropped;
+	return k.decision[pair.earlier] == kKept && bits_of(open.dist) == k.dist[pair.later]
 		&& pair.rank == k.representative[pair.later];
 }
 
@@ -210,13 +212,13 @@ Connections::begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a
 	{
 		separate_kernel<<<(uint32_t) ((rows + kBlock - 1) / kBlock), kBlock, 0, stream>>>
 			(parent_.get(), (uint32_t) rows);
-		check_launch("beginning to connect rows");
+		check_launch("initializing connections");
 	}
 	connect.parent = parent_.get();
 	connect.first_b = (uint32_t) (rows_b > 0 ? rows_a : 0);
 	connect.core_pairs = problem.core_pairs;
 	connect.open = open_.get();
-	connect.open_room = std::min<uint64_t>(open_.size(), open_pairs);
+	connect.open_capacity = std::min<uint64_t>(open_.size(), open_pairs);
 	return connect;
 }
 
@@ -227,8 +229,8 @@ Connections::keep_all(Budget &budget, uint64_t pairs, uint64_t open_pairs)
 
 	allocate_open(budget, pairs);
 	connect.open = open_.get();
-	connect.open_room = std::min<uint64_t>(open_.size(), open_pairs);
-	connect.all_open = connect.open_room > 0;
+	connect.open_capacity = std::min<uint64_t>(open_.size(), open_pairs);
+	connect.all_open = connect.open_capacity > 0;
 	return connect;
 }
 
@@ -250,7 +252,7 @@ Representatives::allocate(Budget &budget, uint32_t rows)
 	if (bytes > budget.left() / 2)
 		return false;
 	return rank_.try_allocate(budget, rows) == cudaSuccess
-		&& fate_.try_allocate(budget, rows) == cudaSuccess
+		&& decision_.try_allocate(budget, rows) == cudaSuccess
 		&& blocked_.try_allocate(budget, rows) == cudaSuccess
 		&& dist_.try_allocate(budget, rows) == cudaSuccess
 		&& undecided_.try_allocate(budget, kRounds + 1) == cudaSuccess
@@ -261,21 +263,21 @@ bool
 Representatives::begin(Budget &budget, const FastedProblem &problem, uint32_t rows, Keeping *keeping,
 			   cudaStream_t stream)
 {
-	const char *doing = "beginning to choose rows";
+	const char *doing = "initializing representatives";
 
 	if (rows == 0 || !allocate(budget, rows))
 		return false;
 	if (problem.ranks != nullptr)
 		check_cuda(cudaMemcpyAsync(rank_.get(), problem.ranks, rows * sizeof(uint32_t),
 								   cudaMemcpyHostToDevice, stream), doing);
-	check_cuda(cudaMemsetAsync(fate_.get(), kOpenFate, rows, stream), doing);
+	check_cuda(cudaMemsetAsync(decision_.get(), kUndecided, rows, stream), doing);
 	check_cuda(cudaMemsetAsync(blocked_.get(), 0, rows, stream), doing);
 	check_cuda(cudaMemsetAsync(dist_.get(), 0xff, rows * sizeof(unsigned long long), stream), doing);
 	check_cuda(cudaMemsetAsync(representative_.get(), 0xff, rows * sizeof(uint32_t), stream), doing);
 	/* rows are undecided until a round has decided all of them */
 	check_cuda(cudaMemsetAsync(undecided_.get(), 0xff, (kRounds + 1) * sizeof(uint32_t), stream),
 			   doing);
-	*keeping = {rows, problem.ranks != nullptr ? rank_.get() : nullptr, fate_.get(),
+	*keeping = {rows, problem.ranks != nullptr ? rank_.get() : nullptr, decision_.get(),
 		blocked_.get(), dist_.get(), representative_.get(), undecided_.get()};
 	return true;
 }
@@ -288,7 +290,7 @@ launch_keep_rounds(const Keeping &keeping, const Connecting &connect,
 	uint32_t	rows = (keeping.rows + kBlock - 1) / kBlock;
 
 	check_cuda(cudaMemsetAsync(keeping.undecided + 1, 0, kRounds * sizeof(uint32_t), stream),
-			   "beginning to choose rows");
+			   "initializing representatives");
 	for (uint32_t round = 0; round < kRounds; round++)
 	{
 		block_kernel<<<all, kBlock, 0, stream>>>(keeping, connect, pairs, round);
@@ -296,7 +298,7 @@ launch_keep_rounds(const Keeping &keeping, const Connecting &connect,
 	}
 	nearest_kernel<<<all, kBlock, 0, stream>>>(keeping, connect, pairs, false);
 	nearest_kernel<<<all, kBlock, 0, stream>>>(keeping, connect, pairs, true);
-	check_launch("choosing rows");
+	check_launch("choosing representatives");
 }
 
 void
@@ -305,7 +307,7 @@ launch_keep_open(const Keeping &keeping, const Connecting &connect, unsigned lon
 {
 	emit_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(keeping, connect, first,
 																			count);
-	check_launch("handing out pairs of chosen rows");
+	check_launch("returning pairs of representatives");
 }
 
 }								/* namespace fasted */

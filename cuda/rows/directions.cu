@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * directions.cu
- *	  Squared norms of rows, their directions or FP32 roundings, and samples of rows.
+ *	  Squared norms x.x of rows, their directions x / |x| or FP32 roundings, and samples of rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -145,7 +145,7 @@ product_half_kernel(const RowTable rows, const FormBound form, RowNorm *norms)
 	if (i < rows.rows)
 		norms[i].rho = fasted_product_half(
 			fasted_product_reach2(rows.square(i), 0.0, rows.dimensions) * form.scale() * form.scale(),
-			norms[i].rho, form.spread());
+			norms[i].rho, form.error_ratio());
 }
 
 /* Marks rows without a direction; one thread per row. */

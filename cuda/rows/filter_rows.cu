@@ -239,7 +239,7 @@ FilterRows::forget_order()
 static double
 order_eps(FastedMetric metric)
 {
-	return metric == FASTED_METRIC_JACCARD ? 0.5 : 0.0;
+	return is_of_union(metric) ? 0.5 : 0.0;
 }
 
 /*
@@ -292,11 +292,11 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 }
 
 void
-FilterRows::set_interleaved(bool spread)
+FilterRows::set_interleaved(bool interleaved)
 {
-	if (spread != interleaved_ || by_keys_)
+	if (interleaved != interleaved_ || by_keys_)
 		forget_order();
-	interleaved_ = spread;
+	interleaved_ = interleaved;
 }
 
 void
@@ -321,7 +321,7 @@ FilterRows::order_by_keys(cudaStream_t stream)
 }
 
 uint32_t *
-FilterRows::take_thresholds()
+FilterRows::reset_thresholds()
 {
 	eps_ = fold_eps_ = NAN;
 	folded_ = false;

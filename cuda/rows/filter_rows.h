@@ -28,7 +28,7 @@ struct ChunkShape
 	uint32_t	dimensions = 0;
 	uint32_t	shift = 0;
 	bool		doubles = false;
-	FastedMetric metric = FASTED_METRIC_L2;
+	FastedMetric metric = {};
 
 	size_t rows() const { return (size_t) 1 << shift; }
 	uint32_t row_floats() const { return (doubles ? 2 : 1) * dimensions; }
@@ -135,7 +135,7 @@ private:
 	DeviceArray<float> values_;
 	DeviceArray<const float *> chunks_;
 	DeviceArray<double> squares_;	/* see has_squares */
-	FastedMetric metric_ = FASTED_METRIC_L2;
+	FastedMetric metric_ = {};
 	bool		doubles_ = false;
 	uint32_t	dimensions_ = 0;
 	uint32_t	rows_[2] = {0, 0};
@@ -328,7 +328,7 @@ public:
 						 cudaStream_t stream, const uint32_t *labels = nullptr);
 
 	/* Sets whether the next quantise() with `order` interleaves the order. */
-	void		set_interleaved(bool spread);
+	void		set_interleaved(bool interleaved);
 
 	/* Sorts the rows by keys(), which the caller has written, and quantizes them again. */
 	uint32_t   *keys() { return order_.keys(); }
@@ -339,11 +339,11 @@ public:
 	double	   *doubles() const { return order_.doubles(); }
 
 	/*
-	 * norms(): input of thresholds.  take_thresholds(): returns the threshold array for the caller
+	 * norms(): input of thresholds.  reset_thresholds(): returns the threshold array for the caller
 	 * to fill with thresholds that belong to no single eps.
 	 */
 	const RowNorm *norms() const { return norms_.get(); }
-	uint32_t   *take_thresholds();
+	uint32_t   *reset_thresholds();
 	uint32_t   *minima() { return minima_.get(); }
 
 	/* Computes thresholds for this eps, unless they are current. */

@@ -144,7 +144,7 @@ struct FormBound
 	const Int8Scale *int8;
 	double		gamma;			/* relative error of a product */
 	double		projected_scale = 0;	/* scale of the projection; 0: rows are not projected */
-	double		short_stretch = 1;	/* maximum factor by which projection increases a distance */
+	double		projected_stretch = 1;	/* maximum factor by which projection increases a distance */
 
 	__device__ __forceinline__ double
 	scale() const
@@ -157,14 +157,14 @@ struct FormBound
 	projected_reach(double eps, uint32_t rounded_dimensions) const
 	{
 		return projected_scale > 0 ? fasted_eps_upper(eps, projected_scale, rounded_dimensions)
-			* short_stretch * (1.0 + 4 * FASTED_U64) : eps;
+			* projected_stretch * (1.0 + 4 * FASTED_U64) : eps;
 	}
 
 	/* Maximum distance of two rows within canonical distance `dist`, in the form's scale. */
 	__device__ __forceinline__ double
 	reach(double dist) const
 	{
-		double		eps = metric == FASTED_METRIC_COSINE ? fasted_direction_reach(dist, dimensions) : dist;
+		double		eps = has_direction(metric) ? fasted_direction_reach(dist, dimensions) : dist;
 
 		return fasted_eps_upper(projected_reach(eps, dimensions), scale(), dimensions);
 	}
@@ -174,7 +174,7 @@ struct FormBound
 	 * distances.
 	 */
 	__device__ __forceinline__ double
-	spread() const
+	error_ratio() const
 	{
 		return precision == Precision::kFp32 ? 0x1p-23 : precision == Precision::kFp16 ? 0x1p-11
 			: int8->lossless ? 0x1p-12 : 0x1.8p-5;
@@ -189,11 +189,11 @@ struct FormBound
 	half(const RowNorm &norm, double dist) const
 	{
 		if (is_of_bits(metric))
-			return 4.0 * fasted_bits_reach(metric == FASTED_METRIC_JACCARD, dist,
+			return 4.0 * fasted_bits_reach(is_of_union(metric), dist,
 										   (uint32_t) norm.rho);
-		if (metric == FASTED_METRIC_INNER_PRODUCT)
+		if (is_negative_product(metric))
 		{
-			double		more = (1.0 + spread()) * scale() * scale() * dist;
+			double		more = (1.0 + error_ratio()) * scale() * scale() * dist;
 
 			return norm.rho + more + 16.0 * FASTED_U64 * (norm.rho + fabs(more)) + DBL_MIN;
 		}
@@ -204,7 +204,7 @@ struct FormBound
 	__host__ __device__ bool
 	is_additive() const
 	{
-		return metric != FASTED_METRIC_L2 && metric != FASTED_METRIC_COSINE;
+		return !is_euclidean(metric);
 	}
 
 	/* Returns whether the row has no pair within canonical distance `dist`. */
@@ -212,7 +212,7 @@ struct FormBound
 	has_no_pair(const RowNorm &norm, double dist) const
 	{
 		return norm.norm2 < 0
-			|| (metric == FASTED_METRIC_JACCARD && norm.rho == 0 && dist < 1.0);
+			|| (is_of_union(metric) && norm.rho == 0 && dist < 1.0);
 	}
 
 	/* alpha: absolute error of a product; slack: relative error of a computed norm. */
@@ -331,12 +331,11 @@ private:
  * A projected row has `width` components.  All but the last are the products of the row's image w =
  * s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of the
  * residual of w.  Two projected rows are not further apart than their images, up to the errors in
- * filter_bound.h; the proof is in doc/internals/bound-pruning.md.  Names that contain "short"
- * refer to projected rows.
+ * filter_bound.h; the proof is in doc/internals/bound-pruning.md.
  */
 
 /* The possible numbers of components of a projected row. */
-constexpr uint32_t kShortWidths[] = {64, 128};
+constexpr uint32_t kProjectedWidths[] = {64, 128};
 constexpr uint32_t kMostWidth = 128;
 
 /* A projection, as kernels read it. */
@@ -375,13 +374,13 @@ private:
 
 /*
  * Projects the rows of a RowPiece or SampledRows to `width` components: `to` has count x width
- * values.  moved[i] receives a bound of the distance between computed projected row i and the
+ * values.  errors[i] receives a bound of the distance between computed projected row i and the
  * projected row of the exact image.  It is infinity if the row is not finite or too long; its
  * projected row is then zero.
  */
 template <class Source>
 void launch_project(const Source &rows, const ProjectionView &projection, uint32_t width,
-					float *to, float *moved, cudaStream_t stream);
+					float *to, float *errors, cudaStream_t stream);
 
 /*
  * Buffer for projected rows, which are quantized piece by piece.  Must be used in one stream only.
@@ -397,8 +396,8 @@ public:
 					   cudaStream_t stream);
 
 	/*
-	 * Projects the rows piece by piece and calls quantise(piece, first, moved) for each, where
-	 * `first` is the place of its first row.  For `moved` see launch_project.
+	 * Projects the rows piece by piece and calls quantise(piece, first, errors) for each, where
+	 * `first` is the place of its first row.  For `errors` see launch_project.
 	 */
 	template <class Quantise>
 	void for_pieces(const RowTable &rows, const Projection &projection, uint32_t width,
@@ -411,8 +410,8 @@ public:
 			uint32_t	count = std::min(most, rows.rows - first);
 
 			launch_project(RowPiece{rows, first, count}, projection.view(), width,
-						   values_.get(), moved_.get(), stream);
-			quantise(table(count, width), first, moved_.get());
+						   values_.get(), errors_.get(), stream);
+			quantise(table(count, width), first, errors_.get());
 		}
 	}
 
@@ -424,12 +423,12 @@ private:
 
 	uint32_t	room_;			/* capacity in values */
 	DeviceArray<float> values_;
-	DeviceArray<float> moved_;
+	DeviceArray<float> errors_;
 	DeviceArray<const float *> chunk_;
 };
 
-/* Adds the errors of projected rows (launch_project's `moved`) to the rho of their norms. */
-void launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &transform,
+/* Adds the errors of projected rows (launch_project's `errors`) to the rho of their norms. */
+void launch_add_errors(const float *errors, uint32_t rows, const Int8Transform &transform,
 					  RowNorm *norms, cudaStream_t stream);
 
 /*
@@ -439,20 +438,6 @@ void launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &tr
  * or of two, and shared by all sets that are encoded in it.  In a projected form, the filter reads
  * projected rows in INT8.  A form of rows of bits does not depend on a sample.
  */
-
-constexpr Precision
-precision_of(Criterion criterion)
-{
-	return criterion == Criterion::kInt8 ? Precision::kInt8
-		: criterion == Criterion::kFp64 ? Precision::kFp32 : Precision::kFp16;
-}
-
-constexpr Criterion
-criterion_of(Precision precision)
-{
-	return precision == Precision::kInt8 ? Criterion::kInt8
-		: precision == Precision::kFp32 ? Criterion::kFp64 : Criterion::kFp16;
-}
 
 /* The kind of a form. */
 struct FormKind
@@ -538,7 +523,7 @@ public:
 					launch_add_narrowed({rows, first, piece.rows}, bound(rows.dimensions),
 										norms + first, stream);
 			});
-		if (metric_ == FASTED_METRIC_INNER_PRODUCT)
+		if (is_negative_product(metric_))
 			launch_product_halves(rows, bound(rows.dimensions), norms, stream);
 	}
 
@@ -555,7 +540,7 @@ public:
 		if (projection_ != nullptr)
 		{
 			bound.projected_scale = projection_->scale;
-			bound.short_stretch = fasted_prune_stretch(projection_->eta);
+			bound.projected_stretch = fasted_prune_stretch(projection_->eta);
 		}
 		return bound;
 	}
@@ -578,11 +563,11 @@ private:
 					  cudaStream_t stream) const
 	{
 		projected_rows_->for_pieces(rows, *projection_, kind_.width, stream,
-								[&](const RowTable &piece, uint32_t first, const float *moved)
+								[&](const RowTable &piece, uint32_t first, const float *errors)
 		{
 			launch_quantise_int8(piece, int8_, bytes, (int8_t *) values + (size_t) first * bytes,
 								 norms + first, stream);
-			launch_add_moved(moved, piece.rows, int8_, norms + first, stream);
+			launch_add_errors(errors, piece.rows, int8_, norms + first, stream);
 		});
 	}
 

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * projection.cu
- *	  Projection of rows to few dimensions: products in FP32, and a bound of their error.
+ *	  Projection of rows to few dimensions, and a bound of its error: (P' w, |w - P P' w|) in FP32,
+ *	  where w = s (x - c).
  *
  * A block processes 64 rows with all of their dimensions, so a row's residual norm is known in
  * the block that has its products.  Sums are FP32, of pieces of 64 terms each; norms are summed
@@ -116,12 +117,12 @@ struct Prefetch
 };
 
 /*
- * A row's residual, and in *moved the bound of its projected row's error, from FP64 sums of
+ * A row's residual, and in *errors the bound of its projected row's error, from FP64 sums of
  * squares.
  */
 __device__ __forceinline__ float
 residual_of(double norm2, double projected2, const ProjectionView &p, uint32_t directions,
-			uint32_t dimensions, float *moved)
+			uint32_t dimensions, float *errors)
 {
 	double		slack = fasted_sum_slack(dimensions + kMostWidth);
 	double		norm = sqrt(norm2) * (1.0 + slack);
@@ -130,7 +131,7 @@ residual_of(double norm2, double projected2, const ProjectionView &p, uint32_t d
 												   directions, dimensions);
 	double		residual = sqrt(fmax(0.0, norm2 - projected2));
 
-	*moved = __double2float_ru(fasted_prune_moved(
+	*errors = __double2float_ru(fasted_prune_moved(
 		fasted_prune_image_error(norm, dimensions), p.eta, error,
 		fasted_prune_residual_error(norm2, projected2, residual, error, p.eta,
 									dimensions + kMostWidth)));
@@ -233,7 +234,7 @@ struct Products
 template <int kWidth, bool kVector, class Source>
 __global__ void __launch_bounds__(kThreads)
 project_kernel(const Source source, uint32_t count, uint32_t dimensions, const ProjectionView p,
-			   float *to, float *moved)
+			   float *to, float *errors)
 {
 	__shared__ __align__(16) Tile<kWidth> tile;
 	__shared__ double norms2[kRows];
@@ -279,7 +280,7 @@ project_kernel(const Source source, uint32_t count, uint32_t dimensions, const P
 			if (!out_of_range)
 				products.sums[i][products.kColumns - 1] =
 					residual_of(norm2, projected2, p, min(p.count, kWidth - 1), dimensions, &off);
-			moved[number] = off;
+			errors[number] = off;
 		}
 		products.store(i, out_of_range, &to[(size_t) number * kWidth]);
 	}
@@ -304,16 +305,16 @@ chunk_kernel(const float *values, const float **chunk)
 }
 
 /*
- * Adds moved[], which is in the scale of the projection, to rho, which is in that of the quantized
+ * Adds errors[], which is in the scale of the projection, to rho, which is in that of the quantized
  * rows; one thread per row.
  */
 __global__ void
-add_moved_kernel(const float *moved, uint32_t rows, const Int8Scale *scale, RowNorm *norms)
+add_errors_kernel(const float *errors, uint32_t rows, const Int8Scale *scale, RowNorm *norms)
 {
 	uint32_t	i = blockIdx.x * kThreads + threadIdx.x;
 
 	if (i < rows)
-		norms[i].rho = (norms[i].rho + (double) scale->scale * (double) moved[i])
+		norms[i].rho = (norms[i].rho + (double) scale->scale * (double) errors[i])
 			* (1.0 + 8 * FASTED_U64);
 }
 
@@ -330,7 +331,7 @@ Projection::Projection(Budget &budget, uint32_t dimensions)
 template <class Source>
 void
 launch_project(const Source &rows, const ProjectionView &projection, uint32_t width, float *to,
-			   float *moved, cudaStream_t stream)
+			   float *errors, cudaStream_t stream)
 {
 	uint32_t	count = rows.count();
 	bool		vector = rows.dimensions() % 4 == 0;
@@ -341,7 +342,7 @@ launch_project(const Source &rows, const ProjectionView &projection, uint32_t wi
 	if (count == 0)
 		return;
 	kernel<<<(count + kRows - 1) / kRows, kThreads, 0, stream>>>(rows, count, rows.dimensions(),
-																  projection, to, moved);
+																  projection, to, errors);
 	check_launch("projecting rows");
 }
 
@@ -357,7 +358,7 @@ ProjectedRows::ProjectedRows(Budget &budget, size_t most_bytes, cudaStream_t str
 
 	values_.allocate(budget, room_, doing);
 	/* the smallest width gives the largest number of rows */
-	moved_.allocate(budget, room_ / kShortWidths[0], doing);
+	errors_.allocate(budget, room_ / kProjectedWidths[0], doing);
 	chunk_.allocate(budget, 1, doing);
 	if (budget.counts_only)
 		return;
@@ -371,18 +372,18 @@ ProjectedRows::sample(const SampledRows &all, const Projection &projection, uint
 {
 	SampledRows	rows = all.at_most(std::min(room_ / width, kMostSampled));
 
-	launch_project(rows, projection.view(), width, values_.get(), moved_.get(), stream);
+	launch_project(rows, projection.view(), width, values_.get(), errors_.get(), stream);
 	return SampledRows(table(rows.count(), width));
 }
 
 void
-launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &transform,
+launch_add_errors(const float *errors, uint32_t rows, const Int8Transform &transform,
 				 RowNorm *norms, cudaStream_t stream)
 {
 	if (rows == 0)
 		return;
-	add_moved_kernel<<<(rows + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
-		moved, rows, transform.scale(), norms);
+	add_errors_kernel<<<(rows + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
+		errors, rows, transform.scale(), norms);
 	check_launch("computing projection errors of rows");
 }
 

@@ -3,6 +3,8 @@
  * quantise.cu
  *	  Centring, scaling and rounding of rows, and the thresholds of engine/filter_bound.h.
  *
+ *	  q = round(2^e (x - c)),  t = (|q|^2 - h(rho, eps)) / 2
+ *
  * The proof that the thresholds lose no pair is in doc/internals/bound.md, sections 3 to 6, for rows
  * in FP16 and for rows in FP32 whose products are summed in FP64.
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * quantise_int8.cu
- *	  INT8 rows: the centre and the scale, rotation and rounding.
+ *	  INT8 rows: the centre and the scale, rotation and rounding: q = clamp(round(s R (x - c))).
  *
  * One warp quantizes a row if its coordinates fit in registers, otherwise one block with shared
  * memory.  All arithmetic is FP32, and the thresholds account for its errors.  The proof that

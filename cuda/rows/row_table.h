@@ -21,18 +21,20 @@
 namespace fasted
 {
 
-/* Returns whether rows are stored with a number each: x.x or, for Jaccard, their number of bits. */
-constexpr bool
-has_squares(FastedMetric metric)
-{
-	return metric != FASTED_METRIC_L2 && metric != FASTED_METRIC_HAMMING;
-}
-
-/* Returns whether rows of this metric are rows of bits. */
+/*
+ * The rules of engine/metric_rules.h that device code needs.  has_squares: rows are stored with a
+ * number each, x.x or, for rows of bits, their number of set bits.  is_euclidean: the distance is a
+ * function of |x - y|, of rows or of their directions.
+ */
+FASTED_HD constexpr bool has_direction(FastedMetric m) { return m == FASTED_METRIC_COSINE; }
+FASTED_HD constexpr bool is_negative_product(FastedMetric m) { return m == FASTED_METRIC_INNER_PRODUCT; }
+FASTED_HD constexpr bool is_of_union(FastedMetric m) { return m == FASTED_METRIC_JACCARD; }
+FASTED_HD constexpr bool is_of_bits(FastedMetric m) { return m == FASTED_METRIC_HAMMING || is_of_union(m); }
+FASTED_HD constexpr bool is_euclidean(FastedMetric m) { return m == FASTED_METRIC_L2 || has_direction(m); }
 FASTED_HD constexpr bool
-is_of_bits(FastedMetric metric)
+has_squares(FastedMetric m)
 {
-	return metric == FASTED_METRIC_HAMMING || metric == FASTED_METRIC_JACCARD;
+	return m != FASTED_METRIC_L2 && m != FASTED_METRIC_HAMMING;
 }
 
 struct RowTable
@@ -44,7 +46,7 @@ struct RowTable
 	const uint32_t *order = nullptr;	/* row number at each place; null: identity */
 	const double *squares = nullptr;	/* see has_squares, by row number */
 	bool		doubles = false;	/* values are doubles, or words of 64 bits, instead of floats */
-	FastedMetric metric = FASTED_METRIC_L2;
+	FastedMetric metric = {};
 
 #ifdef __CUDACC__
 	/* Returns the number of the staged row at this place of the order. */
@@ -219,14 +221,6 @@ struct QuantisedRows
 	const uint32_t *components = nullptr;	/* component of each row, if rows are sorted by it */
 };
 
-/* The test that makes a pair a candidate (epilogue.cuh). */
-enum class Criterion
-{
-	kFp16,						/* certified */
-	kInt8,
-	kFp64						/* certified, rows in FP32 */
-};
-
 /*
  * Folded rows: INT8 rows with their thresholds appended as further components, for the folded
  * filter.
@@ -298,6 +292,23 @@ warp_sum(Number value)
 	for (int o = 16; o > 0; o /= 2)
 		value += __shfl_xor_sync(0xffffffff, value, o);
 	return value;
+}
+
+/* Binary search: returns the first place whose value is not less than `value`. */
+template <class ValueAt>
+__device__ __forceinline__ uint32_t
+find_place(uint32_t begin, uint32_t end, uint32_t value, const ValueAt &value_at)
+{
+	while (begin < end)
+	{
+		uint32_t	middle = begin + (end - begin) / 2;
+
+		if (value_at(middle) < value)
+			begin = middle + 1;
+		else
+			end = middle;
+	}
+	return begin;
 }
 
 /* Maximum over a warp. */

@@ -20,6 +20,7 @@
 
 #include <memory>
 
+#include "engine/metric_rules.h"
 #include "rows/filter_rows.h"
 #include "schedule/rounds.h"
 
@@ -30,7 +31,7 @@ namespace fasted
 constexpr double kLeastPairsForChoice = 16384.0 * 16383.0 / 2;
 
 /* Minimum time to save, in ns, to try projections; finding and trying them takes a tenth of it. */
-constexpr double kLeastSavedForShort = 0.08e9;
+constexpr double kLeastSavedForProjection = 0.08e9;
 
 /* The rows of a set, and the form in which they are encoded, or null. */
 struct FormedRows
@@ -50,7 +51,7 @@ struct FormRequest
 	bool		to_choose;		/* choose the precision; false: use `precision` */
 	Precision	precision;
 	double		least_pairs = kLeastPairsForChoice; /* minimum number of pairs to take a sample */
-	double		least_saved = kLeastSavedForShort;	/* minimum time to save, to try projections */
+	double		least_saved = kLeastSavedForProjection;	/* minimum time to save, to try projections */
 	bool		folds = false;	/* thresholds are folded into small INT8 rows (row_table.h) */
 };
 
@@ -58,33 +59,13 @@ struct Choice
 {
 	std::shared_ptr<Form> form;
 	bool		sampled = false;	/* false: no sample was needed, or none possible */
-	uint64_t	candidates_fp16 = 0;	/* number of candidates in the sample */
-	uint64_t	candidates_int8 = 0;
-	uint64_t	candidates_projected[2] = {0, 0};	/* for each reduced dimension; 0 if not tried */
-	uint64_t	candidates = 0; /* in the chosen form */
+	uint64_t	candidates = 0; /* of the sample, in the chosen form */
 	uint64_t	pairs = 0;
+	double		nanoseconds = INFINITY; /* estimated time per pair of rows */
 };
 
-/*
- * Strategy of a self-join for nearest neighbours.  Returns the number of rows with which all rows
- * are compared first, to get small radii; then each pair is compared once, for both lists.  0: it
- * is faster to compare every row with all others.  kMeetNone: the first radii are small enough to
- * compare each pair once immediately.
- *
- * candidates: estimate with the first radii, if pairs are compared once.  divided: the join is a
- * slice, and the result is 0 or kMeetNone.
- */
-constexpr uint32_t kMeetNone = UINT32_MAX;
-uint32_t	rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows,
-							   uint32_t k, const CandidateCounts &candidates, bool divided);
-
-/*
- * Returns the number of last parts of the rows, at most kWorstParts, whose rows have many more
- * candidates than the others.  Rows are sorted by radius.  It pays to look for near rows again among
- * the rows of these parts.
- */
-constexpr uint32_t kWorstParts = kCountParts * 6 / 32;
-uint32_t	worst_parts(const CandidateCounts &candidates, uint32_t k);
+/* Returns the estimated time of the filter for a pair of rows, in ns. */
+double		nanoseconds_to_multiply(const RoundSettings &settings, const FormKind &kind, bool folds);
 
 /* Joins samples of two sets, or of one set with itself, in the forms that are tried. */
 class SampleJoin
@@ -95,12 +76,14 @@ public:
 		double		compared;	/* number of row pairs */
 		uint64_t	candidates;
 		uint64_t	pairs;
+		double		nanoseconds;	/* estimated time per pair of rows; set by FormChooser */
 	};
 
 	static size_t bytes(const RoundSettings &settings);
 	void		allocate(Budget &budget, const RoundSettings &settings);
 
-	void		take(const FormRequest &request, cudaStream_t stream);
+	/* Copies a sample of the rows, and joins it in a form.  join() waits until it is done. */
+	void		draw(const FormRequest &request, cudaStream_t stream);
 	Found		join(const std::shared_ptr<Form> &form, double eps, cudaStream_t stream);
 
 private:
@@ -127,7 +110,7 @@ public:
 		return 2 * Form::bytes(settings.dimensions)
 			+ (directions > 0
 			   ? bytes_of<Directions>(settings.dimensions, directions,
-									  settings.metric == FASTED_METRIC_COSINE) : 0)
+									  fasted_metric_rules(settings.metric)->has_direction) : 0)
 			+ (settings.projected_bytes > 0 ? projected_bytes(settings) : 0);
 	}
 	static size_t projected_bytes(const RoundSettings &settings)
@@ -160,18 +143,19 @@ private:
 		}
 	};
 
-	std::shared_ptr<Form> bits_form(uint32_t bits);
 	Choice		choose_bits(const FormRequest &request, cudaStream_t stream);
 	ProjectedRows  *projected_rows(cudaStream_t stream);
 	std::shared_ptr<const Projection> projection(const FormRequest &request, cudaStream_t stream);
 	std::shared_ptr<Form> unused_form(FormKind kind, cudaStream_t stream);
 	std::shared_ptr<Form> find(FormKind kind, const FormRequest &request, cudaStream_t stream);
-	void		try_projected(const FormRequest &request, double full, Choice *choice,
-						  cudaStream_t stream);
+	SampleJoin::Found try_form(const std::shared_ptr<Form> &form, const FormRequest &request,
+							   cudaStream_t stream);
+	SampleJoin::Found try_form(const std::shared_ptr<Form> &form, const FormRequest &request,
+							   Choice *choice, cudaStream_t stream);
+	void		try_projected(const FormRequest &request, Choice *choice, cudaStream_t stream);
 	std::shared_ptr<Form> form_at_hand(const FormRequest &request, cudaStream_t stream);
 	bool		suits(const std::shared_ptr<Form> &form, const FormRequest &request,
 					  cudaStream_t stream);
-	void		take_sample(const FormRequest &request, cudaStream_t stream);
 
 	Budget	   &budget_;
 	RoundSettings settings_;
@@ -183,7 +167,7 @@ private:
 	std::vector<std::shared_ptr<Form>> forms_;
 	std::unique_ptr<SampleJoin> sample_;	/* created for the first sample */
 	Sampled		sampled_ = {};
-	bool		taken_ = false; /* the sample was taken for the current request */
+	bool		drawn_ = false; /* sample_ has the rows of the current request */
 };
 
 }								/* namespace fasted */

@@ -21,7 +21,9 @@ namespace
 {
 
 constexpr size_t kStagingBytes = (size_t) 2 << 20;
-constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* maximum size of a chunk of rows */
+/* Maximum size of a chunk of rows: large if so many are expected, because each allocation takes 0.1 ms. */
+constexpr size_t kChunkBytes = (size_t) 256 << 20;
+constexpr size_t kUnexpectedBytes = (size_t) 32 << 20;
 constexpr size_t kDirectionBytes = (size_t) 32 << 20;	/* fits into the L2 cache */
 constexpr uint64_t kMostCandidates = (uint64_t) 8 << 20;	/* all buffers take 320 MiB */
 
@@ -34,13 +36,6 @@ constexpr uint64_t kLeastRowsToFold = 8192;
 
 /* There must be memory for at least this many sets of one row each. */
 constexpr int kLeastSets = 3;
-
-/* Nearest neighbours: number of looks at all rows, and maximum number of looks at the worst rows. */
-constexpr uint32_t kLooks = 2;
-constexpr uint32_t kMostWorstLooks = 6;
-
-/* Maximum number of bounds from which a typical bound is computed. */
-constexpr uint32_t kSampledBounds = 1023;
 
 /* Share of the free memory that a context may use; the rest is left to other processes. */
 constexpr double kShareOfFree = 0.9;
@@ -103,7 +98,6 @@ Context::~Context()
 	rounds.stop();
 	if (upload != nullptr)
 		(void) cudaStreamSynchronize(upload);
-	reading->clear();
 }
 
 void
@@ -117,7 +111,7 @@ Context::choose_kernel()
 	switch (options.filter)
 	{
 		case FASTED_FILTER_FP64:
-			settings_.criterion = Criterion::kFp64;
+			settings_.precision = Precision::kFp32;
 			break;
 		case FASTED_FILTER_AUTO:
 			to_choose_ = true;
@@ -125,27 +119,27 @@ Context::choose_kernel()
 		case FASTED_FILTER_FP16:
 			break;
 		case FASTED_FILTER_INT8:
-			settings_.criterion = Criterion::kInt8;
+			settings_.precision = Precision::kInt8;
 			break;
 	}
-	if (is_of_bits(options.metric))
+	if (rules_.of_bits)
 	{
-		settings_.criterion = Criterion::kInt8;
+		settings_.precision = Precision::kInt8;
 		to_choose_ = false;
 	}
-	else if (settings_.criterion == Criterion::kInt8 && options.dimensions > kMostDimensionsInt8)
+	else if (settings_.precision == Precision::kInt8 && options.dimensions > kMostDimensionsInt8)
 		fail(FASTED_UNSUPPORTED, "The INT8 filter supports at most %u dimensions.\n"
 			 "Use \"SET fasted.filter = auto\".",
 			 kMostDimensionsInt8);
 
 	/* if the format is not chosen yet, assume FP16, which is larger */
-	settings_.row_bytes = row_bytes(options.dimensions, precision_of(settings_.criterion));
+	settings_.row_bytes = row_bytes(options.dimensions, settings_.precision);
 	/* rows of bits: a byte for each bit of all words */
-	if (is_of_bits(options.metric))
+	if (rules_.of_bits)
 		settings_.row_bytes = 64 * settings_.dimensions;
 	most_row_bytes_ = settings_.row_bytes;
 	settings_.kernel = Kernel::kMma;
-	if (settings_.criterion != Criterion::kFp64 && filter_wgmma_available(device)
+	if (settings_.precision != Precision::kFp32 && filter_wgmma_available(device)
 		&& !(tuning.kernel && strcmp(tuning.kernel, "mma.sync") == 0))
 		settings_.kernel = Kernel::kWgmma;
 }
@@ -156,7 +150,7 @@ bytes_to_fold(const RoundSettings &settings, bool int8)
 {
 	uint32_t	bytes = row_bytes(settings.dimensions, Precision::kInt8);
 
-	if (is_of_bits(settings.metric))
+	if (fasted_metric_rules(settings.metric)->of_bits)
 		bytes = std::min(settings.row_bytes, kMostFolded);
 	if (settings.kernel != Kernel::kWgmma || !int8)
 		return 0;
@@ -170,14 +164,14 @@ Context::plan_projected_forms(size_t whole, bool may_sample)
 	bool		force = options.prune == FASTED_PRUNE_FORCE;
 
 	/* for tests: rows of bits are folded to few bits */
-	if (is_of_bits(options.metric) && force)
-		settings_.forced_width = std::min(settings_.row_bytes, kShortWidths[0]);
-	if (!to_choose_ || options.metric == FASTED_METRIC_INNER_PRODUCT || options.prune == FASTED_PRUNE_OFF
-		|| (!force && (!may_sample || options.dimensions < 2 * kShortWidths[0])))
+	if (rules_.of_bits && force)
+		settings_.forced_width = std::min(settings_.row_bytes, kProjectedWidths[0]);
+	if (!to_choose_ || rules_.negative_product || options.prune == FASTED_PRUNE_OFF
+		|| (!force && (!may_sample || options.dimensions < 2 * kProjectedWidths[0])))
 		return;
 	settings_.projected_bytes = std::min(kDirectionBytes, whole / 64);
 	if (force)
-		settings_.forced_width = kShortWidths[options.dimensions > kForcedWide ? 1 : 0];
+		settings_.forced_width = kProjectedWidths[options.dimensions > kForcedWide ? 1 : 0];
 	if (!force && FormChooser::projected_bytes(settings_) > whole / 16)
 		settings_.projected_bytes = 0;
 	else
@@ -197,9 +191,9 @@ Context::divide(size_t memory)
 	while (candidates_ > kMostAtOnce && round_bytes() > memory / 4)
 		candidates_ /= 2;
 
-	size_t		fixed = fixed_ + round_bytes();
+	size_t		reserved = reserved_ + round_bytes();
 
-	room_ = memory > fixed ? memory - fixed : 0;
+	row_memory_ = memory > reserved ? memory - reserved : 0;
 }
 
 /*
@@ -213,22 +207,21 @@ Context::divide_memory(size_t whole)
 	size_t		sampling = SampleJoin::bytes(settings_);
 	bool		may_sample = sampling <= whole / 16;
 
-	fixed_ = (may_sample ? sampling : 0) + Budget::rounded(sizeof(NearScalars))
-		+ Budget::rounded(kRadiusRoom * sizeof(float)) + bytes_of<OrderHash>();
-	if (options.metric == FASTED_METRIC_COSINE || options.element == FASTED_ELEMENT_DOUBLE)
+	reserved_ = (may_sample ? sampling : 0) + NearestSearch::bytes() + bytes_of<OrderHash>();
+	if (rules_.has_direction || options.element == FASTED_ELEMENT_DOUBLE)
 		settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
 	plan_projected_forms(whole, may_sample);
-	fixed_ += FormChooser::form_bytes(settings_);
-	fold_bytes_ = bytes_to_fold(settings_, to_choose_ || settings_.criterion == Criterion::kInt8);
+	reserved_ += FormChooser::form_bytes(settings_);
+	fold_bytes_ = bytes_to_fold(settings_, to_choose_ || settings_.precision == Precision::kInt8);
 	candidates_ = tuning.candidates > 0 ? tuning.candidates : kMostCandidates;
 	divide(budget.limit);
-	least_ = kLeastSets * shape_for(1).bytes(1);
-	if (least_ > room_)
+	least_row_memory_ = kLeastSets * shape_for(1).bytes(1);
+	if (least_row_memory_ > row_memory_)
 		fail(FASTED_OUT_OF_DEVICE_MEMORY,
 			 "Rows of %u dimensions require at least %.1f MiB of GPU memory, but only "
 			 "%.1f MiB can be used.\nIncrease fasted.gpu_memory_limit, or try again when "
 			 "other processes use less GPU memory.",
-			 options.dimensions, (fixed_ + round_bytes() + least_) / 1048576.0,
+			 options.dimensions, (reserved_ + round_bytes() + least_row_memory_) / 1048576.0,
 			 budget.limit / 1048576.0);
 	chooser_.reset(new FormChooser(budget, settings_, may_sample));
 }
@@ -239,7 +232,8 @@ Context::shape_for(uint64_t expected_rows) const
 {
 	SetShape	shape = {{settings_.dimensions, 0, settings_.doubles, settings_.metric},
 		most_row_bytes_, has_squares(settings_.metric), settings_.projected_bytes > 0, fold_bytes_};
-	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
+	uint64_t	most = std::min<uint64_t>(expected_rows > 0 ? kChunkBytes : kUnexpectedBytes,
+										  budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 
 	while (shape.chunks.rows() * 2 * shape.chunks.row_bytes() <= most
@@ -259,7 +253,7 @@ Context::fits(const uint64_t *rows, int nsets) const
 			return false;
 		sum += shape_for(rows[i]).bytes(rows[i]);
 	}
-	return sum <= room_;
+	return sum <= row_memory_;
 }
 
 uint64_t
@@ -278,22 +272,22 @@ Context::remove(Set *set)
 }
 
 size_t
-Context::room_beside(const Set *set) const
+Context::memory_for(const Set *set) const
 {
-	size_t		taken = 0;
+	size_t		used = 0;
 
 	for (const Set *other : sets_)
 	{
 		if (other != set)
-			taken += other->bytes_granted();
+			used += other->bytes_granted();
 	}
-	return room_ > taken ? room_ - taken : 0;
+	return row_memory_ > used ? row_memory_ - used : 0;
 }
 
 bool
-Context::keep_to_what_is_left()
+Context::shrink_to_free_memory()
 {
-	size_t		room = room_;
+	size_t		before = row_memory_;
 	size_t		available;
 	size_t		whole;
 
@@ -301,7 +295,7 @@ Context::keep_to_what_is_left()
 		return false;
 	check_cuda(cudaMemGetInfo(&available, &whole), "asking for free device memory");
 	divide(budget.used + (size_t) (available * kShareOfFree));
-	room_ = std::min(room, std::max(room_, least_));
+	row_memory_ = std::min(before, std::max(row_memory_, least_row_memory_));
 	return true;
 }
 
@@ -324,52 +318,13 @@ Context::allocate_rounds(const FastedProblem &problem, const Set &a, const Set &
 					nearest || fasted_returns_pairs(&problem));
 }
 
-/*
- * Returns the median of the finite bounds of some rows, or NaN if there are none (or no components).
- */
-double
-Context::typical_bound(const FastedProblem &problem, const Set &a) const
-{
-	uint32_t	sampled = problem.components != nullptr ? std::min(a.rows(), kSampledBounds) : 0;
-	std::vector<double> bounds;
-
-	for (uint32_t i = 0; i < sampled; i++)
-	{
-		double		bound = problem.components->bound[fasted_sample_row(i, sampled, a.rows())];
-
-		if (std::isfinite(bound))
-			bounds.push_back(bound);
-	}
-	if (bounds.empty())
-		return NAN;
-	std::nth_element(bounds.begin(), bounds.begin() + bounds.size() / 2, bounds.end());
-	return bounds[bounds.size() / 2];
-}
-
-/* Returns the eps for choosing a filter; for nearest neighbours, a typical distance of theirs. */
-double
-Context::choice_eps(const FastedProblem &problem, const Set &a, const Set &b)
-{
-	double		radius;
-
-	if (problem.output != FASTED_OUTPUT_NEAREST)
-		return problem.eps;
-	radius = typical_bound(problem, a);
-	if (!std::isnan(radius))
-		return std::min(options.metric == FASTED_METRIC_INNER_PRODUCT ? radius : std::max(0.0, radius),
-						problem.eps);
-	if (!sampled_radii_)
-		sampled_radii_.allocate(budget, kRadiusRoom, "allocating device memory for a sample");
-	radius = find_typical_radius(a.formed_rows().rows, b.formed_rows().rows, &a == &b, problem.k,
-								 sampled_radii_.get(), rounds.stream());
-	return radius < problem.eps ? radius : problem.eps;
-}
-
 std::shared_ptr<Form>
 Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 {
+	double		eps = problem.output != FASTED_OUTPUT_NEAREST ? problem.eps
+		: search_.typical_distance(problem, a, b, rounds.stream());
 	FormRequest request = {a.formed_rows(), b.formed_rows(), &a == &b, problem.slices > 1,
-		choice_eps(problem, a, b), to_choose_, precision_of(settings_.criterion)};
+		eps, to_choose_, settings_.precision};
 	Choice		choice;
 
 	/* rows of a usually are rows of b, whose form was chosen for an earlier join */
@@ -421,33 +376,33 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 		a.filter.set_interleaved(false);
 	for (Set *set : {&a, &b})
 	{
-		set->take_form(form, stream);
+		set->encode(form, stream);
 		if (!nearest)
 			set->filter.set_eps(problem.eps, stream);
 		if (may_fold(problem, a, b))
 			set->filter.fold(stream);
 	}
-	settings_.criterion = criterion_of(form->precision());
+	settings_.precision = form->precision();
 	settings_.row_bytes = form->row_bytes(settings_.dimensions);
 	stats_.filter_dimensions = form->kind().width;
-	if (is_of_bits(options.metric) && form->kind().width >= options.dimensions)
+	if (rules_.of_bits && form->kind().width >= options.dimensions)
 		stats_.filter_dimensions = 0;
-	rounds.set_filter(settings_.criterion, settings_.row_bytes);
+	rounds.set_filter(settings_.precision, settings_.row_bytes);
 	prepare_ended_.record(stream);
-	prepare_timed_ = false;
+	prepare_time_ = PrepareTime::kEnded;
 }
 
 void
-Context::take_groups(const FastedProblem &problem, Set &a, Set &b)
+Context::set_partitions(const FastedProblem &problem, Set &a, Set &b)
 {
 	bool		self = &a == &b;
 
 	if (problem.partitions != nullptr
 		&& !fasted_partitions_are_valid(problem.partitions, problem.npartitions, a.rows(), b.rows(), self))
 		fail(FASTED_INTERNAL, "partitions are not in ascending order");
-	a.take_groups(problem, 0, rounds.stream());
+	a.set_partitions(problem, 0, rounds.stream());
 	if (!self)
-		b.take_groups(problem, 1, rounds.stream());
+		b.set_partitions(problem, 1, rounds.stream());
 	partitions_.set(budget, problem);
 }
 
@@ -490,337 +445,57 @@ Context::begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *ta
 											 tuning.open_pairs);
 }
 
-/* Returns whether this is another slice of the previous join, so that row orders are reused. */
+/*
+ * Starts a search for nearest neighbours: prepares the lists and, unless there are no pairs, the rows.
+ * Returns false if the rounds can start at once, without a search.
+ */
 bool
-Context::is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const
+Context::begin_search(const FastedProblem &problem, Set &a, Set &b, bool has_pairs)
 {
-	return problem.continues && problem.slices > 1 && look_.number + 1 == joins_
-		&& look_.content_a == a.content() && look_.content_b == b.content();
-}
+	cudaStream_t stream = rounds.stream();
 
-/* Starts the steps before the rounds. */
-void
-Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
-{
-	if (is_next_slice(problem, a, b))
-	{
-		take_near_task();
-		return;
-	}
+	a.begin_lists(problem, stream);
+	b.set_ranks(problem.ranks, stream);
+	if (!has_pairs || search_.begin_next_slice(problem, a, b, task_for(problem, a, b)))
+		return has_pairs;
 	if (problem.continues && &a == &b)
 		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
-	look_.form.reset();
 	prepare(problem, a, b);
 	if (problem.components != nullptr)
 	{
-		a.take_cores(*problem.components, 0, rounds.stream());
-		b.take_cores(*problem.components, 1, rounds.stream());
+		a.set_core_distances(*problem.components, 0, stream);
+		b.set_core_distances(*problem.components, 1, stream);
 	}
-	if (!scalars_)
-		scalars_.allocate(budget, 1, "allocating device memory for thresholds");
-	look_.form = a.formed_rows().form;
-	look_.either = false;
-	take_near_task();
-	launch_usual_rho(look_.task.near, rounds.stream());
-	prepare_timed_ = true;		/* preparation ends when the rows have first radii */
-	look_.timed = true;
-	/* if a has few rows, sorting both sides by keys takes longer than it saves */
-	if (!problem.continues && problem.components == nullptr
-		&& wants_first_radii(a.rows(), b.rows(), problem.k))
-		look_.step = problem.partitions == nullptr && a.rows() >= b.rows() / 2
-			? LookStep::kKeysOfA : LookStep::kLook;
-	if (look_.step == LookStep::kKeysOfA && problem.k <= kMostMerged)
-		look_.more = kLooks - 1;
-}
-
-/* Starts a join for nearest neighbours: prepares the lists, and the steps before the rounds. */
-void
-Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
-{
-	bool		compared = a.rows() > 0 && b.rows() > (&a == &b ? 1 : 0);
-
-	a.begin_lists(problem, rounds.stream());
-	b.take_ranks(problem.ranks, rounds.stream());
-	look_.a = &a;
-	look_.b = &b;
-	look_.second_set = nullptr;
-	look_.next = look_.good = look_.more = look_.worst = 0;
-	look_.ordered = look_.again = false;
-	look_.met = problem.continues || !std::isnan(typical_bound(problem, a));
-	look_.task = task_for(problem, a, b);
-	look_.step = LookStep::kBegin;
-	if (compared)
-		begin_look(problem, a, b);
-	else
-		look_.task.b.table.rows = 0;	/* a single row is not compared with itself */
-	look_.number = joins_;
-	look_.content_a = a.content();
-	look_.content_b = b.content();
-	joining = true;
-}
-
-/* Updates the task after the order of rows has changed. */
-void
-Context::take_near_task()
-{
-	JoinTask   &task = look_.task;
-
-	task.near = look_.a->near_task(*look_.b, scalars_.get());
-	task.a = look_.a->side();
-	task.b = look_.b->side();
-	task.a.quantised.thresholds = task.near.a.thresholds;
-}
-
-/*
- * Reverses the order of slices.  If each pair is compared once, rows are sorted by radius, so that
- * the last slices take longest.  They are joined first, so that no device waits at the end.
- */
-void
-Context::take_worst_first()
-{
-	JoinTask   &task = look_.task;
-	uint32_t	first = task.slices - task.end_slice;
-
-	task.end_slice = task.slices - task.slice;
-	task.slice = first;
-}
-
-/* Returns the task of the steps before the rounds, for all rows or the worst rows only. */
-NearTask
-Context::looking() const
-{
-	NearTask	task = look_.task.near;
-
-	task.again = look_.again;
-	for (NearSide *side : {&task.a, &task.b})
-	{
-		side->table.order += look_.good;
-		side->table.rows -= look_.good;
-		side->values = (const uint8_t *) side->values + (size_t) look_.good * task.row_bytes;
-		side->norms += look_.good;
-		side->keys = look_.ordered ? side->keys + look_.good : nullptr;
-	}
-	return task;
-}
-
-/* Launches the current step for some more rows.  Returns false if no rows are left. */
-bool
-Context::launch_piece(uint32_t rows)
-{
-	NearTask	near = looking();
-	uint32_t	first = look_.next;
-	uint32_t	count = std::min(rows - first, look_rows(near));
-
-	if (first == rows)
-		return false;
-	if (look_.step == LookStep::kLook)
-		launch_look(near, first, count, rounds.stream());
-	else if (look_.step == LookStep::kRadii)
-		launch_first_radii(near, first, count, rounds.stream());
-	else
-	{
-		bool		of_b = look_.step == LookStep::kKeysOfB;
-
-		launch_cell_keys(near, of_b, first, count,
-						 (of_b ? look_.b : look_.a)->filter.keys() + look_.good, rounds.stream());
-	}
-	look_.piece.record(rounds.stream());
-	look_.next += count;
-	return true;
-}
-
-/* When all rows have keys: sorts rows by keys, for the computation of first radii. */
-void
-Context::take_keys()
-{
-	look_.a->filter.order_by_keys(rounds.stream());
-	if (look_.a != look_.b)
-		look_.b->filter.order_by_keys(rounds.stream());
-	take_near_task();
-	look_.ordered = true;
-	launch_cells(looking(), rounds.stream());
-}
-
-/* Repeats the steps for the rows of the last parts of a set that is sorted by radius. */
-void
-Context::look_at_worst(uint32_t parts)
-{
-	uint32_t	rows = look_.a->rows();
-
-	look_.worst++;
-	/* there must be at least kLookColumns rows */
-	parts = std::max(parts, kLookColumns / (rows / kCountParts) + 1);
-	look_.good = rows - rows / kCountParts * parts;
-	look_.next = 0;
-	look_.step = LookStep::kKeysOfA;
-	check_cuda(cudaMemsetAsync(look_.a->filter.keys(), 0, look_.good * sizeof(uint32_t),
-							   rounds.stream()),
-			   "ordering rows");
-}
-
-/* Self-join: sorts rows by radius, and estimates the candidates if each pair is compared once. */
-void
-Context::count_candidates()
-{
-	cudaStream_t stream = rounds.stream();
-	NearTask   &near = look_.task.near;
-
-	look_.a->order_by_radii(near, stream);
-	take_near_task();
-	near.either = true;
-	launch_near_thresholds(near, stream);
-	launch_count(near, stream);
-	if (hits_.size() == 0)
-		hits_.allocate(kCountParts, "allocating device memory for a sample");
-	copy_async(hits_.get(), near.scalars->hits, kCountParts, cudaMemcpyDeviceToHost, stream,
-			   "counting candidates of a sample");
-	look_.piece.record(stream);
-}
-
-/* Restores the row order for comparing every row with all others. */
-void
-Context::order_as_before()
-{
-	look_.b->filter.set_interleaved(true);
-	if (look_.a != look_.b)
-		look_.a->filter.set_interleaved(false);
-	look_.b->take_form(look_.form, rounds.stream());
-	look_.a->take_form(look_.form, rounds.stream());
-	take_near_task();
-}
-
-/* Returns how many rows of b to compare first: see rows_to_meet_first. */
-uint32_t
-Context::rows_first(const CandidateCounts &candidates)
-{
-	/* in a partitioned join, each row is compared with its whole partition */
-	if (look_.form == nullptr || look_.a != look_.b || look_.task.partitions != nullptr
-		|| look_.task.near.form.is_additive())
-		return 0;
-	if (look_.met)
-		return look_.either ? kMeetNone : 0;
-	return rows_to_meet_first(settings_, look_.form->kind(), look_.a->rows(),
-							  look_.task.near.table.k, candidates, look_.task.slices > 1);
-}
-
-/* Starts the rounds: for the first rows of b; or, if first is kMeetNone, for each pair once. */
-void
-Context::begin_near_rounds(uint32_t first)
-{
-	JoinTask   &task = look_.task;
-
-	look_.step = LookStep::kDone;
-	if (look_.timed)
-	{
-		prepare_ended_.record(rounds.stream());
-		look_.timed = prepare_timed_ = false;
-	}
-	look_.either = task.near.either = task.self = first == kMeetNone;
-	task.near.met = look_.met;
-	if (first > 0 && !task.self)
-	{
-		look_.second_set = look_.a;
-		task.b.table.rows = task.b.quantised.rows = first;
-	}
-	note_order(task, *look_.a, *look_.b);
-	if (task.self)
-		take_worst_first();
-	rounds.begin(task, rounds.stream());
-	if (look_.second_set != nullptr)
-		rounds.foresee(look_.second_set->rows());
-}
-
-/* Launches (a part of) the next step if the previous one is complete.  Returns true if all are. */
-bool
-Context::launch_next_step()
-{
-	uint32_t	a = look_.task.near.a.table.rows;
-	CandidateCounts candidates = all_candidates(a);
-
-	if (look_.step != LookStep::kBegin && !look_.piece.done("looking for near rows"))
-		return false;
-	switch (look_.step)
-	{
-		case LookStep::kKeysOfA:
-		case LookStep::kKeysOfB:
-			if (launch_piece(look_.step == LookStep::kKeysOfA ? a - look_.good : look_.task.near.b.table.rows))
-				return false;
-			look_.next = 0;
-			if (look_.step == LookStep::kKeysOfA && look_.a != look_.b)
-				look_.step = LookStep::kKeysOfB;
-			else
-			{
-				take_keys();
-				look_.step = LookStep::kLook;
-			}
-			return false;
-		case LookStep::kLook:
-			if (launch_piece(a - look_.good))
-				return false;
-			look_.next = 0;
-			look_.again = look_.ordered && look_.task.near.table.k <= kMostMerged;
-			look_.step = look_.more > 0 ? LookStep::kKeysOfA : LookStep::kRadii;
-			if (look_.more > 0)
-				look_.more--;
-			return false;
-		case LookStep::kRadii:
-			if (launch_piece(a - look_.good))
-				return false;
-			if (look_.a == look_.b && a >= kLeastToCount && look_.task.partitions == nullptr
-				&& !look_.task.near.form.is_additive())
-			{
-				count_candidates();
-				look_.step = LookStep::kCount;
-				return false;
-			}
-			break;
-		case LookStep::kCount:
-			candidates = candidates_of(hits_.get(), a);
-			if (look_.worst < kMostWorstLooks && worst_parts(candidates, look_.task.near.table.k) > 0)
-			{
-				look_at_worst(worst_parts(candidates, look_.task.near.table.k));
-				return false;
-			}
-			if (rows_first(candidates) == kMeetNone)
-			{
-				begin_near_rounds(kMeetNone);
-				return true;
-			}
-			break;
-		case LookStep::kBegin:
-			begin_near_rounds(rows_first(candidates));
-			return true;
-		case LookStep::kDone:
-			return true;
-	}
-	if (look_.ordered)
-		order_as_before();
-	begin_near_rounds(rows_first(candidates));
+	search_.begin(problem, a, b, task_for(problem, a, b), stream);
+	prepare_time_ = PrepareTime::kRunning;	/* until the rows have initial radii */
 	return true;
 }
 
 bool
 Context::begin_rounds()
 {
-	return look_.step == LookStep::kDone || launch_next_step();
+	SearchStatus status = search_.advance();
+
+	if (status != SearchStatus::kReady)
+		return status == SearchStatus::kScanning;
+	if (prepare_time_ == PrepareTime::kRunning)
+	{
+		prepare_ended_.record(rounds.stream());
+		prepare_time_ = PrepareTime::kEnded;
+	}
+	note_order(search_.task(), search_.a(), search_.b());
+	rounds.begin(search_.task(), rounds.stream());
+	if (search_.plan().scan == Scan::kSampleFirst)
+		rounds.expect(search_.a().rows());
+	return true;
 }
 
-/*
- * All rows have been compared with a sample of the set (the first rows in the interleaved order).
- * Now each pair of rows is compared once, for both of their lists.
- */
 bool
 Context::begin_second_rounds()
 {
-	JoinTask   &task = look_.task;
-
-	if (look_.second_set == nullptr)
+	if (!search_.begin_second_scan())
 		return false;
-	look_.second_set = nullptr;
-	look_.a->order_by_radii(task.near, rounds.stream());
-	take_near_task();
-	task.near.either = task.self = task.near.met = true;
-	rounds.begin(task, rounds.stream());
+	rounds.begin(search_.task(), rounds.stream());
 	return true;
 }
 
@@ -829,19 +504,18 @@ void
 Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 {
 	bool		self = &a == &b;
+	bool		has_pairs = a.rows() > 0 && b.rows() > (self ? 1 : 0);
+	bool		nearest = problem.output == FASTED_OUTPUT_NEAREST;
 
-	joins_++;
 	allocate_rounds(problem, a, b);
 	a.wait_for_rows(rounds.stream());
 	b.wait_for_rows(rounds.stream());
-	take_groups(problem, a, b);
-	if (problem.output == FASTED_OUTPUT_NEAREST)
-	{
-		begin_nearest(problem, a, b);
+	set_partitions(problem, a, b);
+	joining = true;
+	if (nearest && begin_search(problem, a, b, has_pairs))
 		return;
-	}
-	look_.form.reset();
-	if (a.rows() > 0 && b.rows() > 0 && (!self || a.rows() > 1))
+	search_.end(true);
+	if (has_pairs)
 		prepare(problem, a, b);
 
 	JoinTask	task = task_for(problem, a, b);
@@ -850,7 +524,6 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	begin_output(problem, a, b, &task);
 	note_order(task, a, b);
 	rounds.begin(task, rounds.stream());
-	joining = true;
 }
 
 /* Updates the order hash of slices.  Most slices have the hash of the previous one. */
@@ -877,21 +550,21 @@ Context::note_order(const JoinTask &task, const Set &a, const Set &b)
 void
 Context::stop_join() noexcept
 {
-	if (!rounds.finished() || look_.step != LookStep::kDone)
+	if (!rounds.finished() || search_.is_preparing())
 		rounds.stop();
-	look_.step = LookStep::kDone;
-	look_.timed = false;
-	look_.second_set = nullptr;
+	search_.end(false);
+	if (prepare_time_ == PrepareTime::kRunning)
+		prepare_time_ = PrepareTime::kNone;
 	joining = false;
 }
 
 void
 Context::note_prepare_time()
 {
-	if (prepare_timed_ || !prepare_ended_.done("quantising rows"))
+	if (prepare_time_ != PrepareTime::kEnded || !prepare_ended_.done("quantising rows"))
 		return;
 	stats_.prepare_seconds += prepare_ended_.seconds_since(prepare_begun_);
-	prepare_timed_ = true;
+	prepare_time_ = PrepareTime::kNone;
 }
 
 void
@@ -905,9 +578,9 @@ Context::stats(FastedStats *stats) const
 			 settings_.kernel == Kernel::kWgmma ? "wgmma" : "mma.sync",
 			 rounds.folded() ? " folded" : "", device.capability);
 	snprintf(stats->filter, sizeof(stats->filter), "%s",
-			 fasted_metric_of_bits(options.metric) ? "bits"
-			 : settings_.criterion == Criterion::kFp64 ? "fp64"
-			 : settings_.criterion == Criterion::kInt8 ? "int8" : "fp16");
+			 rules_.of_bits ? "bits"
+			 : settings_.precision == Precision::kFp32 ? "fp64"
+			 : settings_.precision == Precision::kInt8 ? "int8" : "fp16");
 	stats->dimensions = options.dimensions;
 	stats->host_bytes = staging.bytes() + rounds.pinned_bytes();
 	stats->device_bytes = budget.peak;

@@ -14,62 +14,18 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <memory>
 #include <vector>
 
-#include "schedule/choice.h"
+#include "schedule/nearest_search.h"
 
 namespace fasted
 {
-
-/*
- * Events of a context that reads buffers of other contexts: for each buffer, one event after the
- * last copy.  Events belong to the device of the reading context.  They are destroyed with that
- * context, when its stream is idle.
- */
-using Reading = std::map<const class Readers *, Event>;
-
-/* The other contexts that read a buffer. */
-class Readers
-{
-public:
-	/* Notes that the last operation in this stream copies from the buffer. */
-	void note(const std::shared_ptr<Reading> &reading, cudaStream_t stream)
-	{
-		(*reading)[this].record(stream);
-		if (std::find(readings_.begin(), readings_.end(), reading) == readings_.end())
-			readings_.push_back(reading);
-	}
-	bool done() const
-	{
-		for (const std::shared_ptr<Reading> &reading : readings_)
-		{
-			if (!(*reading)[this].is_over())
-				return false;
-		}
-		return true;
-	}
-	void wait()
-	{
-		/* Errors are ignored, because the next call for the reading device reports them. */
-		for (const std::shared_ptr<Reading> &reading : readings_)
-		{
-			if (!(*reading)[this].settle())
-				(void) cudaGetLastError();
-		}
-		readings_.clear();
-	}
-
-private:
-	std::vector<std::shared_ptr<Reading>> readings_;
-};
 
 struct StagingBuffer
 {
 	PinnedArray<float> rows;
 	Event		sent;
-	Readers		readers;
 	bool		held = false;	/* in use by a set */
 	uint64_t	turn = 0;		/* sequence number of its return to the pool */
 };
@@ -78,7 +34,7 @@ struct StagingBuffer
  * A pool of small page-locked buffers, through which rows are copied to the device.
  *
  * The caller fills a buffer while others are being copied.  All sets of a context share the pool,
- * but a buffer that is being filled belongs to one set.  Other devices may read buffers, too.
+ * but a buffer that is being filled belongs to one set.
  */
 class Staging
 {
@@ -91,8 +47,8 @@ public:
 
 	uint64_t rows() const { return rows_; }
 
-	/* Takes a buffer.  Creates one if all are busy; if there are enough, waits for the oldest. */
-	StagingBuffer *take()
+	/* Returns a free buffer.  Creates one if all are busy; if there are enough, waits for the oldest. */
+	StagingBuffer *acquire()
 	{
 		StagingBuffer *first = nullptr;
 		int			others = 0;
@@ -105,20 +61,18 @@ public:
 			if (first == nullptr || buffer->turn < first->turn)
 				first = buffer.get();
 		}
-		if (others < kBuffers && (first == nullptr || !first->sent.done("copying rows")
-								  || !first->readers.done()))
+		if (others < kBuffers && (first == nullptr || !first->sent.done("copying rows")))
 		{
 			buffers_.emplace_back(new StagingBuffer);
 			first = buffers_.back().get();
 			first->rows.allocate(rows_ * row_floats_, "allocating staging buffers");
 		}
 		first->sent.wait("copying rows to the device");
-		first->readers.wait();
 		first->held = true;
 		return first;
 	}
 
-	void give_back(StagingBuffer *buffer)
+	void release(StagingBuffer *buffer)
 	{
 		buffer->held = false;
 		buffer->turn = ++turns_;
@@ -186,21 +140,21 @@ public:
 	uint64_t	new_content() { return ++contents_; }
 
 	/* Returns the number of bytes that this set may use, given the other sets. */
-	size_t		room_beside(const Set *set) const;
+	size_t		memory_for(const Set *set) const;
 
 	/*
 	 * Reduces the memory limit to what is allocated or free, if other processes have taken memory.
 	 * Returns false, without any change, if no set has rows.
 	 */
-	bool		keep_to_what_is_left();
+	bool		shrink_to_free_memory();
 
 	/* For joins. */
 	void		begin_join(const FastedProblem &problem, Set &a, Set &b);
 	void		stop_join() noexcept;	/* the join may be done */
 
 	/*
-	 * Joins for nearest neighbours: continues the steps before the rounds (see LookStep).  Returns
-	 * true if the rounds have started.  Does not wait for the device.
+	 * Joins for nearest neighbours: continues the search before the rounds.  Returns true if the
+	 * rounds have started.  Does not wait for the device.
 	 */
 	bool		begin_rounds();
 
@@ -213,7 +167,6 @@ public:
 	Budget		budget;
 	Stream		upload;
 	Staging		staging;
-	std::shared_ptr<Reading> reading = std::make_shared<Reading>();
 	Connections connections;
 	Representatives		representatives;
 	Rounds		rounds;			/* destroyed before the members above, which its kernels read */
@@ -229,14 +182,13 @@ private:
 	void		begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task);
 	void		prepare(const FastedProblem &problem, Set &a, Set &b);
 	void		note_order(const JoinTask &task, const Set &a, const Set &b);
-	void		take_groups(const FastedProblem &problem, Set &a, Set &b);
-	void		begin_nearest(const FastedProblem &problem, Set &a, Set &b);
-	double		typical_bound(const FastedProblem &problem, const Set &a) const;
+	void		set_partitions(const FastedProblem &problem, Set &a, Set &b);
+	bool		begin_search(const FastedProblem &problem, Set &a, Set &b, bool has_pairs);
 	size_t		round_bytes() const;
 	void		divide(size_t memory);
-	double		choice_eps(const FastedProblem &problem, const Set &a, const Set &b);
 	std::shared_ptr<Form> choose_form(const FastedProblem &problem, const Set &a, const Set &b);
 
+	const MetricRules &rules_ = *fasted_metric_rules(options.metric);
 	RoundSettings settings_ = {};
 	bool		to_choose_ = false; /* choose between INT8 and FP16 */
 	uint32_t	most_row_bytes_ = 0;	/* size of a quantised row in the largest format */
@@ -245,73 +197,19 @@ private:
 	uint64_t	hash_ = 0;
 	uint32_t	fold_bytes_ = 0;	/* see SetShape.fold_bytes */
 	uint64_t	candidates_ = 0;	/* maximum capacity for candidates */
-	size_t		room_ = 0;		/* bytes available for rows */
-	size_t		least_ = 0;		/* minimum of room_ */
-	size_t		fixed_ = 0;		/* bytes reserved for samples, forms and small buffers */
+	size_t		row_memory_ = 0;	/* bytes available for rows */
+	size_t		least_row_memory_ = 0;	/* minimum of row_memory_ */
+	size_t		reserved_ = 0;	/* bytes reserved for samples, forms and small buffers */
 	std::vector<Set *> sets_;
 	uint64_t	contents_ = 0;
-	uint64_t	joins_ = 0;
 	std::unique_ptr<FormChooser> chooser_;
 	PartitionTiles	partitions_;		/* partitions of the current join */
 
 	FastedStats stats_ = {};	/* without the statistics of rounds */
 	Event		prepare_begun_;
 	Event		prepare_ended_;
-	bool		prepare_timed_ = true;
-
-	/* Joins for nearest neighbours: the steps before the rounds. */
-	enum class LookStep
-	{
-		kKeysOfA,				/* compute keys that bring neighbouring rows together */
-		kKeysOfB,
-		kLook,					/* find near rows among those with similar keys */
-		kRadii,					/* compute first radii from these rows */
-		kCount,					/* estimate the number of candidates with these radii */
-		kBegin,					/* start the rounds */
-		kDone					/* the rounds have started */
-	};
-	struct Look
-	{
-		LookStep	step = LookStep::kDone;
-		Set		   *a = nullptr;
-		Set		   *b = nullptr;
-		std::shared_ptr<Form> form;
-		Set		   *second_set = nullptr; /* set of a second series of rounds, or null */
-		JoinTask	task;
-		bool		met = false;	/* radii are small before the first round */
-		bool		timed = false;	/* the steps count as preparation time */
-		bool		either = false; /* each pair is compared once, for both lists */
-
-		/* Identifies the join and its rows. */
-		uint64_t	number = 0;
-		uint64_t	content_a = 0;
-		uint64_t	content_b = 0;
-		bool		ordered = false;	/* rows are in the order of their keys */
-		uint32_t	next = 0;	/* number of rows for which this step was launched */
-		uint32_t	good = 0;	/* rows to skip if only the worst rows repeat the steps */
-		uint32_t	more = 0;	/* number of further looks at all rows */
-		uint32_t	worst = 0;	/* number of looks at the worst rows */
-		bool		again = false;	/* lists have rows of an earlier look */
-		Event		piece;
-	};
-	bool		is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const;
-	void		begin_look(const FastedProblem &problem, Set &a, Set &b);
-	bool		launch_next_step();
-	NearTask	looking() const;
-	bool		launch_piece(uint32_t rows);
-	void		look_at_worst(uint32_t parts);
-	void		take_near_task();
-	void		take_worst_first();
-	void		take_keys();
-	void		order_as_before();
-	void		count_candidates();
-	void		begin_near_rounds(uint32_t first);
-	uint32_t	rows_first(const CandidateCounts &candidates);
-
-	Look		look_;
-	DeviceArray<NearScalars> scalars_;
-	DeviceArray<float> sampled_radii_;
-	PinnedArray<uint32_t> hits_;	/* of a sample */
+	enum class PrepareTime { kNone, kRunning, kEnded } prepare_time_ = PrepareTime::kNone;
+	NearestSearch search_{budget, settings_};
 };
 
 /*
@@ -330,8 +228,6 @@ public:
 	/* These correspond to functions of FastedEngine.  They return false if the set is full. */
 	bool		stage(float **rows, size_t *capacity);
 	void		commit(size_t nrows);
-	bool		copy_staged(const Set &from, size_t nrows);
-	void		copy_rows(const Set &from, uint64_t first, size_t nrows);
 	bool		select_rows(const Set &from, const uint32_t *positions, size_t nrows);
 
 	/*
@@ -345,6 +241,7 @@ public:
 
 	void		read_back(uint64_t first_row, size_t nrows, float *rows);
 	void		seal();
+	bool		copy_set(const Set &from);
 	void		reset(uint64_t first_row);
 
 	/* For the context and its joins. */
@@ -354,24 +251,24 @@ public:
 	size_t bytes_granted() const { return shape_.bytes(granted_); }
 	FormedRows formed_rows() const { return {table(), content_, filter.form()}; }
 	void		wait_for_rows(cudaStream_t stream) const;
-	void		take_form(const std::shared_ptr<Form> &form, cudaStream_t stream);
+	void		encode(const std::shared_ptr<Form> &form, cudaStream_t stream);
 	JoinSide	side() const;
 
 	/*
 	 * Sets the partitions and components on side 0 or 1.  The rows of a partition are kept together;
 	 * if there are no partitions, those of a component.
 	 */
-	void		take_groups(const FastedProblem &problem, int side, cudaStream_t stream);
+	void		set_partitions(const FastedProblem &problem, int side, cudaStream_t stream);
 
-	/* After take_form: prepares the components and core distances for the rounds. */
-	void		take_cores(const FastedComponents &components, int side, cudaStream_t stream);
+	/* After encode: prepares the components and core distances for the rounds. */
+	void		set_core_distances(const FastedComponents &components, int side, cudaStream_t stream);
 
 	/* Returns the counts of the rows: zeroed, or (continues) those of the previous join. */
 	uint32_t   *begin_counts(bool continues, cudaStream_t stream);
 
 	/* Prepares neighbour lists: empty, or (continues) those of the previous join. */
 	void		begin_lists(const FastedProblem &problem, cudaStream_t stream);
-	void		take_ranks(const uint32_t *ranks, cudaStream_t stream);
+	void		set_ranks(const uint32_t *ranks, cudaStream_t stream);
 	NearTask	near_task(Set &b, NearScalars *scalars);
 
 	/* Sorts rows by their radii, and empties the lists. */
@@ -392,11 +289,11 @@ private:
 	NearSide	near_side(uint32_t *thresholds) const;
 
 	/* Returns the number of rows for which arrays are allocated. */
-	uint64_t room() const { return std::max<uint64_t>(store_.rows, options_.most_rows); }
+	uint64_t capacity() const { return std::max<uint64_t>(store_.rows, options_.most_rows); }
 	void		check_open() const;
 	void		drop_buffer();
 	uint64_t	grow(uint64_t count);
-	void		send(const float *rows, size_t nrows, cudaMemcpyKind kind, const char *doing);
+	void		send(const float *rows, size_t nrows);
 	void		allocate_for(uint64_t rows);
 
 	Context	   &context_;
@@ -408,7 +305,6 @@ private:
 	uint64_t	granted_ = 0;	/* number of rows for which there is memory */
 	StagingBuffer *buffer_ = nullptr;	/* buffer that the caller fills, or null */
 	void	   *registered_ = nullptr;	/* registered memory of the caller, or null */
-	bool		locked_ = false;	/* this set has locked its pages */
 
 	RowStore	store_;
 	RowLabels	labels_;
@@ -434,8 +330,8 @@ public:
 	void		nearest(uint64_t first_row, size_t nrows, uint32_t *lengths,
 						FastedNeighbor *neighbors);
 
-	/* See FastedEngine.merge_lists.  Returns false if the lists are too long. */
-	bool		merge_lists(const Join &from, uint64_t first_row, size_t nrows);
+	/* See FastedEngine.merge_lists. */
+	void		merge_lists(const Join &from, uint64_t first_row, size_t nrows);
 
 private:
 	void		check_neighbors(uint64_t first_row, size_t nrows) const;

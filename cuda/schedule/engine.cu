@@ -287,9 +287,12 @@ engine_open(const FastedOptions *options, FastedContext **result)
 		enter_cuda();
 		if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
 			fail(FASTED_INTERNAL, "the options are out of range");
-		if (options->metric < FASTED_METRIC_L2 || options->metric > FASTED_METRIC_JACCARD)
+
+		const MetricRules *rules = fasted_metric_rules(options->metric);
+
+		if (rules == nullptr)
 			fail(FASTED_UNSUPPORTED, "Metric %d is unknown.", (int) options->metric);
-		if (fasted_metric_of_bits(options->metric) != (options->element == FASTED_ELEMENT_BIT))
+		if (rules->of_bits != (options->element == FASTED_ELEMENT_BIT))
 			fail(FASTED_INTERNAL, "the metric does not suit the type of the elements");
 
 		Device		device = find_device(options->devices);
@@ -372,12 +375,6 @@ engine_set_open(FastedContext *context, const FastedSetOptions *options, FastedS
 	});
 }
 
-FastedStatus
-engine_copy_staged(FastedSet *set, const FastedSet *from, size_t nrows)
-{
-	return enter(set->owner, [&] { return set->copy_staged(*from, nrows); });
-}
-
 bool
 engine_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
@@ -423,16 +420,6 @@ engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet
 	});
 }
 
-/*
- * Nothing has to be done: rounds are started only by next, and running rounds end within
- * about 30 ms.
- */
-void
-engine_pause(FastedJoin *join)
-{
-	(void) join;
-}
-
 FastedStatus
 engine_merge_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
 {
@@ -446,9 +433,9 @@ engine_rows_for_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 }
 
 FastedStatus
-engine_copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
+engine_copy_set(FastedSet *set, const FastedSet *from)
 {
-	return enter(set->owner, [&] { set->copy_rows(*from, first, nrows); });
+	return enter(set->owner, [&] { return set->copy_set(*from); });
 }
 
 FastedStatus
@@ -480,24 +467,23 @@ const FastedEngine cuda_engine = {
 	engine_set_open,
 	Entry<&Set::stage>::call,
 	Entry<&Set::commit>::call,
-	engine_copy_staged,
 	engine_register_memory,
 	engine_unregister_memory,
 	engine_put,
 	Entry<&Set::wait_read>::call,
 	Entry<&Set::read_back>::call,
 	Entry<&Set::seal>::call,
+	engine_copy_set,
 	Entry<&Set::reset>::call,
 	engine_set_close,
 	engine_join_open,
 	Entry<&Join::next>::call,
-	engine_pause,
+	[](FastedJoin *) {},		/* pause: only next starts rounds, and they end within about 30 ms */
 	Entry<&Join::counts>::call,
 	Entry<&Join::nearest>::call,
 	engine_merge_lists,
+	kMostSorted,				/* most_merged */
 	engine_rows_for_lists,
-	nullptr,					/* device_count */
-	engine_copy_rows,
 	engine_select_rows,
 	engine_join_close,
 	true,						/* connects */

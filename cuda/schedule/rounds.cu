@@ -27,33 +27,17 @@ send(Budget &budget, const std::vector<T> &from, DeviceArray<T> &to, cudaStream_
 	to.make_room(budget, from.size(), "allocating device memory for tiles");
 	/* wait, because the copy from pageable memory may be incomplete when the call returns */
 	copy_and_wait(to.get(), from.data(), from.size(), cudaMemcpyHostToDevice, stream,
-				  "copying the places of tiles");
+				  "copying the tiles of partitions");
 	return to.get();
 }
 
 constexpr uint32_t kBlock = 256;
 
-/*
- * Returns the first place whose component is `component` or larger; or, if `after` is true, the first
- * one whose component is larger.
- */
+/* Returns the first place whose component is `component` or larger. */
 __device__ uint32_t
-find_component(const QuantisedRows &rows, uint32_t component, bool after)
+find_component(const QuantisedRows &rows, uint32_t component)
 {
-	uint32_t	low = 0;
-	uint32_t	high = rows.rows;
-
-	while (low < high)
-	{
-		uint32_t	middle = low + (high - low) / 2;
-		uint32_t	there = rows.components[middle];
-
-		if (there < component || (after && there == component))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return find_place(0, rows.rows, component, [&](uint32_t place) { return rows.components[place]; });
 }
 
 /* Finds the tiles of one component; one thread per row of tiles. */
@@ -68,8 +52,8 @@ component_kernel(const QuantisedRows a, const QuantisedRows b, const TileOrder o
 
 	uint32_t	component = a.components[m * order.tile_m];
 	uint32_t	last = a.components[min((m + 1) * order.tile_m, a.rows) - 1];
-	uint32_t	end = find_component(b, component, true);
-	uint32_t	first = (find_component(b, component, false) + order.tile_n - 1) / order.tile_n;
+	uint32_t	end = find_component(b, component + 1);
+	uint32_t	first = (find_component(b, component) + order.tile_n - 1) / order.tile_n;
 
 	/* the last tile may have fewer columns */
 	end = end == b.rows ? order.tiles_n() : end / order.tile_n;
@@ -80,7 +64,7 @@ component_kernel(const QuantisedRows a, const QuantisedRows b, const TileOrder o
 constexpr double kRoundSeconds = 0.016;
 
 /* Number of dimensions from which candidates are collected in small chunks. */
-constexpr uint32_t kLongRows = 512;
+constexpr uint32_t kManyDimensions = 512;
 
 /* Low estimates of operations per second for 132 multiprocessors, used for the first round. */
 constexpr double kGuessWgmmaInt8 = 1200e12;
@@ -109,18 +93,18 @@ guessed_rate(const RoundSettings &settings)
 {
 	double		share = settings.device.multiprocessors / 132.0;
 
-	if (settings.criterion == Criterion::kFp64)
+	if (settings.precision == Precision::kFp32)
 		return share * kGuessFp64 / (is_fast_in_fp64(settings.device) ? 1 : 16);
 	if (settings.kernel == Kernel::kMma)
 		return share * kGuessMma;
-	return share * (settings.criterion == Criterion::kInt8 ? kGuessWgmmaInt8 : kGuessWgmmaFp16);
+	return share * (settings.precision == Precision::kInt8 ? kGuessWgmmaInt8 : kGuessWgmmaFp16);
 }
 
 /* Returns the number of elements per row that the filter reads. */
 uint32_t
 numbers_of_row(const RoundSettings &settings)
 {
-	return settings.row_bytes / element_bytes(precision_of(settings.criterion));
+	return settings.row_bytes / element_bytes(settings.precision);
 }
 
 /* Returns the number of items per round, for equal rounds of about the intended duration. */
@@ -196,21 +180,18 @@ Rounds::stop() noexcept
 {
 	/* Thread blocks check this flag before they take an item or candidates, in all rounds. */
 	if (state_ && launched_ > ended_)
-		(void) cudaMemsetAsync(&state_.get()->cancelled, 1, sizeof(uint32_t), copy_);
+		(void) cudaMemsetAsync(&state_.get()->cancelled, 1, sizeof(uint32_t), ring_.stream());
 	if (compute_ != nullptr)
 		(void) cudaStreamSynchronize(compute_);
-	if (copy_ != nullptr)
-		(void) cudaStreamSynchronize(copy_);
+	ring_.stop();
 	(void) cudaGetLastError();
 
 	for (Slot &slot : slots_)
-		slot.phase = Phase::kFree;
-	ended_ = drained_ = launched_;
-	foreseen_ = 0;
-	piece_arrived_ = piece_out_ = piece_in_;
-	held_ = false;
-	complete_ = true;
-	open_ = open_done_ = 0;
+		slot.count = slot.copied = 0;
+	ended_ = copied_ = launched_;
+	expected_units_ = 0;
+	join_.complete = true;
+	join_.open = join_.open_done = 0;
 }
 
 size_t
@@ -226,12 +207,6 @@ Rounds::bytes(const Device &device, size_t candidates)
 		+ kSlots * Budget::rounded(candidates * sizeof(FastedPair));
 }
 
-size_t
-Rounds::pinned_bytes() const
-{
-	return pieces_[0].pairs.size() * sizeof(FastedPair) * kPieces;
-}
-
 void
 Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidates,
 				 bool keep_pairs)
@@ -242,7 +217,7 @@ Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidate
 	if (first)
 	{
 		compute_.create();
-		copy_.create();
+		ring_.create();
 		host_reports_.allocate(kSlots, "allocating a report");
 		host_state_.allocate(1, "allocating a report");
 	}
@@ -256,7 +231,7 @@ void
 Rounds::allocate_work(Budget &budget, size_t candidates)
 {
 	const char *doing = "allocating device memory for candidates";
-	uint32_t	shift = settings_.dimensions >= kLongRows ? kSmallChunkShift : kLargeChunkShift;
+	uint32_t	shift = settings_.dimensions >= kManyDimensions ? kSmallChunkShift : kLargeChunkShift;
 	uint32_t	list = settings_.device.multiprocessors * kVoidedPerMultiprocessor;
 
 	for (Slot &slot : slots_)
@@ -286,15 +261,14 @@ Rounds::allocate_results(Budget &budget, size_t candidates)
 {
 	for (Slot &slot : slots_)
 		slot.pairs.allocate(budget, candidates, "allocating device memory for results");
-	for (Piece &piece : pieces_)
-		piece.pairs.allocate(std::min(kPiecePairs, candidates), "allocating device memory for results");
+	ring_.allocate(candidates);
 }
 
 /* Returns whether the filter with folded thresholds can be used for a join. */
 bool
 Rounds::is_folded(const JoinTask &task) const
 {
-	return settings_.kernel == Kernel::kWgmma && settings_.criterion == Criterion::kInt8
+	return settings_.kernel == Kernel::kWgmma && settings_.precision == Precision::kInt8
 		&& task.a.quantised.folded_a != nullptr && task.b.quantised.folded_b != nullptr
 		&& task.partitions == nullptr && task.near.table.lists == nullptr;
 }
@@ -318,107 +292,109 @@ Rounds::tile_order(const JoinTask &task) const
 void
 Rounds::begin(const JoinTask &task, cudaStream_t after)
 {
+	TileOrder  &order = join_.order;
 	uint64_t	items;
 	uint64_t	units;
 	Event		ready;
 
-	task_ = task;
-	order_ = tile_order(task);
+	join_ = {};
+	join_.task = task;
+	order = tile_order(task);
 	if (task.partitions != nullptr && has_pairs(task))
-		task.partitions->find(&order_, compute_);
-	items = has_pairs(task) ? order_.items() : 0;
-	units = has_pairs(task) ? order_.tiles() : 0;
-	first_item_ = part_of(items, task.slice, task.slices);
-	items_ = part_of(items, task.end_slice, task.slices) - first_item_;
-	items_done_ = 0;
-	units_before_ = totals_.units_done;
-	units_here_ = part_of(units, task.end_slice, task.slices)
+		task.partitions->find(&order, compute_);
+	items = has_pairs(task) ? order.items() : 0;
+	units = has_pairs(task) ? order.tiles() : 0;
+	join_.first_item = part_of(items, task.slice, task.slices);
+	join_.items = part_of(items, task.end_slice, task.slices) - join_.first_item;
+	join_.units_before = totals_.units_done;
+	join_.units = part_of(units, task.end_slice, task.slices)
 		- part_of(units, task.slice, task.slices);
-	totals_.units_total += units_here_ - foreseen_;
-	foreseen_ = 0;
-	device_before_ = totals_.device_seconds;
-	launched_any_ = false;
-	open_ = open_done_ = 0;
-	complete_ = (items_ == 0);
-	budget_ = even_rounds(items_, guessed_rate(settings_)
-						  / (2.0 * order_.tile_m * order_.tile_n * numbers_of_row(settings_)),
-						  settings_.device);
-	if (complete_)
+	totals_.units_total += join_.units - expected_units_;
+	expected_units_ = 0;
+	join_.device_before = totals_.device_seconds;
+	join_.complete = (join_.items == 0);
+	join_.round_items = even_rounds(join_.items, guessed_rate(settings_)
+									/ (2.0 * order.tile_m * order.tile_n * numbers_of_row(settings_)),
+									settings_.device);
+	if (join_.complete)
 	{
-		totals_.units_done += units_here_;
+		totals_.units_done += join_.units;
 		return;
 	}
 
 	/* the previous join is done, so host_state_ is not being copied any more */
-	planned_ = 0;
-	*host_state_.get() = first_state(first_item_, first_item_ + items_, plan_items(budget_));
+	*host_state_.get() = first_state(join_.first_item, join_.first_item + join_.items,
+									 plan_items(join_.round_items));
 	ready.record(after);
 	check_cuda(cudaStreamWaitEvent(compute_, ready, 0), "waiting for rows");
 	if (task.components != nullptr)
-		task.components->find_components(task, &order_, compute_);
+		task.components->find_components(task, &order, compute_);
 	copy_async(state_.get(), host_state_.get(), 1, cudaMemcpyHostToDevice, compute_,
 			   "setting up the work queue");
 }
 
 void
-Rounds::foresee(uint32_t rows)
+Rounds::expect(uint32_t rows)
 {
 	JoinTask	task = {};
 
 	task.a.table.rows = task.b.table.rows = rows;
 	task.self = true;
-	foreseen_ = tile_order(task).tiles();
-	totals_.units_total += foreseen_;
+	expected_units_ = tile_order(task).tiles();
+	totals_.units_total += expected_units_;
 }
 
 /* Returns the number of items of the next round; limits it for nearest neighbours. */
 uint64_t
 Rounds::plan_items(uint64_t wanted)
 {
+	const JoinTask &task = join_.task;
 	uint64_t	items = wanted;
 
-	if (task_.near.table.lists != nullptr && !task_.near.either && !task_.near.met
-		&& task_.partitions == nullptr)
+	if (task.near.table.lists != nullptr && !task.near.symmetric && !task.near.radii_are_small
+		&& task.partitions == nullptr)
 	{
-		double		columns = std::max(1.0, (double) task_.b.table.rows / task_.slices
-										   * (task_.end_slice - task_.slice));
-		uint64_t	first = (uint64_t) (items_ * std::min(1.0, kFirstColumns / columns));
+		double		columns = std::max(1.0, (double) task.b.table.rows / task.slices
+										   * (task.end_slice - task.slice));
+		uint64_t	first = (uint64_t) (join_.items * std::min(1.0, kFirstColumns / columns));
 		uint64_t	least = (uint64_t) settings_.device.multiprocessors * 2;
 
-		items = std::min(items, std::max({planned_, first, least}));
+		items = std::min(items, std::max({join_.planned, first, least}));
 	}
-	planned_ += items;
+	join_.planned += items;
 	return items;
 }
 
 void
 Rounds::launch_filter()
 {
-	FilterParams filter = {task_.a.quantised, task_.b.quantised, settings_.row_bytes,
-		order_, candidates_};
+	const JoinTask &task = join_.task;
+	FilterParams filter = {task.a.quantised, task.b.quantised, settings_.row_bytes, join_.order,
+		candidates_};
 
-	if (is_folded(task_))
+	if (is_folded(task))
 		launch_filter_folded(filter, fold_shape(settings_.row_bytes).bytes, settings_.device,
 							 compute_);
 	else if (settings_.kernel == Kernel::kWgmma)
-		launch_filter_wgmma(filter, settings_.criterion, settings_.device, compute_);
+		launch_filter_wgmma(filter, settings_.precision, settings_.device, compute_);
 	else
-		launch_filter_mma(filter, settings_.criterion, settings_.device, compute_);
+		launch_filter_mma(filter, settings_.precision, settings_.device, compute_);
 }
 
 /* Returns the parameters for selecting pairs in a round. */
 Connecting
 Rounds::connecting(int slot) const
 {
-	Connecting	connect = task_.connect;
+	const JoinTask &task = join_.task;
+	Connecting	connect = task.connect;
 	WorkState  *state = state_.get();
 
-	connect.first_row_a = task_.a.first_row;
-	connect.first_row_b = task_.b.first_row;
-	connect.counts_a = task_.a.counts;
-	connect.counts_b = task_.b.counts;
+	connect.first_row_a = task.a.first_row;
+	connect.first_row_b = task.b.first_row;
+	connect.counts_a = task.a.counts;
+	connect.counts_b = task.b.counts;
 	connect.pairs = slots_[slot].pairs.get();
-	connect.handed_out = &state->handed_out;
+	connect.returned = &state->returned;
 	connect.cancelled = &state->cancelled;
 	connect.open_count = &state->open;
 	return connect;
@@ -427,58 +403,61 @@ Rounds::connecting(int slot) const
 void
 Rounds::launch(int slot)
 {
+	const JoinTask &task = join_.task;
 	Slot	   &s = slots_[slot];
-	RefineParams refine = {task_.a, task_.b, task_.self, task_.eps, candidates_,
-		task_.keep_pairs ? s.pairs.get() : nullptr, connecting(slot), task_.near.table.radii,
-		task_.near.self, task_.near.either};
-	bool		nearest = task_.near.table.lists != nullptr;
+	RefineParams refine = {task.a, task.b, task.self, task.eps, candidates_,
+		task.keep_pairs ? s.pairs.get() : nullptr, connecting(slot), task.near.table.radii,
+		task.near.self, task.near.symmetric};
+	bool		nearest = task.near.table.lists != nullptr;
 
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
 							   compute_),
 			   "clearing the candidate counts");
-	if (!launched_any_)
+	if (!join_.has_begun)
 		first_begun_.record(compute_);
-	launched_any_ = true;
+	join_.has_begun = true;
 	if (nearest)
-		launch_near_thresholds(task_.near, compute_);
+		launch_near_thresholds(task.near, compute_);
 	s.begun.record(compute_);
 	launch_filter();
 	s.filtered.record(compute_);
 	launch_refine(refine, settings_.device, compute_);
 	if (nearest)
-		launch_offer(s.pairs.get(), state_.get(), task_.near.table, task_.near.either,
-					 task_.a.first_row, settings_.device, compute_);
+		launch_offer(s.pairs.get(), state_.get(), task.near.table, task.near.symmetric,
+					 task.a.first_row, settings_.device, compute_);
 	s.refined.record(compute_);
 	finish_launch(slot);
 }
 
 /* Launches the processing of the next open pairs. */
 void
-Rounds::wait_read_open(const Connecting &connect, uint32_t count)
+Rounds::launch_open_pairs(const Connecting &connect, uint32_t count)
 {
+	const Keeping &keeping = join_.task.keeping;
+
 	if (!connect.all_open)
 	{
-		launch_connect_open(connect, open_done_, count, compute_);
+		launch_connect_open(connect, join_.open_done, count, compute_);
 		return;
 	}
-	if (open_done_ == 0 && all_there_)
-		launch_keep_rounds(task_.keeping, connect, open_, compute_);
-	launch_keep_open(task_.keeping, connect, open_done_, count, compute_);
+	if (join_.open_done == 0 && join_.stores_all_open)
+		launch_keep_rounds(keeping, connect, join_.open, compute_);
+	launch_keep_open(keeping, connect, join_.open_done, count, compute_);
 }
 
 /* Launches a round of open pairs; their number is limited by the buffer, as all may be returned. */
 void
-Rounds::launch_open(int slot)
+Rounds::launch_open_round(int slot)
 {
 	Slot	   &s = slots_[slot];
-	uint64_t	count = std::min<uint64_t>(open_ - open_done_, s.pairs.size());
+	uint64_t	count = std::min<uint64_t>(join_.open - join_.open_done, s.pairs.size());
 
 	s.begun.record(compute_);
 	s.filtered.record(compute_);
-	wait_read_open(connecting(slot), (uint32_t) count);
+	launch_open_pairs(connecting(slot), (uint32_t) count);
 	s.refined.record(compute_);
 	finish_launch(slot);
-	open_done_ += count;
+	join_.open_done += count;
 }
 
 /* Launches the end of a round. */
@@ -487,84 +466,82 @@ Rounds::finish_launch(int slot)
 {
 	Slot	   &s = slots_[slot];
 
-	launch_advance(candidates_, plan_items(budget_), reports_.get() + slot, compute_);
+	launch_advance(candidates_, plan_items(join_.round_items), reports_.get() + slot, compute_);
 	copy_async(host_reports_.get() + slot, reports_.get() + slot, 1, cudaMemcpyDeviceToHost,
 			   compute_, "reading a report");
 	s.ended.record(compute_);
-	s.phase = Phase::kRunning;
 	launched_++;
 }
 
 /* Returns whether there is work and a free slot for the next round. */
 bool
-Rounds::may_launch() const
+Rounds::may_launch()
 {
-	return (!complete_ || open_done_ < open_) && launched_ - ended_ < kSlots
-		&& slots_[launched_ % kSlots].phase == Phase::kFree;
+	const Slot &s = slots_[launched_ % kSlots];
+
+	return (!join_.complete || join_.open_done < join_.open) && launched_ - ended_ < kSlots
+		&& s.copied == s.count && ring_.complete() >= s.last_stage;
 }
 
 /* Processes the report of a completed round. */
 void
 Rounds::end_round(int slot)
 {
+	const JoinTask &task = join_.task;
 	Slot	   &s = slots_[slot];
 	const RoundReport &report = host_reports_.get()[slot];
 	double		seconds = s.filtered.seconds_since(s.begun);
-	uint64_t	items = report.items_done - first_item_ - items_done_;
+	uint64_t	items = report.items_done - join_.first_item - join_.items_done;
 
 	ended_++;
-	if (report.again > candidates_.list_size)
+	if (report.unfinished > candidates_.list_size)
 		fail(FASTED_INTERNAL, "%u work items must be repeated, but the list has space for %u",
-			 report.again, candidates_.list_size);
+			 report.unfinished, candidates_.list_size);
 
 	totals_.filter_seconds += seconds;
 	totals_.refine_seconds += s.refined.seconds_since(s.filtered);
-	totals_.device_seconds = device_before_ + s.refined.seconds_since(first_begun_);
+	totals_.device_seconds = join_.device_before + s.refined.seconds_since(first_begun_);
 	totals_.candidates += report.candidates;
 	totals_.pairs += report.pairs;
 	totals_.redone_units += report.voided;
-	items_done_ = report.items_done - first_item_;
-	complete_ = report.finished;
-	totals_.units_done = units_before_
-		+ (complete_ ? units_here_
-		   : (uint64_t) ((double) units_here_ * items_done_ / items_));
+	join_.items_done = report.items_done - join_.first_item;
+	join_.complete = report.finished;
+	totals_.units_done = join_.units_before
+		+ (join_.complete ? join_.units
+		   : (uint64_t) ((double) join_.units * join_.items_done / join_.items));
 
 	/* Adjust the size of rounds, unless this round was too short or incomplete. */
 	if (seconds > 1e-4 && report.voided == 0 && items > 0)
 	{
-		uint64_t	begun = items_done_ + (launched_ - ended_) * budget_;
+		uint64_t	begun = join_.items_done + (launched_ - ended_) * join_.round_items;
 
-		if (begun < items_)
-			budget_ = even_rounds(items_ - begun, items / seconds, settings_.device);
+		if (begun < join_.items)
+			join_.round_items = even_rounds(join_.items - begun, items / seconds, settings_.device);
 	}
 
-	if (complete_)
-		open_ = std::min<uint64_t>(report.open, task_.connect.open_room);
-	all_there_ = report.open <= task_.connect.open_room;
-	s.count = task_.connect.selects() ? report.handed_out
-		: task_.keep_pairs && task_.near.table.lists == nullptr ? report.pairs : 0;
+	if (join_.complete)
+		join_.open = std::min<uint64_t>(report.open, task.connect.open_capacity);
+	join_.stores_all_open = report.open <= task.connect.open_capacity;
+	s.count = task.connect.selects() ? report.returned
+		: task.keep_pairs && task.near.table.lists == nullptr ? report.pairs : 0;
 	s.copied = 0;
-	s.phase = s.count > 0 ? Phase::kDraining : Phase::kFree;
 }
 
-/* Starts to copy pairs of a round to the host, as many as there are free pieces for. */
+/* Starts to copy pairs to the host, in the order of rounds.  A round may have no pairs. */
 void
-Rounds::drain(int slot)
+Rounds::copy_results()
 {
-	Slot	   &s = slots_[slot];
-
-	while (s.copied < s.count && piece_in_ - (piece_out_ - held_) < kPieces)
+	for (; copied_ < ended_; copied_++)
 	{
-		Piece	   &piece = pieces_[piece_in_ % kPieces];
+		Slot	   &s = slots_[copied_ % kSlots];
 
-		piece.count = std::min(s.count - s.copied, piece.pairs.size());
-		piece.slot = slot;
-		copy_async(piece.pairs.get(), s.pairs.get() + s.copied, piece.count,
-				   cudaMemcpyDeviceToHost, copy_, "copying results to the host");
-		piece.arrived.record(copy_);
-		s.copied += piece.count;
-		piece.last = s.copied == s.count;
-		piece_in_++;
+		if (s.copied < s.count)
+		{
+			s.copied += ring_.copy(s.pairs.get() + s.copied, s.count - s.copied);
+			s.last_stage = ring_.started();
+		}
+		if (s.copied < s.count)
+			break;
 	}
 }
 
@@ -574,59 +551,81 @@ Rounds::pump()
 	while (ended_ < launched_
 		   && slots_[ended_ % kSlots].ended.done("computing distances"))
 		end_round(ended_ % kSlots);
-
-	/* Pairs are copied in the order of rounds.  A round may have no pairs. */
-	while (drained_ < ended_)
-	{
-		Slot	   &s = slots_[drained_ % kSlots];
-
-		if (s.phase == Phase::kDraining)
-		{
-			drain(drained_ % kSlots);
-			if (s.copied < s.count)
-				break;
-		}
-		drained_++;
-	}
-	while (piece_arrived_ < piece_in_
-		   && pieces_[piece_arrived_ % kPieces].arrived.done("copying results"))
-	{
-		Piece	   &piece = pieces_[piece_arrived_ % kPieces];
-
-		if (piece.last)
-			slots_[piece.slot].phase = Phase::kFree;
-		piece_arrived_++;
-	}
+	copy_results();
 	while (may_launch())
 	{
-		if (complete_)
-			launch_open(launched_ % kSlots);
+		if (join_.complete)
+			launch_open_round(launched_ % kSlots);
 		else
 			launch(launched_ % kSlots);
 	}
 }
 
 bool
-Rounds::take(FastedBatch *batch)
+Rounds::finished() const
 {
-	held_ = false;
-	if (piece_out_ == piece_arrived_)
-		return false;
+	return join_.complete && join_.open_done == join_.open && ended_ == launched_
+		&& copied_ == ended_ && ring_.is_empty();
+}
 
-	Piece	   &piece = pieces_[piece_out_ % kPieces];
+void
+PairRing::allocate(size_t pairs)
+{
+	for (Stage &stage : stages_)
+		stage.pairs.allocate(std::min(kStagePairs, pairs), "allocating device memory for results");
+}
 
-	batch->pairs = piece.pairs.get();
-	batch->npairs = piece.count;
-	piece_out_++;
-	held_ = true;
-	return true;
+/* Waits for the copies, and drops their pairs. */
+void
+PairRing::stop() noexcept
+{
+	if (stream_ != nullptr)
+		(void) cudaStreamSynchronize(stream_);
+	complete_ = returned_ = started_;
+	in_use_ = false;
+}
+
+size_t
+PairRing::copy(const FastedPair *pairs, size_t count)
+{
+	size_t		copied = 0;
+
+	while (copied < count && started_ - (returned_ - in_use_) < kStages)
+	{
+		Stage	   &stage = stages_[started_ % kStages];
+
+		stage.count = std::min(count - copied, stage.pairs.size());
+		copy_async(stage.pairs.get(), pairs + copied, stage.count, cudaMemcpyDeviceToHost, stream_,
+				   "copying results to the host");
+		stage.arrived.record(stream_);
+		copied += stage.count;
+		started_++;
+	}
+	return copied;
+}
+
+uint64_t
+PairRing::complete()
+{
+	while (complete_ < started_ && stages_[complete_ % kStages].arrived.done("copying results"))
+		complete_++;
+	return complete_;
 }
 
 bool
-Rounds::finished() const
+PairRing::next(FastedBatch *batch)
 {
-	return complete_ && open_done_ == open_ && ended_ == launched_ && drained_ == ended_
-		&& piece_out_ == piece_in_;
+	in_use_ = false;
+	if (returned_ == complete())
+		return false;
+
+	Stage	   &stage = stages_[returned_ % kStages];
+
+	batch->pairs = stage.pairs.get();
+	batch->npairs = stage.count;
+	returned_++;
+	in_use_ = true;
+	return true;
 }
 
 }								/* namespace fasted */

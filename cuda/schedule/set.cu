@@ -59,8 +59,6 @@ Set::Set(Context &context, const FastedSetOptions &options)
 Set::~Set()
 {
 	context_.remove(this);
-	/* wait for copies from and to the rows */
-	(void) cudaStreamSynchronize(context_.upload);
 	unregister_memory();
 	drop_buffer();
 }
@@ -76,7 +74,7 @@ void
 Set::drop_buffer()
 {
 	if (buffer_ != nullptr)
-		context_.staging.give_back(buffer_);
+		context_.staging.release(buffer_);
 	buffer_ = nullptr;
 }
 
@@ -90,7 +88,7 @@ Set::grow(uint64_t count)
 	uint64_t	there = store_.rows;
 	uint64_t	end = there + count;
 	uint64_t	chunk = shape_.chunks.rows();
-	size_t		room;
+	size_t		memory;
 
 	if (options_.most_rows > 0)
 		return std::min(count, options_.most_rows - there);
@@ -101,10 +99,10 @@ Set::grow(uint64_t count)
 
 	/* Allocate up to the end of the chunk if that fits, because this check takes 10 us. */
 	end = (end + chunk - 1) / chunk * chunk;
-	room = context_.room_beside(this);
-	if (end > FASTED_MAX_ROWS || shape_.bytes(end) > room)
+	memory = context_.memory_for(this);
+	if (end > FASTED_MAX_ROWS || shape_.bytes(end) > memory)
 	{
-		while (count > 0 && there + count > granted_ && shape_.bytes(there + count) > room)
+		while (count > 0 && there + count > granted_ && shape_.bytes(there + count) > memory)
 			count /= 2;
 		count = std::min<uint64_t>(count, FASTED_MAX_ROWS - there);
 		end = there + count;
@@ -117,7 +115,7 @@ Set::grow(uint64_t count)
 
 	cudaError_t error = store_.try_grow(context_.budget, end);
 
-	if (error == cudaErrorMemoryAllocation && context_.keep_to_what_is_left())
+	if (error == cudaErrorMemoryAllocation && context_.shrink_to_free_memory())
 	{
 		full_ = true;
 		return 0;
@@ -137,21 +135,22 @@ Set::stage(float **rows, size_t *capacity)
 	if (count == 0)
 		return false;
 	if (buffer_ == nullptr)
-		buffer_ = context_.staging.take();
+		buffer_ = context_.staging.acquire();
 	*rows = buffer_->rows.get();
 	*capacity = count;
 	return true;
 }
 
-/* Copies rows to the end of the set, for which there must be device memory. */
+/* Copies rows, of the host or of any device, to the end of the set, which has memory for them. */
 void
-Set::send(const float *rows, size_t nrows, cudaMemcpyKind kind, const char *doing)
+Set::send(const float *rows, size_t nrows)
 {
 	size_t		floats = shape_.chunks.row_floats();
 
 	store_.for_pieces(store_.rows, nrows, [&](float *to, size_t done, size_t count)
 	{
-		copy_async(to, rows + done * floats, count * floats, kind, context_.upload, doing);
+		copy_async(to, rows + done * floats, count * floats, cudaMemcpyDefault, context_.upload,
+				   "copying rows to the device");
 	});
 	store_.rows += nrows;
 }
@@ -162,41 +161,9 @@ Set::commit(size_t nrows)
 	if (sealed_ || buffer_ == nullptr || store_.rows + nrows > granted_
 		|| nrows > context_.staging.rows())
 		fail(FASTED_INTERNAL, "more rows were committed than staged");
-	send(buffer_->rows.get(), nrows, cudaMemcpyHostToDevice, "copying rows to the device");
+	send(buffer_->rows.get(), nrows);
 	buffer_->sent.record(context_.upload);
 	drop_buffer();
-}
-
-/* Each device reads the staging buffer itself, over its own PCIe link. */
-bool
-Set::copy_staged(const Set &from, size_t nrows)
-{
-	check_open();
-	if (from.buffer_ == nullptr || nrows > from.context_.staging.rows())
-		fail(FASTED_INTERNAL, "the other set has not staged these rows");
-	drop_buffer();
-	if (grow(nrows) < nrows)
-		return false;
-	send(from.buffer_->rows.get(), nrows, cudaMemcpyHostToDevice, "copying rows to the device");
-	from.buffer_->readers.note(context_.reading, context_.upload);
-	return true;
-}
-
-/* Copies directly from GPU to GPU if peer access is supported, else through host memory. */
-void
-Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
-{
-	check_open();
-	if (!from.sealed_ || first > from.store_.rows || nrows > from.store_.rows - first)
-		fail(FASTED_INTERNAL, "row numbers out of range in copy from another set");
-	if (grow(nrows) < nrows)
-		fail(FASTED_INTERNAL, "not enough device memory for rows of another set");
-	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
-	from.wait_for_rows(context_.upload);
-	from.store_.for_pieces(first, nrows, [&](const float *rows, size_t, size_t count)
-	{
-		send(rows, count, cudaMemcpyDefault, "copying rows from another GPU");
-	});
 }
 
 bool
@@ -218,7 +185,7 @@ Set::select_rows(const Set &from, const uint32_t *positions, size_t nrows)
 	from.wait_for_rows(context_.upload);
 	store_.rows += nrows;
 	store_.finish(context_.budget, context_.upload);
-	counts_.make_room(context_.budget, room(), "allocating device memory for the selected positions");
+	counts_.make_room(context_.budget, capacity(), "allocating device memory for the selected positions");
 	/* the caller may change the positions after this call */
 	copy_and_wait(counts_.get(), positions, nrows, cudaMemcpyHostToDevice, context_.upload,
 				  "copying the selected positions");
@@ -232,30 +199,28 @@ bool
 Set::register_memory(void *memory, size_t bytes)
 {
 	uint64_t	expected = std::max(options_.expected_rows, options_.most_rows);
-	cudaError_t error;
 
 	if (sealed_ || registered_ != nullptr)
 		fail(FASTED_INTERNAL, "memory cannot be registered twice, or for a sealed set");
 	if (!tuning.always_register && expected * shape_.chunks.row_bytes() < kRegisterBytes)
 		return false;
-	/* the memory may be locked already by a set of another device, which then unlocks it */
-	error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
-	(void) cudaGetLastError();
-	if (error != cudaSuccess && error != cudaErrorHostMemoryAlreadyRegistered)
+	if (cudaHostRegister(memory, bytes, cudaHostRegisterDefault) != cudaSuccess)
+	{
+		(void) cudaGetLastError();
 		return false;
-	locked_ = error == cudaSuccess;
+	}
 	registered_ = memory;
 	return true;
 }
 
+/* Waits for all copies to the set. */
 void
 Set::unregister_memory() noexcept
 {
+	(void) cudaStreamSynchronize(context_.upload);
 	if (registered_ == nullptr)
 		return;
-	(void) cudaStreamSynchronize(context_.upload);
-	if (locked_)
-		(void) cudaHostUnregister(registered_);
+	(void) cudaHostUnregister(registered_);
 	(void) cudaGetLastError();
 	registered_ = nullptr;
 }
@@ -269,7 +234,7 @@ Set::put(const float *rows, size_t nrows)
 
 	size_t		count = grow(nrows);
 
-	send(rows, count, cudaMemcpyHostToDevice, "copying rows to the device");
+	send(rows, count);
 	return count;
 }
 
@@ -325,6 +290,27 @@ Set::seal()
 	sealed_ = true;
 }
 
+/* Copies directly from GPU to GPU if peer access is supported, else through host memory. */
+bool
+Set::copy_set(const Set &from)
+{
+	uint64_t	rows = from.store_.rows;
+
+	check_open();
+	if (!from.sealed_ || store_.rows > 0)
+		fail(FASTED_INTERNAL, "only a sealed set can be copied, and only to an empty one");
+	if (grow(rows) < rows)
+		return false;
+	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
+	from.wait_for_rows(context_.upload);
+	from.store_.for_pieces(0, rows, [&](const float *piece, size_t, size_t count)
+	{
+		send(piece, count);
+	});
+	seal();
+	return true;
+}
+
 /* No join uses the set, but kernels of the last join may still be running. */
 void
 Set::reset(uint64_t first_row)
@@ -354,7 +340,7 @@ Set::wait_for_rows(cudaStream_t stream) const
 }
 
 void
-Set::take_form(const std::shared_ptr<Form> &form, cudaStream_t stream)
+Set::encode(const std::shared_ptr<Form> &form, cudaStream_t stream)
 {
 	const uint32_t *labels = labels_.get();
 
@@ -382,7 +368,7 @@ Set::side() const
 
 /* If partitions or components change the order of rows, they have to be quantised again. */
 void
-Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
+Set::set_partitions(const FastedProblem &problem, int side, cudaStream_t stream)
 {
 	bool		components = problem.components != nullptr && store_.rows > 0;
 
@@ -392,13 +378,13 @@ Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
 	by_component_ = components;
 	if (!components)
 		return;
-	counts_.make_room(context_.budget, room(), "allocating device memory for the rows' components");
+	counts_.make_room(context_.budget, capacity(), "allocating device memory for the rows' components");
 	copy_async(counts_.get(), problem.components->component[side], store_.rows,
 			   cudaMemcpyHostToDevice, stream, "copying the rows' components");
 }
 
 void
-Set::take_cores(const FastedComponents &components, int side, cudaStream_t stream)
+Set::set_core_distances(const FastedComponents &components, int side, cudaStream_t stream)
 {
 	copy_async(filter.doubles(), components.core[side], store_.rows, cudaMemcpyHostToDevice, stream,
 			   "copying the rows' core distances");
@@ -406,7 +392,7 @@ Set::take_cores(const FastedComponents &components, int side, cudaStream_t strea
 	if (labels_.get() != nullptr)
 		return;
 
-	uint32_t   *sorted = labels_.unused(context_.budget, room());
+	uint32_t   *sorted = labels_.unused(context_.budget, capacity());
 
 	launch_gather(counts_.get(), filter.order(), sorted, store_.rows, stream);
 	sorted_components_ = sorted;
@@ -415,23 +401,25 @@ Set::take_cores(const FastedComponents &components, int side, cudaStream_t strea
 void
 Set::begin_lists(const FastedProblem &problem, cudaStream_t stream)
 {
-	if (problem.continues && !lists.are_there(problem.k, problem.eps))
-		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
-	if (problem.continues || store_.rows == 0)
+	if (store_.rows == 0)
 		return;
-	lists.allocate(context_.budget, room(), problem.k);
+	if (problem.continues && !lists.are_for(problem.k, problem.eps))
+		fail(FASTED_INTERNAL, "there are no neighbor lists to continue");
+	if (problem.continues)
+		return;
+	lists.allocate(context_.budget, capacity(), problem.k);
 	lists.begin(store_.rows, problem.k, problem.eps,
 				problem.components != nullptr ? problem.components->bound : nullptr, stream);
 }
 
 /* Copies ranks to the device.  Without ranks, those of an earlier join are ignored. */
 void
-Set::take_ranks(const uint32_t *ranks, cudaStream_t stream)
+Set::set_ranks(const uint32_t *ranks, cudaStream_t stream)
 {
 	ranked_ = ranks != nullptr && store_.rows > 0;
 	if (!ranked_)
 		return;
-	ranks_.make_room(context_.budget, room(), "allocating device memory for the rows' ranks");
+	ranks_.make_room(context_.budget, capacity(), "allocating device memory for the rows' ranks");
 	copy_async(ranks_.get(), ranks, store_.rows, cudaMemcpyHostToDevice, stream,
 			   "copying the rows' ranks");
 }
@@ -455,7 +443,7 @@ Set::near_task(Set &b, NearScalars *scalars)
 	task.self = this == &b;
 	task.form = filter.form()->bound(shape_.chunks.dimensions);
 	task.a = near_side(lists.thresholds());
-	task.b = b.near_side(b.filter.take_thresholds());
+	task.b = b.near_side(b.filter.reset_thresholds());
 	task.row_bytes = filter.form()->row_bytes(shape_.chunks.dimensions);
 	task.minima_b = b.filter.minima();
 	task.scalars = scalars;
@@ -478,7 +466,7 @@ Set::begin_counts(bool continues, cudaStream_t stream)
 		return nullptr;
 	if (continues && counts_)
 		return counts_.get();
-	counts_.make_room(context_.budget, room(), "allocating device memory for the rows' counts");
+	counts_.make_room(context_.budget, capacity(), "allocating device memory for the rows' counts");
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, store_.rows * sizeof(uint32_t), stream),
 			   "clearing the rows' counts");
 	return counts_.get();
@@ -489,7 +477,9 @@ Join::Join(Context &context, const FastedProblem &problem, Set &a, Set &b)
 	counting_(fasted_counts_rows(&problem)),
 	k_(problem.output == FASTED_OUTPUT_NEAREST ? problem.k : 0)
 {
-	if (!(problem.eps >= 0 || (problem.eps < 0 && context.options.metric == FASTED_METRIC_INNER_PRODUCT))
+	bool		may_be_negative = fasted_metric_rules(context.options.metric)->negative_product;
+
+	if (!(problem.eps >= 0 || (problem.eps < 0 && may_be_negative))
 		|| (uint64_t) problem.slice + problem.more_slices >= std::max(1u, problem.slices))
 		fail(FASTED_INTERNAL, "eps or slice is out of range");
 	if (problem.output == FASTED_OUTPUT_NEAREST)
@@ -517,10 +507,10 @@ Join::advance(FastedBatch *batch, FastedStatus *status)
 	*status = FASTED_OK;
 	if (!context_.begin_rounds())
 		return false;
-	if (rounds.take(batch))
+	if (rounds.next_batch(batch))
 		return true;
 	rounds.pump();
-	if (rounds.take(batch))
+	if (rounds.next_batch(batch))
 		return true;
 	done_ = rounds.finished() && !context_.begin_second_rounds();
 	*status = FASTED_DONE;
@@ -593,26 +583,24 @@ Join::nearest(uint64_t first_row, size_t nrows, uint32_t *lengths, FastedNeighbo
 }
 
 /* Uses the pair buffers of rounds, which are done, for the lists of the other device. */
-bool
+void
 Join::merge_lists(const Join &from, uint64_t first_row, size_t nrows)
 {
-	DeviceArray<FastedPair> &room = context_.rounds.idle_room(0);
-	DeviceArray<FastedPair> &more = context_.rounds.idle_room(1);
+	DeviceArray<FastedPair> &room = context_.rounds.idle_buffer(0);
+	DeviceArray<FastedPair> &more = context_.rounds.idle_buffer(1);
 
-	static_assert(sizeof(FastedPair) == sizeof(FastedNeighbor), "buffers have the same capacity");
+	static_assert(sizeof(FastedPair) == sizeof(FastedNeighbor) && kMostSorted <= kMostAtOnce,
+				  "the buffers have room for a list");
 	check_neighbors(first_row, nrows);
 	from.check_neighbors(first_row, nrows);
-	if (k_ > kMostSorted || k_ > room.size())
-		return false;
 	if (nrows == 0)
-		return true;
-	if (from.k_ != k_ || from.reader_ == nullptr)
+		return;
+	if (k_ > kMostSorted || from.k_ != k_ || from.reader_ == nullptr)
 		fail(FASTED_INTERNAL, "the other join has no sorted lists of the same length");
 	nearest(0, 0, nullptr, nullptr);
 	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
 	reader_->add(*from.reader_, (uint32_t) first_row, (uint32_t) nrows,
 				 (FastedNeighbor *) room.get(), (uint32_t *) more.get(), room.size());
-	return true;
 }
 
 }								/* namespace fasted */

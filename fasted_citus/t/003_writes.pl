@@ -30,46 +30,17 @@ is(sql("BEGIN ISOLATION LEVEL REPEATABLE READ; $count; $count; COMMIT"), "$pairs
 
 # --- a worker reads later than the session
 
-$workers[2]->safe_psql('postgres', <<'END');
-SET citus.enable_ddl_propagation = off;
-ALTER FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean)
-	RENAME TO prompt_slice;
-CREATE FUNCTION fasted_citus.join_slice(r regclass, c name, e float8, i name, k regtype, m text, z bool, o text, s int, n int, a bool)
-RETURNS SETOF bytea LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-	PERFORM pg_sleep(4);
-	RETURN QUERY SELECT fasted_citus.prompt_slice(r, c, e, i, k, m, z, o, s, n, a);
-END $$;
-END
-is(sql($count), $pairs, 'the session waits for a late worker');
+my $function = 'fasted_citus.join_slice';
+make_late($workers[2], $function);
+is(sql($count), $pairs, 'with a late worker the result is the same');
 
-sub late
-{
-	my ($name, $change, $undo) = @_;
-	my $session = FastedTest::Session->new($node);
-	$session->send("\\set VERBOSITY verbose\n$count;\n\\echo done");
-	ok(wait_until(sub { slices_at($workers[2]) ne '' }), 'the late worker has received its request');
-	# the session has read its rows when it waits for the workers
-	ok(wait_until(sub { sql("SELECT wait_event FROM pg_stat_activity WHERE pid = " . $session->pid) eq 'Extension' }, 3),
-		'the session has read its rows');
-	sleep 1;
-	sql($change);
-	$session->wait_for(qr/(done)/);
-	wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /HINT/ }, 5);
-	like($session->{err}, qr/40001: could not join "items".*concurrent writes.*DETAIL:.*contents or their order differ.*HINT:.*Try again/s, $name);
-	sql($undo);
-}
+sub late { my ($name, @changes) = @_; changes_before_late_read($node, $workers[2], $name, 'items', $count, @changes); }
 
 late('a row is inserted', "INSERT INTO items VALUES (2001, '{-50}')", 'DELETE FROM items WHERE id = 2001');
 late('a vector changes', "UPDATE items SET v = '{-50}' WHERE id = 7", "UPDATE items SET v = '{70}' WHERE id = 7");
 my $swap = 'UPDATE items SET v = ARRAY[150 - v[1]]::real[] WHERE id IN (7, 8)';
 late('two rows swap', $swap, $swap);
-$workers[2]->safe_psql('postgres', <<'END');
-SET citus.enable_ddl_propagation = off;
-DROP FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean);
-ALTER FUNCTION fasted_citus.prompt_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean)
-	RENAME TO join_slice;
-END
+make_prompt($workers[2], $function);
 is(sql($count), $pairs, 'without the delay the result is the same as before');
 
 # --- continuous writes: a row moves between clusters of equal shape, so that all states

@@ -128,43 +128,16 @@ for my $slice ('9, 1, \'l2\', 0, 0', '9, 1, \'l2\', 3, 3', '0, 1, \'l2\', 0, 1',
 sql('DELETE FROM ref; INSERT INTO ref SELECT id, v FROM plain_dist WHERE v[1] > -10 AND v[1] < 10');
 my $two = "SELECT count(*) FROM fasted_knn_join('dist', 'v', 'ref', 'v', 1, id_type => NULL::text)";
 is(sql($two), 777, 'without concurrent writes');
-my $signature = 'regclass, name, name, regclass, name, name, regtype, integer, double precision, text, integer, integer';
-$workers[2]->safe_psql('postgres', <<END);
-SET citus.enable_ddl_propagation = off;
-ALTER FUNCTION fasted_citus.nearest_slice($signature) RENAME TO prompt_slice;
-CREATE FUNCTION fasted_citus.nearest_slice(a regclass, ac name, ai name, b regclass, bc name, bi name, t regtype, k int, m float8, d text, s int, n int)
-RETURNS SETOF bytea LANGUAGE plpgsql VOLATILE AS \$\$
-BEGIN
-	PERFORM pg_sleep(3);
-	RETURN QUERY SELECT fasted_citus.prompt_slice(a, ac, ai, b, bc, bi, t, k, m, d, s, n);
-END \$\$;
-END
+my $function = 'fasted_citus.nearest_slice';
+make_late($workers[2], $function);
 
-sub late
-{
-	my ($name, $table, $query, $change, $undo) = @_;
-	my $session = FastedTest::Session->new($node);
-	$session->send("\\set VERBOSITY verbose\n$query;\n\\echo done");
-	ok(wait_until(sub { slices_at($workers[2]) ne '' }), 'the late worker has received its request');
-	ok(wait_until(sub { sql("SELECT wait_event FROM pg_stat_activity WHERE pid = " . $session->pid) eq 'Extension' }, 3),
-		'the session has read its rows');
-	sleep 1;
-	sql($change);
-	$session->wait_for(qr/(done)/);
-	wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /HINT/ }, 5);
-	like($session->{err}, qr/40001: could not join "$table".*concurrent writes.*DETAIL:.*contents or their order differ.*HINT:.*Try again/s, $name);
-	sql($undo);
-}
+sub late { changes_before_late_read($node, $workers[2], @_); }
 
 late('a row that looks', 'dist', $two, "INSERT INTO dist VALUES ('z', array_fill(1, '{37}'))", "DELETE FROM dist WHERE id = 'z'");
 late('a row that is near', 'ref', $two, "INSERT INTO ref VALUES ('z', array_fill(1, '{37}'))", "DELETE FROM ref WHERE id = 'z'");
 late('one table', 'dist', $nearest, "UPDATE dist SET v = v[2:37] || v[1] WHERE id = 'row 7919'",
 	"UPDATE dist SET v = v[37] || v[1:36] WHERE id = 'row 7919'");
-$workers[2]->safe_psql('postgres', <<END);
-SET citus.enable_ddl_propagation = off;
-DROP FUNCTION fasted_citus.nearest_slice($signature);
-ALTER FUNCTION fasted_citus.prompt_slice($signature) RENAME TO nearest_slice;
-END
+make_prompt($workers[2], $function);
 is(sql($two), 777, 'without the delay the result is the same as before');
 
 # rows written by the transaction itself

@@ -7,7 +7,7 @@ use Exporter qw(import);
 use FastedTest;
 use Test::More;
 
-our @EXPORT = qw(new_cluster is_same_rows slices_at $divided);
+our @EXPORT = qw(new_cluster is_same_rows slices_at make_late make_prompt changes_before_late_read $divided);
 
 # Matches EXPLAIN (ANALYZE) if the work was divided among three workers.
 our $divided = qr/Citus Workers: 127\.0\.0\.1:\d+ \(3\d%.*, 127\.0\.0\.1:\d+ \(3\d%.*, 127\.0\.0\.1:\d+ \(3\d%/;
@@ -65,6 +65,56 @@ sub slices_at
 	my ($node) = @_;
 	return $node->safe_psql('postgres',
 		"SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT fasted_citus.%_slice(%' AND pid <> pg_backend_pid()");
+}
+
+# Lets a worker's function that joins slices wait, before it reads rows, until no session on that node has a lock.
+sub make_late
+{
+	my ($worker, $function) = @_;
+	my $types = $worker->safe_psql('postgres', "SELECT oidvectortypes(proargtypes) FROM pg_proc WHERE oid = '$function'::regproc");
+	my $arguments = join(', ', map { "\$$_" } 1 .. split(/,/, $types));
+	$worker->safe_psql('postgres', <<"END");
+SET citus.enable_ddl_propagation = off;
+ALTER FUNCTION $function($types) RENAME TO prompt_slice;
+CREATE FUNCTION $function($types) RETURNS SETOF bytea LANGUAGE plpgsql VOLATILE AS \$\$
+BEGIN
+	PERFORM pg_advisory_xact_lock_shared(1);
+	RETURN QUERY SELECT fasted_citus.prompt_slice($arguments);
+END \$\$;
+END
+}
+
+sub make_prompt
+{
+	my ($worker, $function) = @_;
+	my $types = $worker->safe_psql('postgres', "SELECT oidvectortypes(proargtypes) FROM pg_proc WHERE oid = '$function'::regproc");
+	$worker->safe_psql('postgres', <<"END");
+SET citus.enable_ddl_propagation = off;
+DROP FUNCTION $function($types);
+ALTER FUNCTION fasted_citus.prompt_slice($types) RENAME TO @{[ $function =~ s/.*\.//r ]};
+END
+}
+
+# Runs a query that joins `table`, and changes rows after the session has read its rows and before the
+# late worker reads its own: the query must fail.
+sub changes_before_late_read
+{
+	my ($node, $worker, $name, $table, $query, $change, $undo) = @_;
+	my $session = FastedTest::Session->new($node);
+	my $lock = FastedTest::Session->new($worker);
+	$lock->query('SELECT pg_advisory_lock(1)');
+	$session->send("\\set VERBOSITY verbose\n$query;\n\\echo done");
+	ok(wait_until(sub { slices_at($worker) ne '' }), "$name: the late worker has received its request");
+	# the session has read its rows when it waits for the workers
+	ok(wait_until(sub { $node->safe_psql('postgres', 'SELECT wait_event FROM pg_stat_activity WHERE pid = ' . $session->pid) eq 'Extension' }),
+		"$name: the session waits for workers");
+	sleep 1;
+	$node->safe_psql('postgres', $change);
+	$lock->quit;
+	$session->wait_for(qr/(done)/);
+	wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /HINT/ }, 5);
+	like($session->{err}, qr/40001: could not join "$table".*concurrent writes.*DETAIL:.*contents or their order differ.*HINT:.*Try again/s, $name);
+	$node->safe_psql('postgres', $undo);
 }
 
 1;

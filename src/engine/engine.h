@@ -3,44 +3,35 @@
  * engine.h
  *	  The interface between PostgreSQL and the distance engines.
  *
- * An engine finds every pair of rows whose distance is at most eps.  The rows of a
- * pair come from two sets, or from the same set (self-join).  exact_distance.h defines
- * the distance as a sequence of FP64 operations.  All engines therefore return the same
- * pairs with bit-identical distances; only the order of the pairs differs.
+ * An engine finds every pair of rows whose distance (exact_distance.h) is at most eps.  The rows of a
+ * pair come from two sets, or from the same set (self-join).  All engines return the same pairs with
+ * bit-identical distances; only the order of the pairs differs.
  *
- * This header is plain C.  No PostgreSQL type and no CUDA type appears in it.  An
- * engine never calls back into the caller, never throws, never calls exit, and blocks
- * all signals in the threads it starts.  The caller polls for results.
+ * This header is plain C.  An engine never calls back into the caller, never throws, never calls exit,
+ * and blocks all signals in the threads it starts.  The caller polls for results.
  *
  *	  context	the CPU cores or the GPU that an engine uses, with a memory limit;
  *				all rows of a context have the same number of dimensions
- *	  set		rows in the memory of a context, and data that the filter derived from them
- *	  join		a join of two sets, or of one set with itself
+ *	  set		rows in the memory of a context, and data that the filter derived from them,
+ *				which later joins use again
+ *	  join		a join of two sets, or of one set with itself; a context has at most one
  *
- * The functions of a set are called in this order:
+ * The functions of a set, and those of a join, are called in this order:
  *
  *	  set_open
- *	  stage, commit, stage, commit, ...		adds rows 0, 1, 2, ...
+ *	  stage, commit, stage, put, ...		adds rows 0, 1, 2, ...
  *	  seal									ends the input; no rows can be added
  *	  set_reset								empties the set but keeps its memory
  *	  set_close
- *
- * Rows can also be added with put, instead of stage and commit or alternating with them.
- * put reads rows from memory that the caller registered with register_memory.  A call of put
- * invalidates the staging buffer that stage returned.
- *
- * A context has at most one open join.  The functions of a join are:
  *
  *	  join_open
  *	  next, next, ... until FASTED_DONE		return pairs
  *	  pause									at any time; suspends work until the next call
  *	  join_close							at any time; stops all work immediately
  *
- * While a join is running, other sets may be opened, filled, sealed and closed.  If an
- * engine has devices, several threads may call it at the same time, each with a context
- * of its own.  Data that the filter derives from rows remains in their set, so that a
- * later join does not compute it again.  panel_join.h joins sets that do not fit into
- * memory together.
+ * While a join is running, other sets may be opened, filled, sealed and closed.  If an engine has
+ * devices, several threads may call it at the same time, each with a context of its own.
+ * panel_join.h joins sets that do not fit into memory together.
  *
  *-------------------------------------------------------------------------
  */
@@ -57,13 +48,13 @@ extern "C"
 {
 #endif
 
-/* Incremented with every change of this interface; other versions are rejected at load. */
-#define FASTED_ENGINE_ABI 21
+/* Other versions of this interface are rejected at load. */
+#define FASTED_ENGINE_ABI 22
 
-/* Largest number of rows in a set; row numbers have 32 bits.  The caller checks it. */
+/* Largest number of rows in a set.  The caller checks it. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
 
-/* The error bounds are valid up to here; PostgreSQL's limit for vectors is lower. */
+/* The error bounds are valid up to here. */
 #define FASTED_MAX_DIMENSIONS UINT32_C(65536)
 
 /* Largest number of nearest neighbours per row (k). */
@@ -78,9 +69,8 @@ typedef enum FastedStatus
 	FASTED_FULL,				/* stage, put: the set has no memory for another row */
 
 	/*
-	 * All following values are failures.  last_error returns the message, a complete sentence
-	 * unless the status is FASTED_INTERNAL.  If the message has a second line, that line is a
-	 * hint for the user.
+	 * All following values are failures, with a message (last_error): a complete sentence unless it is
+	 * FASTED_INTERNAL.  A second line is a hint for the user.
 	 */
 	FASTED_OUT_OF_MEMORY,		/* host memory is exhausted */
 	FASTED_OUT_OF_DEVICE_MEMORY,
@@ -94,9 +84,8 @@ typedef enum FastedStatus
 #define FASTED_FAILED(status) ((status) >= FASTED_OUT_OF_MEMORY)
 
 /*
- * Number format in which the filter finds candidate pairs.  The CPU engine has an INT8
- * and an FP32 filter.  It uses FP32 if FP16 or FP64 is requested, or if INT8 is
- * requested but not available.
+ * Number format in which the filter finds candidate pairs.  The CPU engine has INT8 and FP32, and uses
+ * FP32 if another format is requested or INT8 is not available.
  */
 typedef enum FastedFilter
 {
@@ -117,14 +106,11 @@ typedef enum FastedMetric
 } FastedMetric;
 
 /*
- * Element type of the rows.  Distances are computed from the elements without rounding them
- * first.  Rows of doubles are passed through the same float pointers: a double occupies the
- * space of two floats.  For the cosine metric, the caller has applied fasted_scale_direction
- * (exact_distance.h) to rows of doubles.
- *
- * Rows of bits are packed into words of 64 bits, each in the space of two floats.  The bits of
- * the last word that belong to no dimension are zero.  Which bit of a word belongs to which
- * dimension does not matter, but must be the same in all rows.
+ * Element type of the rows.  All are passed through the same float pointers.  A double, or a word of 64
+ * bits, occupies the space of two floats.  For the cosine metric, the caller has applied
+ * fasted_scale_direction (exact_distance.h) to rows of doubles.  The bits of the last word of a row that
+ * belong to no dimension are zero.  Which bit belongs to which dimension does not matter, but must be
+ * the same in all rows.
  */
 typedef enum FastedElement
 {
@@ -141,27 +127,23 @@ typedef enum FastedOutput
 	FASTED_OUTPUT_COUNTS,		/* counts returns the number of pairs of each row */
 
 	/*
-	 * nearest returns, for each row of set a, its k nearest rows of set b within eps, or
-	 * all of them if there are fewer than k.  Neighbours are ordered by distance, then by
-	 * the rank of the row of b.  In a self-join, each row of a pair is a neighbour of the other
-	 * row; no row is its own neighbour.
+	 * nearest returns, for each row of set a, its k nearest rows of set b within eps, or all of them if
+	 * there are fewer, ordered by distance, then by rank.  In a self-join no row is its own neighbour.
 	 */
 	FASTED_OUTPUT_NEAREST,
 
 	/*
-	 * next returns enough pairs to determine connected components, for clustering.  A core
-	 * row has at least core_pairs pairs in this join.  A pair of two core rows may be
-	 * omitted if other pairs of core rows already connect them; which pairs are omitted may
-	 * vary between runs.  In addition, counts returns the number of pairs of each row, as
-	 * for FASTED_OUTPUT_COUNTS, unless all rows are core rows.
+	 * next returns enough pairs to determine connected components.  A core row has at least core_pairs
+	 * pairs in this join.  A pair of two core rows may be omitted if other pairs of core rows connect
+	 * them; which ones are omitted may vary.  counts returns the number of pairs of each row, unless
+	 * all rows are core rows.
 	 */
 	FASTED_OUTPUT_CONNECTIONS,
 
 	/*
-	 * Self-joins only: next returns enough pairs to choose representatives.  Rows are visited
-	 * in the order of their ranks, and a row becomes a representative unless an earlier
-	 * representative is within eps.  The pairs also determine, for every other row, the
-	 * nearest representative of lower rank.  A pair is omitted only if neither result
+	 * Self-joins only: next returns enough pairs to choose representatives, and to find the nearest
+	 * representative of lower rank of every other row.  In the order of ranks, a row becomes a
+	 * representative unless an earlier one is within eps.  A pair is omitted only if neither result
 	 * depends on it, whichever other pairs are omitted.
 	 */
 	FASTED_OUTPUT_REPRESENTATIVES
@@ -171,9 +153,9 @@ typedef enum FastedOutput
 #define FASTED_DEVICE_NAME 48
 
 /*
- * Pruning: whether tiles (blocks of row pairs) are first tested in a reduced number of
- * dimensions; see doc/internals/bound-pruning.md.  The CUDA engine prunes only if the filter is
- * FASTED_FILTER_AUTO; it then filters in the reduced dimensions only.
+ * Pruning: whether tiles (blocks of row pairs) are first tested in a reduced number of dimensions
+ * (doc/internals/bound-pruning.md).  The CUDA engine does so only with FASTED_FILTER_AUTO, and then
+ * filters in the reduced dimensions only.
  */
 typedef enum FastedPrune
 {
@@ -182,16 +164,10 @@ typedef enum FastedPrune
 	FASTED_PRUNE_FORCE			/* for tests: always, at all levels */
 } FastedPrune;
 
-/* Number of parts of a distributed set (FastedSetOptions.distributed) on each device. */
-#define FASTED_PARTS_PER_DEVICE 4
-
 /* Number of pruning levels; their reduced dimensions are 32, 64 and 128. */
 #define FASTED_PRUNE_LEVELS 3
 
-/*
- * Resources and methods of a context.  Zero lets the engine choose, in all fields except
- * dimensions.
- */
+/* Resources and methods of a context.  Zero lets the engine choose, except for the dimensions. */
 typedef struct FastedOptions
 {
 	uint32_t	dimensions;		/* of each row, from 1 to FASTED_MAX_DIMENSIONS */
@@ -205,14 +181,9 @@ typedef struct FastedOptions
 	FastedFilter filter;
 	FastedPrune prune;
 
-	/* List of usable GPUs, in the syntax of device_list.h.  NULL or empty means all GPUs. */
-	const char *devices;
-
-	/* GPU memory is released this many milliseconds after the last context is closed; 0: never. */
-	int			idle_timeout;
-
-	/* For tests: name of a CPU kernel, such as "avx512vnni".  src/cpu/kernels/kernel.c lists the names. */
-	const char *kernel;
+	const char *devices;		/* usable GPUs (device_list.h); NULL or empty: all GPUs */
+	int			idle_timeout;	/* ms from the end of the last context to the release of GPU memory; 0: never */
+	const char *kernel;			/* for tests: name of a CPU kernel (src/cpu/kernels/kernel.c) */
 } FastedOptions;
 
 typedef struct FastedSetOptions
@@ -221,14 +192,11 @@ typedef struct FastedSetOptions
 	uint64_t	expected_rows;	/* estimated number of rows; zero if unknown */
 	uint64_t	most_rows;		/* maximum number of rows; zero if only memory limits it */
 	uint32_t	neighbors;		/* reserve memory for neighbour lists of this length per row */
-	bool		distributed;	/* divide the rows among the devices (see device_count); most_rows
-								 * must be set */
 } FastedSetOptions;
 
 /*
- * A partition (in the sense of SQL's PARTITION BY): the rows of set a and those of set b that
- * are compared with each other.  Positions are relative to the start of the set.  In a
- * self-join both ranges are the same.
+ * A partition (in the sense of SQL's PARTITION BY): positions of the rows of set a and of set b that
+ * are compared with each other.  In a self-join both ranges are the same.
  */
 typedef struct FastedPartition
 {
@@ -241,10 +209,8 @@ typedef struct FastedPartition
 /*
  * Restricts a join for nearest neighbours to rows of different components, and replaces the distance
  * of two rows by their mutual reachability distance: the maximum of the distance and of the two core
- * distances.  Boruvka's algorithm for minimum spanning trees asks for these neighbours.
- *
- * The two arrays of a side are indexed by the position of a row in its set.  The caller owns all
- * arrays and must keep them until the join is closed.
+ * distances.  Boruvka's algorithm for minimum spanning trees asks for these neighbours.  Arrays are
+ * indexed by position.
  */
 typedef struct FastedComponents
 {
@@ -255,8 +221,9 @@ typedef struct FastedComponents
 } FastedComponents;
 
 /*
- * Parameters of a join.  A join can be divided into any number of slices.  Each pair belongs
- * to exactly one slice, which depends only on the engine, the options and the rows.
+ * Parameters of a join.  A join can be divided into any number of slices.  Each pair belongs to exactly
+ * one slice, which depends only on the engine, the options and the rows.  The caller must keep all
+ * arrays until the join is closed.
  */
 typedef struct FastedProblem
 {
@@ -267,64 +234,47 @@ typedef struct FastedProblem
 	uint32_t	more_slices;	/* number of slices to join after `slice`, in addition to it */
 
 	/*
-	 * True if the caller knows that all slices are joined by an identical kernel.  The CPU
-	 * engine may then reorder rows, as GPUs always do.  Slices that were computed by
-	 * different processes are parts of the same join only if their order_hash (FastedStats)
-	 * is equal, too.
+	 * All slices are joined by an identical kernel.  The CPU engine may then reorder rows, as GPUs do.
+	 * Slices of different processes are parts of the same join only if their order_hash is equal, too.
 	 */
 	bool		identical_kernels;
 
 	/*
-	 * FASTED_OUTPUT_NEAREST: number of neighbours per row, from 1 to FASTED_MAX_NEIGHBORS.
-	 * Only engines with devices support slices here.  The lists of a slice hold the k
-	 * nearest among the pairs of that slice.
+	 * FASTED_OUTPUT_NEAREST: number of neighbours per row, from 1 to FASTED_MAX_NEIGHBORS.  The lists
+	 * of a slice, which only engines with devices support, are the k nearest among its pairs.
 	 */
 	uint32_t	k;
 
 	/*
-	 * This join continues the previous join, which had the same kind of output and was
-	 * completed.  Nearest neighbours: set a keeps its lists, and set b has different rows
-	 * or this is another slice.  Counts and connections: the sets are the same and this is
-	 * another slice; the rows' counts are accumulated, and rows that the previous join
-	 * connected remain connected.
+	 * This join continues the previous one, which had the same kind of output and was completed.
+	 * Nearest neighbours: set a keeps its lists, and set b has different rows or this is another slice.
+	 * Counts and connections: this is another slice of the same sets; counts are accumulated, and rows
+	 * remain connected.
 	 */
 	bool		continues;
 
 	/*
-	 * Compare only rows of the same partition.  Partitions are disjoint and in ascending
-	 * order on both sides.  A row may belong to no partition, and a partition may have rows
-	 * on one side only.  The caller owns the array and must keep it until the join is
-	 * closed.  NULL: compare all rows.
+	 * Compare only rows of the same partition; NULL: all rows.  Partitions are disjoint and in
+	 * ascending order on both sides.  A row may belong to none, and a partition may have rows on one
+	 * side only.
 	 */
 	const FastedPartition *partitions;
 	uint32_t	npartitions;
 
-	/*
-	 * FASTED_OUTPUT_NEAREST of two sets, of one slice: see FastedComponents.  NULL: there are no
-	 * components.  Partitions may be set in addition.  A join that continues an earlier one has the
-	 * same component, core and bound of the rows of set a.
-	 */
+	/* FASTED_OUTPUT_NEAREST of two sets, of one slice, or NULL; in a continued join the same for set a. */
 	const FastedComponents *components;
 
 	uint32_t	core_pairs;		/* FASTED_OUTPUT_CONNECTIONS; 0: all rows are core rows */
 
 	/*
-	 * FASTED_OUTPUT_REPRESENTATIVES: the distinct rank of each row, indexed by its position in the
-	 * set.  NULL: the rank is the position.
-	 *
-	 * FASTED_OUTPUT_NEAREST: the same for the rows of set b.  If the join continues an
-	 * earlier one, ranks must also differ from those of the earlier set b.  NULL: the rank
-	 * is the row's number in results.
-	 *
-	 * The array must remain valid until the join is closed.
+	 * The distinct ranks of the rows, by position.  FASTED_OUTPUT_REPRESENTATIVES; NULL: the positions.
+	 * FASTED_OUTPUT_NEAREST: of the rows of set b, also distinct from those of an earlier set b whose
+	 * join is continued; NULL: the rows' numbers in results.
 	 */
 	const uint32_t *ranks;
 } FastedProblem;
 
-/*
- * One pair of the result: the numbers of its rows and their distance.  A self-join
- * returns each pair once, with a < b.
- */
+/* One pair of the result: the numbers of its rows, a < b in a self-join, and their distance. */
 typedef struct FastedPair
 {
 	uint32_t	a;
@@ -339,19 +289,15 @@ typedef struct FastedNeighbor
 	double		dist;			/* its distance */
 } FastedNeighbor;
 
-/*
- * The result of next.  The engine owns the array `pairs`, which remains valid until the
- * next call for the same join or until the join is closed.
- */
+/* The result of next.  The pairs are valid until the next call for the join. */
 typedef struct FastedBatch
 {
 	const FastedPair *pairs;
 	size_t		npairs;
 
 	/*
-	 * Range of rows.  With FASTED_WANT_ROWS: the rows to stage, of side 0 (a) or 1 (b).
-	 * If panel_join_next returns FASTED_OK for FASTED_OUTPUT_NEAREST: the rows of side 0
-	 * whose neighbours are complete.
+	 * panel_join_next only.  With FASTED_WANT_ROWS: the rows to stage, of side 0 (a) or 1 (b).  With
+	 * FASTED_OK for FASTED_OUTPUT_NEAREST: the rows of side 0 whose neighbours are complete.
 	 */
 	int			side;
 	uint64_t	first_row;
@@ -359,8 +305,8 @@ typedef struct FastedBatch
 } FastedBatch;
 
 /*
- * Statistics, summed over all joins of a context.  They can be read at any time between
- * open and close.  panel_join.c, not the engine, sets rows and panels.
+ * Statistics, summed over all joins of a context, which can be read at any time.  panel_join.c sets rows
+ * and panels.
  */
 typedef struct FastedStats
 {
@@ -369,52 +315,36 @@ typedef struct FastedStats
 	char		kernel[48];		/* instruction set or architecture */
 	char		filter[16];		/* "fp32", "fp16", "fp64", "int8", "int16"; the last join's */
 	int			threads;		/* number of CPU threads in use, or zero */
-
 	uint64_t	rows;
 	uint32_t	dimensions;
 	uint32_t	panels;			/* number of outer panels; 1 if all rows were resident */
 	uint64_t	units_total;	/* units of work */
 	uint64_t	units_done;
-
 	uint64_t	candidates;		/* pairs that passed the filter */
 	uint64_t	pairs;			/* pairs that passed the recheck */
 
-	/*
-	 * Whether the filter was chosen by joining a sample of the rows, and the numbers of
-	 * candidates and pairs in all samples.  GPU: those of the chosen filter.  CPU: those of
-	 * the INT8 filter.
-	 */
-	bool		filter_sampled;
+	/* Candidates and pairs in all samples: of the chosen filter (GPU), or of the INT8 filter (CPU). */
+	bool		filter_sampled;	/* the filter was chosen by joining a sample of the rows */
 	uint64_t	sampled_candidates;
 	uint64_t	sampled_pairs;
 
-	/*
-	 * Pruning: number of tiles tested in 32, 64 and 128 dimensions, and number of those
-	 * that had to be tested in all dimensions.  Joins without pruning do not count.
-	 */
+	/* Pruning: number of tiles tested in 32, 64 and 128 dimensions, and then in all dimensions. */
 	uint64_t	pruned_tiles[FASTED_PRUNE_LEVELS];
 	uint64_t	full_tiles;
-
 	uint64_t	redone_units;	/* discarded because a buffer was full, then repeated */
-
 	uint64_t	host_bytes;		/* peak of host memory */
 	uint64_t	device_bytes;	/* peak of device memory */
-
 	double		prepare_seconds;	/* centring and encoding rows, computing norms */
 	double		filter_seconds; /* the filter kernels; summed over threads */
 	double		refine_seconds; /* the exact recheck; summed over threads */
 	double		device_seconds; /* GPU: from the first kernel to the last */
 
-	/*
-	 * Number of dimensions that the last join's filter compared; 0: all.  CPU: the number of bits
-	 * to which rows of bits were folded; 0 for other rows.
-	 */
+	/* What the last join's filter compared.  GPU: dimensions; 0: all.  CPU: bits of folded rows, or 0. */
 	uint32_t	filter_dimensions;
 
 	/*
-	 * Hashes of the orders into which rows were sorted; slices depend on these orders.
-	 * order_hash covers all joins.  join_order covers the last join and is set by GPUs only.
-	 * Zero: rows are in their original order.
+	 * Hashes of the orders into which rows were sorted, on which slices depend; zero: the original
+	 * order.  order_hash covers all joins.  join_order covers the last join and is set by GPUs only.
 	 */
 	uint64_t	order_hash;
 	uint64_t	join_order;
@@ -425,9 +355,9 @@ typedef struct FastedSet FastedSet;
 typedef struct FastedJoin FastedJoin;
 
 /*
- * An engine.  Functions that can fail return a status.  After a failure, only last_error,
- * stats, unregister_memory and the close functions may be called for the context, its sets and its
- * join.  Only one thread at a time may use a context.
+ * An engine.  Functions that can fail return a status.  After a failure, only last_error, stats,
+ * unregister_memory and the close functions may be called for the context, its sets and its join.  Only
+ * one thread at a time may use a context.
  */
 typedef struct FastedEngine
 {
@@ -435,35 +365,33 @@ typedef struct FastedEngine
 	const char *name;
 
 	/*
-	 * Checks whether the engine can run on this host with these devices, a list as in
-	 * FastedOptions.  Returns FASTED_OK, FASTED_NO_DEVICE or FASTED_UNKNOWN_DEVICE.  Unless
-	 * it is FASTED_OK, writes a message in the form of last_error to reason, which has size bytes.
+	 * Checks whether the engine can run on this host with these devices, a list as in FastedOptions.
+	 * Returns FASTED_OK, or else FASTED_NO_DEVICE or FASTED_UNKNOWN_DEVICE, with a message in `reason`.
 	 */
 	FastedStatus (*probe) (const char *devices, char *reason, size_t size);
 
 	/*
-	 * Writes the names of those listed devices (see FastedOptions) that are of the same kind
-	 * as the first one, and so divide a join into the same slices.  Returns the number of
-	 * names, which is `most` or less.  NULL if the engine has no devices.
+	 * Writes the names of those listed devices that are of the same kind as the first one, and so
+	 * divide a join into the same slices.  Returns their number, at most `most`.  NULL if the engine
+	 * has no devices; so are describe and warm.
 	 */
 	int			(*devices) (const char *devices, char (*names)[FASTED_DEVICE_NAME], int most);
 
 	/*
-	 * Writes the name, memory and compute capability of the device with this ordinal, usable
-	 * or not, to a text of at most size bytes.  Returns false if there is no such device.
-	 * NULL if the engine has no devices.
+	 * Describes the device with this ordinal, usable or not: name, memory and compute capability.
+	 * Returns false if there is no such device.
 	 */
 	bool		(*describe) (int ordinal, char *text, size_t size);
 
 	/*
 	 * Starts to initialize the device that open would choose, in a thread.  Returns true once open
-	 * need not wait for it, even if the initialization failed.  NULL if not supported.
+	 * need not wait for it, even if the initialization failed.
 	 */
 	bool		(*warm) (const FastedOptions *options);
 
 	/*
-	 * Opens a context.  Sets *context even if it fails, unless host memory is exhausted; the
-	 * caller must close the context in both cases.
+	 * Opens a context.  Sets *context even if it fails, unless host memory is exhausted; the caller
+	 * must close the context in both cases.
 	 */
 	FastedStatus (*open) (const FastedOptions *options, FastedContext **context);
 
@@ -472,18 +400,15 @@ typedef struct FastedEngine
 	/* Returns the message of the last failure; NULL: of an open that returned no context. */
 	const char *(*last_error) (const FastedContext *context);
 
-	/*
-	 * Stops all work and frees the context with its sets and its join.  NULL is allowed.
-	 * Never fails.
-	 */
+	/* Stops all work and frees the context with its sets and its join.  NULL is allowed. */
 	void		(*close) (FastedContext *context);
 
 	/* Ends the thread that warm or close has started.  Must be called before the process exits. */
 	void		(*stop) (void);
 
 	/*
-	 * Returns whether nsets sets would fit into memory together if the context had no other sets.
-	 * Set i has rows[i] rows.  Up to three sets of one row always fit.
+	 * Returns whether nsets sets of these numbers of rows would fit into memory together if the context
+	 * had no other sets.  Up to three sets of one row always fit.
 	 */
 	bool		(*fits) (const FastedContext *context, const uint64_t *rows, int nsets);
 
@@ -492,38 +417,29 @@ typedef struct FastedEngine
 							  FastedSet **set);
 
 	/*
-	 * stage returns a staging buffer for up to *capacity >= 1 rows of fasted_row_floats
-	 * floats each, stored contiguously.  It returns FASTED_OK or FASTED_FULL.  The caller may
-	 * write to the buffer until it calls commit, which adds the first nrows rows to the set.
+	 * stage returns a staging buffer for up to *capacity >= 1 rows of fasted_row_floats floats each, or
+	 * FASTED_FULL.  The caller may write to it until the next call of put or of commit, which adds the
+	 * first nrows rows to the set.
 	 */
 	FastedStatus (*stage) (FastedSet *set, float **rows, size_t *capacity);
 	FastedStatus (*commit) (FastedSet *set, size_t nrows);
 
 	/*
-	 * Engines with devices: adds the first nrows rows in the staging buffer of a set of
-	 * another context.  It must be called before commit for that other set.  Returns
-	 * FASTED_OK, or FASTED_FULL without adding any row.
-	 */
-	FastedStatus (*copy_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
-
-	/*
-	 * register_memory registers memory of the caller from which put will read rows; its pages may
-	 * be page-locked.  It returns false if reading from registered memory would not be faster than
-	 * staging.  It must be called before seal, for one memory range at a time.
+	 * register_memory registers memory from which put will read rows; its pages may be page-locked.
+	 * Returns false if that would not be faster than staging.  It must be called before seal, for one
+	 * memory range at a time.
 	 *
-	 * unregister_memory waits until the engine has read all rows and unregisters the memory.  It
-	 * must be called before the memory is freed, and may be called without a preceding
-	 * register_memory.
+	 * unregister_memory waits until the engine has read all rows, and unregisters the memory, if any.
+	 * It must be called before the memory is freed.
 	 */
 	bool		(*register_memory) (FastedSet *set, void *memory, size_t bytes);
 	void		(*unregister_memory) (FastedSet *set);
 
 	/*
-	 * put adds rows that are stored contiguously in registered memory.  Of nrows >= 1 rows it
-	 * adds the first *taken >= 1 and returns FASTED_OK, or adds none and returns FASTED_FULL.
-	 *
-	 * The engine may read the rows after put has returned.  wait_read waits until it has read
-	 * all rows; or, unless `all` is true, the rows that were put before the previous wait_read.
+	 * put adds rows that are stored contiguously in registered memory.  Of nrows >= 1 rows it adds the
+	 * first *taken >= 1, or none and returns FASTED_FULL.  The engine may read them after put has
+	 * returned.  wait_read waits until it has read all rows; or, unless `all` is true, those that were
+	 * put before the previous wait_read.
 	 */
 	FastedStatus (*put) (FastedSet *set, const float *rows, size_t nrows,
 						 size_t *taken);
@@ -536,99 +452,82 @@ typedef struct FastedEngine
 	/* Declares that no more rows will be added. */
 	FastedStatus (*seal) (FastedSet *set);
 
+	/*
+	 * Engines with devices: adds all rows of a sealed set of another context to an empty set, and
+	 * seals it.  Returns FASTED_OK, or FASTED_FULL without adding any row.  The caller must not reset or
+	 * close `from` before it has called unregister_memory for `set`, which ends the copy.
+	 */
+	FastedStatus (*copy_set) (FastedSet *set, const FastedSet *from);
+
 	/* Empties the set so that rows can be added again, the first one with number first_row. */
 	FastedStatus (*set_reset) (FastedSet *set, uint64_t first_row);
 
-	/* Frees a set that no open join uses; NULL is allowed.  Never fails. */
+	/* Frees a set that no open join uses; NULL is allowed. */
 	void		(*set_close) (FastedSet *set);
 
 	/*
-	 * Starts to join two sealed sets, or a set with itself if a == b.  Sets *join to NULL
-	 * if it fails.
+	 * Starts to join two sealed sets, or a set with itself if a == b.  Sets *join to NULL if it fails.
+	 * FASTED_UNSUPPORTED: nearest or select_rows is NULL, or the last two fields are false, and the
+	 * problem needs them.
 	 */
 	FastedStatus (*join_open) (FastedContext *context, const FastedProblem *problem,
 							   FastedSet *a, FastedSet *b, FastedJoin **join);
 
 	/*
-	 * Waits for the next batch of pairs, for at most about timeout_ms milliseconds.  Returns
-	 * FASTED_OK with npairs >= 1 (outputs _PAIRS, _CONNECTIONS and _REPRESENTATIVES only),
-	 * FASTED_AGAIN if the time is over, or FASTED_DONE.
+	 * Waits for the next batch of pairs, for at most about timeout_ms milliseconds.  Returns FASTED_OK
+	 * with npairs >= 1 if the output has pairs, FASTED_AGAIN if the time is over, or FASTED_DONE.
 	 */
 	FastedStatus (*next) (FastedJoin *join, int timeout_ms, FastedBatch *batch);
 
 	/*
-	 * Suspends the join, for a caller that does not know when it will call next again.  All
-	 * work stops within about 50 ms, without losing results.  The next call of next resumes
-	 * it.
+	 * Suspends the join, for a caller that does not know when it will call next again.  All work stops
+	 * within about 50 ms.  The next call of next resumes it.
 	 */
 	void		(*pause) (FastedJoin *join);
 
 	/*
-	 * Returns the number of pairs of each of nrows rows of set a (side 0) or b (side 1).
-	 * first_row is a position in the set.  It may be called after FASTED_DONE, with
-	 * FASTED_OUTPUT_COUNTS or _CONNECTIONS.  In a self-join, a pair counts for both of its
-	 * rows, and side must be 0.
+	 * After FASTED_DONE: returns the number of pairs of each of nrows rows of set a (side 0) or b (side
+	 * 1), from position first_row on.  In a self-join, a pair counts for both of its rows, and side must
+	 * be 0.
 	 */
 	FastedStatus (*counts) (FastedJoin *join, int side, uint64_t first_row,
 							size_t nrows, uint32_t *counts);
 
 	/*
-	 * Returns the neighbour lists of nrows rows of set a, from position first_row on: the
-	 * length of each list, and its neighbours in ascending order.  The list of the i-th
-	 * of these rows begins at neighbors[i * k].  It may be called after FASTED_DONE, with
-	 * FASTED_OUTPUT_NEAREST.  If nrows is zero, it only sorts the lists for later calls.
-	 *
-	 * NULL if the engine does not support FASTED_OUTPUT_NEAREST; join_open then returns
-	 * FASTED_UNSUPPORTED.
+	 * After FASTED_DONE: returns the neighbour lists of nrows rows of set a, from position first_row on:
+	 * the length of each list, and its neighbours in ascending order.  The list of the i-th of these
+	 * rows begins at neighbors[i * k].  If nrows is zero, it only sorts the lists for later calls.
 	 */
 	FastedStatus (*nearest) (FastedJoin *join, uint64_t first_row, size_t nrows,
 							 uint32_t *lengths, FastedNeighbor *neighbors);
 
 	/*
-	 * Engines with devices: merges the neighbour lists that `from`, a join in another
-	 * context, has for the same rows into the lists of `join`.  Neighbours in both lists are
-	 * merged into one.  Both joins must be done, and nearest must have been called for `from`,
-	 * possibly with nrows = 0.  Returns FASTED_OK, or FASTED_FULL without any change if the
-	 * lists are too long to be merged.  NULL if the engine cannot merge lists.
+	 * Engines with devices: merges the neighbour lists that `from`, a join in another context, has for
+	 * the same rows into the lists of `join`.  A neighbour in both lists remains once.  Both joins must
+	 * be done, and nearest must have been called for `from`.  k is at most most_merged.
 	 */
 	FastedStatus (*merge_lists) (FastedJoin *join, const FastedJoin *from, uint64_t first_row,
 								 size_t nrows);
+	uint32_t	most_merged;
 
 	/*
-	 * Returns the number of rows that need as much memory as neighbour lists of length k for
-	 * `rows` rows, as an input of fits.  NULL if nearest is NULL.
+	 * Returns the number of rows that need as much memory as neighbour lists of length k for `rows`
+	 * rows, as an input of fits.  NULL if nearest is NULL.
 	 */
 	uint64_t	(*rows_for_lists) (const FastedContext *context, uint64_t rows, uint32_t k);
 
 	/*
-	 * Returns the number of devices over which a set of this context may be distributed.
-	 * Each device holds FASTED_PARTS_PER_DEVICE parts of equal size and has memory for one more.
-	 * NULL if a context has one device only.
-	 */
-	int			(*device_count) (const FastedContext *context);
-
-	/*
-	 * Engines with devices: adds nrows rows of a sealed set of another context, from position
-	 * `first` on.  The caller must keep that set until it has called wait_read.
-	 */
-	FastedStatus (*copy_rows) (FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows);
-
-	/*
-	 * Adds the rows of a sealed set of the same context that have these positions, which are
-	 * ascending, to an unsealed set.  Returns FASTED_OK, or FASTED_FULL without adding any row.  NULL
-	 * if the engine does not support FastedProblem.components; join_open then returns
-	 * FASTED_UNSUPPORTED for them.
+	 * Adds the rows of a sealed set of the same context that have these positions, which are ascending,
+	 * to an unsealed set.  Returns FASTED_OK, or FASTED_FULL without adding any row.  NULL if the engine
+	 * does not support FastedProblem.components.
 	 */
 	FastedStatus (*select_rows) (FastedSet *set, const FastedSet *from, const uint32_t *positions,
 								 size_t nrows);
 
-	/* Stops all work of the join and frees it; NULL is allowed.  Never fails. */
+	/* Stops all work of the join and frees it; NULL is allowed. */
 	void		(*join_close) (FastedJoin *join);
 
-	/*
-	 * Support for FASTED_OUTPUT_CONNECTIONS and _REPRESENTATIVES.  Otherwise join_open returns
-	 * FASTED_UNSUPPORTED.
-	 */
+	/* Support for FASTED_OUTPUT_CONNECTIONS and _REPRESENTATIVES. */
 	bool		connects;
 	bool		chooses_representatives;
 } FastedEngine;
@@ -640,7 +539,7 @@ fasted_bit_words(uint32_t dimensions)
 	return (dimensions + 63) / 64;
 }
 
-/* Returns the size of a row of this element type, in floats. */
+/* Return the size of a row. */
 static inline uint32_t
 fasted_element_floats(FastedElement element, uint32_t dimensions)
 {
@@ -660,13 +559,6 @@ fasted_row_bytes(const FastedOptions *options)
 	return fasted_row_floats(options) * sizeof(float);
 }
 
-/* Returns whether the metric is one of rows of bits. */
-static inline bool
-fasted_metric_of_bits(FastedMetric metric)
-{
-	return metric == FASTED_METRIC_HAMMING || metric == FASTED_METRIC_JACCARD;
-}
-
 /* Adds a value to a hash of row orders (FastedStats.order_hash). */
 #ifdef __CUDACC__
 __host__ __device__
@@ -678,10 +570,7 @@ fasted_hash_order(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 32;
 }
 
-/*
- * Adds the statistics of an engine that runs in parallel.  Work, memory and the time of threads
- * are summed up.  For elapsed times the maximum is taken.
- */
+/* Adds the statistics of an engine that runs in parallel.  Elapsed times: takes the maximum. */
 static inline void
 fasted_add_stats(FastedStats *sum, const FastedStats *one)
 {
@@ -708,25 +597,22 @@ fasted_add_stats(FastedStats *sum, const FastedStats *one)
 		sum->device_seconds = one->device_seconds;
 }
 
-/*
- * Adds the counts of the first `rows` rows of a side to totals[].  Returns the status of the
- * engine's counts function.
- */
+/* Adds the results of the engine's counts function to totals[].  Returns its status. */
 static inline FastedStatus
-fasted_add_counts(const FastedEngine *engine, FastedJoin *join, int side, uint64_t rows,
-				  uint32_t *totals)
+fasted_add_counts(const FastedEngine *engine, FastedJoin *join, int side, uint64_t first_row,
+				  uint64_t rows, uint32_t *totals)
 {
 	uint32_t	some[4096];
 
-	for (uint64_t first = 0; first < rows; first += 4096)
+	for (uint64_t done = 0; done < rows; done += 4096)
 	{
-		size_t		n = rows - first < 4096 ? (size_t) (rows - first) : 4096;
-		FastedStatus status = engine->counts(join, side, first, n, some);
+		size_t		n = rows - done < 4096 ? (size_t) (rows - done) : 4096;
+		FastedStatus status = engine->counts(join, side, first_row + done, n, some);
 
 		if (status != FASTED_OK)
 			return status;
 		for (size_t i = 0; i < n; i++)
-			totals[first + i] += some[i];
+			totals[done + i] += some[i];
 	}
 	return FASTED_OK;
 }
@@ -748,9 +634,8 @@ fasted_returns_pairs(const FastedProblem *problem)
 }
 
 /*
- * Starts a thread in which all signals are blocked, because signal handlers of the host program
- * must not run in it (thread.c).  The stack has stack_bytes bytes, or more if the system needs
- * more; 0 selects the default size.  Returns false if the thread cannot be created.
+ * Starts a thread in which all signals are blocked, because signal handlers of the host program must not
+ * run in it.  The stack has stack_bytes bytes or more; 0: the default.  Returns false if it cannot.
  */
 extern bool fasted_start_thread(pthread_t *thread, size_t stack_bytes, void *(*work) (void *),
 								void *argument);
@@ -762,8 +647,8 @@ extern struct timespec fasted_deadline(int timeout_ms);
 extern const FastedEngine *fasted_cpu_engine(void);
 
 /*
- * Returns an engine that uses several devices of the engine `base` together (multi_gpu.c).  All
- * calls in a process must pass the same base.
+ * Returns an engine that uses several devices of the engine `base` together.  All calls in a process
+ * must pass the same base.
  */
 extern const FastedEngine *fasted_multi_gpu_engine(const FastedEngine *base);
 

@@ -3,30 +3,24 @@
  * exact_distance.h
  *	  The canonical distance of two vectors, which defines the result of a join.
  *
- * Euclidean distance: coordinate k of both vectors is converted to FP64 and subtracted.  One
- * fma adds the square of the difference to partial sum k mod 32.  The 32 partial sums are
- * then added up by repeated halving, and the square root is taken.  Every step is one
- * correctly rounded IEEE operation, and the order is fixed.  The result is therefore
- * bit-identical on all machines, with any number of SIMD lanes.
+ * Euclidean distance: coordinate k of both vectors is converted to FP64 and subtracted.  One fma adds
+ * the square of the difference to partial sum k mod 32.  The 32 partial sums are then added up by
+ * repeated halving, and the square root is taken.  Every step is one correctly rounded IEEE operation,
+ * and the order is fixed.  The result is therefore bit-identical on all machines, with any number of
+ * SIMD lanes, and with any padding by zeros, because a partial sum is never -0 and fma(0, 0, s) is s.
  *
- * If the number of dimensions is not a multiple of 32, some partial sums get fewer terms.
- * Padding with zeros has the same result, because a partial sum is never -0 and fma(0, 0, s) is s.
+ * With floats, no step overflows or underflows.  A difference is a multiple of 2^-149 with a magnitude
+ * below 2^129, so its square is zero or in [2^-298, 2^258].  With doubles, a square may underflow to
+ * zero (differences below about 2^-537) or overflow to infinity (differences of about 2^512 and more).
  *
- * With floats, no step overflows or underflows.  A difference is a multiple of 2^-149 with a
- * magnitude below 2^129, so its square is zero or in [2^-298, 2^258].  With doubles, a square
- * may underflow to zero (differences below about 2^-537) or overflow to infinity (differences
- * of about 2^512 and more).
+ * The cosine distance is 1 - x.y / sqrt(x.x y.y).  Its three sums are computed in the same way from
+ * products of converted coordinates, which are zero or in [2^-298, 2^256] with floats.  The operations
+ * are a product, a square root, a quotient and a difference, in this order.  The quotient is limited to
+ * [-1, 1]; it is the cosine similarity.  Both are NaN if a vector is zero, because it has no direction.
  *
- * The cosine distance is 1 - x.y / sqrt(x.x y.y).  Its three sums are computed in the same way
- * from products of converted coordinates, which are zero or in [2^-298, 2^256] with floats.
- * The operations are a product, a square root, a quotient and a difference, in this order.
- * The quotient is limited to [-1, 1]; it is the cosine similarity.  The distance is therefore in
- * [0, 2].  Both are NaN if a vector is zero, because it has no direction.
- *
- * A vector of doubles is scaled before its cosine distance is computed, if its largest
- * magnitude is below 2^-100, or 2^101 or more.  A power of two brings this magnitude into
- * [1, 2), so that all vectors except zero have a direction.  Scaling would not change the
- * result for other vectors.
+ * A vector of doubles is scaled before its cosine distance is computed, if its largest magnitude is
+ * below 2^-100, or 2^101 or more.  A power of two brings this magnitude into [1, 2), so that all vectors
+ * except zero have a direction.  Scaling would not change the result for other vectors.
  *
  * The distance of the inner product is 0 - x.y, with the sum of the cosine distance.  Products of
  * doubles may overflow; the result may then be infinite or NaN, and a pair with NaN is in no result.
@@ -38,8 +32,7 @@
  * pairs at the limit: 3 / 10 is the number that 0.3 is.  Two rows without any bit (u = 0) have the
  * distance 1 and the similarity 0, also a row beside itself.
  *
- * This is the definition.  Engines use faster implementations, which are tested against it,
- * bit for bit.
+ * Engines use faster implementations, which are tested against this definition, bit for bit.
  *
  *-------------------------------------------------------------------------
  */
@@ -98,16 +91,6 @@ fasted_exact_jaccard_similarity_of(uint32_t common, uint32_t ones_x, uint32_t on
 }
 
 static inline uint32_t
-fasted_exact_ones(const uint64_t *x, uint32_t words)
-{
-	uint32_t	ones = 0;
-
-	for (uint32_t w = 0; w < words; w++)
-		ones += (uint32_t) __builtin_popcountll(x[w]);
-	return ones;
-}
-
-static inline uint32_t
 fasted_exact_hamming(const uint64_t *x, const uint64_t *y, uint32_t words)
 {
 	uint32_t	differ = 0;
@@ -127,6 +110,12 @@ fasted_exact_common(const uint64_t *x, const uint64_t *y, uint32_t words)
 	return common;
 }
 
+static inline uint32_t
+fasted_exact_ones(const uint64_t *x, uint32_t words)
+{
+	return fasted_exact_common(x, x, words);
+}
+
 static inline double
 fasted_exact_jaccard(const uint64_t *x, const uint64_t *y, uint32_t words)
 {
@@ -143,8 +132,7 @@ fasted_exact_jaccard_similarity(const uint64_t *x, const uint64_t *y, uint32_t w
 }
 
 /*
- * Defines the Euclidean distance, the inner product and the cosine similarity of two rows.  Names
- * with the suffix _double are for rows of doubles.  For the cosine similarity, such rows must have
+ * The functions of two rows of floats or doubles.  For the cosine functions, rows of doubles must have
  * been scaled by fasted_scale_direction.
  */
 #define FASTED_DEFINE_EXACT(Element, suffix) \
@@ -191,10 +179,7 @@ fasted_exact_jaccard_similarity(const uint64_t *x, const uint64_t *y, uint32_t w
 FASTED_DEFINE_EXACT(float,)
 FASTED_DEFINE_EXACT(double, _double)
 
-/*
- * Scales a finite vector of doubles by a power of two, if necessary, so that x.x neither overflows
- * nor underflows.  This does not change its direction.
- */
+/* Scales a finite vector of doubles by a power of two, if necessary (see above). */
 static inline void
 fasted_scale_direction(double *row, uint32_t dimensions)
 {

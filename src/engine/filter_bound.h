@@ -3,16 +3,13 @@
  * filter_bound.h
  *	  Error bounds that guarantee that a low-precision filter misses no pair.
  *
- * Every engine finds candidates with quantised rows and rechecks them exactly.
- * This header computes a threshold t for each row, such that every pair of the
- * result satisfies
+ * Every engine finds candidates with quantised rows and rechecks them exactly.  This header computes a
+ * threshold t for each row, such that every pair of the result satisfies
  *
  *	  g >= fl(t_x + t_y)
  *
- * Here g is the computed inner product of the quantised rows, and fl rounds to
- * FP32.  doc/internals/bound.md has the complete derivation.  INT8 rows have integer
- * thresholds: see below and doc/internals/bound-int8.md.  For cosine distances, rows are
- * normalized first: section 7 of bound.md.  Inner products: section 8.
+ * Here g is the computed inner product of the quantised rows, and fl rounds to FP32.  The derivation is
+ * in doc/internals/bound.md, and for the integer thresholds of INT8 rows in bound-int8.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,11 +28,9 @@
 #define FASTED_U64 (DBL_EPSILON / 2.0)
 
 /*
- * Returns an upper bound of the true distance, times scale, of any pair whose canonical
- * distance (exact_distance.h) is at most eps.  The canonical distance has rounding errors of
- * relative size u.  There is one per difference, one per fma (in chains of d / 32), five for
- * additions, and one for the square root.  scale is a power of two or, for INT8 rows, any FP32
- * number; the bound also covers the rounding error of the product.
+ * Bounds the true distance, times scale, of any pair whose canonical distance is at most eps.  That has
+ * rounding errors of relative size u: one per difference, one per fma (in chains of d / 32), five for
+ * additions, and one for the square root.  scale is any FP32 number, so that the product is rounded, too.
  */
 FASTED_EVERYWHERE double
 fasted_eps_upper(double eps, double scale, uint32_t dimensions)
@@ -47,11 +42,10 @@ fasted_eps_upper(double eps, double scale, uint32_t dimensions)
 }
 
 /*
- * Cosine distance (section 7 of bound.md): the filter compares directions, that is x / |x|
- * with coordinates rounded to FP32.  Returns an upper bound of the Euclidean distance between the
- * directions of any pair whose canonical cosine distance is at most eps.  The result replaces eps
- * in fasted_eps_upper.  `error` bounds the error of the canonical similarity, which matters most if
- * eps is small.  `rounding` bounds the distance by which rounding moves a direction.
+ * Cosine distance (section 7): the filter compares directions, x / |x| with coordinates rounded to FP32.
+ * Returns an upper bound of the Euclidean distance between the directions of any pair whose canonical
+ * cosine distance is at most eps; it replaces eps in fasted_eps_upper.  `error` bounds the error of the
+ * canonical similarity, `rounding` the distance by which rounding moves a direction.
  */
 FASTED_EVERYWHERE double
 fasted_direction_reach(double eps, uint32_t dimensions)
@@ -63,7 +57,7 @@ fasted_direction_reach(double eps, uint32_t dimensions)
 		* (1.0 + 8 * FASTED_U64);
 }
 
-/* Returns whether a row with inner product x.x = square has a direction: it is finite, not zero. */
+/* Returns whether a row with x.x = square has a direction: it is finite, not zero. */
 FASTED_EVERYWHERE bool
 fasted_has_direction(double square)
 {
@@ -78,9 +72,9 @@ fasted_narrow(double x)
 }
 
 /*
- * Rows of doubles (section 9 of bound.md) are rounded to FP32 for the filter.  Returns an
- * upper bound of the distance by which this moves a row, plus the error of the canonical distance
- * due to underflow.  error2 is the sum of the squared rounding errors of the coordinates.
+ * Rows of doubles (section 9) are rounded to FP32 for the filter.  Returns an upper bound of the distance
+ * by which this moves a row, plus the error of the canonical distance due to underflow.  error2 is the
+ * sum of the squared rounding errors of the coordinates.
  */
 FASTED_EVERYWHERE double
 fasted_narrowed(double error2, uint32_t dimensions)
@@ -90,10 +84,7 @@ fasted_narrowed(double error2, uint32_t dimensions)
 	return moved <= DBL_MAX ? moved : INFINITY;
 }
 
-/*
- * Returns an upper bound of the relative error of a sum of d nonnegative FP64 terms, in any
- * order, if each term was rounded a few times.  The bound also holds for its square root.
- */
+/* Bounds the relative error of a sum of d nonnegative FP64 terms, each rounded a few times, or of its root. */
 FASTED_EVERYWHERE double
 fasted_sum_slack(uint32_t dimensions)
 {
@@ -101,9 +92,9 @@ fasted_sum_slack(uint32_t dimensions)
 }
 
 /*
- * Returns an upper bound of the distance between the exact image of a row (the row after
- * centring and scaling) and its quantised form q.  error2 is the FP64 sum of (v_k - q_k)^2, and
- * norm2 that of q_k^2.  v is the image computed in FP64, with at most two roundings per coordinate.
+ * Bounds the distance between the exact image of a row (centred and scaled) and its quantised form q.
+ * error2 is the FP64 sum of (v_k - q_k)^2, and norm2 that of q_k^2.  v is the image computed in FP64,
+ * with at most two roundings per coordinate.
  */
 FASTED_EVERYWHERE double
 fasted_rho(double error2, double norm2, uint32_t dimensions)
@@ -116,9 +107,8 @@ fasted_rho(double error2, double norm2, uint32_t dimensions)
 }
 
 /*
- * Returns a bound of the relative error of an inner product of d terms in FP32.  The terms are
- * summed in any order, with at most `extra` additional additions on any path.  The bound is
- * gamma_k = k u / (1 - k u) with k = d + extra.
+ * Bounds the relative error of an inner product of d terms in FP32, summed in any order with at most
+ * `extra` additional additions on any path: gamma_k = k u / (1 - k u) with k = d + extra.
  */
 FASTED_EVERYWHERE double
 fasted_gamma32(uint32_t dimensions, uint32_t extra)
@@ -128,11 +118,7 @@ fasted_gamma32(uint32_t dimensions, uint32_t extra)
 	return ku / (1.0 - ku) * (1.0 + 8 * FASTED_U64);
 }
 
-/*
- * Returns a bound of the absolute error of the same inner product due to underflow.  Underflow
- * causes an error of at most 2^-150 per product or fma, which is propagated through the rest of the
- * sum.
- */
+/* Bounds its absolute error due to underflow, which is at most 2^-150 per product or fma. */
 FASTED_EVERYWHERE double
 fasted_alpha32(uint32_t dimensions)
 {
@@ -149,11 +135,8 @@ fasted_round_down(double value)
 }
 
 /*
- * Returns an upper bound of half the square of a row's reach: its share of the squared distance of
- * the quantised rows of a pair.  The result is zero only if the reach is.
- *
- *	  rho			upper bound of the distance by which quantisation moved the row
- *	  eps_upper		fasted_eps_upper, in the scale of the quantised rows
+ * Bounds half the square of a row's reach: its share of the squared distance of a pair's quantised rows,
+ * zero only if the reach is.  rho bounds the distance by which quantisation moved the row.
  */
 FASTED_EVERYWHERE double
 fasted_reach_half(double rho, double eps_upper)
@@ -166,16 +149,12 @@ fasted_reach_half(double rho, double eps_upper)
 }
 
 /*
- * Returns the threshold of a row.
+ * Returns the threshold of a row, given bounds of the quantised row's squared norm, half
+ * (fasted_reach_half or fasted_product_half), and bounds of the error of g: gamma relative to the product
+ * of both norms, and alpha absolute.
  *
- *	  norm2_lower	lower bound of the quantised row's squared norm
- *	  norm2_upper	upper bound of the same
- *	  half			fasted_reach_half or fasted_product_half
- *	  gamma			bound of the error of g relative to the product of both norms
- *	  alpha			bound of the absolute error of g
- *
- * The result may be minus infinity; every pair with the row is then a candidate.  It is limited
- * from above, so that the sum with minus infinity is never NaN.  Lower thresholds are correct, too.
+ * The result may be minus infinity; every pair with the row is then a candidate.  It is limited from
+ * above, so that the sum with minus infinity is never NaN.  Lower thresholds are correct, too.
  */
 FASTED_EVERYWHERE float
 fasted_threshold(double norm2_lower, double norm2_upper, double half, double gamma, double alpha)
@@ -192,14 +171,10 @@ fasted_threshold(double norm2_lower, double norm2_upper, double half, double gam
 }
 
 /*
- * Inner product (section 8 of bound.md): the filter compares Euclidean distances, with a
- * reach of each row's own.  Returns an upper bound of E_x = (1 + g) |x|^2 + eps, where g bounds the
- * relative error of the canonical sum.  Every pair of the result satisfies
- *
- *	  |x - y|^2 <= E_x + E_y
- *
- * norm2 is the sum of squares of the elements, computed in FP64 in any order.  The result may be
- * negative.
+ * Inner product (section 8): the filter compares Euclidean distances, with a reach of each row's own.
+ * Returns an upper bound, maybe negative, of E_x = (1 + g) |x|^2 + eps, where g bounds the relative error
+ * of the canonical sum.  Every pair of the result satisfies |x - y|^2 <= E_x + E_y.  norm2 is the sum of
+ * squares of the elements, computed in FP64 in any order.
  */
 FASTED_EVERYWHERE double
 fasted_product_reach2(double norm2, double eps, uint32_t dimensions)
@@ -210,14 +185,14 @@ fasted_product_reach2(double norm2, double eps, uint32_t dimensions)
 }
 
 /*
- * Returns half the square of the reach of a row for inner products, in the scale of the quantised
- * rows: the value that takes the place of reach^2 / 2 in the thresholds.  reach2 is E_x times the
- * square of the scale.  rho bounds the packing error.  spread > 0 is the same for all rows; since
+ * Returns half the square of the reach of a row for inner products, in the scale of the quantised rows.
+ * reach2 is E_x times the square of the scale.  rho bounds the packing error.  spread > 0 is the same for
+ * all rows; since
  *
  *	  (D + r)^2 <= (1 + spread) D^2 + (1 + 1 / spread) r^2
  *
- * for all D and r >= 0, every spread is correct.  The best one is the ratio of a typical sum of
- * two packing errors to a typical distance D.
+ * for all D and r >= 0, every spread is correct.  The best one is the ratio of a typical sum of two
+ * packing errors to a typical distance D.
  */
 FASTED_EVERYWHERE double
 fasted_product_half(double reach2, double rho, double spread)
@@ -229,12 +204,9 @@ fasted_product_half(double reach2, double rho, double spread)
 }
 
 /*
- * Rows of bits (section 10 of bound.md).  H is the number of bits in which two rows differ.
- * Returns an upper bound e_x, such that H <= e_x + e_y for every pair of the result.  ones is the
- * number of bits that are set in the row.
- *
- * A filter may compare folded rows instead of rows, because folding never increases H: see
- * fasted_fold_bits.
+ * Rows of bits (section 10).  Returns a bound e_x, such that rows of a pair of the result differ in
+ * H <= e_x + e_y bits.  ones is the number of bits that are set in the row.  Folding
+ * (fasted_fold_bits) never increases H, so that a filter may compare folded rows.
  */
 FASTED_EVERYWHERE double
 fasted_bits_reach(bool jaccard, double eps, uint32_t ones)
@@ -247,10 +219,7 @@ fasted_bits_reach(bool jaccard, double eps, uint32_t ones)
 	return most >= 1.0 ? ones : most / (2.0 - most) * ones * (1.0 + 8.0 * FASTED_U64);
 }
 
-/*
- * Returns word w of a row of `words` 32-bit words that is folded to `folded` words: the exclusive
- * or of all words whose number is w modulo `folded`.
- */
+/* Returns word w of a row folded to `folded` words: the exclusive or of words w, w + folded, ... */
 FASTED_EVERYWHERE uint32_t
 fasted_fold_bits(const uint32_t *row, uint32_t words, uint32_t folded, uint32_t w)
 {
@@ -281,9 +250,8 @@ fasted_fold_bits(const uint32_t *row, uint32_t words, uint32_t folded, uint32_t 
 #define FASTED_INT8_PADDING 1400000000
 
 /*
- * INT8 rows are padded to a multiple of 32 dimensions and rotated by Walsh-Hadamard transforms.
- * The length of a transform is a power of two, at most FASTED_ROTATION_LONGEST.  If it is shorter
- * than the row, one transform is applied to the first coordinates and one to the last ones.
+ * INT8 rows are padded to a multiple of 32 dimensions and rotated by Walsh-Hadamard transforms.  If the
+ * longest one is shorter than the row, one is applied to the first coordinates and one to the last.
  */
 #define FASTED_ROTATION_LONGEST 16384
 
@@ -298,9 +266,8 @@ fasted_rotation_length(uint32_t padded)
 }
 
 /*
- * Returns the number of rounding errors of a coordinate due to the rotation: two for centring and
- * scaling; and for each transform one per level, and two for the product with the rounded
- * 1 / sqrt(length).
+ * Returns the number of rounding errors of a coordinate: two for centring and scaling; and for each
+ * transform one per level, and two for the product with the rounded 1 / sqrt(length).
  */
 FASTED_EVERYWHERE uint32_t
 fasted_rotation_roundings(uint32_t padded)
@@ -314,12 +281,10 @@ fasted_rotation_roundings(uint32_t padded)
 }
 
 /*
- * Returns an upper bound of the distance between the INT8 form q of a row and its exact image
- * (scaled and rotated) after clamping.  Clamping never increases the distance of two rows.
- *
- * Let v be the image computed in FP32, and c the clamped v.  error2 is the FP32 sum of
- * (v_k - q_k)^2, and rounding2 that of (c_k - q_k)^2, each with at least 32 partial sums.  norm2 is
- * the exact sum of q_k^2.  The last term covers underflow.
+ * Bounds the distance between the INT8 form q of a row and its exact image (scaled and rotated) after
+ * clamping, which never increases the distance of two rows.  Let v be the image computed in FP32, and c
+ * the clamped v.  error2 is the FP32 sum of (v_k - q_k)^2, and rounding2 that of (c_k - q_k)^2, each with
+ * at least 32 partial sums.  norm2 is the exact sum of q_k^2.  The last term covers underflow.
  */
 FASTED_EVERYWHERE double
 fasted_rho_clamped(double rounding2, double error2, double norm2, uint32_t padded)
@@ -333,9 +298,9 @@ fasted_rho_clamped(double rounding2, double error2, double norm2, uint32_t padde
 }
 
 /*
- * Returns the threshold n = floor((norm2 - half) / 2) of an INT8 row, where norm2 is exact; half is
- * that of fasted_threshold.  Every pair of the result satisfies p >= n_x + n_y.  The result may be
- * FASTED_INT8_EVERY; every pair with the row is then a candidate.  It is at most A/2.
+ * Returns the threshold n = floor((norm2 - half) / 2) of an INT8 row, where norm2 is exact, limited to
+ * FASTED_INT8_EVERY .. A/2.  half is that of fasted_threshold.  Every pair of the result satisfies
+ * p >= n_x + n_y.
  */
 FASTED_EVERYWHERE int32_t
 fasted_threshold_int(double norm2, double half)
@@ -353,9 +318,9 @@ fasted_threshold_int(double norm2, double half)
 }
 
 /*
- * Returns the threshold of an INT16 row, with which candidates are filtered a second time
- * (doc/internals/bound-int8.md, section 10).  norm2 is exact, and |p| is below 2^31.  Every pair of
- * the result satisfies p >= t_x + t_y, which is computed without rounding.
+ * Returns the threshold of an INT16 row, with which candidates are filtered a second time (bound-int8.md,
+ * section 10).  norm2 is exact, and |p| is below 2^31.  Every pair of the result satisfies
+ * p >= t_x + t_y, which is computed without rounding.
  */
 #define FASTED_INT16_ROW_NORM2 (0.999f * 2147483648.0f)
 
@@ -367,25 +332,19 @@ fasted_threshold_int16(double norm2, double half)
 	return 0.5 * (norm2 - ceil(half > -0x1p50 ? half : -0x1p50));
 }
 
-/*
- * Choice of the INT8 encoding, shared by the engines.  These values affect only the speed of the
- * filter, not its correctness (doc/internals/bound-int8.md).
- */
+/* Choice of the INT8 encoding.  These values affect only the speed of the filter, not the result. */
 
 /* Integers up to this magnitude, and their sums with a byte, are exact in FP32. */
 #define FASTED_INT8_LARGEST_INTEGER 4194304.0f
 
 /*
- * Number of scales that are tried; each is 2^(1/5) times the previous one.  The first scale clamps
- * no coordinate of typical rows.  The last one clamps those above an eighth of the largest.
+ * Number of scales that are tried, each 2^(1/5) times the previous one.  The first one clamps no
+ * coordinate of typical rows, the last one those above an eighth of the largest.
  */
 #define FASTED_INT8_SCALES 16
 #define FASTED_INT8_SCALE_STEP 1.148698355f
 
-/*
- * INT16 rows: upper limit of their squared norms, less than 2^29; and the largest coordinate that
- * is not clamped, as a multiple of a typical coordinate.
- */
+/* INT16 rows: limit of their squared norms (2^29), and of coordinates, in typical coordinates. */
 #define FASTED_INT16_NORM2 (0.999f * 536870912.0f)
 #define FASTED_INT16_ROOM 4.0f
 
@@ -400,8 +359,8 @@ fasted_int16_most(float norm2, uint32_t padded)
 
 /*
  * Returns the centre of a dimension whose sampled values are integers from low to high, such that
- * value - centre is in -128 .. 127.  Products are exact, so the centre need not minimize norms.  It
- * is chosen to leave space for values outside the sample.
+ * value - centre is in -128 .. 127, with space for values outside the sample.  Products are exact, so
+ * the centre need not minimize norms.
  */
 FASTED_EVERYWHERE float
 fasted_integer_centre(float low, float high)
@@ -413,10 +372,7 @@ fasted_integer_centre(float low, float high)
 	return floorf((low + high + 1.0f) * 0.5f);
 }
 
-/*
- * Returns 64 pseudorandom sign bits (splitmix64) for a group of 64 coordinates in a pass of the
- * rotation.  The engine chooses which coordinate uses which bit.
- */
+/* Returns pseudorandom sign bits (splitmix64) for 64 coordinates in a pass of the rotation. */
 FASTED_EVERYWHERE uint64_t
 fasted_sign_bits(uint32_t group, uint32_t pass)
 {
@@ -428,22 +384,18 @@ fasted_sign_bits(uint32_t group, uint32_t pass)
 }
 
 /*
- * Error bounds for pruning: tests in reduced dimensions miss no pair (proof:
- * doc/internals/bound-pruning.md).
+ * Error bounds for pruning: tests in reduced dimensions miss no pair (doc/internals/bound-pruning.md).
  *
- * The level row of a row q is its projection P q onto some directions (the rows of P), with the
- * norm of the residual as an additional coordinate.  Level rows are quantised, have thresholds,
- * and are tested like rows.  The following functions bound by how much the distance of two level
- * rows may exceed that of the rows, and the error of a computed level row.
+ * The level row of a row q is its projection z = P q onto some directions (the rows of P), with the norm
+ * of the residual as an additional coordinate.  Level rows are quantised, have thresholds, and are tested
+ * like rows.  The following functions bound by how much the distance of two level rows may exceed that of
+ * the rows, and the error of a computed level row.
  */
 
 /* Number of terms that are summed in FP32; these sums are added up in FP64. */
 #define FASTED_PRUNE_PIECE 64
 
-/*
- * Returns an upper bound of the factor by which distances of level rows may exceed those of rows.
- * eta bounds the Frobenius norm of P P' - I.
- */
+/* Bounds the factor for distances, where eta bounds the Frobenius norm of P P' - I. */
 FASTED_EVERYWHERE double
 fasted_prune_stretch(double eta)
 {
@@ -451,9 +403,8 @@ fasted_prune_stretch(double eta)
 }
 
 /*
- * Returns an upper bound of ||P q - z||, where z is the projection as computed and rounded to
- * FP32.  norm bounds ||q||, and projected bounds ||z||.  directions is the number of rows of P.
- * gamma bounds the relative error of a sum of d products.
+ * Bounds ||P q - z|| for z as computed and rounded to FP32.  norm bounds ||q||, projected ||z||, and gamma
+ * the relative error of a sum of d products.  directions is the number of rows of P.
  */
 FASTED_EVERYWHERE double
 fasted_prune_product_error(double gamma, double norm, double projected, double eta,
@@ -487,8 +438,8 @@ fasted_prune_gamma_fp32(uint32_t dimensions)
 }
 
 /*
- * Returns an upper bound of ||w - q||, where w = s (x - c) is exact. q is computed by a subtraction
- * in FP32 and a product with a power of two, without overflow. norm bounds ||q||.
+ * Bounds ||w - q||, where w = s (x - c) is exact, and q is computed by a subtraction in FP32 and a product
+ * with a power of two, without overflow.
  */
 FASTED_EVERYWHERE double
 fasted_prune_image_error(double norm, uint32_t dimensions)
@@ -497,9 +448,8 @@ fasted_prune_image_error(double norm, uint32_t dimensions)
 }
 
 /*
- * Returns an upper bound of the error of r = sqrt(max(0, norm2 - projected2)), rounded to FP32,
- * as an approximation of the norm of (I - P' P) q.  norm2 and projected2 are the FP64 sums of
- * squares of q and z.  error bounds ||P q - z||.
+ * Bounds the error of r = sqrt(max(0, norm2 - projected2)), rounded to FP32, as the norm of (I - P' P) q.
+ * norm2 and projected2 are the FP64 sums of squares of q and z.  error bounds ||P q - z||.
  */
 FASTED_EVERYWHERE double
 fasted_prune_residual_error(double norm2, double projected2, double residual, double error,
@@ -518,9 +468,8 @@ fasted_prune_residual_error(double norm2, double projected2, double residual, do
 }
 
 /*
- * Returns an upper bound of the distance between the exact level row of a row's image and the
- * computed level row.  moved bounds the distance between the image and q.  error and
- * residual_error are the results of the functions above.
+ * Bounds the distance between the exact level row of a row's image and the computed level row.  moved
+ * bounds the distance between the image and q.
  */
 FASTED_EVERYWHERE double
 fasted_prune_moved(double moved, double eta, double error, double residual_error)

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * host_device.h
- *	  Small functions shared by several engines, for host and device code: the order of tiles,
- *	  and the tiles of a partitioned join.
+ *	  Small functions shared by several engines, for host and device code; the tiles of a
+ *	  partitioned join.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,9 +31,8 @@ ceil_div(uint64_t n, uint64_t by)
 }
 
 /*
- * Deterministic stratified sample: returns the row number of sample i, with sampled <= rows
- * samples in total.  There is one sample in each of `sampled` equal strata, at a pseudorandom
- * position, so that periodic data do not bias the sample.  The result is the same in every run.
+ * Returns the row number of sample i of sampled <= rows.  There is one sample in each of `sampled` equal
+ * strata, at a pseudorandom position, so that periodic data do not bias the sample.
  */
 FASTED_EVERYWHERE uint32_t
 fasted_sample_row(uint32_t i, uint32_t sampled, uint32_t rows)
@@ -48,107 +47,14 @@ fasted_sample_row(uint32_t i, uint32_t sampled, uint32_t rows)
 }
 
 /*
- * The order in which the block pairs of a join are processed.
+ * The tiles of a partitioned join (FastedProblem.partitions) that may have pairs of rows of the same
+ * partition.  The caller must check each pair.
  *
- * Rows are divided into blocks, and a unit of work is a pair of blocks (i, j).  A self-join needs
- * only the units with i <= j.  Units are numbered, so that workers can take them from an atomic
- * counter.  Consecutive numbers run through squares of blocks, so that workers with
- * nearby numbers share operands in the cache.
- *
- * Squares at the border are numbered as if they were full.  Some numbers therefore have no unit,
- * and a worker skips them.  This costs one increment and keeps the mapping in closed form.
- */
-
-/* A grid of blocks: the rectangle rows x cols, or its triangle i <= j. */
-typedef struct FastedOrder
-{
-	uint64_t	rows;
-	uint64_t	cols;
-	uint64_t	square;			/* number of blocks along one side of a square */
-	bool		triangle;		/* rows == cols, and i <= j only */
-} FastedOrder;
-
-/* Returns the number of pairs (i, j) with i <= j < t. */
-static inline uint64_t
-fasted_triangle(uint64_t t)
-{
-	return (t % 2 == 0) ? t / 2 * (t + 1) : (t + 1) / 2 * t;
-}
-
-/*
- * Computes the p-th pair (i, j) with i <= j, numbered column by column: p = j (j + 1) / 2 + i.
- * The loops correct the rounding of the square root for large p.
- */
-static inline void
-fasted_triangle_pair(uint64_t p, uint64_t *i, uint64_t *j)
-{
-	uint64_t	col = (uint64_t) ((sqrt(8.0 * (double) p + 1.0) - 1.0) / 2.0);
-
-	while (col > 0 && fasted_triangle(col) > p)
-		col--;
-	while (fasted_triangle(col + 1) <= p)
-		col++;
-	*i = p - fasted_triangle(col);
-	*j = col;
-}
-
-/* Returns the number of units of work. */
-static inline uint64_t
-fasted_order_units(const FastedOrder *order)
-{
-	return order->triangle ? fasted_triangle(order->rows)
-		: order->rows * order->cols;
-}
-
-/* Returns how many numbers there are, including those without a unit. */
-static inline uint64_t
-fasted_order_numbers(const FastedOrder *order)
-{
-	uint64_t	rows = ceil_div(order->rows, order->square);
-	uint64_t	cols = ceil_div(order->cols, order->square);
-
-	return (order->triangle ? fasted_triangle(cols) : rows * cols)
-		* order->square * order->square;
-}
-
-/* Computes the unit (i, j) with this number.  Returns false if the number has no unit. */
-static inline bool
-fasted_order_unit(const FastedOrder *order, uint64_t number,
-				  uint64_t *i, uint64_t *j)
-{
-	uint64_t	area = order->square * order->square;
-	uint64_t	inside = number % area;
-	uint64_t	gi;
-	uint64_t	gj;
-
-	if (order->triangle)
-		fasted_triangle_pair(number / area, &gi, &gj);
-	else
-	{
-		uint64_t	cols = ceil_div(order->cols, order->square);
-
-		gi = number / area / cols;
-		gj = number / area % cols;
-	}
-	*i = gi * order->square + inside / order->square;
-	*j = gj * order->square + inside % order->square;
-	return *i < order->rows && *j < order->cols &&
-		(!order->triangle || *i <= *j);
-}
-
-/*
- * The tiles of a partitioned join (FastedProblem.partitions).  Such a join computes only the tiles
- * that may have pairs of rows of the same partition.
- *
- * A row of tiles covers consecutive rows of one side.  Partitions are in ascending order on both
- * sides.  The columns to be compared with a row of tiles therefore form one span, and spans ascend
- * from one row of tiles to the next.  A stripe is a range of columns as wide as a tile.  The rows
- * of tiles whose spans overlap a stripe are therefore consecutive.  Tiles are numbered stripe by
- * stripe, and from top to bottom within a stripe, so that tiles with consecutive numbers share
- * columns.  Only the first tile of each stripe is stored: its number and its row.
- *
- * A span extends from the first partition of its rows to the last one.  A tile may have pairs of
- * different partitions, or rows of no partition; the caller must check each pair.
+ * A row of tiles covers consecutive rows of one side.  As partitions ascend on both sides, the columns to
+ * be compared with it form one span, from the first partition of its rows to the last one, and spans
+ * ascend from one row of tiles to the next.  A stripe is a range of columns as wide as a tile.  The rows
+ * of tiles whose spans overlap it are consecutive.  Tiles are numbered stripe by stripe, and from top to
+ * bottom within a stripe, so that tiles with consecutive numbers share columns.
  */
 
 /* Columns first ... end - 1; none if first == end. */
@@ -158,10 +64,11 @@ typedef struct FastedSpan
 	uint32_t	end;
 } FastedSpan;
 
+/* The first tile of a stripe. */
 typedef struct FastedStripe
 {
-	uint64_t	first;			/* number of the stripe's first tile */
-	uint32_t	row;			/* row of tiles that this tile belongs to */
+	uint64_t	first;			/* its number */
+	uint32_t	row;			/* the row of tiles that it belongs to */
 	uint32_t	reserved;
 } FastedStripe;
 
@@ -225,9 +132,8 @@ fasted_partition_rows(const FastedPartition *partition, int side)
 }
 
 /*
- * Computes the partitions of a part of each side: rows[side] rows from first[side] on.
- * Positions in the result are relative to the part.  The result has as many partitions as the
- * input, including empty ones, so that the partitions of a part are the same in all of its joins.
+ * Computes the partitions of rows[side] rows from first[side] on, relative to these.  The result includes
+ * empty partitions, so that the partitions of a panel are the same in all of its joins.
  */
 static inline void
 fasted_clip_partitions(const FastedPartition *partitions, uint32_t count, const uint64_t *first,
@@ -256,33 +162,7 @@ fasted_clip_partitions(const FastedPartition *partitions, uint32_t count, const 
 	}
 }
 
-/* Returns the rows of the other side that are in the partition of a row; none if it has none. */
-static inline FastedSpan
-fasted_columns_of_row(const FastedPartition *partitions, uint32_t count, int side, uint32_t row)
-{
-	FastedSpan	none = {0, 0};
-	uint32_t	low = 0;
-	uint32_t	high = count;
-
-	/* find the last partition that begins at the row or before it */
-	while (low < high)
-	{
-		uint32_t	middle = low + (high - low) / 2;
-
-		if (fasted_partition_rows(&partitions[middle], side).first <= row)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || row >= fasted_partition_rows(&partitions[low - 1], side).end)
-		return none;
-	return fasted_partition_rows(&partitions[low - 1], !side);
-}
-
-/*
- * Computes the spans of all rows of tiles; a row of tiles covers `height` rows of `side`.  If self
- * is true, a row is compared only with columns behind it.
- */
+/* Computes the spans of rows of tiles of this height.  self: a row is compared only with columns behind it. */
 static inline void
 fasted_find_spans(const FastedPartition *partitions, uint32_t count, int side, bool self,
 				  uint32_t height, FastedSpan *spans, uint32_t nspans)
@@ -312,10 +192,7 @@ fasted_find_spans(const FastedPartition *partitions, uint32_t count, int side, b
 	}
 }
 
-/*
- * Computes nstripes + 1 stripes, which are `width` columns wide.  Returns how many tile numbers
- * there are.
- */
+/* Computes nstripes + 1 stripes, `width` columns wide.  Returns how many tile numbers there are. */
 static inline uint64_t
 fasted_find_stripes(const FastedSpan *spans, uint32_t nspans, uint32_t width,
 					FastedStripe *stripes, uint32_t nstripes)

@@ -3,16 +3,12 @@
  * multi_gpu.c
  *	  A multi-GPU engine, which divides each join among several devices of another engine.
  *
- * A multi-GPU context has one context of the other engine for each device.  Usually each device
- * holds all rows of a set.  It reads them from registered memory or from the staging buffer of the
- * first device.  A join is divided into slices, which are assigned to idle devices, so that a
- * slower device joins fewer slices.  All devices must divide the join into the same slices, so they
- * must be identical (engine.h, "devices").  If a call fails on one device, the whole context fails,
- * with a message that names the device.
- *
- * If not all rows fit into the memory of one device, a set may be distributed.  Each device then
- * holds some parts of the set, as sets of their own.  It also has memory for a copy of one part of
- * another device, to join it with its own parts.  Joins of parts are assigned to idle devices.
+ * A multi-GPU context has one context of the other engine for each device.  Each device holds all
+ * rows of a set.  They are loaded into the first device, and copied from there to the others when the
+ * set is sealed.  A join is divided into slices, which are assigned to idle devices, so that a slower
+ * device joins fewer slices.  All devices must divide the join into the same slices, so they must be
+ * identical (engine.h, "devices").  If a call fails on one device, the whole context fails, with a
+ * message that names the device.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,8 +20,7 @@
 #include "host_device.h"
 #include "multi_gpu.h"
 
-static const FastedEngine *base_engine;
-static const char open_error[] = "Could not allocate memory for a context.";
+const FastedEngine *base_engine;
 
 FastedStatus
 multi_gpu_fail(MultiGpu *gpus, FastedStatus status, const char *format,...)
@@ -45,29 +40,19 @@ multi_gpu_check(MultiGpu *gpus, int m, FastedStatus status)
 	const Device *device = &gpus->devices[m];
 
 	if (FASTED_FAILED(status) && gpus->failed == FASTED_OK)
-		multi_gpu_fail(gpus, status, "%s: %s", device->name, gpus->base->last_error(device->context));
+		multi_gpu_fail(gpus, status, "%s: %s", device->name, base_engine->last_error(device->context));
 	return !FASTED_FAILED(status);
 }
 
 /* --- parallel calls for all devices */
 
-typedef struct ParallelCall
-{
-	MultiGpu   *gpus;
-	int			m;
-	DeviceCall	call;
-	void	   *argument;
-	bool		threaded;			/* a thread was started for it */
-	pthread_t	thread;
-} ParallelCall;
-
 static void *
 run_call(void *argument)
 {
-	ParallelCall *one_call = argument;
+	Device	   *device = argument;
+	MultiGpu   *gpus = device->gpus;
 
-	one_call->gpus->devices[one_call->m].status =
-		one_call->call(one_call->gpus, one_call->m, one_call->argument);
+	device->status = gpus->call(gpus, (int) (device - gpus->devices), gpus->argument);
 	return NULL;
 }
 
@@ -75,24 +60,22 @@ run_call(void *argument)
 FastedStatus
 call_in_parallel(MultiGpu *gpus, DeviceCall call, void *argument)
 {
-	ParallelCall		calls[FASTED_MOST_GPUS];
+	bool		threaded[FASTED_MOST_GPUS] = {false};
+	pthread_t	threads[FASTED_MOST_GPUS];
 
+	gpus->call = call;
+	gpus->argument = argument;
+	for (int m = 1; m < gpus->ndevices; m++)
+		threaded[m] = fasted_start_thread(&threads[m], 0, run_call, &gpus->devices[m]);
 	for (int m = 0; m < gpus->ndevices; m++)
 	{
-		ParallelCall *one_call = &calls[m];
-
-		*one_call = (ParallelCall) {.gpus = gpus,.m = m,.call = call,.argument = argument};
-		one_call->threaded = m > 0 && fasted_start_thread(&one_call->thread, 0, run_call, one_call);
+		if (!threaded[m])
+			run_call(&gpus->devices[m]);
 	}
 	for (int m = 0; m < gpus->ndevices; m++)
 	{
-		if (!calls[m].threaded)
-			run_call(&calls[m]);
-	}
-	for (int m = 0; m < gpus->ndevices; m++)
-	{
-		if (calls[m].threaded)
-			(void) pthread_join(calls[m].thread, NULL);
+		if (threaded[m])
+			(void) pthread_join(threads[m], NULL);
 	}
 	for_each_device(m, gpus)
 		(void) multi_gpu_check(gpus, m, gpus->devices[m].status);
@@ -107,7 +90,7 @@ open_device(MultiGpu *gpus, int m, void *options)
 	FastedOptions own = *(const FastedOptions *) options;
 
 	own.devices = gpus->devices[m].name;
-	return gpus->base->open(&own, &gpus->devices[m].context);
+	return base_engine->open(&own, &gpus->devices[m].context);
 }
 
 /*
@@ -125,13 +108,14 @@ multi_gpu_open(const FastedOptions *options, FastedContext **result)
 	*result = (FastedContext *) gpus;
 	if (gpus == NULL)
 		return FASTED_OUT_OF_MEMORY;
-	gpus->base = base_engine;
-	gpus->row_floats = fasted_row_floats(options);
-	gpus->ndevices = gpus->base->devices(options->devices, names, FASTED_MOST_GPUS);
+	gpus->ndevices = base_engine->devices(options->devices, names, FASTED_MOST_GPUS);
 	if (gpus->ndevices == 0)
 		return multi_gpu_fail(gpus, FASTED_NO_DEVICE, "No GPU was found.");
 	for (int m = 0; m < gpus->ndevices; m++)
+	{
+		gpus->devices[m].gpus = gpus;
 		memcpy(gpus->devices[m].name, names[m], sizeof(names[m]));
+	}
 	(void) call_in_parallel(gpus, open_device, &own);
 	for (int m = 0; m < gpus->ndevices; m++)
 	{
@@ -141,8 +125,8 @@ multi_gpu_open(const FastedOptions *options, FastedContext **result)
 		gpus->active += device->in_use;
 		if (device->in_use)
 			continue;
-		multi_gpu_fail(gpus, device->status, "%s", gpus->base->last_error(device->context));
-		gpus->base->close(device->context);
+		multi_gpu_fail(gpus, device->status, "%s", base_engine->last_error(device->context));
+		base_engine->close(device->context);
 		device->context = NULL;
 	}
 	if (gpus->active > 0)
@@ -174,7 +158,6 @@ static void
 multi_gpu_stats(const FastedContext *context, FastedStats *stats)
 {
 	const MultiGpu *gpus = multi_gpu_of(context);
-	bool		any = false;
 	char		kind[64];
 
 	memset(stats, 0, sizeof(*stats));
@@ -183,19 +166,18 @@ multi_gpu_stats(const FastedContext *context, FastedStats *stats)
 	{
 		FastedStats one;
 
-		gpus->base->stats(gpus->devices[m].context, &one);
-		if (any)
-			fasted_add_stats(stats, &one);
-		else
+		base_engine->stats(gpus->devices[m].context, &one);
+		if (m == next_device(gpus, 0))
 			*stats = one;
-		any = true;
+		else
+			fasted_add_stats(stats, &one);
 	}
 	snprintf(kind, sizeof(kind), "%.60s", stats->device);
 	describe_devices(gpus, kind, stats);
-	stats->pairs = gpus->pairs;
-	stats->units_done = gpus->units_done;
-	stats->units_total = gpus->units_total;
-	stats->order_hash = gpus->order_hash;
+	stats->pairs = gpus->closed.pairs;
+	stats->units_done = gpus->closed.units_done;
+	stats->units_total = gpus->closed.units_total;
+	stats->order_hash = gpus->closed.order_hash;
 	if (gpus->join != NULL)
 		multi_gpu_join_stats(gpus->join, stats);
 }
@@ -203,7 +185,7 @@ multi_gpu_stats(const FastedContext *context, FastedStats *stats)
 static const char *
 multi_gpu_last_error(const FastedContext *context)
 {
-	return context != NULL ? multi_gpu_of(context)->error : open_error;
+	return context != NULL ? multi_gpu_of(context)->error : "Could not allocate memory for a context.";
 }
 
 static bool
@@ -213,7 +195,7 @@ multi_gpu_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 
 	for_each_device(m, gpus)
 	{
-		if (!gpus->base->fits(gpus->devices[m].context, rows, nsets))
+		if (!base_engine->fits(gpus->devices[m].context, rows, nsets))
 			return false;
 	}
 	return true;
@@ -224,42 +206,48 @@ multi_gpu_rows_for_lists(const FastedContext *context, uint64_t rows, uint32_t k
 {
 	const MultiGpu *gpus = multi_gpu_of(context);
 
-	return gpus->base->rows_for_lists(gpus->devices[next_device(gpus, 0)].context, rows, k);
+	return base_engine->rows_for_lists(gpus->devices[next_device(gpus, 0)].context, rows, k);
 }
 
-static int
-multi_gpu_device_count(const FastedContext *context)
+/* --- sets: rows are added to the set of the first device */
+
+static FastedSet *
+first_set(const FastedSet *handle)
 {
-	return multi_gpu_of(context)->active;
+	const MultiGpuSet *set = (const MultiGpuSet *) handle;
+
+	return set->sets[next_device(set->gpus, 0)];
 }
 
-/* --- sets */
-
-/* All devices are considered: one that is not in use any more may have registered the memory. */
-static void
-multi_gpu_unregister_memory(FastedSet *handle)
+/* Checks the status of a call for the first device's set.  Returns the status. */
+static FastedStatus
+of_first(FastedSet *handle, FastedStatus status)
 {
-	MultiGpuSet *set = (MultiGpuSet *) handle;
+	MultiGpu   *gpus = ((MultiGpuSet *) handle)->gpus;
 
-	for (int i = parts_of(set) - 1; i >= 0; i--)
-	{
-		if (set->parts[i].set != NULL)
-			set->gpus->base->unregister_memory(set->parts[i].set);
-	}
+	(void) multi_gpu_check(gpus, next_device(gpus, 0), status);
+	return status;
 }
 
 static FastedStatus
-close_parts(MultiGpu *gpus, int m, void *argument)
+close_set(MultiGpu *gpus, int m, void *argument)
 {
-	MultiGpuSet *set = argument;
-
-	for (int i = 0; i < set->each; i++)
-		gpus->base->set_close(set->parts[m * set->each + i].set);
-	gpus->base->set_close(set->copies[m].set);
+	(void) gpus;
+	base_engine->set_close(((MultiGpuSet *) argument)->sets[m]);
 	return FASTED_OK;
 }
 
-/* Closes a set.  First waits until no device reads its rows any more. */
+/* Waits until the other devices have copied the rows of the first one. */
+static void
+end_copies(MultiGpuSet *set)
+{
+	for (int m = next_device(set->gpus, 0) + 1; m < set->gpus->ndevices; m++)
+	{
+		if (set->sets[m] != NULL)
+			base_engine->unregister_memory(set->sets[m]);
+	}
+}
+
 static void
 multi_gpu_set_close(FastedSet *handle)
 {
@@ -271,8 +259,8 @@ multi_gpu_set_close(FastedSet *handle)
 	for (link = &set->gpus->sets; *link != set; link = &(*link)->next)
 		;
 	*link = set->next;
-	multi_gpu_unregister_memory(handle);
-	(void) call_in_parallel(set->gpus, close_parts, set);
+	end_copies(set);
+	(void) call_in_parallel(set->gpus, close_set, set);
 	free(set);
 }
 
@@ -281,7 +269,7 @@ close_device(MultiGpu *gpus, int m, void *unused)
 {
 	(void) unused;
 	if (gpus->devices[m].context != NULL)
-		gpus->base->close(gpus->devices[m].context);
+		base_engine->close(gpus->devices[m].context);
 	return FASTED_OK;
 }
 
@@ -299,228 +287,117 @@ multi_gpu_close(FastedContext *context)
 	free(gpus);
 }
 
-/* Opens a device's parts of a set, and its set for a copy of another device's part. */
 static FastedStatus
-open_parts(MultiGpuSet *set, int m, const FastedSetOptions *options)
+open_set(MultiGpu *gpus, int m, void *argument)
 {
-	const FastedEngine *base = set->gpus->base;
-	FastedContext *context = set->gpus->devices[m].context;
-	FastedStatus status = FASTED_OK;
+	MultiGpuSet *set = argument;
 
-	for (int i = 0; i < set->each && status == FASTED_OK; i++)
-		status = base->set_open(context, options, &set->parts[m * set->each + i].set);
-	if (status == FASTED_OK && set->distributed)
-		status = base->set_open(context, options, &set->copies[m].set);
-	return status;
+	return !gpus->devices[m].in_use ? FASTED_OK
+		: base_engine->set_open(gpus->devices[m].context, &set->options, &set->sets[m]);
 }
 
-/* Opens a set.  A distributed set is divided evenly if it has its maximum number of rows. */
+/* Opens the sets of all devices in parallel, because this may allocate device memory. */
 static FastedStatus
 multi_gpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **result)
 {
 	MultiGpu   *gpus = multi_gpu_of(context);
 	MultiGpuSet *set = calloc(1, sizeof(*set));
-	FastedSetOptions own = *options;
-	uint64_t	first = 0;
 
 	*result = NULL;
 	if (set == NULL)
 		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a set of rows.");
 	set->gpus = gpus;
-	set->first_row = options->first_row;
-	set->distributed = options->distributed;
-	set->each = set->distributed ? FASTED_PARTS_PER_DEVICE : 1;
-	set->part_rows = UINT64_MAX;
+	set->options = *options;
 	set->next = gpus->sets;
 	gpus->sets = set;
-	if (set->distributed)
-	{
-		set->part_rows = own.most_rows = own.expected_rows =
-			ceil_div(options->most_rows, (uint64_t) (gpus->active * set->each));
-		own.distributed = false;
-		gpus->bound = true;
-	}
-	for (int i = 0; i < parts_of(set); i++)
-		set->parts[i].device = i / set->each;
-	for_each_device(m, gpus)
-	{
-		if (!multi_gpu_check(gpus, m, open_parts(set, m, &own)))
-			return gpus->failed;
-		for (int i = m * set->each; i < (m + 1) * set->each && set->distributed; i++)
-		{
-			set->parts[i].first = first;
-			first += set->part_rows;
-		}
-	}
-	*result = (FastedSet *) set;
-	return FASTED_OK;
-}
-
-/*
- * Returns the part in which rows are staged, or NULL if all parts are full.  If the set is not
- * distributed, this is always the part of the first device.
- */
-static SetPart *
-next_part(MultiGpuSet *set)
-{
-	for (int i = 0; i < parts_of(set); i++)
-	{
-		SetPart    *part = &set->parts[i];
-
-		if (set->gpus->devices[part->device].in_use && part->rows < set->part_rows)
-			return part;
-	}
-	return NULL;
+	if (call_in_parallel(gpus, open_set, set) == FASTED_OK)
+		*result = (FastedSet *) set;
+	return gpus->failed;
 }
 
 static FastedStatus
 multi_gpu_stage(FastedSet *handle, float **rows, size_t *capacity)
 {
-	MultiGpuSet *set = (MultiGpuSet *) handle;
-	SetPart    *part = next_part(set);
-	FastedStatus status;
-
-	if (part == NULL)
-		return FASTED_FULL;
-	status = set->gpus->base->stage(part->set, rows, capacity);
-	(void) multi_gpu_check(set->gpus, part->device, status);
-	if (status == FASTED_OK && *capacity > set->part_rows - part->rows)
-		*capacity = set->part_rows - part->rows;
-	return status;
+	return of_first(handle, base_engine->stage(first_set(handle), rows, capacity));
 }
 
-/*
- * Checks the status of a call that adds rows to a device after the first device has added them.  A
- * device whose memory is full is not used any further, unless a join or a set depends on it.
- */
-static void
-check_same_rows(MultiGpu *gpus, int m, FastedStatus status)
-{
-	Device	   *device = &gpus->devices[m];
-
-	if (status != FASTED_FULL)
-		(void) multi_gpu_check(gpus, m, status);
-	else if (gpus->bound)
-		multi_gpu_fail(gpus, FASTED_OUT_OF_DEVICE_MEMORY,
-					   "GPU \"%s\" has less free memory than another GPU.",
-					   device->name);
-	else
-	{
-		device->in_use = false;
-		gpus->active--;
-	}
-}
-
-/* The other devices read the rows before the first device may reuse its staging buffer. */
 static FastedStatus
 multi_gpu_commit(FastedSet *handle, size_t nrows)
 {
-	MultiGpuSet *set = (MultiGpuSet *) handle;
-	MultiGpu   *gpus = set->gpus;
-	SetPart    *part = next_part(set);
-
-	if (part == NULL)
-		return multi_gpu_fail(gpus, FASTED_INTERNAL, "rows were committed without being staged");
-	for_each_device(m, gpus)
-	{
-		if (set->distributed || m == part->device || nrows == 0)
-			continue;
-		check_same_rows(gpus, m, gpus->base->copy_staged(set->parts[m].set, part->set, nrows));
-		if (gpus->failed != FASTED_OK)
-			return gpus->failed;
-		set->parts[m].rows += nrows;
-	}
-	(void) multi_gpu_check(gpus, part->device, gpus->base->commit(part->set, nrows));
-	part->rows += nrows;
-	return gpus->failed;
+	((MultiGpuSet *) handle)->rows += nrows;
+	return of_first(handle, base_engine->commit(first_set(handle), nrows));
 }
 
-/* Registers the memory for all devices in use, or for none of them. */
 static bool
 multi_gpu_register_memory(FastedSet *handle, void *memory, size_t bytes)
 {
-	MultiGpuSet *set = (MultiGpuSet *) handle;
-
-	for_each_device(m, set->gpus)
-	{
-		if (set->gpus->base->register_memory(set->parts[m].set, memory, bytes))
-			continue;
-		multi_gpu_unregister_memory(handle);
-		return false;
-	}
-	return true;
+	return base_engine->register_memory(first_set(handle), memory, bytes);
 }
 
-/* Adds nrows rows to one device's set. */
 static void
-put_rows(MultiGpuSet *set, int m, const float *rows, size_t nrows)
+multi_gpu_unregister_memory(FastedSet *handle)
 {
-	while (nrows > 0)
-	{
-		size_t		taken = 0;
-		FastedStatus status = set->gpus->base->put(set->parts[m].set, rows, nrows, &taken);
-
-		check_same_rows(set->gpus, m, status);
-		if (status != FASTED_OK)
-			return;
-		set->parts[m].rows += taken;
-		rows += taken * set->gpus->row_floats;
-		nrows -= taken;
-	}
+	base_engine->unregister_memory(first_set(handle));
 }
 
-/* The first device decides how many rows are added; the others add the same number. */
 static FastedStatus
 multi_gpu_put(FastedSet *handle, const float *rows, size_t nrows, size_t *taken)
 {
-	MultiGpuSet *set = (MultiGpuSet *) handle;
-	MultiGpu   *gpus = set->gpus;
-	int			first = next_device(gpus, 0);
-	FastedStatus status = gpus->base->put(set->parts[first].set, rows, nrows, taken);
+	FastedStatus status = of_first(handle, base_engine->put(first_set(handle), rows, nrows, taken));
 
-	if (status == FASTED_FULL || !multi_gpu_check(gpus, first, status))
-		return status;
-	set->parts[first].rows += *taken;
-	for_each_device(m, gpus)
-	{
-		if (m != first && gpus->failed == FASTED_OK)
-			put_rows(set, m, rows, *taken);
-	}
-	return gpus->failed;
+	if (status == FASTED_OK)
+		((MultiGpuSet *) handle)->rows += *taken;
+	return status;
 }
 
 static FastedStatus
 multi_gpu_wait_read(FastedSet *handle, bool all)
 {
-	MultiGpuSet *set = (MultiGpuSet *) handle;
-	MultiGpu   *gpus = set->gpus;
-
-	for_each_device(m, gpus)
-	{
-		if (!multi_gpu_check(gpus, m, gpus->base->wait_read(set->parts[m].set, all)))
-			break;
-	}
-	return gpus->failed;
+	return of_first(handle, base_engine->wait_read(first_set(handle), all));
 }
 
 static FastedStatus
-seal_parts(MultiGpu *gpus, int m, void *argument)
+multi_gpu_read_back(FastedSet *handle, uint64_t first_row, size_t nrows, float *rows)
 {
-	MultiGpuSet *set = argument;
-	FastedStatus status = FASTED_OK;
-
-	for (int i = 0; i < set->each && gpus->devices[m].in_use && status == FASTED_OK; i++)
-		status = gpus->base->seal(set->parts[m * set->each + i].set);
-	return status;
+	return of_first(handle, base_engine->read_back(first_set(handle), first_row, nrows, rows));
 }
 
-/* Seals the parts of all devices in parallel, because sealing allocates device memory. */
+static FastedStatus
+copy_set(MultiGpu *gpus, int m, void *argument)
+{
+	MultiGpuSet *set = argument;
+	int			first = next_device(gpus, 0);
+
+	return gpus->devices[m].in_use && m != first ? base_engine->copy_set(set->sets[m], set->sets[first])
+		: FASTED_OK;
+}
+
+/*
+ * Copies the rows to all other devices at once, because the first one can send to several as fast as
+ * to one.  A device whose memory is too small is not used any further, unless a join depends on it.
+ */
 static FastedStatus
 multi_gpu_seal(FastedSet *handle)
 {
 	MultiGpuSet *set = (MultiGpuSet *) handle;
+	MultiGpu   *gpus = set->gpus;
 
-	return call_in_parallel(set->gpus, seal_parts, set);
+	if (of_first(handle, base_engine->seal(first_set(handle))) != FASTED_OK || gpus->active == 1 ||
+		call_in_parallel(gpus, copy_set, set) != FASTED_OK)
+		return gpus->failed;
+	for_each_device(m, gpus)
+	{
+		Device	   *device = &gpus->devices[m];
+
+		if (device->status != FASTED_FULL)
+			continue;
+		if (gpus->bound)
+			return multi_gpu_fail(gpus, FASTED_OUT_OF_DEVICE_MEMORY,
+								  "GPU \"%s\" has less free memory than another GPU.", device->name);
+		device->in_use = false;
+		gpus->active--;
+	}
+	return FASTED_OK;
 }
 
 static FastedStatus
@@ -529,31 +406,10 @@ multi_gpu_set_reset(FastedSet *handle, uint64_t first_row)
 	MultiGpuSet *set = (MultiGpuSet *) handle;
 	MultiGpu   *gpus = set->gpus;
 
-	set->first_row = first_row;
-	for (int i = 0; i < parts_of(set) && gpus->failed == FASTED_OK; i++)
-	{
-		SetPart    *part = &set->parts[i];
-
-		part->rows = 0;
-		if (gpus->devices[part->device].in_use)
-			(void) multi_gpu_check(gpus, part->device,
-								   gpus->base->set_reset(part->set, first_row + part->first));
-	}
-	for (int m = 0; m < gpus->ndevices; m++)
-		set->copies[m].part = NULL;
-	return gpus->failed;
-}
-
-/* Reads rows from the first device; all devices have the same rows. */
-static FastedStatus
-multi_gpu_read_back(FastedSet *handle, uint64_t first_row, size_t nrows, float *rows)
-{
-	MultiGpuSet *set = (MultiGpuSet *) handle;
-	MultiGpu   *gpus = set->gpus;
-	int			first = next_device(gpus, 0);
-
-	(void) multi_gpu_check(gpus, first,
-						   gpus->base->read_back(set->parts[first].set, first_row, nrows, rows));
+	set->rows = 0;
+	end_copies(set);
+	for_each_device(m, gpus)
+		(void) multi_gpu_check(gpus, m, base_engine->set_reset(set->sets[m], first_row));
 	return gpus->failed;
 }
 
@@ -580,7 +436,6 @@ static FastedEngine multi_gpu_engine = {
 	.pause = multi_gpu_pause,
 	.counts = multi_gpu_counts,
 	.rows_for_lists = multi_gpu_rows_for_lists,
-	.device_count = multi_gpu_device_count,
 	.join_close = multi_gpu_join_close,
 };
 

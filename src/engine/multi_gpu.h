@@ -17,66 +17,41 @@ typedef struct MultiGpu MultiGpu;
 typedef struct MultiGpuSet MultiGpuSet;
 typedef struct MultiGpuJoin MultiGpuJoin;
 
+typedef FastedStatus (*DeviceCall) (MultiGpu *gpus, int device, void *argument);
+
 /* A device of a multi-GPU context. */
 typedef struct Device
 {
+	MultiGpu   *gpus;
 	FastedContext *context;		/* NULL if it could not be opened */
 	bool		in_use;		/* false: it could not be opened, or has too little memory */
 	char		name[FASTED_DEVICE_NAME];
-	uint64_t	slices;			/* number of slices or tasks that it has finished */
-	FastedStatus status;		/* status of the last call by call_in_parallel */
+	uint64_t	slices;			/* number of slices that it has finished */
+	FastedStatus status;		/* of the last call */
 } Device;
-
-/* Maximum number of parts of a distributed set. */
-#define MOST_PARTS (FASTED_MOST_GPUS * FASTED_PARTS_PER_DEVICE)
-
-/* A part of a set, or all of its rows, on one device. */
-typedef struct SetPart
-{
-	int			device;			/* the device */
-	FastedSet  *set;			/* NULL if the device is not used */
-	uint64_t	first;			/* position of its first row in the whole set */
-	uint64_t	rows;
-} SetPart;
-
-/* A temporary copy of a part that belongs to another device. */
-typedef struct PartCopy
-{
-	FastedSet  *set;
-	const SetPart *part;		/* the part that is copied; NULL if none */
-	uint64_t	have;			/* number of rows copied so far; the set is sealed after the last */
-} PartCopy;
 
 struct MultiGpuSet
 {
 	MultiGpu   *gpus;
 	MultiGpuSet *next;			/* next set of the same context */
-	uint64_t	first_row;
-	bool		distributed;	/* each device has different rows; else each has all */
-	int			each;			/* number of parts per device; parts[] is ordered by device */
-	uint64_t	part_rows;		/* maximum number of rows in a part */
-	SetPart		parts[MOST_PARTS];
-	PartCopy copies[FASTED_MOST_GPUS];	/* one per device, for distributed sets */
+	FastedSetOptions options;
+	uint64_t	rows;
+	FastedSet  *sets[FASTED_MOST_GPUS];	/* one per device; NULL if it is not used */
 };
 
 struct MultiGpu
 {
-	const FastedEngine *base;
-	uint32_t	row_floats;
 	Device		devices[FASTED_MOST_GPUS];
 	int			ndevices;
 	int			active;			/* number of devices in use */
-	bool		bound;			/* a join or a distributed set depends on the devices in use */
+	bool		bound;			/* a join depends on the devices in use */
 	MultiGpuSet *sets;
 	MultiGpuJoin *join;			/* the open join, or NULL */
 	FastedStatus failed;		/* status of the first failure, or FASTED_OK */
 	char		error[1024];
-
-	/* Statistics, summed over all closed joins. */
-	uint64_t	pairs;
-	uint64_t	units_done;
-	uint64_t	units_total;
-	uint64_t	order_hash;
+	DeviceCall	call;			/* the call_in_parallel that is running, or the last one */
+	void	   *argument;
+	FastedStats closed;			/* pairs, units and order_hash of all closed joins */
 };
 
 static inline MultiGpu *
@@ -97,31 +72,25 @@ next_device(const MultiGpu *gpus, int m)
 #define for_each_device(m, gpus) \
 	for (int m = next_device(gpus, 0); m < (gpus)->ndevices; m = next_device(gpus, m + 1))
 
-/* Returns the number of parts of a set on all devices. */
-static inline int
-parts_of(const MultiGpuSet *set)
-{
-	return set->gpus->ndevices * set->each;
-}
-
 /* multi_gpu.c */
+
+/* The engine of the devices. */
+extern const FastedEngine *base_engine;
 
 /* Records a failure of the context, with an error message.  Returns status. */
 extern FastedStatus multi_gpu_fail(MultiGpu *gpus, FastedStatus status, const char *format,...)
 			__attribute__((format(printf, 3, 4)));
 
 /*
- * Checks the status of a call for a device.  Returns true unless it is a failure.  A failure of
- * the device becomes a failure of the context, with a message that names the device.
+ * Returns true unless the status of a call for a device is a failure, which then becomes a failure of
+ * the context, with a message that names the device.
  */
 extern bool multi_gpu_check(MultiGpu *gpus, int device, FastedStatus status);
 
 /*
- * Calls a function for all devices in parallel, each in its own thread, including devices that are
- * not in use.  Checks the status returned for the devices in use.  Returns the context's status:
- * FASTED_OK or its first failure.
+ * Calls a function for all devices in parallel, also for those that are not in use, whose status is not
+ * checked.  Returns the context's status: FASTED_OK or its first failure.
  */
-typedef FastedStatus (*DeviceCall) (MultiGpu *gpus, int device, void *argument);
 extern FastedStatus call_in_parallel(MultiGpu *gpus, DeviceCall call, void *argument);
 
 /* multi_gpu_join.c: engine functions; multi_gpu_join_stats adds the statistics of the open join */

@@ -3,27 +3,19 @@
  * multi_gpu_join.c
  *	  Distributes the slices of a join over several devices and merges the results.
  *
- * Each device is given a run of consecutive slices at a time.  Between two runs a device idles
- * for about 0.1 ms.  At the end, devices idle until the last run of another device is complete.
- * The runs are therefore long at first and become shorter.
- *
- * To start, a device chooses an encoding and quantises its rows.  All devices do so in parallel.
+ * Each device is given a run of consecutive slices at a time.  Between two runs a device idles for about
+ * 0.1 ms.  At the end, devices idle until the last run of another device is complete.  The runs are
+ * therefore long at first and become shorter.
  *
  * Representatives (FASTED_OUTPUT_REPRESENTATIVES) depend on all pairs together, so a single device
- * does such a join.  Returning all pairs would take longer, even with two devices.
+ * does such a join.  Returning all pairs would take longer, even with two devices.  So would merging
+ * neighbour lists on the host, which a single device finds if they are too long to be merged.
  *
- * Slices of different devices fit together only if the rows are in the same order on all devices,
- * which is the case for identical devices.  Each device returns a hash of its row order.  The join
- * fails if two hashes differ.
+ * Slices of different devices fit together only if the rows are in the same order on all devices, as on
+ * identical ones.  The join fails if two hashes of this order differ.
  *
- * A device accumulates the counts of each row over all of its slices.  They are fetched and added
- * up when the caller asks for them, because fetching them after each slice would stall all devices.
- * Likewise, neighbour lists remain on the devices until the caller asks for them.
- *
- * A distributed set is joined by tasks.  In a join with another set, a task is one part, and the
- * device that holds the part joins it with that set.  In a self-join, a task is a pair of parts.
- * A device that holds one of the two parts can do it; it copies the other part from the device
- * that holds it, and then does further tasks with this copy.
+ * A device accumulates the counts of each row, or the neighbour lists, over all of its slices.  They
+ * remain there until the caller asks for them, because fetching them would stall all devices.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,9 +27,8 @@
 #include "multi_gpu.h"
 
 /*
- * Time between two polls of all devices.  There is no delay if slices were started less than
- * POLL_AT_ONCE_MS milliseconds ago, because a device idles from the end of its slices to the
- * next poll.
+ * Time between two polls of all devices; none if slices were started less than POLL_AT_ONCE_MS
+ * milliseconds ago, because a device idles from the end of its slices to the next poll.
  */
 #define POLL_NS 50000
 #define POLL_AT_ONCE_MS 1.0
@@ -47,9 +38,6 @@
 
 /* Number of units of progress per slice. */
 #define SLICE_UNITS 1000
-
-/* Number of bytes of rows to copy from device to device between two polls. */
-#define COPY_BYTES ((uint64_t) 256 << 20)
 
 /* Number of bytes of neighbour lists to merge at a time; this takes a few milliseconds. */
 #define WINDOW_BYTES ((uint64_t) 64 << 20)
@@ -65,43 +53,31 @@
 /* The work that is assigned to a device. */
 typedef struct DeviceWork
 {
-	bool		busy;			/* slices or a task are assigned */
-	bool		at_work;		/* they were started, and join is their join */
+	bool		busy;			/* slices are assigned, and join is their join */
 	uint32_t	slice;			/* first slice of the run */
 	uint32_t	width;			/* number of slices in the run */
 	double		start;			/* start time, in milliseconds */
 	FastedJoin *join;			/* join of this or the previous run; NULL if there was none */
 	FastedStats begun;			/* statistics of the device at the start */
-	const SetPart *parts[2];	/* parts of a and b to join */
-	FastedPartition *partitions; /* row partitions, relative to these parts */
 } DeviceWork;
 
 struct MultiGpuJoin
 {
 	MultiGpu   *gpus;
 	FastedProblem problem;
-	MultiGpuSet *a;
-	MultiGpuSet *b;
-	MultiGpuSet *distributed;	/* the distributed set, a or b; NULL: slices, not tasks */
-	uint32_t	slices;			/* number of slices or tasks */
-	bool		begun;			/* all devices have started */
+	MultiGpuSet *sides[2];
+	uint32_t	slices;			/* number of slices */
 	uint64_t	order;			/* hash of the row order, once a slice is finished */
 	DeviceWork	work[FASTED_MOST_GPUS];
 	int			poll_first;		/* device to poll first */
 	double		last_start;		/* time when slices were last started, in milliseconds */
 	double		slice_ms;		/* time a device needed for one slice; 0 if not known yet */
 	uint32_t	next_slice;		/* first slice that is not assigned yet */
-	bool		open[MOST_PARTS][MOST_PARTS]; /* unassigned tasks: [i][j], i <= j; or [i][0] */
-	uint32_t	finished;		/* number of finished slices or tasks */
+	uint32_t	finished;		/* number of finished slices */
 	uint64_t	pairs;			/* number of pairs in finished slices, or returned so far */
-	uint64_t	rows[2];
-	uint32_t   *counts[2];		/* number of pairs per row: in finished tasks, or in all slices */
-	bool		counted;		/* counts of all slices have been added */
 
-	/* State of multi_gpu_nearest. */
-	bool		sorted;			/* all devices have sorted their lists */
-	bool		on_host;		/* lists are merged on the host */
-	uint64_t	window;			/* last window merged by a device, counted from 1; 0: none */
+	bool		sorted;			/* all devices have sorted their neighbour lists */
+	uint64_t	window;			/* last window of lists that was merged, counted from 1; 0: none */
 };
 
 static double
@@ -117,172 +93,6 @@ static bool
 finds_nearest(const MultiGpuJoin *join)
 {
 	return join->problem.output == FASTED_OUTPUT_NEAREST;
-}
-
-static bool
-self_join(const MultiGpuJoin *join)
-{
-	return join->a == join->b;
-}
-
-/* --- tasks: joins of the parts of a distributed set */
-
-static void
-open_tasks(MultiGpuJoin *join)
-{
-	const SetPart *parts = join->distributed->parts;
-	int			n = parts_of(join->distributed);
-
-	join->slices = 0;
-	for (int i = 0; i < n; i++)
-	{
-		for (int j = self_join(join) ? i : 0; j < (self_join(join) ? n : 1); j++)
-		{
-			join->open[i][j] = parts[i].rows > 0 && (!self_join(join) || parts[j].rows > 0);
-			join->slices += join->open[i][j];
-		}
-	}
-}
-
-/* Where a device has the parts of a task; lower values are better. */
-typedef enum Locality
-{
-	LOCAL,					/* it holds both parts */
-	COPIED,					/* it holds one part and has a copy of the other part */
-	NEEDS_COPY,				/* it holds one part and has to copy the other part */
-	UNAVAILABLE				/* it holds no part, and cannot do the task */
-} Locality;
-
-static Locality
-locality(const MultiGpuJoin *join, int m, int i, int j)
-{
-	const SetPart *parts = join->distributed->parts;
-	bool		has_i = parts[i].device == m;
-	bool		has_j = !self_join(join) || parts[j].device == m;
-
-	if (has_i && has_j)
-		return LOCAL;
-	if (!self_join(join) || (!has_i && !has_j))
-		return UNAVAILABLE;		/* parts are copied for self-joins only */
-	return join->distributed->copies[m].part == &parts[has_i ? j : i] ? COPIED : NEEDS_COPY;
-}
-
-/* Assigns the best open task to an idle device.  Returns false if there is none. */
-static bool
-take_task(MultiGpuJoin *join, int m)
-{
-	const SetPart *parts = join->distributed->parts;
-	DeviceWork *work = &join->work[m];
-	int			n = parts_of(join->distributed);
-	Locality	best = UNAVAILABLE;
-	int			best_i = 0;
-	int			best_j = 0;
-
-	/* devices start at different parts, so that they copy different parts */
-	for (int k = 0; k < n && best != LOCAL; k++)
-	{
-		int			i = (k + m * FASTED_PARTS_PER_DEVICE) % n;
-
-		for (int j = 0; j < (self_join(join) ? n : 1) && best != LOCAL; j++)
-		{
-			if (join->open[i][j] && locality(join, m, i, j) < best)
-			{
-				best = locality(join, m, i, j);
-				best_i = i;
-				best_j = j;
-			}
-		}
-	}
-	if (best == UNAVAILABLE)
-		return false;
-	join->open[best_i][best_j] = false;
-	work->parts[join->distributed == join->a ? 0 : 1] = &parts[best_i];
-	if (self_join(join))
-		work->parts[1] = &parts[best_j];
-	if (best == NEEDS_COPY)
-		join->distributed->copies[m] = (PartCopy) {
-			.set = join->distributed->copies[m].set,
-			.part = work->parts[work->parts[0]->device == m ? 1 : 0]
-		};
-	return true;
-}
-
-/*
- * Copies some more rows of the part that a device needs from another device.  Returns FASTED_OK
- * when the copy is complete, FASTED_AGAIN before, or a failure.
- */
-static FastedStatus
-copy_part(MultiGpuSet *set, int m)
-{
-	const FastedEngine *base = set->gpus->base;
-	PartCopy   *copy = &set->copies[m];
-	uint64_t	most = COPY_BYTES / (set->gpus->row_floats * sizeof(float)) + 1;
-	uint64_t	left = copy->part->rows - copy->have;
-	size_t		count = left < most ? left : most;
-	FastedStatus status = FASTED_OK;
-
-	if (left == 0)
-		return FASTED_OK;
-	if (copy->have == 0)
-		status = base->set_reset(copy->set, set->first_row + copy->part->first);
-	if (status == FASTED_OK)
-		status = base->copy_rows(copy->set, copy->part->set, copy->have, count);
-	if (status == FASTED_OK)
-		status = base->wait_read(copy->set, true);
-	copy->have += count;
-	if (status != FASTED_OK || count < left)
-		return status == FASTED_OK ? FASTED_AGAIN : status;
-	return base->seal(copy->set);
-}
-
-/*
- * Finds the two sets that a device joins for its task, and the row partitions relative to them.
- * Copies a missing part step by step, with the status of copy_part.
- */
-static FastedStatus
-task_sides(MultiGpuJoin *join, int m, FastedProblem *problem, FastedSet **sides)
-{
-	DeviceWork *work = &join->work[m];
-	uint64_t	first[2];
-	uint64_t	rows[2];
-
-	for (int side = 0; side < 2; side++)
-	{
-		const SetPart *part = work->parts[side];
-		bool		here = part->device == m;
-		FastedStatus status = here ? FASTED_OK : copy_part(join->distributed, m);
-
-		if (status != FASTED_OK)
-			return status;
-		sides[side] = here ? part->set : join->distributed->copies[m].set;
-		first[side] = part->first;
-		rows[side] = part->rows;
-	}
-	if (problem->partitions == NULL)
-		return FASTED_OK;
-	if (work->partitions == NULL)
-		work->partitions = malloc(((size_t) problem->npartitions + 1) * sizeof(FastedPartition));
-	if (work->partitions == NULL)
-		return multi_gpu_fail(join->gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions.");
-	fasted_clip_partitions(problem->partitions, problem->npartitions, first, rows, work->partitions);
-	problem->partitions = work->partitions;
-	return FASTED_OK;
-}
-
-/* --- slices */
-
-/* Returns the number of rows of a set. */
-static uint64_t
-rows_of(const MultiGpuSet *set)
-{
-	uint64_t	rows = 0;
-
-	for (int i = 0; i < parts_of(set); i++)
-	{
-		if (set->parts[i].rows > 0 && rows < set->parts[i].first + set->parts[i].rows)
-			rows = set->parts[i].first + set->parts[i].rows;
-	}
-	return rows;
 }
 
 FastedStatus
@@ -303,30 +113,12 @@ multi_gpu_join_open(FastedContext *context, const FastedProblem *problem, Fasted
 		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for a join.");
 	join->gpus = gpus;
 	join->problem = *problem;
-	join->a = (MultiGpuSet *) a;
-	join->b = (MultiGpuSet *) b;
-	join->distributed = join->a->distributed ? join->a : join->b->distributed ? join->b : NULL;
-	join->slices = problem->output == FASTED_OUTPUT_REPRESENTATIVES ? 1 : JOIN_SLICES;
-	if (join->distributed != NULL)
-		open_tasks(join);
-	for (int m = 0; m < gpus->ndevices; m++)
-	{
-		join->work[m].parts[0] = &join->a->parts[m];
-		join->work[m].parts[1] = &join->b->parts[m];
-	}
-	join->rows[0] = rows_of(join->a);
-	join->rows[1] = rows_of(join->b);
+	join->sides[0] = (MultiGpuSet *) a;
+	join->sides[1] = (MultiGpuSet *) b;
+	join->slices = problem->output == FASTED_OUTPUT_REPRESENTATIVES ||
+		(finds_nearest(join) && problem->k > base_engine->most_merged) ? 1 : JOIN_SLICES;
 	gpus->join = join;
 	gpus->bound = true;
-	for (int side = 0; side < (self_join(join) ? 1 : 2) && fasted_counts_rows(problem); side++)
-	{
-		join->counts[side] = calloc(join->rows[side] + 1, sizeof(uint32_t));
-		if (join->counts[side] != NULL)
-			continue;
-		*result = NULL;
-		multi_gpu_join_close((FastedJoin *) join);
-		return multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the counts of rows.");
-	}
 	return FASTED_OK;
 }
 
@@ -346,86 +138,48 @@ slices_at_once(const MultiGpuJoin *join)
 	return share > 0 ? share : 1;
 }
 
-/* Assigns slices or a task to an idle device.  Returns false if there are none. */
+/* Assigns slices to an idle device.  Returns false if there are none. */
 static bool
 take_slices(MultiGpuJoin *join, int m)
 {
 	DeviceWork *work = &join->work[m];
 
-	work->width = 1;
-	if (join->distributed != NULL)
-		work->busy = take_task(join, m);
-	else if (join->next_slice < join->slices)
-	{
-		work->width = slices_at_once(join);
-		work->slice = join->next_slice;
-		join->next_slice += work->width;
-		work->busy = true;
-	}
-	return work->busy;
+	if (join->next_slice == join->slices)
+		return false;
+	work->width = slices_at_once(join);
+	work->slice = join->next_slice;
+	join->next_slice += work->width;
+	work->busy = true;
+	return true;
 }
 
-/*
- * Starts the work that is assigned to a device.  Returns FASTED_OK, FASTED_AGAIN if a part has to
- * be copied further, or a failure.
- */
+/* Starts the slices that are assigned to a device, if any.  Slice i of n consists of join->slices slices. */
 static FastedStatus
-begin_slices(MultiGpuJoin *join, int m)
+begin_slices(MultiGpu *gpus, int m, void *argument)
 {
-	const FastedEngine *base = join->gpus->base;
-	FastedContext *context = join->gpus->devices[m].context;
+	MultiGpuJoin *join = argument;
+	FastedContext *context = gpus->devices[m].context;
 	DeviceWork *work = &join->work[m];
 	FastedProblem problem = join->problem;
-	FastedSet  *sides[2] = {work->parts[0]->set, work->parts[1]->set};
-	bool		first = work->join == NULL;
 	FastedStatus status;
 
-	base->join_close(work->join);
+	if (!work->busy)
+		return FASTED_OK;
+	problem.slices = (problem.slices > 0 ? problem.slices : 1) * join->slices;
+	problem.slice = problem.slice * join->slices + work->slice;
+	problem.more_slices = work->width - 1;
+	problem.continues = work->join == NULL ? finds_nearest(join) && problem.continues
+		: problem.output != FASTED_OUTPUT_PAIRS;
+	base_engine->join_close(work->join);
 	work->join = NULL;
-	if (join->distributed != NULL)
-	{
-		status = task_sides(join, m, &problem, sides);
-		if (status != FASTED_OK)
-			return status;
-	}
-	else
-	{
-		/* slice i of n consists of the join->slices slices from i * join->slices on */
-		problem.slices = (problem.slices > 0 ? problem.slices : 1) * join->slices;
-		problem.slice = problem.slice * join->slices + work->slice;
-		problem.more_slices = work->width - 1;
-		problem.continues = first ? finds_nearest(join) && problem.continues
-			: problem.output != FASTED_OUTPUT_PAIRS;
-	}
-	base->stats(context, &work->begun);
-	work->at_work = true;
-	status = base->join_open(context, &problem, sides[0], sides[1], &work->join);
+	base_engine->stats(context, &work->begun);
+	status = base_engine->join_open(context, &problem, join->sides[0]->sets[m],
+									join->sides[1]->sets[m], &work->join);
 	work->start = milliseconds();
 	return status;
 }
 
-/* Adds the counts of a device, of its task or of all its slices, to the total counts. */
-static FastedStatus
-add_counts(MultiGpuJoin *join, int m)
-{
-	const DeviceWork *work = &join->work[m];
-	FastedStatus status = FASTED_OK;
-
-	for (int side = 0; side < 2 && join->counts[0] != NULL && status == FASTED_OK; side++)
-	{
-		const SetPart *part = work->parts[side];
-
-		if (side == 0 || part != work->parts[0])
-			status = fasted_add_counts(join->gpus->base, work->join, side, part->rows,
-									   join->counts[self_join(join) ? 0 : side] + part->first);
-	}
-	return status;
-}
-
-/*
- * Finishes the slices or the task of a device.  The device's join stays open because it holds
- * the counts of all of its slices.  Returns FASTED_AGAIN or a failure.
- */
+/* Finishes the slices of a device, whose join stays open.  Returns FASTED_AGAIN or a failure. */
 static FastedStatus
 end_slices(MultiGpuJoin *join, int m)
 {
@@ -434,18 +188,11 @@ end_slices(MultiGpuJoin *join, int m)
 	DeviceWork *work = &join->work[m];
 	FastedStats now;
 
-	gpus->base->stats(device->context, &now);
-	if (join->distributed != NULL)
-	{
-		FastedStatus status = add_counts(join, m);
-
-		if (status != FASTED_OK)
-			return status;
-	}
-	else if (join->finished == 0)
+	base_engine->stats(device->context, &now);
+	if (join->finished == 0)
 	{
 		join->order = now.join_order;
-		gpus->order_hash = fasted_hash_order(gpus->order_hash, join->order);
+		gpus->closed.order_hash = fasted_hash_order(gpus->closed.order_hash, join->order);
 	}
 	else if (now.join_order != join->order)
 		return multi_gpu_fail(gpus, FASTED_INTERNAL,
@@ -454,31 +201,19 @@ end_slices(MultiGpuJoin *join, int m)
 	join->slice_ms = (milliseconds() - work->start) / work->width;
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 		join->pairs += now.pairs - work->begun.pairs;
-	work->busy = work->at_work = false;
+	work->busy = false;
 	join->finished += work->width;
 	device->slices += work->width;
 	return FASTED_AGAIN;
-}
-
-static FastedStatus
-begin_device(MultiGpu *gpus, int m, void *argument)
-{
-	MultiGpuJoin *join = argument;
-
-	(void) gpus;
-	return join->work[m].busy ? begin_slices(join, m) : FASTED_OK;
 }
 
 /* Starts the first slices on all devices in parallel. */
 static FastedStatus
 begin_all(MultiGpuJoin *join)
 {
-	join->begun = true;
-	if (join->distributed != NULL)
-		return FASTED_OK;
 	for_each_device(m, join->gpus)
 		(void) take_slices(join, m);
-	(void) call_in_parallel(join->gpus, begin_device, join);
+	(void) call_in_parallel(join->gpus, begin_slices, join);
 	join->last_start = milliseconds();
 	return join->gpus->failed;
 }
@@ -494,15 +229,15 @@ poll_device(MultiGpuJoin *join, int m, int timeout_ms, FastedBatch *batch)
 	DeviceWork *work = &join->work[m];
 	FastedStatus status = FASTED_OK;
 
-	if (!work->busy && !take_slices(join, m))
-		return FASTED_DONE;
-	if (!work->at_work)
+	if (!work->busy)
 	{
-		status = begin_slices(join, m);
+		if (!take_slices(join, m))
+			return FASTED_DONE;
+		status = begin_slices(gpus, m, join);
 		join->last_start = milliseconds();
 	}
 	if (status == FASTED_OK)
-		status = gpus->base->next(work->join, timeout_ms, batch);
+		status = base_engine->next(work->join, timeout_ms, batch);
 	if (status == FASTED_DONE)
 		status = end_slices(join, m);
 	if (!multi_gpu_check(gpus, m, status))
@@ -542,7 +277,7 @@ multi_gpu_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 	struct timespec rest = {.tv_nsec = POLL_NS};
 
 	memset(batch, 0, sizeof(*batch));
-	if (!join->begun && begin_all(join) != FASTED_OK)
+	if (join->next_slice == 0 && begin_all(join) != FASTED_OK)
 		return join->gpus->failed;
 	for (;;)
 	{
@@ -565,8 +300,8 @@ multi_gpu_pause(FastedJoin *handle)
 
 	for (int m = 0; m < join->gpus->ndevices; m++)
 	{
-		if (join->work[m].at_work && join->gpus->failed == FASTED_OK)
-			join->gpus->base->pause(join->work[m].join);
+		if (join->work[m].busy && join->gpus->failed == FASTED_OK)
+			base_engine->pause(join->work[m].join);
 	}
 }
 
@@ -575,18 +310,16 @@ multi_gpu_counts(FastedJoin *handle, int side, uint64_t first_row, size_t nrows,
 {
 	MultiGpuJoin *join = (MultiGpuJoin *) handle;
 
-	for (int m = 0; m < join->gpus->ndevices && join->distributed == NULL && !join->counted; m++)
+	memset(counts, 0, nrows * sizeof(uint32_t));
+	for_each_device(m, join->gpus)
 	{
-		if (join->work[m].join != NULL && !multi_gpu_check(join->gpus, m, add_counts(join, m)))
-			return join->gpus->failed;
+		/* a device that has joined no slice has no counts */
+		if (join->work[m].join != NULL &&
+			!multi_gpu_check(join->gpus, m, fasted_add_counts(base_engine, join->work[m].join, side,
+															  first_row, nrows, counts)))
+			break;
 	}
-	join->counted = true;
-	if (join->counts[side] == NULL || first_row > join->rows[side] ||
-		nrows > join->rows[side] - first_row)
-		return multi_gpu_fail(join->gpus, FASTED_INTERNAL,
-							  "row numbers out of range in request for counts");
-	memcpy(counts, join->counts[side] + first_row, nrows * sizeof(uint32_t));
-	return FASTED_OK;
+	return join->gpus->failed;
 }
 
 void
@@ -601,9 +334,9 @@ multi_gpu_join_stats(const MultiGpuJoin *join, FastedStats *stats)
 		FastedStats now;
 		double		total;
 
-		if (!work->at_work)
+		if (!work->busy)
 			continue;
-		join->gpus->base->stats(join->gpus->devices[m].context, &now);
+		base_engine->stats(join->gpus->devices[m].context, &now);
 		total = (double) (now.units_total - work->begun.units_total);
 		if (total > 0)
 			done += SLICE_UNITS * work->width * (double) (now.units_done - work->begun.units_done) / total;
@@ -619,24 +352,13 @@ void
 multi_gpu_join_close(FastedJoin *handle)
 {
 	MultiGpuJoin *join = (MultiGpuJoin *) handle;
-	FastedStats sums = {0};
-	MultiGpu   *gpus;
 
 	if (join == NULL)
 		return;
-	gpus = join->gpus;
-	multi_gpu_join_stats(join, &sums);
-	gpus->pairs += sums.pairs;
-	gpus->units_done += sums.units_done;
-	gpus->units_total += sums.units_total;
-	for (int m = 0; m < gpus->ndevices; m++)
-	{
-		gpus->base->join_close(join->work[m].join);
-		free(join->work[m].partitions);
-	}
-	free(join->counts[0]);
-	free(join->counts[1]);
-	gpus->join = NULL;
+	multi_gpu_join_stats(join, &join->gpus->closed);
+	for (int m = 0; m < join->gpus->ndevices; m++)
+		base_engine->join_close(join->work[m].join);
+	join->gpus->join = NULL;
 	free(join);
 }
 
@@ -645,98 +367,22 @@ multi_gpu_join_close(FastedJoin *handle)
  *
  * Each device has neighbour lists for all rows, made from the pairs in its own slices.  Because a
  * pair belongs to one slice, the list of a row consists of the first k neighbours of all devices'
- * lists together.
- *
- * Lists are merged in windows of some thousand rows, and the devices take turns.  One device adds
- * the lists of all others to its own, from which the result is read.  If the devices cannot merge
- * lists, they are merged on the host.
+ * lists together.  They are merged in windows of some thousand rows, by one device after the other.
  */
-
-/* The order of neighbours, computed without branches, which would be mispredicted. */
-static bool
-comes_before(const FastedNeighbor *x, const FastedNeighbor *y)
-{
-	return (x->dist < y->dist) | ((x->dist == y->dist) & (x->row < y->row));
-}
-
-/*
- * Merges two lists and stores the first k neighbours in list.  Returns their number.  The
- * buffer merged must have space for k neighbours.
- */
-static uint32_t
-merge(FastedNeighbor *list, uint32_t length, const FastedNeighbor *other, uint32_t other_length,
-	  uint32_t k, FastedNeighbor *merged)
-{
-	uint32_t	i = 0;
-	uint32_t	j = 0;
-	uint32_t	count = 0;
-
-	/* common case: no neighbour in the other list is close enough */
-	if (length == k && other_length > 0 && comes_before(&list[k - 1], &other[0]))
-		return length;
-	while (count < k && i < length && j < other_length)
-	{
-		bool		take = comes_before(&list[i], &other[j]);
-		bool		other_comes = comes_before(&other[j], &list[i]);
-
-		/* a neighbour in both lists is taken once */
-		merged[count++] = *(other_comes ? &other[j] : &list[i]);
-		i += !other_comes;
-		j += !take;
-	}
-	while (count < k && i < length)
-		merged[count++] = list[i++];
-	while (count < k && j < other_length)
-		merged[count++] = other[j++];
-	memcpy(list, merged, count * sizeof(*list));
-	return count;
-}
 
 /* Calls the nearest function of one device.  Returns the status of the context. */
 static FastedStatus
 read_lists(const MultiGpuJoin *join, int m, uint64_t first_row, size_t nrows, uint32_t *lengths,
 		   FastedNeighbor *neighbors)
 {
-	(void) multi_gpu_check(join->gpus, m, join->gpus->base->nearest(join->work[m].join, first_row,
-																	nrows, lengths, neighbors));
+	(void) multi_gpu_check(join->gpus, m, base_engine->nearest(join->work[m].join, first_row, nrows,
+															   lengths, neighbors));
 	return join->gpus->failed;
 }
 
-/* Merges the lists of nrows rows on the host. */
-static FastedStatus
-merge_on_host(const MultiGpuJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
-			  FastedNeighbor *neighbors)
-{
-	MultiGpu   *gpus = join->gpus;
-	uint32_t	k = join->problem.k;
-	uint32_t   *other_lengths = malloc((nrows + 1) * sizeof(uint32_t));
-	FastedNeighbor *others = malloc((nrows + 1) * k * sizeof(FastedNeighbor));
-	int			first = next_device(gpus, 0);
-
-	if (other_lengths == NULL || others == NULL)
-		multi_gpu_fail(gpus, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the neighbors of rows.");
-	else
-		(void) read_lists(join, first, first_row, nrows, lengths, neighbors);
-	for (int m = next_device(gpus, first + 1); m < gpus->ndevices && gpus->failed == FASTED_OK;
-		 m = next_device(gpus, m + 1))
-	{
-		if (read_lists(join, m, first_row, nrows, other_lengths, others) != FASTED_OK)
-			break;
-		for (size_t row = 0; row < nrows; row++)
-			lengths[row] = merge(neighbors + row * k, lengths[row], others + row * k,
-								 other_lengths[row], k, others + nrows * k);
-	}
-	free(other_lengths);
-	free(others);
-	return gpus->failed;
-}
-
-/*
- * Merges the lists of a window on one device, unless that is done already.  Returns the number of
- * the device.  Sets join->on_host if the device cannot merge them.
- */
+/* Merges the lists of a window on one device, unless that is done already.  Returns its number. */
 static int
-merge_on_device(MultiGpuJoin *join, uint64_t window, uint64_t first, size_t nrows)
+merge_lists(MultiGpuJoin *join, uint64_t window, uint64_t first, size_t nrows)
 {
 	MultiGpu   *gpus = join->gpus;
 	int			owner = next_device(gpus, 0);
@@ -749,11 +395,9 @@ merge_on_device(MultiGpuJoin *join, uint64_t window, uint64_t first, size_t nrow
 	for_each_device(m, gpus)
 	{
 		if (m != owner && status == FASTED_OK)
-			status = gpus->base->merge_lists(join->work[owner].join, join->work[m].join, first,
-											 nrows);
+			status = base_engine->merge_lists(join->work[owner].join, join->work[m].join, first, nrows);
 	}
 	(void) multi_gpu_check(gpus, owner, status);
-	join->on_host = status == FASTED_FULL;
 	join->window = window + 1;
 	return owner;
 }
@@ -764,10 +408,13 @@ multi_gpu_nearest(FastedJoin *handle, uint64_t first_row, size_t nrows, uint32_t
 {
 	MultiGpuJoin *join = (MultiGpuJoin *) handle;
 	MultiGpu   *gpus = join->gpus;
+	uint64_t	rows = join->sides[0]->rows;
 	uint64_t	row_bytes = join->problem.k * sizeof(FastedNeighbor);
 	uint64_t	window_rows = row_bytes < WINDOW_BYTES ? WINDOW_BYTES / row_bytes : 1;
 
-	if (first_row > join->rows[0] || nrows > join->rows[0] - first_row)
+	if (join->slices == 1)
+		return read_lists(join, next_device(gpus, 0), first_row, nrows, lengths, neighbors);
+	if (first_row > rows || nrows > rows - first_row)
 		return multi_gpu_fail(gpus, FASTED_INTERNAL,
 							  "row numbers out of range in request for neighbors");
 	for_each_device(m, gpus)
@@ -776,15 +423,14 @@ multi_gpu_nearest(FastedJoin *handle, uint64_t first_row, size_t nrows, uint32_t
 			return gpus->failed;
 	}
 	join->sorted = true;
-	join->on_host = join->on_host || gpus->base->merge_lists == NULL;
-	while (nrows > 0 && gpus->failed == FASTED_OK && !join->on_host)
+	while (nrows > 0 && gpus->failed == FASTED_OK)
 	{
 		uint64_t	first = first_row - first_row % window_rows;
-		uint64_t	end = first + window_rows < join->rows[0] ? first + window_rows : join->rows[0];
+		uint64_t	end = first + window_rows < rows ? first + window_rows : rows;
 		size_t		some = nrows < end - first_row ? nrows : end - first_row;
-		int			owner = merge_on_device(join, first / window_rows, first, end - first);
+		int			owner = merge_lists(join, first / window_rows, first, end - first);
 
-		if (gpus->failed != FASTED_OK || join->on_host ||
+		if (gpus->failed != FASTED_OK ||
 			read_lists(join, owner, first_row, some, lengths, neighbors) != FASTED_OK)
 			break;
 		first_row += some;
@@ -792,7 +438,5 @@ multi_gpu_nearest(FastedJoin *handle, uint64_t first_row, size_t nrows, uint32_t
 		lengths += some;
 		neighbors += some * join->problem.k;
 	}
-	if (gpus->failed == FASTED_OK && join->on_host)
-		return merge_on_host(join, first_row, nrows, lengths, neighbors);
 	return gpus->failed;
 }

@@ -8,9 +8,6 @@
  * panel is just large enough to keep the engine busy while the next one is loaded.  The smaller
  * relation is the outer side, except in joins for nearest neighbours.
  *
- * With several devices, an outer panel is distributed over them, which makes it larger by their
- * number.  Each inner panel is loaded on all devices.
- *
  *-------------------------------------------------------------------------
  */
 #include <math.h>
@@ -31,65 +28,43 @@ panels_fail(PanelJoin *join, FastedStatus status, const char *text)
 	return status;
 }
 
-/* --- copies of the caller's arrays */
+/* --- arrays */
 
 /*
- * Copies an array of the caller, instead of an earlier copy.  Sets *array to the copy.  NULL is
- * copied as NULL.  Returns false if out of memory.
+ * Allocates an array of the join, instead of an earlier one.  If out of memory, the join fails, and the
+ * result is NULL.
  */
-static bool
-copy_array(PanelJoin *join, PanelCopy which, size_t bytes, const void **array)
+static void *
+allocate(PanelJoin *join, PanelArray which, size_t count, size_t element)
 {
-	void	   *copy = NULL;
+	free(join->arrays[which]);
+	join->arrays[which] = malloc(count * element + 1);
+	if (join->arrays[which] == NULL)
+		panels_fail(join, FASTED_OUT_OF_MEMORY,
+					"Could not allocate memory for the partitions, counts or neighbors of rows.");
+	return join->arrays[which];
+}
 
-	if (*array != NULL)
-	{
-		copy = malloc(bytes + 1);
-		if (copy == NULL)
-			return false;
-		memcpy(copy, *array, bytes);
-	}
-	free(join->copies[which]);
-	*array = join->copies[which] = copy;
-	return true;
+/* Returns a copy of an array of the caller; NULL of NULL, or if out of memory. */
+static void *
+copy_array(PanelJoin *join, PanelArray which, const void *array, size_t count, size_t element)
+{
+	void	   *copy = array != NULL ? allocate(join, which, count, element) : NULL;
+
+	return copy != NULL ? memcpy(copy, array, count * element) : NULL;
 }
 
 /* Copies the arrays of the problem.  The number of rows must be known. */
-static bool
+static FastedStatus
 copy_problem(PanelJoin *join)
 {
 	FastedProblem *problem = &join->problem.problem;
-	const void *partitions = problem->partitions;
-	const void *ranks = problem->ranks;
-	bool		copied = copy_array(join, COPY_PARTITIONS,
-									problem->npartitions * sizeof(FastedPartition), &partitions) &&
-		copy_array(join, COPY_RANKS, join->rows[join->problem.sides - 1] * sizeof(uint32_t), &ranks);
 
-	problem->partitions = partitions;
-	problem->ranks = ranks;
-	return copied;
-}
-
-/* Copies the arrays of the search. */
-static bool
-copy_search(PanelJoin *join)
-{
-	PanelSearch *search = &join->search;
-	size_t		all = join->rows[0];
-	const void *rows = search->rows;
-	const void *bound = search->bound;
-	const void *component = search->component;
-	const void *core = search->core;
-	bool		copied = copy_array(join, COPY_SEARCH_ROWS, search->nrows * sizeof(uint32_t), &rows) &&
-		copy_array(join, COPY_SEARCH_BOUND, search->nrows * sizeof(double), &bound) &&
-		copy_array(join, COPY_SEARCH_COMPONENT, all * sizeof(uint32_t), &component) &&
-		copy_array(join, COPY_SEARCH_CORE, all * sizeof(double), &core);
-
-	search->rows = rows;
-	search->bound = bound;
-	search->component = component;
-	search->core = core;
-	return copied;
+	problem->partitions = copy_array(join, ARRAY_PARTITIONS, problem->partitions, problem->npartitions,
+									 sizeof(FastedPartition));
+	problem->ranks = copy_array(join, ARRAY_RANKS, problem->ranks, join->rows[join->problem.sides - 1],
+								sizeof(uint32_t));
+	return join->failed;
 }
 
 /* --- statistics and progress over all panels */
@@ -102,7 +77,7 @@ area(const Panel *a, const Panel *b)
 		: (double) a->count * (double) b->count;
 }
 
-/* Returns the number of row pairs that the joins of all panels compare. */
+/* The same of all panels. */
 static double
 whole_area(const PanelJoin *join)
 {
@@ -111,10 +86,11 @@ whole_area(const PanelJoin *join)
 	double		panels = ceil(n / outer);
 	double		last = n - (panels - 1.0) * outer;
 
-	/* rows of different panels are compared twice */
-	if (panels_find_nearest(join) && join->problem.sides == 1)
-		return n * n - 0.5 * ((panels - 1.0) * outer * outer + last * last) - 0.5 * n;
-	return join->problem.sides == 2 ? n * (double) join->rows[1] : 0.5 * n * (n - 1.0);
+	if (join->problem.sides == 2)
+		return n * (double) join->rows[1];
+	/* nearest neighbours: rows of different panels are compared twice */
+	return panels_find_nearest(join) ? n * n - 0.5 * ((panels - 1.0) * outer * outer + last * last + n)
+		: 0.5 * n * (n - 1.0);
 }
 
 /* Sets the progress: row pairs if the join is done in panels, else the engine's own units. */
@@ -147,35 +123,29 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
 	stats->dimensions = join->problem.options.dimensions;
 	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
-		: (uint32_t) ceil_div(outer_total, join->distributed ?
-							  ceil_div(join->outer_rows, panels_device_count(join)) :
-							  join->outer_rows);
+		: (uint32_t) ceil_div(outer_total, join->outer_rows);
 	set_progress(join, stats);
 }
 
 /* --- nearest neighbours, returned when the lists of an outer panel are complete */
 
-/* Allocates buffers for a batch of lists, and resets the state.  Returns false if out of memory. */
-static bool
+/* Allocates buffers for a batch of lists, and resets the state. */
+static FastedStatus
 begin_lists(PanelJoin *join)
 {
 	uint32_t	k;
 
-	free(join->batch_lists);
-	free(join->batch_lengths);
-	join->batch_lists = NULL;
-	join->batch_lengths = NULL;
 	join->ready_first = join->ready_end = join->batch_count = 0;
 	join->has_lists = false;
 	if (!panels_find_nearest(join))
-		return true;
+		return FASTED_OK;
 	k = join->problem.problem.k = panels_clip_neighbors(join, join->problem.problem.k);
 	join->batch_most = k < BATCH_NEIGHBORS ? BATCH_NEIGHBORS / k : 1;
-	join->batch_lists = malloc(join->batch_most * k * sizeof(FastedNeighbor));
-	join->batch_lengths = malloc(join->batch_most * sizeof(uint32_t));
+	join->batch_lists = allocate(join, ARRAY_LISTS, join->batch_most * k, sizeof(FastedNeighbor));
+	join->batch_lengths = allocate(join, ARRAY_LENGTHS, join->batch_most, sizeof(uint32_t));
 	if (join->done)
 		join->ready_end = join->rows[0];
-	return join->batch_lists != NULL && join->batch_lengths != NULL;
+	return join->failed;
 }
 
 /* Returns the next batch of complete lists. */
@@ -251,21 +221,19 @@ panel_join_open(const FastedEngine *engine, const PanelProblem *problem, PanelJo
 	return status;
 }
 
-/* Allocates zeroed counts for all rows, if the join needs them.  Returns false if out of memory. */
-static bool
+/* Allocates zeroed counts for all rows, if the join needs them. */
+static FastedStatus
 clear_counts(PanelJoin *join)
 {
-	for (int side = 0; side < join->problem.sides; side++)
+	join->counts[0] = join->counts[1] = NULL;
+	for (int side = 0; side < join->problem.sides && fasted_counts_rows(&join->problem.problem); side++)
 	{
-		free(join->counts[side]);
-		join->counts[side] = NULL;
-		if (!fasted_counts_rows(&join->problem.problem))
-			continue;
-		join->counts[side] = calloc(join->rows[side] > 0 ? join->rows[side] : 1, sizeof(uint32_t));
+		join->counts[side] = allocate(join, ARRAY_COUNTS + side, join->rows[side], sizeof(uint32_t));
 		if (join->counts[side] == NULL)
-			return false;
+			break;
+		memset(join->counts[side], 0, join->rows[side] * sizeof(uint32_t));
 	}
-	return true;
+	return join->failed;
 }
 
 /* Returns whether there are too few rows for a pair. */
@@ -282,12 +250,9 @@ begin(PanelJoin *join)
 {
 	join->compared = 0.0;
 	join->done = no_pair(join);
-	if (!clear_counts(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the counts of rows.");
-	if (!begin_lists(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for the neighbors of rows.");
-	if (join->done || panels_all_resident(join))
-		return FASTED_OK;
+	if (clear_counts(join) != FASTED_OK || begin_lists(join) != FASTED_OK || join->done ||
+		panels_all_resident(join))
+		return join->failed;
 	return panels_load_outer(join, 0);
 }
 
@@ -313,17 +278,6 @@ partitions_are_valid(const PanelJoin *join)
 	return problem->partitions == NULL ||
 		fasted_partitions_are_valid(problem->partitions, problem->npartitions, join->rows[0],
 								join->rows[join->problem.sides - 1], join->problem.sides == 1);
-}
-
-static void
-free_search(PanelJoin *join)
-{
-	free(join->search_component);
-	free(join->search_core);
-	free(join->search_partitions);
-	join->search_component = NULL;
-	join->search_core = NULL;
-	join->search_partitions = NULL;
 }
 
 /* Returns to the self-join after a search. */
@@ -357,47 +311,54 @@ panel_join_again(PanelJoin *join, const FastedProblem *problem)
 	join->loading = NULL;
 	end_search(join);
 	join->problem.problem = *problem;
-	if (!copy_problem(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions and ranks.");
-	return begin(join);
+	return copy_problem(join) == FASTED_OK ? begin(join) : join->failed;
 }
 
-/* Allocates and fills the arrays of the searched rows.  Returns false if out of memory. */
-static bool
-gather_searched(PanelJoin *join)
+/* Copies the arrays of the search, and gathers those of the searched rows. */
+static FastedStatus
+copy_search(PanelJoin *join)
 {
-	const PanelSearch *search = &join->search;
-	const FastedProblem *problem = &join->searched;
-	size_t		n = (size_t) search->nrows + 1;
-	uint32_t	position = 0;
+	PanelSearch *search = &join->search;
+	size_t		n = search->nrows;
 
-	free_search(join);
-	join->search_component = malloc(n * sizeof(uint32_t));
-	join->search_core = malloc(n * sizeof(double));
-	if (problem->partitions != NULL)
-		join->search_partitions = malloc(((size_t) problem->npartitions + 1) * sizeof(FastedPartition));
-	if (join->search_component == NULL || join->search_core == NULL ||
-		(problem->partitions != NULL && join->search_partitions == NULL))
-		return false;
-	for (uint32_t i = 0; i < search->nrows; i++)
+	search->rows = copy_array(join, ARRAY_SEARCH_ROWS, search->rows, n, sizeof(uint32_t));
+	search->bound = copy_array(join, ARRAY_SEARCH_BOUND, search->bound, n, sizeof(double));
+	search->component = copy_array(join, ARRAY_SEARCH_COMPONENT, search->component, join->rows[0],
+								   sizeof(uint32_t));
+	search->core = copy_array(join, ARRAY_SEARCH_CORE, search->core, join->rows[0], sizeof(double));
+	join->search_component = allocate(join, ARRAY_COMPONENT, n, sizeof(uint32_t));
+	join->search_core = allocate(join, ARRAY_CORE, n, sizeof(double));
+	for (size_t i = 0; i < n && join->failed == FASTED_OK; i++)
 	{
 		join->search_component[i] = search->component[search->rows[i]];
 		join->search_core[i] = search->core[search->rows[i]];
 	}
-	for (uint32_t g = 0; problem->partitions != NULL && g < problem->npartitions; g++)
+	return join->failed;
+}
+
+/* Replaces the rows of partitions by positions of searched rows, on side 0. */
+static FastedStatus
+convert_partitions(PanelJoin *join)
+{
+	const PanelSearch *search = &join->search;
+	FastedProblem *problem = &join->problem.problem;
+	FastedPartition *partitions = copy_array(join, ARRAY_SEARCH_PARTITIONS, problem->partitions,
+											 problem->npartitions, sizeof(FastedPartition));
+	uint32_t	position = 0;
+
+	problem->partitions = partitions;
+	for (uint32_t g = 0; partitions != NULL && g < problem->npartitions; g++)
 	{
-		FastedPartition *partition = &join->search_partitions[g];
-		FastedSpan	rows = fasted_partition_rows(&problem->partitions[g], 0);
+		FastedSpan	rows = fasted_partition_rows(&partitions[g], 0);
 
 		while (position < search->nrows && search->rows[position] < rows.first)
 			position++;
-		*partition = problem->partitions[g];
-		partition->first_a = position;
+		partitions[g].first_a = position;
 		while (position < search->nrows && search->rows[position] < rows.end)
 			position++;
-		partition->rows_a = position - partition->first_a;
+		partitions[g].rows_a = position - partitions[g].first_a;
 	}
-	return true;
+	return join->failed;
 }
 
 FastedStatus
@@ -415,13 +376,11 @@ panel_join_search(PanelJoin *join, const PanelSearch *search)
 	end_search(join);
 	join->search = *search;
 	join->searched = join->problem.problem;
-	if (!copy_search(join) || !gather_searched(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY,
-						   "Could not allocate memory for the rows to search.");
+	if (copy_search(join) != FASTED_OK || convert_partitions(join) != FASTED_OK)
+		return join->failed;
 	join->searching = true;
 	join->problem.sides = 2;
 	join->problem.problem.k = 1;
-	join->problem.problem.partitions = join->search_partitions;
 	join->rows[1] = join->rows[0];
 	join->rows[0] = search->nrows;
 	join->inner[0].side = join->inner[1].side = 1;
@@ -430,10 +389,7 @@ panel_join_search(PanelJoin *join, const PanelSearch *search)
 	return status == FASTED_OK ? begin(join) : status;
 }
 
-/*
- * Sets the panels to join next.  Returns false if they are not loaded yet, or if there are
- * none (done).
- */
+/* Sets the panels to join next.  Returns false if they are not loaded yet. */
 static bool
 next_panels(PanelJoin *join)
 {
@@ -457,22 +413,21 @@ next_panels(PanelJoin *join)
 	return join->inner[join->turn].sealed;
 }
 
-/* Makes partitions relative to the panels that are joined.  Returns false if out of memory. */
-static bool
+/* Makes partitions relative to the panels that are joined. */
+static FastedStatus
 clip_partitions(PanelJoin *join, FastedProblem *problem)
 {
 	uint64_t	first[2] = {join->a->first, join->b->first};
 	uint64_t	rows[2] = {join->a->count, join->b->count};
+	FastedPartition *clipped;
 
 	if (problem->partitions == NULL || panels_all_resident(join))
-		return true;
-	free(join->partitions);
-	join->partitions = malloc(((size_t) problem->npartitions + 1) * sizeof(FastedPartition));
-	if (join->partitions == NULL)
-		return false;
-	fasted_clip_partitions(problem->partitions, problem->npartitions, first, rows, join->partitions);
-	problem->partitions = join->partitions;
-	return true;
+		return FASTED_OK;
+	clipped = allocate(join, ARRAY_CLIPPED, problem->npartitions, sizeof(FastedPartition));
+	if (clipped != NULL)
+		fasted_clip_partitions(problem->partitions, problem->npartitions, first, rows, clipped);
+	problem->partitions = clipped;
+	return join->failed;
 }
 
 static FastedStatus
@@ -497,8 +452,8 @@ begin_join(PanelJoin *join)
 	if (problem.output == FASTED_OUTPUT_REPRESENTATIVES && !join->resident)
 		problem.output = FASTED_OUTPUT_PAIRS;
 	join->has_lists = true;
-	if (!clip_partitions(join, &problem))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions.");
+	if (clip_partitions(join, &problem) != FASTED_OK)
+		return join->failed;
 	join->engine->stats(join->context, &stats);
 	join->units_done = stats.units_done;
 	join->units_total = stats.units_total;
@@ -526,8 +481,8 @@ panel_join_start(PanelJoin *join, const uint64_t *rows)
 	}
 	if (!partitions_are_valid(join))
 		return panels_fail(join, FASTED_INTERNAL, "partitions are not in ascending order");
-	if (!copy_problem(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "Could not allocate memory for partitions and ranks.");
+	if (copy_problem(join) != FASTED_OK)
+		return join->failed;
 	join->started = true;
 	join->resident = join->resident || no_pair(join);
 	if (join->resident)
@@ -553,7 +508,7 @@ add_counts(PanelJoin *join)
 	FastedStatus status = FASTED_OK;
 
 	for (int side = 0; side < (join->a == join->b ? 1 : 2) && status == FASTED_OK; side++)
-		status = fasted_add_counts(join->engine, join->join, side, panels[side]->count,
+		status = fasted_add_counts(join->engine, join->join, side, 0, panels[side]->count,
 								   join->counts[panels[side]->side] + panels[side]->first);
 	return status;
 }
@@ -672,13 +627,7 @@ panel_join_close(PanelJoin *join)
 	if (join == NULL)
 		return;
 	join->engine->close(join->context);
-	free_search(join);
-	free(join->partitions);
-	free(join->counts[0]);
-	free(join->counts[1]);
-	free(join->batch_lists);
-	free(join->batch_lengths);
-	for (int i = 0; i < COPIES; i++)
-		free(join->copies[i]);
+	for (int i = 0; i < ARRAYS; i++)
+		free(join->arrays[i]);
 	free(join);
 }

@@ -3,11 +3,12 @@
  * panel_join.h
  *	  Joins relations of any size on one engine, in panels (blocks of rows) if necessary.
  *
- * A panel join has one side if a relation is joined with itself, or two sides (0: a, 1: b).
- * If all rows fit into the engine's memory, each side is one set.  Otherwise the join is a
- * block nested loop.  An outer panel, as large as possible, remains in memory, while the rows
- * to be joined with it are loaded in small inner panels.  There are two inner panels: one is loaded
- * while the other is joined.
+ * A panel join has one side if a relation is joined with itself, or two sides (0: a, 1: b).  If all rows
+ * fit into the engine's memory, each side is one set.  Otherwise the join is a block nested loop.  An
+ * outer panel, as large as possible, remains in memory, while the rows to be joined with it (in a
+ * partitioned join, those from its first partition to its last one) are loaded in two small inner
+ * panels: one is loaded while the other is joined.  With FASTED_OUTPUT_NEAREST, the outer panel holds
+ * rows of side 0 and their neighbour lists.
  *
  *	  panel_join_open
  *	  stage, commit, register_memory, put ...	add rows to a side
@@ -17,26 +18,18 @@
  *	  search, next, ...						find neighbours of some rows in other components
  *	  close									at any time
  *
- * With FASTED_OUTPUT_NEAREST, the outer panel holds rows of side 0 and their neighbour lists.
- * The lists are complete when the panel has been joined with all rows of the inner side.
- *
- * If the join is partitioned (FastedProblem.partitions), an outer panel is joined only with the
- * rows from its first partition to its last one.
- *
- * If stage or put returns FASTED_FULL, the caller reads back the staged rows of both sides,
- * stores all rows elsewhere, and calls start with the total numbers of rows.  From then on,
- * next may return FASTED_WANT_ROWS.  The caller then stages and commits rows of the named
- * range, from its first row on, and calls next again.  It need not stage the whole range.  It
- * should not stage too many rows at a time, because a join may be running meanwhile.
+ * If stage or put returns FASTED_FULL, the caller reads back the staged rows of both sides, stores all
+ * rows elsewhere, and calls start with the total numbers of rows.  From then on, next may return
+ * FASTED_WANT_ROWS.  The caller then stages and commits rows of the named range, from its first row on
+ * and not too many at a time, because a join may be running meanwhile, and calls next again.
  *
  * As with an engine (engine.h), only stats, last_error, unregister_memory and close may be called
  * after a failure.
  *
  * Memory that threads of an engine read or write belongs to the panel join, whose close ends the
- * threads.  Every array that a caller passes (partitions, ranks, the arrays of a search) is
- * therefore copied before the function returns.  PostgreSQL frees the memory of an aborted
- * statement in an order that no caller controls.  The only exception is memory that was
- * registered: it must be unregistered before it is freed.
+ * threads, because PostgreSQL frees the memory of an aborted statement in an order that no caller
+ * controls.  Every array that a caller passes is therefore copied before the function returns.  The
+ * only exception is registered memory, which must be unregistered before it is freed.
  *
  *-------------------------------------------------------------------------
  */
@@ -73,17 +66,13 @@ typedef struct PanelSearch
 } PanelSearch;
 
 /*
- * Opens a join.  Sets *join even if it fails, unless host memory is exhausted; the caller must
- * close it in both cases.  The partitions in problem->problem refer to row numbers of whole
- * sides.  Arrays in problem->problem are first read by start.
+ * Opens a join.  Sets *join even if it fails, unless host memory is exhausted; the caller must close it
+ * in both cases.  Arrays in problem->problem, with row numbers of whole sides, are first read by start.
  */
 extern FastedStatus panel_join_open(const FastedEngine *engine, const PanelProblem *problem,
 									PanelJoin **join);
 
-/*
- * These correspond to the functions in engine.h, for the set of a side.  After start, rows may
- * be staged only for the side that next has named.
- */
+/* As in engine.h, for a side.  After start, rows may be staged only for the side that next has named. */
 extern FastedStatus panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity);
 extern FastedStatus panel_join_commit(PanelJoin *join, int side, size_t nrows);
 extern bool panel_join_register_memory(PanelJoin *join, int side, void *memory, size_t bytes);
@@ -95,67 +84,53 @@ extern FastedStatus panel_join_read_back(PanelJoin *join, int side, uint64_t fir
 										 size_t nrows, float *rows);
 
 /*
- * Sets the ranks for FASTED_OUTPUT_REPRESENTATIVES or _NEAREST, instead of problem.ranks: those of all
- * rows of the only side or of side 1.  It must be called before start.  If the join is done in
- * panels, _REPRESENTATIVES returns all pairs, regardless of ranks.
+ * Before start: sets problem.ranks, those of all rows of the only side or of side 1.  If the join is done
+ * in panels, FASTED_OUTPUT_REPRESENTATIVES returns all pairs, regardless of ranks.
  */
 extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);
 
 /*
- * Ends the input and starts the join.  rows has the number of rows of each side.  If that is
- * more than were committed, the join is done in panels, as described above.  Otherwise the engine
- * has opened the join when start returns.
+ * Ends the input and starts the join.  rows has the number of rows of each side.  If that is more than
+ * were committed, the join is done in panels.  Otherwise the engine has opened it when start returns.
  */
 extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 
 /*
- * After start: joins the same rows again with other parameters.  Pairs that have not been
- * returned yet are lost.  Nearest neighbours require that the join was opened with
- * FASTED_OUTPUT_NEAREST and the same or a larger k.
+ * After start: joins the same rows again with other parameters.  Pairs that have not been returned yet
+ * are lost.  FASTED_OUTPUT_NEAREST requires that the join was opened with it and no smaller k.
  */
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
 
 /*
  * After a self-join with FASTED_OUTPUT_NEAREST that was opened with `searches`, and has returned
  * FASTED_DONE: finds the nearest neighbour (k = 1) of each of some rows among the rows of other
- * components, by mutual reachability distance (FastedComponents).  Ranks and partitions are those of
- * the self-join.  next then returns the rows in ranges of positions in search->rows, and
- * panel_join_nearest expects such a position.  If next returns FASTED_WANT_ROWS for side 0, it names
- * positions in search->rows, too; side 1 has the rows of the self-join.  It can be called repeatedly.
+ * components (FastedComponents), with the same ranks and partitions.  Side 0 then has the positions in
+ * search->rows, which next and panel_join_nearest use as row numbers, and side 1 the rows of the
+ * self-join.  It can be called repeatedly.
  *
- * If the rows are resident, memory is used for as many of the searched rows at a time as fit.  stage
- * and put return FASTED_FULL early, so that this is at least an eighth of all rows.
+ * If the rows are resident, as many of the searched rows are in memory at a time as fit.  stage and put
+ * return FASTED_FULL early, so that this is at least an eighth of all rows.
  */
 extern FastedStatus panel_join_search(PanelJoin *join, const PanelSearch *search);
 
 /*
- * Like next in engine.h, but may also return FASTED_WANT_ROWS.  With FASTED_OUTPUT_NEAREST,
- * FASTED_OK means that the neighbours of batch->row_count rows of side 0, from
- * batch->first_row on, can be read.  All rows are returned in order, including rows without
- * neighbours.
+ * Like next in engine.h, but may also return FASTED_WANT_ROWS.  With FASTED_OUTPUT_NEAREST, FASTED_OK
+ * means that the neighbours of a range of rows can be read.  Ranges contain all rows of side 0, in order.
  */
 extern FastedStatus panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch);
 extern void panel_join_pause(PanelJoin *join);
 
-/*
- * Returns the number of pairs of each row of a side, after FASTED_DONE, with
- * FASTED_OUTPUT_COUNTS or _CONNECTIONS (unless all rows are core rows).  The array is valid
- * until again or close.
- */
+/* After FASTED_DONE: returns the number of pairs of each row of a side, until again or close; or NULL. */
 extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
 
 /*
- * Returns the neighbours of a row in the range that the last call of next returned, in
- * ascending order, and sets *length to their number; NULL if there are none.  The array is valid until
- * the following call of next, again or close.
+ * Returns the neighbours of a row in the range that next has just returned, in ascending order, and sets
+ * *length to their number; NULL if there are none.  They are valid until the following call.
  */
 extern const FastedNeighbor *panel_join_nearest(const PanelJoin *join, uint64_t row,
 												uint32_t *length);
 
-/*
- * After start: returns the number of rows in an outer and in an inner panel.  If all rows are
- * resident, these are the number of rows of side 0, and zero.
- */
+/* After start: returns the numbers of rows in an outer and an inner panel; if resident, of side 0, and 0. */
 extern void panel_join_sizes(const PanelJoin *join, uint64_t *outer, uint64_t *inner);
 
 extern void panel_join_stats(const PanelJoin *join, FastedStats *stats);
@@ -175,24 +150,31 @@ typedef struct Panel
 	bool		sealed;			/* all rows are loaded */
 } Panel;
 
-/* The callers' arrays that a panel join has copied. */
-typedef enum PanelCopy
+/* Arrays of a panel join: copies of the caller's, those that it computes, and the results. */
+typedef enum PanelArray
 {
-	COPY_PARTITIONS,
-	COPY_RANKS,
-	COPY_SEARCH_ROWS,
-	COPY_SEARCH_BOUND,
-	COPY_SEARCH_COMPONENT,
-	COPY_SEARCH_CORE,
-	COPIES
-} PanelCopy;
+	ARRAY_PARTITIONS,
+	ARRAY_RANKS,
+	ARRAY_SEARCH_ROWS,
+	ARRAY_SEARCH_BOUND,
+	ARRAY_SEARCH_COMPONENT,
+	ARRAY_SEARCH_CORE,
+	ARRAY_SEARCH_PARTITIONS,	/* with positions of searched rows on side 0 */
+	ARRAY_COMPONENT,			/* of the searched rows, by position */
+	ARRAY_CORE,
+	ARRAY_CLIPPED,				/* partitions, relative to the panels being joined */
+	ARRAY_LENGTHS,
+	ARRAY_LISTS,
+	ARRAY_COUNTS,				/* of side 0; the next one of side 1 */
+	ARRAYS = ARRAY_COUNTS + 2
+} PanelArray;
 
 struct PanelJoin
 {
 	const FastedEngine *engine;
 	FastedContext *context;
 	PanelProblem problem;		/* after start, its arrays are copies */
-	void	   *copies[COPIES];
+	void	   *arrays[ARRAYS];
 	FastedStatus failed;		/* status of a failure in the panel join itself, or FASTED_OK */
 	char		error[128];
 
@@ -201,27 +183,21 @@ struct PanelJoin
 	uint64_t	rows[2];
 	Panel		sides[2];
 
-	/*
-	 * A search is a join of two sides, 0: positions in search.rows; 1: the rows of the self-join.  If
-	 * the rows are resident, the outer panel has as many of the searched rows as fit.
-	 */
+	/* If the rows are resident, the outer panel of a search has as many of the searched rows as fit. */
 	uint64_t	most_rows;		/* most rows in memory beside which searches fit; 0: not computed */
 	bool		searching;
 	PanelSearch search;
 	FastedProblem searched;		/* the problem of the self-join */
 	uint32_t   *search_component;	/* of the searched rows, by position */
 	double	   *search_core;
-	FastedPartition *search_partitions;	/* with positions of searched rows on side 0 */
 	FastedComponents components;	/* of the current join */
 
 	/* Used if not all rows fit. */
 	int			outer_side;
 	uint64_t	outer_rows;		/* rows per outer panel; the last one may have fewer */
-	bool		distributed;	/* outer panels are distributed over several devices */
-	uint64_t	inner_rows;		/* maximum number of rows in an inner panel */
+	uint64_t	inner_rows;		/* the same of inner panels */
 	uint64_t	inner_next;		/* first row to load into the next inner panel */
 	uint64_t	inner_end;		/* end of the rows to be joined with the outer panel */
-	FastedPartition *partitions; /* partitions, relative to the panels being joined; or NULL */
 	Panel		outer;
 	Panel		inner[2];
 	int			turn;			/* index of the inner panel to join next */
@@ -270,7 +246,6 @@ extern FastedStatus panels_fail(PanelJoin *join, FastedStatus status, const char
 
 /* panel_load.c */
 extern uint32_t panels_clip_neighbors(const PanelJoin *join, uint32_t k);
-extern uint64_t panels_device_count(const PanelJoin *join);
 extern void panels_choose(PanelJoin *join);
 extern FastedStatus panels_open(PanelJoin *join);
 extern FastedStatus panels_open_searched(PanelJoin *join);

@@ -36,82 +36,42 @@ panels_clip_neighbors(const PanelJoin *join, uint32_t k)
 	return k < rows ? k : (uint32_t) rows;
 }
 
-/* Returns the number of devices over which an outer panel may be distributed. */
-uint64_t
-panels_device_count(const PanelJoin *join)
-{
-	return join->engine->device_count == NULL ? 1 :
-		(uint64_t) join->engine->device_count(join->context);
-}
-
-/* Returns whether an outer panel and two inner panels of these sizes fit into memory. */
+/*
+ * Returns whether an outer panel and two inner panels of these sizes fit into memory.  outer is 0: an
+ * outer panel of `rows` rows, and inner panels of the size for it.
+ */
 static bool
-panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
+panels_fit(const PanelJoin *join, uint64_t outer, uint64_t rows)
 {
-	uint64_t	rows[FASTED_PARTS_PER_DEVICE + 3];
-	int			n = 0;
+	uint64_t	inner = outer > 0 ? rows : ceil_div(rows, OUTER_TO_INNER);
+	uint64_t	sets[3] = {outer > 0 ? outer : rows, inner, inner};
 
-	rows[n++] = outer;
 	if (join->list_length > 0)
-		rows[0] += join->engine->rows_for_lists(join->context, outer,
+		sets[0] += join->engine->rows_for_lists(join->context, sets[0],
 												panels_clip_neighbors(join, join->list_length));
-	if (join->distributed)
-	{
-		rows[0] = ceil_div(outer, panels_device_count(join) * FASTED_PARTS_PER_DEVICE);
-		for (; n <= FASTED_PARTS_PER_DEVICE; n++)
-			rows[n] = rows[0];
-	}
-	rows[n++] = inner;
-	rows[n++] = inner;
-	return join->engine->fits(join->context, rows, n);
-}
-
-/* Returns whether a set of all rows with their lists, and one of searched rows, fit into memory. */
-static bool
-search_fits(const PanelJoin *join, uint64_t all, uint64_t searched)
-{
-	uint64_t	rows[2] = {
-		all + join->engine->rows_for_lists(join->context, all, join->list_length),
-		searched + join->engine->rows_for_lists(join->context, searched, 1)
-	};
-
-	return join->engine->fits(join->context, rows, 2);
+	return join->engine->fits(join->context, sets, 3);
 }
 
 /* Part of the rows that can be searched at a time if all rows are resident. */
 #define SEARCHED_PART 8
 
-/* Returns whether this number of rows, and the part of them that is searched, fit into memory. */
-static bool
-searchable_fit(const PanelJoin *join, uint64_t unused, uint64_t rows)
-{
-	(void) unused;
-	return search_fits(join, rows, ceil_div(rows, SEARCHED_PART));
-}
-
-/* Returns the number of rows in an inner panel for an outer panel with `outer` rows. */
-static uint64_t
-inner_of(const PanelJoin *join, uint64_t outer)
-{
-	return ceil_div(join->distributed ? ceil_div(outer, panels_device_count(join)) : outer,
-					OUTER_TO_INNER);
-}
-
-/* Returns whether an outer panel of this size, and inner panels of the size for it, fit into memory. */
-static bool
-outer_fits(const PanelJoin *join, uint64_t unused, uint64_t outer)
-{
-	(void) unused;
-	return panels_fit(join, outer, inner_of(join, outer));
-}
-
 /*
- * Returns the largest number of rows between low and high that fits beside `others` rows, as `fits`
- * defines it.  Binary search; low is assumed to fit.
+ * Returns whether a set of all rows with their lists, and one of searched rows, fit into memory.  all is
+ * 0: a set of `rows` rows, and one of the part of them that is searched.
  */
+static bool
+search_fits(const PanelJoin *join, uint64_t all, uint64_t rows)
+{
+	uint64_t	sets[2] = {all > 0 ? all : rows, all > 0 ? rows : ceil_div(rows, SEARCHED_PART)};
+
+	sets[0] += join->engine->rows_for_lists(join->context, sets[0], join->list_length);
+	sets[1] += join->engine->rows_for_lists(join->context, sets[1], 1);
+	return join->engine->fits(join->context, sets, 2);
+}
+
+/* Returns the largest number of rows up to high that fits beside `others` rows; low is assumed to fit. */
 static uint64_t
-most_rows(const PanelJoin *join,
-		  bool (*fits) (const PanelJoin *join, uint64_t others, uint64_t rows),
+most_rows(const PanelJoin *join, bool (*fits) (const PanelJoin *join, uint64_t others, uint64_t rows),
 		  uint64_t others, uint64_t low, uint64_t high)
 {
 	while (low < high)
@@ -126,12 +86,7 @@ most_rows(const PanelJoin *join,
 	return low;
 }
 
-/*
- * Chooses the sizes of panels.  All outer panels have about the same size, which is as large as
- * possible; likewise the inner panels.  Outer panels are distributed over several devices if that
- * makes them larger.  If the join is a slice, one device is used, because other processes may have
- * fewer devices and must divide the join in the same way.
- */
+/* Chooses the sizes of outer and of inner panels, which are even, and as large as possible. */
 void
 panels_choose(PanelJoin *join)
 {
@@ -143,22 +98,11 @@ panels_choose(PanelJoin *join)
 		join->rows[1] < join->rows[0];
 	outer_total = join->rows[join->outer_side];
 	inner_total = join->rows[inner_side(join)];
-
-	most = most_rows(join, outer_fits, 0, 1, outer_total);
-	if (panels_device_count(join) > 1 && join->list_length == 0 &&
-		join->problem.problem.slices <= 1)
-	{
-		uint64_t	distributed;
-
-		join->distributed = true;
-		distributed = most_rows(join, outer_fits, 0, 1, outer_total);
-		join->distributed = distributed > most;
-		most = join->distributed ? distributed : most;
-	}
+	most = most_rows(join, panels_fit, 0, 1, outer_total);
 	join->outer_rows = ceil_div(outer_total, ceil_div(outer_total, most));
 
 	/* memory that remains because outer panels were made even goes to the inner panels */
-	most = most_rows(join, panels_fit, join->outer_rows, inner_of(join, most), inner_total);
+	most = most_rows(join, panels_fit, join->outer_rows, ceil_div(most, OUTER_TO_INNER), inner_total);
 	join->inner_rows = ceil_div(inner_total, ceil_div(inner_total, most));
 }
 
@@ -189,7 +133,7 @@ rows_left(PanelJoin *join, int side)
 	if (!join->problem.searches || join->engine->rows_for_lists == NULL)
 		return UINT64_MAX;
 	if (join->most_rows == 0)
-		join->most_rows = most_rows(join, searchable_fit, 0, 1, FASTED_MAX_ROWS);
+		join->most_rows = most_rows(join, search_fits, 0, 1, FASTED_MAX_ROWS);
 	return join->most_rows - join->sides[side].have;
 }
 
@@ -284,7 +228,6 @@ open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows, uint32_t neig
 		.expected_rows = rows,.most_rows = rows,.neighbors = neighbors
 	};
 
-	options.distributed = join->distributed && panel == &join->outer;
 	panel->side = side;
 	return join->engine->set_open(join->context, &options, &panel->set);
 }
@@ -333,10 +276,7 @@ load(PanelJoin *join, Panel *panel, uint64_t first, uint64_t most)
 	return join->engine->set_reset(panel->set, first);
 }
 
-/*
- * Sets inner_next, the first row of the next inner panel.  In a self-join for nearest neighbours,
- * inner panels also have rows before the outer panel.  Rows of the outer panel itself are skipped.
- */
+/* Sets the first row of the next inner panel.  In a self-join, rows of the outer panel are skipped. */
 static void
 set_inner_next(PanelJoin *join, uint64_t next)
 {
@@ -361,10 +301,7 @@ inner_most(const PanelJoin *join)
 	return join->inner_rows;
 }
 
-/*
- * Finds the range of rows of the inner side to be joined with the outer panel that starts at
- * outer_first.  Returns false if there are none.
- */
+/* Finds the inner rows to be joined with the outer panel that starts at outer_first.  False: none. */
 static bool
 find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, uint64_t *end)
 {
@@ -394,9 +331,8 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 }
 
 /*
- * Starts to load the next outer panel, from row first on, that has rows to be joined with.  If
- * there is none, the join is done.  Inner panels start again behind the outer panel, or at the
- * first row of the inner side.
+ * Starts to load the next outer panel, from row first on, that has rows to be joined with.  If there is
+ * none, the join is done.
  */
 FastedStatus
 panels_load_outer(PanelJoin *join, uint64_t first)
@@ -426,10 +362,7 @@ panels_load_outer(PanelJoin *join, uint64_t first)
 		? panels_fail(join, FASTED_INTERNAL, "the rows to search do not fit into memory") : status;
 }
 
-/*
- * Starts to load the next inner panel, if there are more rows and one of the two inner sets is
- * free.  A set that is being joined is sealed, and so is one that is loaded.
- */
+/* Starts to load the next inner panel, if there are more rows and one of the two is not sealed. */
 FastedStatus
 panels_load_inner(PanelJoin *join)
 {

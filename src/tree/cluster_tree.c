@@ -6,12 +6,10 @@
  * A vertex of the dendrogram is a node, numbered 0 to n - 1, or the union of two vertices by edge
  * i, numbered n + i.  Edges are processed from the heaviest one on, so that a vertex comes before its
  * children.  If both children of a vertex have at least min_cluster_size nodes, its cluster is split
- * into two child clusters.  If only one child has, it continues the cluster, and the nodes of the
- * other child leave the cluster at this edge.  If no child has, all nodes leave.  Lambda is the
- * inverse of a weight.  A cluster extends from the lambda of the edge that splits its parent to that
- * of the last edge at which nodes leave it or it is split.
- *
- * The two children of a cluster have consecutive numbers, which are greater than the parent's.
+ * into two child clusters, with consecutive numbers greater than its own.  If only one child has, it
+ * continues the cluster, and the nodes of the other child leave the cluster at this edge.  If no child
+ * has, all nodes leave.  Lambda is the inverse of a weight.  A cluster extends from the lambda of the
+ * edge that splits its parent to that of the last edge at which nodes leave it or it is split.
  *
  *-------------------------------------------------------------------------
  */

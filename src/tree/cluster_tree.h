@@ -42,10 +42,9 @@ typedef struct ClusterTree ClusterTree;
 extern uint64_t clusters_bytes(uint32_t n);
 
 /*
- * Starts to compute the labels of n nodes from the edges of their spanning forest, ordered by weight.
- * Each tree of the forest is clustered for itself, as if it were the only one; weights are not
- * negative.  The edges and labels must remain valid until the work has ended.  Returns NULL if out of
- * memory.
+ * Starts to compute the labels of n nodes from the edges of their spanning forest, ordered by weight,
+ * which is not negative.  Each tree is clustered as if it were the only one.  The edges and labels must
+ * remain valid until the work has ended.  Returns NULL if out of memory.
  */
 extern ClusterTree *clusters_start(const TreeEdge *edges, uint32_t nedges, uint32_t n,
 								   const ClusterParameters *parameters, ClusterLabel *labels);

@@ -3,16 +3,13 @@
  * spanning_tree.c
  *	  Boruvka's algorithm on lists of nearest neighbours (spanning_tree.h).
  *
- * Each node has a list of known edges and a bound, which is a pair (weight, neighbour).  Each edge of
- * the node to another component is known or is greater than the bound.  For a fixed node, the order
- * of pairs is the order of edges.  A full list sets the bound to its last entry, because a weight is
- * not less than the distance.  A search sets the bound to the edge that it found, which is the node's
- * smallest edge to another component.  If nothing was found, the bound is (limit of the search,
- * NOBODY), which is greater than all edges at the limit.  The bound of a copy (tree_add_copy) is
- * infinite: a node with the same edges, all of which are smaller, is in the same component.
- *
- * When all lists have been added, their distances are replaced by weights, and the lists are sorted by
- * them.  The first entry that is not internal is then the smallest known edge of the list.
+ * Each node has a list of known edges and a bound, a pair (weight, neighbour).  Each edge of the node to
+ * another component is known or is greater than the bound.  A full list sets the bound to its last
+ * entry, because a weight is not less than the distance.  A search sets the bound to the edge that it
+ * found, which is the node's smallest edge to another component; if nothing was found, to (limit of the
+ * search, NOBODY), which is greater than all edges at the limit.  The bound of a copy (tree_add_copy) is
+ * infinite: a node with the same edges, all of which are smaller, is in the same component.  Lists are
+ * sorted by weight; the first entry that is not internal is the smallest known edge.
  *
  * A node offers its component its smallest known edge to another component, if that does not exceed
  * its bound, and its bound otherwise.  If the smallest offer is an edge, all other edges of the
@@ -117,7 +114,7 @@ typedef void (*Phase) (SpanningTree *tree, uint32_t first, uint32_t end);
 
 /* --- memory */
 
-/* Places an array at the end of a block, and returns its address.  *size is the block's size. */
+/* Places an array at the end of a block of *size bytes, and returns its address. */
 static void *
 place(char *block, uint64_t *size, uint64_t count, size_t element)
 {
@@ -209,8 +206,8 @@ tree_add_copy(SpanningTree *tree, uint32_t node)
 /* --- threads */
 
 /*
- * Executes a phase for `total` nodes or edges in ranges of `width`, and waits for all threads.  The
- * last one executes a sequential step, if any, before they resume.
+ * Executes a phase for `total` nodes or edges in ranges of `width`, and waits for all threads, the last of
+ * which executes a sequential step, if any.
  */
 static void
 run_phase(SpanningTree *tree, Phase phase, uint32_t total, uint64_t width,
@@ -266,10 +263,7 @@ offer_less(const SpanningTree *tree, uint32_t x, uint32_t y)
 					 make_edge(b->weight, b->other == NOBODY ? NOBODY : y, b->other));
 }
 
-/*
- * Replaces the distances of a list by weights, removes infinite ones, and sorts the list by (weight,
- * neighbour).  Returns its length.
- */
+/* Replaces distances by weights and sorts the finite ones by (weight, neighbour).  Returns their number. */
 static uint32_t
 weigh_list(const SpanningTree *tree, uint32_t x, uint32_t length)
 {
@@ -329,12 +323,6 @@ weigh_lists(SpanningTree *tree, uint32_t first, uint32_t end)
 		tree->parent[x] = x;
 		tree->components[x] = no_offer;
 	}
-}
-
-static void
-begin_rounds(SpanningTree *tree)
-{
-	tree->has_weights = true;
 }
 
 /* Fetches into the cache the components of a node's neighbours. */
@@ -623,7 +611,7 @@ advance(void *argument)
 	SpanningTree *tree = argument;
 
 	if (!tree->has_weights)
-		run_phase(tree, weigh_lists, tree->n, CHUNK, begin_rounds);
+		run_phase(tree, weigh_lists, tree->n, CHUNK, NULL);
 	do
 	{
 		run_phase(tree, offer_edges, tree->n, CHUNK, NULL);
@@ -649,6 +637,7 @@ tree_wait(SpanningTree *tree, int timeout_ms)
 {
 	if (!workers_wait(&tree->workers, timeout_ms))
 		return TREE_BUSY;
+	tree->has_weights = true;
 	return tree->count > 0 ? TREE_SEARCH : TREE_DONE;
 }
 

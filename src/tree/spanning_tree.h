@@ -13,9 +13,7 @@
  * The result is therefore a forest if rows have no finite distance from each other.
  *
  * Boruvka's algorithm repeatedly adds, for each component, its lightest edge to another component.
- * Many of these edges are known from the lists of nearest neighbours.  A component's lightest known
- * edge is its lightest edge if no row of the component can have a lighter unknown one.  When no such
- * component is left, the caller searches for the missing edges:
+ * Most of these edges are known from the lists of nearest neighbours.  The caller searches for others:
  *
  *	  tree_create
  *	  tree_add_list				the neighbour list of each node, in any order
@@ -26,8 +24,8 @@
  *	  tree_edges				after TREE_DONE
  *	  tree_free					at any time
  *
- * This file is plain C without PostgreSQL.  The work is done by threads, in which all signals are
- * blocked.  The caller polls for their end.  Only one thread at a time may call these functions.
+ * This file is plain C without PostgreSQL.  The work is done by threads; the caller polls for their end.
+ * Only one thread at a time may call these functions.
  *
  *-------------------------------------------------------------------------
  */
@@ -77,16 +75,12 @@ typedef struct TreeStats
 extern uint64_t tree_bytes(uint32_t n, uint32_t k);
 
 /*
- * Creates a tree of n nodes without edges.  k is the length of neighbour lists (without the row
- * itself); min_samples is from 1 to k + 1.  threads is the maximum number of threads.  Returns NULL
- * if out of memory.
+ * Creates a tree of n nodes without edges.  k is the length of neighbour lists (without the row itself);
+ * min_samples is from 1 to k + 1.  Returns NULL if out of memory.
  */
 extern SpanningTree *tree_create(uint32_t n, uint32_t k, uint32_t min_samples, int threads);
 
-/*
- * Adds the list of a node: its nearest neighbours in ascending order, with nodes as ranks.  A list of
- * fewer than k neighbours has all rows that have a distance from the node.
- */
+/* Adds the list of a node: its k nearest neighbours in ascending order, or all, with nodes as ranks. */
 extern void tree_add_list(SpanningTree *tree, uint32_t node, const FastedNeighbor *neighbors,
 						  uint32_t length);
 
@@ -99,8 +93,7 @@ extern void tree_add_copy(SpanningTree *tree, uint32_t node);
 
 /*
  * Starts to add edges, in threads, after all lists or all results of a search have been passed.
- * tree_wait waits for the threads, for at most timeout_ms milliseconds.  If threads cannot be
- * started, tree_advance does the work itself.
+ * tree_wait waits for the threads, for at most timeout_ms milliseconds.
  */
 extern void tree_advance(SpanningTree *tree);
 extern TreeStatus tree_wait(SpanningTree *tree, int timeout_ms);
@@ -109,9 +102,9 @@ extern TreeStatus tree_wait(SpanningTree *tree, int timeout_ms);
 extern TreeSearch tree_searched(const SpanningTree *tree);
 
 /*
- * Passes the result of the search for one of these rows, numbered by its position in
- * TreeSearch.nodes: its nearest neighbour in another component by mutual reachability distance, of
- * several at the same distance the smallest node.  Not called if there is none within the bound.
+ * Passes the result of the search for the row at this position in TreeSearch.nodes, unless there is none
+ * within the bound: its nearest neighbour in another component by mutual reachability distance, of
+ * several at the same distance the smallest node.
  */
 extern void tree_found(SpanningTree *tree, uint32_t position, FastedNeighbor neighbor);
 

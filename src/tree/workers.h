@@ -26,10 +26,7 @@ typedef struct Workers
 
 extern void workers_init(Workers *workers);
 
-/*
- * Starts to execute work(argument) in at most `threads` threads.  If no thread can be started, the
- * function does the work itself.
- */
+/* Starts to execute work(argument) in at most `threads` threads; without a thread, executes it. */
 extern void workers_start(Workers *workers, int threads, void (*work) (void *argument),
 						  void *argument);
 

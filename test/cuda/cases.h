@@ -62,40 +62,15 @@ row_as(const float *row, uint32_t floats)
 }
 
 inline double
-hamming(const float *x, const float *y, uint32_t d)
-{
-	return fasted_exact_hamming(row_as<uint64_t>(x, d).data(), row_as<uint64_t>(y, d).data(), d / 2);
-}
-
-inline double
 jaccard(const float *x, const float *y, uint32_t d)
 {
 	return fasted_exact_jaccard(row_as<uint64_t>(x, d).data(), row_as<uint64_t>(y, d).data(), d / 2);
 }
 
 inline double
-product(const float *x, const float *y, uint32_t d)
-{
-	return 0.0 - fasted_exact_dot(x, y, d);
-}
-
-inline double
-product_double(const float *x, const float *y, uint32_t d)
-{
-	return 0.0 - fasted_exact_dot_double(row_as<double>(x, d).data(), row_as<double>(y, d).data(), d / 2);
-}
-
-inline double
 euclidean_double(const float *x, const float *y, uint32_t d)
 {
 	return fasted_exact_distance_double(row_as<double>(x, d).data(), row_as<double>(y, d).data(), d / 2);
-}
-
-/* The rows must have been scaled by fasted_scale_direction. */
-inline double
-cosine_double(const float *x, const float *y, uint32_t d)
-{
-	return fasted_exact_cosine_double(row_as<double>(x, d).data(), row_as<double>(y, d).data(), d / 2);
 }
 
 /* A metric, the elements of rows, and the definition of the distance. */
@@ -123,15 +98,7 @@ inline const Metric euclidean_metric = {"Euclidean", FASTED_METRIC_L2, FASTED_EL
 inline const Metric euclidean_double_metric = {"Euclidean of doubles", FASTED_METRIC_L2,
 	FASTED_ELEMENT_DOUBLE, euclidean_double};
 inline const Metric cosine_metric = {"cosine", FASTED_METRIC_COSINE, FASTED_ELEMENT_REAL, slow_cosine};
-inline const Metric cosine_double_metric = {"cosine of doubles", FASTED_METRIC_COSINE,
-	FASTED_ELEMENT_DOUBLE, cosine_double};
-inline const Metric hamming_metric = {"Hamming", FASTED_METRIC_HAMMING, FASTED_ELEMENT_BIT, hamming};
 inline const Metric jaccard_metric = {"Jaccard", FASTED_METRIC_JACCARD, FASTED_ELEMENT_BIT, jaccard};
-inline const Metric product_metric = {"inner product", FASTED_METRIC_INNER_PRODUCT, FASTED_ELEMENT_REAL,
-	product};
-inline const Metric product_double_metric = {"inner product of doubles", FASTED_METRIC_INNER_PRODUCT,
-	FASTED_ELEMENT_DOUBLE, product_double};
-
 /* Ways to join rows of bits; with FORCE, rows are folded to 64 bits. */
 inline const Mode bit_modes[] = {
 	{"wgmma", FASTED_FILTER_AUTO, "wgmma"},
@@ -141,19 +108,6 @@ inline const Mode bit_modes[] = {
 	{"mma.sync, 64 bits", FASTED_FILTER_INT8, "mma.sync", FASTED_PRUNE_FORCE},
 	{"folded thresholds, 64 bits", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
 };
-
-/* Inner products are never projected; rows of doubles are the same for all kernels. */
-inline std::vector<Mode>
-modes_of(const Metric &metric)
-{
-	if (metric.element == FASTED_ELEMENT_BIT)
-		return std::vector<Mode>(std::begin(bit_modes), std::end(bit_modes));
-	if (metric.element == FASTED_ELEMENT_DOUBLE)
-		return {modes[0], modes[2], modes[3]};
-	if (metric.metric != FASTED_METRIC_INNER_PRODUCT)
-		return std::vector<Mode>(std::begin(modes), std::end(modes));
-	return {modes[0], modes[1], modes[2], modes[3], modes[4], modes[5], modes[8]};
-}
 
 /* Returns an amount of device memory slightly too small for `rows` rows (at least 1000). */
 inline size_t
@@ -186,12 +140,7 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 	return limit;
 }
 
-inline bool few_eps = false;	/* for compute-sanitizer, where a join takes seconds */
-
-/*
- * Returns zero, two exact distances, the double below one of them, and infinity; with few_eps
- * only the median distance.
- */
+/* Returns zero, two exact distances, the double below one of them, and infinity. */
 inline std::vector<double>
 interesting_eps(const std::vector<double> &distances, double share)
 {
@@ -212,8 +161,6 @@ interesting_eps(const std::vector<double> &distances, double share)
 	double		low = sorted[few];
 
 	std::nth_element(sorted.begin(), sorted.begin() + half, sorted.end());
-	if (few_eps)
-		return {sorted[half]};
 	return {0.0, low, std::nextafter(low, 0.0), sorted[half], INFINITY};
 }
 

@@ -30,8 +30,8 @@ step()
 	tail -"${TAIL:-4}" "$log"
 }
 
-test_goals="build/instruction_test build/engine_test build/two_sets_test build/cosine_test build/metrics_test build/prune_test build/set_test build/life_test"
-case " $* " in *" mutation "*) test_goals="$test_goals build/mutant_rho build/mutant_gamma" ;; esac
+test_goals="build-check"
+case " $* " in *" mutation "*) test_goals="$test_goals build/fasted_no_rho.so build/fasted_no_gamma.so" ;; esac
 step build make -s -j"$jobs" -C test/cuda $test_goals
 for name in "$@"; do
 	case $name in

@@ -243,11 +243,11 @@ test_queue()
 				unsigned long long taken = state.taken++;
 				Work		work;
 
-				if (taken < state.again)
+				if (taken < state.unfinished)
 					work = lists[state.list][taken];
 				else
 				{
-					work = {state.fresh_first + (taken - state.again), kAllWarps, 0};
+					work = {state.fresh_first + (taken - state.unfinished), kAllWarps, 0};
 					if (work.item >= state.fresh_end)
 						break;
 				}
@@ -271,15 +271,15 @@ test_queue()
 
 			std::vector<Work> next;
 			const std::vector<Work> &list = lists[state.list];
-			uint32_t	left = left_again(state);
+			uint32_t	left = unfinished_left(state);
 
 			for (uint32_t i = 0; i < left; i++)
-				next.push_back(list[state.again - left + i]);
+				next.push_back(list[state.unfinished - left + i]);
 			next.insert(next.end(), voided.begin(), voided.end());
 			bounded &= next.size() <= (blocks + 1) * 4 * 2;
 			finished = advance_state(state, 1 + random() % 100).finished;
 			lists[state.list] = next;
-			good &= state.again == next.size();
+			good &= state.unfinished == next.size();
 		}
 		good &= finished && done.size() == total * 4;
 		for (const auto &entry : done)
@@ -330,8 +330,8 @@ struct RunsRound
 
 		m.has_asked = number < queue_length(state);
 		if (m.has_asked)
-			m.asked = number < state.again ? list[number]
-				: Work{state.fresh_first + (number - state.again), kAllWarps, 0};
+			m.asked = number < state.unfinished ? list[number]
+				: Work{state.fresh_first + (number - state.unfinished), kAllWarps, 0};
 	}
 
 	/* Two columns are loaded before "stop" is seen. */
@@ -434,16 +434,16 @@ test_runs()
 
 			round.go(all, random);
 
-			uint32_t	left = left_again(state);
+			uint32_t	left = unfinished_left(state);
 			uint32_t	length = left + (uint32_t) round.voided.size();
 			uint32_t	numbers[2] = {0, 0};
 			std::vector<Work> next(length);
 
 			for (uint32_t i = 0; i < length; i++)
 			{
-				const Work &work = i < left ? list[state.again - left + i] : round.voided[i - left];
+				const Work &work = i < left ? list[state.unfinished - left + i] : round.voided[i - left];
 
-				next[place_again(work, length, numbers[work.warp == kAllWarps]++)] = work;
+				next[place_of_unfinished(work, length, numbers[work.warp == kAllWarps]++)] = work;
 			}
 			finished = advance_state(state, total).finished;
 			longest = std::max(longest, (size_t) length / many / (ring + 3));

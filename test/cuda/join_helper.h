@@ -221,36 +221,6 @@ same_counts(const Sides &sides, const Outcome &counted, const Outcome &outcome)
 	return counted.counts[0] == expected[0] && counted.counts[1] == expected[1];
 }
 
-/*
- * Checks that counting joins count all returned pairs, in total and for each row, and return no
- * pairs.
- */
-inline bool
-counts_alike(const Sides &sides, PanelProblem problem, const Outcome &outcome, std::string *why)
-{
-	for (FastedOutput output : {FASTED_OUTPUT_COUNT, FASTED_OUTPUT_COUNTS})
-	{
-		problem.problem.output = output;
-
-		Outcome		counted = run_join(sides, problem);
-
-		if (counted.status != FASTED_OK || !counted.pairs.empty()
-			|| counted.stats.pairs != outcome.pairs.size())
-		{
-			*why = std::to_string(counted.stats.pairs) + " pairs counted of "
-				+ std::to_string(outcome.pairs.size()) + ", " + std::to_string(counted.pairs.size())
-				+ " returned by the counting join " + counted.error;
-			return false;
-		}
-		if (output == FASTED_OUTPUT_COUNTS && !same_counts(sides, counted, outcome))
-		{
-			*why = "some row's number of pairs is wrong";
-			return false;
-		}
-	}
-	return true;
-}
-
 /* Compares the result with the distances bit for bit; "why" receives the first difference. */
 inline bool
 same_as_oracle(const Sides &sides, const std::vector<double> &distances, double eps,

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * prune_test.cu
- *	  Projected rows: each is within its error bound, joins lose no pair, and they are chosen when
- *	  they help.
+ *	  Projected rows: each is within its error bound.  Joins of projected rows are tested by
+ *	  ../unit/test_prune.c and test_joins.c.
  *
  *	prune_test				all tests
  *	prune_test --small		a subset for compute-sanitizer
@@ -221,7 +221,7 @@ test_bound(bool small)
 		{
 			if (small && (d != 301 || kind % 4 != kLowRank))
 				continue;
-			for (uint32_t width : kShortWidths)
+			for (uint32_t width : kProjectedWidths)
 			{
 				uint32_t	n = d > 128 ? 150 : 500;
 				Rows		rows = rows_of((Kind) kind, n, d, kind * 1000 + d);
@@ -253,125 +253,6 @@ test_bound(bool small)
 	}
 }
 
-const Mode projected_modes[] = {
-	{"wgmma projected", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
-	{"mma.sync projected", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
-	{"folded projected", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
-};
-
-std::vector<double>
-distances_of(const Sides &sides, FastedMetric metric)
-{
-	Distance	distance = metric == FASTED_METRIC_COSINE ? slow_cosine : slow_distance;
-
-	return sides.b == nullptr ? all_distances(*sides.a, distance)
-		: all_distances(*sides.a, *sides.b, distance);
-}
-
-/* Tests every mode with projected rows and both metrics; pruned: these must be used. */
-void
-check_sides(const char *what, const Sides &sides, bool pruned, double share = 0.01)
-{
-	uint32_t	width = sides.a->d > 96 ? 128 : 64;
-
-	for (FastedMetric metric : {FASTED_METRIC_L2, FASTED_METRIC_COSINE})
-	{
-		std::vector<double> distances = distances_of(sides, metric);
-
-		for (const Mode &mode : projected_modes)
-		{
-			std::string why;
-			uint64_t	candidates = 0;
-			uint64_t	pairs = 0;
-			bool		good = true;
-
-			std::vector<double> all_eps = interesting_eps(distances, share);
-
-			for (double eps : all_eps)
-			{
-				PanelProblem problem = problem_of(eps, mode);
-
-				problem.options.metric = metric;
-
-				Outcome		outcome = run_join(sides, problem);
-
-				good = good && same_as_oracle(sides, distances, eps, outcome, &why)
-					&& (eps != all_eps[few_eps ? 0 : 1] || counts_alike(sides, problem, outcome, &why));
-				if (good && pruned && outcome.stats.filter_dimensions != width)
-				{
-					good = false;
-					why = "filter dimensions: " + std::to_string(outcome.stats.filter_dimensions);
-				}
-				if (eps < INFINITY)
-				{
-					candidates += outcome.stats.candidates;
-					pairs += outcome.pairs.size();
-				}
-			}
-			tap::ok(good, "%s, %u x %u, d = %u, %s, %s: %llu candidates, %llu pairs %s", what,
-					sides.a->n, sides.last().n, sides.a->d, mode.name,
-					metric == FASTED_METRIC_COSINE ? "cosine" : "distance",
-					(unsigned long long) candidates, (unsigned long long) pairs, why.c_str());
-		}
-	}
-}
-
-void
-test_joins(bool small)
-{
-	for (int kind = 0; kind < kKinds; kind++)
-	{
-		for (uint32_t d : {1, 40, 64, 97, 127, 128, 700})
-		{
-			bool		same = kind == kEqual || kind == kTiny || kind == kWild || d == 1;
-			Rows		a = rows_of((Kind) kind, d == 700 ? 517 : 1003, d, kind * 10 + d);
-			Rows		b = rows_of((Kind) kind, 333, d, kind * 10 + d + 5);
-
-			if (small ? d != 97 || kind != kLowRank : d != 40 && d != 97 && d != 128 && d != 700
-				&& kind % 4 != 0)
-				continue;
-			check_sides(names[kind], a, !same);
-			if (d == 40 || d == 128)
-				check_sides(names[kind], {a, b}, !same);
-		}
-	}
-	if (small)
-		return;
-	check_sides("many", rows_of(kClusters, 5001, 130, 3), true, 0.001);
-	check_sides("long", rows_of(kLowRank, 200, 8192, 4), true);
-}
-
-/* By default rows are projected if they have few leading directions, and not otherwise. */
-void
-test_choice()
-{
-	Rows		flat = rows_of(kLowRank, 6000, 512, 8);
-	Rows		normal = rows_of(kNormal, 6000, 512, 9);
-
-	tuning.always_choose = true;
-	for (const Rows *rows : {&flat, &normal})
-	{
-		std::vector<double> distances = all_distances(*rows);
-		double		eps = interesting_eps(distances, 0.0001)[1];
-
-		for (FastedPrune prune : {FASTED_PRUNE_AUTO, FASTED_PRUNE_OFF})
-		{
-			PanelProblem problem = problem_of(eps, {"auto", FASTED_FILTER_AUTO, nullptr, prune});
-			Outcome		outcome = run_join(*rows, problem);
-			bool		expected = rows == &flat && prune == FASTED_PRUNE_AUTO;
-			std::string why;
-
-			tap::ok(same_as_oracle(*rows, distances, eps, outcome, &why)
-					&& (outcome.stats.filter_dimensions > 0) == expected,
-					"%s, prune = %s: %u filter dimensions, %llu candidates, %zu pairs %s",
-					rows == &flat ? "low rank" : "normal",
-					prune == FASTED_PRUNE_AUTO ? "auto" : "off", outcome.stats.filter_dimensions,
-					(unsigned long long) outcome.stats.candidates, outcome.pairs.size(), why.c_str());
-		}
-	}
-	tuning.always_choose = false;
-}
-
 }								/* namespace */
 
 int
@@ -379,13 +260,9 @@ main(int argc, char **argv)
 {
 	bool		small = argc > 1 && strcmp(argv[1], "--small") == 0;
 
-	few_eps = small;
 	try
 	{
 		test_bound(small);
-		if (!small)
-			test_choice();
-		test_joins(small);
 	}
 	catch (const Failure &failure)
 	{

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * set_test.cu
- *	  Sets that are joined again, reset, filled during a join, and closed.
+ *	  The encodings and the memory of sets; ../unit/test_sets.c tests joins of them in any order.
  *
  *-------------------------------------------------------------------------
  */
@@ -143,29 +143,6 @@ right(TestContext &context, FastedSet *a, FastedSet *b, const Sides &sides, doub
 	return same_as_oracle(sides, distances, eps, context.join(a, b, eps), why);
 }
 
-/* Joins one set and two sets again with other eps. */
-void
-test_eps()
-{
-	Rows		a = normal_rows(1500, 100, 1);
-	Rows		b = normal_rows(900, 100, 2);
-
-	for (const Mode &mode : modes)
-	{
-		TestContext context(100, mode);
-		FastedSet  *set_a = context.filled(a);
-		FastedSet  *set_b = context.filled(b);
-		bool		good = true;
-		std::string why;
-
-		for (double eps : {11.5, 0.0, 12.7, (double) INFINITY, 11.5, 9.0})
-			good &= right(context, set_a, set_a, a, eps, &why)
-				&& right(context, set_a, set_b, {a, b}, eps, &why)
-				&& right(context, set_b, set_a, {b, a}, eps, &why);
-		tap::ok(good, "joined again with other eps, %s: %s", mode.name, why.c_str());
-	}
-}
-
 /* Rows are quantized only once, as the preparation times show. */
 void
 test_quantised_once()
@@ -188,88 +165,6 @@ test_quantised_once()
 				"another eps, %s: only thresholds, %.3f ms after %.3f ms %s", mode.name,
 				second * 1e3, first * 1e3, context.error());
 	}
-}
-
-/* Joins a set with sets of other scales, and with itself. */
-void
-test_partners()
-{
-	std::vector<Rows> all;
-
-	for (float factor : {1.0f, 1.5f, 1e6f, 1e-30f, 1e30f})
-	{
-		all.push_back(normal_rows(all.empty() ? 1000 : 500 + 150 * all.size(), 64, all.size() + 5));
-		for (float &v : all.back().values)
-			v *= factor;
-	}
-	for (const Mode &mode : modes)
-	{
-		TestContext context(64, mode);
-		std::vector<FastedSet *> sets;
-		bool		good = true;
-		std::string why;
-
-		tuning.always_choose = true;
-		for (const Rows &rows : all)
-			sets.push_back(context.filled(rows));
-		for (size_t i = 1; i < all.size(); i++)
-			good &= right(context, sets[0], sets[i], {all[0], all[i]}, 9.5, &why)
-				&& right(context, sets[i], sets[0], {all[i], all[0]}, 1e7, &why)
-				&& right(context, sets[i], sets[i - 1], {all[i], all[i - 1]}, 8e6, &why)
-				&& right(context, sets[0], sets[0], all[0], 9.0, &why)
-				&& right(context, sets[i], sets[i], all[i], 9.0, &why);
-		tuning.always_choose = false;
-		tap::ok(good, "sets of other scales, %s: %s", mode.name, why.c_str());
-	}
-}
-
-/* A slice has the same pairs, whatever its sets were joined with before. */
-void
-test_slices_after_joins()
-{
-	Rows		a = normal_rows(2000, 64, 41);
-	Rows		b = normal_rows(1500, 64, 42);
-	Rows		c = normal_rows(3000, 64, 43);
-
-	for (float &v : c.values)
-		v = v * 20 + 7;
-	tuning.always_choose = true;
-	for (const Mode &mode : modes)
-	{
-		for (bool self : {false, true})
-		{
-			Sides		sides = self ? Sides(a) : Sides(a, b);
-			Outcome		all;
-			std::string why;
-
-			for (uint32_t slice = 0; slice < 3; slice++)
-			{
-				TestContext context(64, mode);
-				FastedSet  *set_a = context.filled(a);
-				FastedSet  *set_b = self ? set_a : context.filled(b);
-				FastedSet  *set_c = context.filled(c);
-				Outcome		outcome;
-
-				if (slice == 0)
-					context.join(set_c, set_a, 100);
-				if (slice == 1)
-				{
-					context.join(set_b, set_c, 3);
-					context.join(set_a, set_a, 1);
-					context.join(set_b, set_a, 1);
-				}
-				outcome = context.join(set_a, set_b, 9.5, slice, 3);
-				all.status = std::max(all.status, outcome.status);
-				all.error += outcome.error;
-				all.pairs.insert(all.pairs.end(), outcome.pairs.begin(), outcome.pairs.end());
-			}
-			tap::ok(same_as_oracle(sides, self ? all_distances(a) : all_distances(a, b), 9.5, all,
-								   &why),
-					"slices after other joins, %s, %s: %s", self ? "one set" : "two sets", mode.name,
-					why.c_str());
-		}
-	}
-	tuning.always_choose = false;
 }
 
 /* Returns a C++ set with these rows. */
@@ -350,100 +245,6 @@ test_forms(const Mode &mode)
 	tap::ok(b->formed_rows().form == nullptr, "%s: an empty set has no form", mode.name);
 }
 
-/* Resets sets and fills them with other numbers of other rows. */
-void
-test_reset()
-{
-	const FastedEngine *engine = fasted_engine();
-
-	for (uint64_t most : {0, 1500})
-	{
-		for (const Mode &mode : modes)
-		{
-			TestContext context(100, mode);
-			Rows		partner = normal_rows(400, 100, 9);
-			FastedSet  *other = context.filled(partner);
-			FastedSet  *set = context.open_set(most);
-			bool		good = true;
-			std::string why;
-
-			for (uint32_t n : {700, 1500, 1, 0, 1200})
-			{
-				Rows		rows = normal_rows(n, 100, n + 3);
-				float	   *room;
-				size_t		capacity;
-
-				for (float &v : rows.values)
-					v *= n == 1200 ? 100.0f : 1.0f;
-				good &= context.stage(set, rows, 0, n);
-				if (most > 0 && most == n)
-					good &= engine->stage(set, &room, &capacity) == FASTED_FULL;
-				context.note(engine->seal(set));
-				good &= right(context, set, set, rows, 12.0, &why)
-					&& right(context, other, set, {partner, rows}, 13.0, &why);
-				context.note(engine->set_reset(set, 0));
-			}
-			tap::ok(good && !context.failed(), "reset and filled again, %s rows, %s: %s %s",
-					most > 0 ? "1500" : "any", mode.name, why.c_str(), context.error());
-		}
-	}
-}
-
-/* Rows are staged during a join of other sets; row numbers begin at first_row. */
-void
-test_fill_beside_join()
-{
-	const FastedEngine *engine = fasted_engine();
-	Rows		a = normal_rows(3000, 100, 11);
-	Rows		b = normal_rows(2500, 100, 12);
-	Rows		c = normal_rows(2000, 100, 13);
-
-	for (const Mode &mode : modes)
-	{
-		TestContext context(100, mode);
-		FastedSet  *set_a = context.filled(a);
-		FastedSet  *set_b = context.filled(b, b.n);
-		FastedSet  *set_c = context.open_set(c.n);
-		FastedSet  *late = nullptr;
-		Outcome		outcome;
-		uint32_t	there = 0;
-		std::string why;
-		bool		good;
-
-		context.finish(context.begin(set_a, set_b, INFINITY), &outcome, [&]
-		{
-			uint32_t	some = std::min(c.n - there, 97u);
-
-			if (late == nullptr)
-				late = context.open_set();
-			context.stage(set_c, c, there, some);
-			context.stage(late, c, there, some);
-			there += some;
-		});
-		good = same_as_oracle({a, b}, all_distances(a, b), INFINITY, outcome, &why);
-		context.stage(set_c, c, there, c.n - there);
-		context.stage(late, c, there, c.n - there);
-		context.note(engine->seal(set_c));
-		context.note(engine->seal(late));
-		good &= there > 0 && right(context, set_c, late, {c, c}, 12, &why)
-			&& right(context, set_a, set_c, {a, c}, 12, &why);
-		tap::ok(good, "%u rows staged during a join, %s: %s", there, mode.name, why.c_str());
-
-		context.note(engine->set_reset(set_c, 100000));
-		context.stage(set_c, c, 0, c.n);
-		context.note(engine->seal(set_c));
-		outcome = context.join(set_c, set_a, 12);
-		good = !outcome.pairs.empty();
-		for (FastedPair &p : outcome.pairs)
-		{
-			good &= p.a >= 100000 && p.b < a.n;
-			p.a -= 100000;
-		}
-		tap::ok(good && same_as_oracle({c, a}, all_distances(c, a), 12, outcome, &why),
-				"row numbers from 100000 on, %s: %s", mode.name, why.c_str());
-	}
-}
-
 /* Closes joins, sets and contexts while they are in use. */
 void
 test_close()
@@ -488,39 +289,6 @@ test_close()
 	cudaMemGetInfo(&free_after, &whole);
 	tap::ok(free_after == free_before, "all device memory is freed: %zu, %zu", free_before,
 			free_after);
-}
-
-/* After an invalid call all calls fail, except close. */
-void
-test_misuse()
-{
-	const FastedEngine *engine = fasted_engine();
-	Rows		rows = normal_rows(100, 10, 31);
-	FastedProblem problem = {};
-	FastedJoin *join;
-	uint32_t	counts[100];
-
-	problem.eps = 1;
-	for (int which = 0; which < 5; which++)
-	{
-		TestContext context(10);
-		FastedSet  *set = which == 0 ? context.open_set() : context.filled(rows);
-		FastedStatus status = FASTED_OK;
-
-		if (which == 1)
-			context.begin(set, set, 1);
-		if (which == 2)
-			problem.eps = NAN;
-		if (which == 3)
-			problem.slice = problem.slices = 2;
-		status = engine->join_open(context.get(), &problem, set, set, &join);
-		if (which == 4)
-			status = engine->counts(join, 0, 0, 100, counts);
-		problem.eps = 1;
-		problem.slice = problem.slices = 0;
-		tap::ok(status == FASTED_INTERNAL && engine->seal(set) == FASTED_INTERNAL
-				&& (which == 4 || join == nullptr), "rejected: %s", context.error());
-	}
 }
 
 /* Sets fit if fits returns true, and a few rows always fit. */
@@ -575,16 +343,10 @@ main()
 	}
 	/* the first join loads the kernels, which remain loaded */
 	run_join(normal_rows(300, 64, 50), problem_of(1, modes[0]));
-	test_eps();
 	test_quantised_once();
-	test_partners();
-	test_slices_after_joins();
 	test_forms(modes[0]);
 	test_forms(modes[3]);
-	test_reset();
-	test_fill_beside_join();
 	test_close();
-	test_misuse();
 	test_fits();
 	return tap::done();
 }

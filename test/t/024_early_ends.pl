@@ -1,7 +1,7 @@
 # Statements that end at a random moment, in every way in which PostgreSQL ends a statement.  The
 # engine's threads must have stopped before anything that they use is freed, so the server must
 # survive, and the session must return right results afterwards.  Rows are stored in random order of
-# ids, so that keys are ranked.  Each statement ends 20 times on a server with assertions, where freed
+# ids, so that keys are ranked.  Each statement ends 8 times on a server with assertions, where freed
 # memory is overwritten, and fewer times on others.
 #
 #	PROVE_TESTS=test/t/024_early_ends.pl make fuzz		for an hour
@@ -45,7 +45,7 @@ VACUUM ANALYZE;
 END
 
 my $assertions = $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
-my $ends = $assertions ? 20 : 2;
+my $ends = $assertions ? 8 : $ENV{FASTED_QUICK} ? 1 : 2;
 
 my $panels = "SET fasted.memory_limit = '1MB';";
 my $alone = 'SET max_parallel_workers_per_gather = 0;';

@@ -89,5 +89,13 @@ END
 	like($node->safe_psql('plain', $plan), qr/Custom Scan \(FastedJoin\)/, 'the join node, in a session with the library');
 }
 
+# Shared memory of more than 4 GB.
+my $pages = "SELECT state, advice FROM fasted_info() WHERE component = 'huge pages'";
+is($node->safe_psql('plain', $pages), '', 'no row about huge pages with small shared_buffers');
+$node->append_conf('postgresql.conf', "shared_buffers = '4608MB'\nhuge_pages = off\n");
+$node->restart;
+is($node->safe_psql('plain', $pages), 'off (huge_pages = off, shared_buffers 4.5 GB)|Reserve huge pages: tables are then read faster.',
+	'advice to use huge pages with large shared_buffers');
+
 $node->stop;
 done_testing();

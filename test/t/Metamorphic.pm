@@ -45,6 +45,7 @@ my %dimensions = (
 	nulls => [qw(none some)],
 	rows => [ 0, 1, 2, 9, 40, 130, 260 ],
 	ids => [qw(scattered ascending)],
+	storage => [qw(plain main external extended)],
 	dims => [ 1, 2, 8, 33, 128, 700 ],
 	# the limit: a distance that occurs, at a quantile, and the next smaller number
 	eps => [qw(0 0.01 0.1 0.5 1 below Infinity)],
@@ -240,8 +241,12 @@ sub setup_of
 	my $rows = join ",\n", map { "($_->[0], $_->[1], $_->[2], " . value_of($case, $_->[3]) . ')' } @{ $case->{rows} };
 	my $partitioned = $case->{partitions} ne 'none';
 	my $distance = distance($case, 'a', 'b');
+	# A filler stores even short vectors out of line.  CLUSTER then gives the rows another order than their vectors.
+	my $external = $case->{storage} eq 'external';
 	return map { "$_;\n" } "$reference_settings DROP TABLE IF EXISTS t, d CASCADE", "CREATE TABLE t (id int PRIMARY KEY, p int, w int, v $type)",
-	  ($rows ne '' ? "INSERT INTO t VALUES\n$rows" : ()),
+	  "ALTER TABLE t ALTER v SET STORAGE $case->{storage}",
+	  ($external ? ("ALTER TABLE t ADD filler text DEFAULT repeat('-', 2000)", 'ALTER TABLE t ALTER filler SET STORAGE plain') : ()),
+	  ($rows ne '' ? "INSERT INTO t VALUES\n$rows" : ()), ($external ? 'CLUSTER t USING t_pkey' : ()),
 	  'CREATE VIEW low AS SELECT * FROM t WHERE id < 5000', 'CREATE VIEW high AS SELECT * FROM t WHERE id >= 5000',
 	  'CREATE VIEW texts AS SELECT id::text AS id, p, v FROM t',
 	  "CREATE VIEW rest AS SELECT * FROM t WHERE id <> $case->{without}",

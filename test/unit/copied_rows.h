@@ -12,11 +12,11 @@
 
 #include "../../src/cpu/state/join.h"
 
-/* Adds rows of another device's set, as stage and commit do. */
+/* FastedEngine.copy_set. */
 static FastedStatus
-copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
+copy_set(FastedSet *set, const FastedSet *from)
 {
-	for (uint64_t end = first + nrows; first < end; first++)
+	for (uint64_t row = 0; row < from->rows.rows; row++)
 	{
 		float	   *room;
 		size_t		count;
@@ -24,19 +24,12 @@ copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
 
 		if (status != FASTED_OK)
 			return status;
-		memcpy(room, row_store_row(&from->rows, first), from->rows.row_floats * sizeof(float));
+		memcpy(room, row_store_row(&from->rows, row), from->rows.row_floats * sizeof(float));
 		status = fasted_cpu_engine()->commit(set, 1);
 		if (status != FASTED_OK)
 			return status;
 	}
-	return FASTED_OK;
-}
-
-/* The staging buffer of the CPU engine follows the rows that the set already has. */
-static FastedStatus
-copy_staged(FastedSet *set, const FastedSet *from, size_t nrows)
-{
-	return copy_rows(set, from, from->rows.rows, nrows);
+	return fasted_cpu_engine()->seal(set);
 }
 
 #endif							/* COPIED_ROWS_H */

@@ -25,7 +25,7 @@ static struct
 	int			fail_device;	/* this device fails; -1: none */
 	int			fail_call;		/* in its call of this number */
 	int			fail_calls[DEVICES];	/* the same for each device; 0: never */
-	bool		lends;			/* memory is registered by all devices; else by the first only */
+	bool		lends;			/* the first device registers memory */
 	FastedContext *contexts[DEVICES];
 	int			opened;
 	int			closed;
@@ -33,9 +33,7 @@ static struct
 	bool		failed[DEVICES];
 	int			after_failure;	/* calls after a failure, which are forbidden */
 	uint32_t	k;				/* neighbors per row */
-	uint32_t	most_added;		/* longest lists that devices can merge */
 	int			adds;			/* number of calls that merged lists */
-	int			copies;			/* copies of rows between devices */
 	int			full_device;	/* out of memory for rows from its call full_call on; -1: none */
 	int			full_call;
 	int			other_order;	/* device with a different row order; -1: none */
@@ -248,20 +246,11 @@ is_full(const FastedContext *context)
 }
 
 static FastedStatus
-play_copy_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+play_copy_set(FastedSet *set, const FastedSet *from)
 {
 	if (call_fails(set->context))
 		return FASTED_DEVICE_FAILED;
-	if (is_full(set->context))
-		return FASTED_FULL;
-	return copy_staged(set, from, nrows);
-}
-
-static FastedStatus
-play_copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
-{
-	play.copies++;
-	return call_fails(set->context) ? FASTED_DEVICE_FAILED : copy_rows(set, from, first, nrows);
+	return is_full(set->context) ? FASTED_FULL : copy_set(set, from);
 }
 
 static FastedStatus
@@ -269,8 +258,6 @@ play_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 {
 	if (call_fails(set->context))
 		return FASTED_DEVICE_FAILED;
-	if (is_full(set->context))
-		return FASTED_FULL;
 	return fasted_cpu_engine()->put(set, rows, nrows > 100 ? 100 : nrows, taken);
 }
 
@@ -306,8 +293,6 @@ play_merge_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, s
 {
 	if (call_fails(join->context))
 		return FASTED_DEVICE_FAILED;
-	if (play.k > play.most_added)
-		return FASTED_FULL;
 	play.adds++;
 	for (uint64_t row = first_row; row < first_row + nrows; row++)
 	{
@@ -344,7 +329,7 @@ static bool
 play_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
 	(void) fasted_cpu_engine()->register_memory(set, memory, bytes);
-	return play.lends || device_of(set->context) == 0;
+	return play.lends;
 }
 
 static FastedStatus
@@ -370,8 +355,7 @@ make_base(void)
 	base.set_open = play_set_open;
 	base.stage = play_stage;
 	base.commit = play_commit;
-	base.copy_staged = play_copy_staged;
-	base.copy_rows = play_copy_rows;
+	base.copy_set = play_copy_set;
 	base.chooses_representatives = true;
 	base.register_memory = play_register_memory;
 	base.put = play_put;
@@ -384,6 +368,7 @@ make_base(void)
 	base.counts = play_counts;
 	base.nearest = play_nearest;
 	base.merge_lists = play_merge_lists;
+	base.most_merged = UINT32_MAX;
 	base.stats = play_stats;
 	join_engine = fasted_multi_gpu_engine(&base);
 }
@@ -395,7 +380,6 @@ reset_play(int devices)
 	play.devices = devices;
 	play.slow = play.fail_device = play.full_device = play.other_order = -1;
 	play.lends = true;
-	play.most_added = UINT32_MAX;
 }
 
 #endif							/* CPU_DEVICES_H */

@@ -8,6 +8,7 @@
 #ifndef JOIN_H
 #define JOIN_H
 
+#include <float.h>
 #include <string.h>
 
 #include "../../src/engine/exact_distance.h"
@@ -67,11 +68,44 @@ pair_compare(const void *left, const void *right)
 	return p->b < q->b ? -1 : p->b > q->b;
 }
 
+/* Sorts stably by one of the two rows of pairs, which are all below `rows`. */
+static inline void
+pair_sort_by(PairList *list, bool by_a, uint32_t rows)
+{
+	size_t	   *place = must_alloc((rows + 1) * sizeof(size_t));
+	FastedPair *sorted = must_alloc(list->count * sizeof(FastedPair));
+
+	memset(place, 0, (rows + 1) * sizeof(size_t));
+	for (size_t i = 0; i < list->count; i++)
+		place[(by_a ? list->pairs[i].a : list->pairs[i].b) + 1]++;
+	for (uint32_t row = 0; row < rows; row++)
+		place[row + 1] += place[row];
+	for (size_t i = 0; i < list->count; i++)
+		sorted[place[by_a ? list->pairs[i].a : list->pairs[i].b]++] = list->pairs[i];
+	free(list->pairs);
+	list->pairs = sorted;
+	list->room = list->count;
+	free(place);
+}
+
+/* Sorts pairs by a, then by b; in linear time unless row numbers are large. */
 static inline void
 pair_sort(PairList *list)
 {
-	if (list->count > 0)
+	uint32_t	rows = 0;
+
+	for (size_t i = 0; i < list->count; i++)
+	{
+		rows = list->pairs[i].a >= rows ? list->pairs[i].a + 1 : rows;
+		rows = list->pairs[i].b >= rows ? list->pairs[i].b + 1 : rows;
+	}
+	if (rows > 4 * list->count && list->count > 0)
 		qsort(list->pairs, list->count, sizeof(FastedPair), pair_compare);
+	else if (list->count > 0)
+	{
+		pair_sort_by(list, false, rows);
+		pair_sort_by(list, true, rows);
+	}
 }
 
 /* Returns whether both sorted lists have the same pairs with bit-identical distances. */
@@ -90,46 +124,143 @@ pair_equal(const PairList *left, const PairList *right)
 	return true;
 }
 
-/* Adds the pair with its distance if the distance is at most eps. */
-static inline void
-add_if_near(const float *a, const float *b, FastedPair pair, uint32_t d, double eps,
-			PairList *list)
+/* Returns what the distance of a row needs in addition: its squared length, for cosines. */
+static inline double
+brute_square(const FastedOptions *options, const void *x)
 {
-	pair.dist = fasted_exact_distance(a + (size_t) pair.a * d, b + (size_t) pair.b * d, d);
-	if (!(pair.dist > eps))
-		pair_add(list, &pair, 1);
+	if (options->metric != FASTED_METRIC_COSINE)
+		return 0.0;
+	return options->element == FASTED_ELEMENT_DOUBLE ? fasted_exact_dot_double(x, x, options->dimensions)
+		: fasted_exact_dot(x, x, options->dimensions);
 }
 
-/* Finds the pairs a < b whose distance is at most eps, in order, with distances. */
+/* Returns the distance of two rows, given their squares; NaN if they have none. */
+static inline double
+brute_distance_of(const FastedOptions *options, const void *x, double xx, const void *y, double yy)
+{
+	uint32_t	d = options->dimensions;
+	bool		doubles = options->element == FASTED_ELEMENT_DOUBLE;
+	double		dot;
+
+	if (options->metric == FASTED_METRIC_HAMMING)
+		return fasted_exact_hamming(x, y, fasted_bit_words(d));
+	if (options->metric == FASTED_METRIC_JACCARD)
+		return fasted_exact_jaccard(x, y, fasted_bit_words(d));
+	if (options->metric == FASTED_METRIC_L2)
+		return doubles ? fasted_exact_distance_double(x, y, d) : fasted_exact_distance(x, y, d);
+	dot = doubles ? fasted_exact_dot_double(x, y, d) : fasted_exact_dot(x, y, d);
+	if (options->metric == FASTED_METRIC_INNER_PRODUCT)
+		return 0.0 - dot;
+	return isfinite(xx) && isfinite(yy) ? fasted_exact_cosine_of(dot, xx, yy) : NAN;
+}
+
+static inline double
+brute_distance(const FastedOptions *options, const void *x, const void *y)
+{
+	return brute_distance_of(options, x, brute_square(options, x), y, brute_square(options, y));
+}
+
+/* Returns the squares of all rows of a side. */
+static inline double *
+brute_squares(const FastedOptions *options, const Rows *side)
+{
+	double	   *squares = must_alloc(side->n * sizeof(double));
+
+	for (uint64_t i = 0; i < side->n; i++)
+		squares[i] = brute_square(options, side->rows + i * fasted_row_floats(options));
+	return squares;
+}
+
+/* Returns the partitions of a problem with n and m rows; the whole if it has none. */
+static inline const FastedPartition *
+brute_partitions(const FastedProblem *problem, const Rows *sides, int nsides, FastedPartition *whole,
+				 uint32_t *count)
+{
+	*whole = (FastedPartition) {.rows_a = (uint32_t) sides[0].n,.rows_b = (uint32_t) sides[nsides - 1].n};
+	*count = problem->partitions != NULL ? problem->npartitions : 1;
+	return problem->partitions != NULL ? problem->partitions : whole;
+}
+
+/* Finds the pairs of a join: those within eps, in order.  Pairs whose distance is NaN are in none. */
+static inline void
+find_pairs(const PanelProblem *problem, const Rows *sides, PairList *list)
+{
+	const Rows *b = &sides[problem->sides - 1];
+	size_t		floats = fasted_row_floats(&problem->options);
+	double	   *xx = brute_squares(&problem->options, &sides[0]);
+	double	   *yy = brute_squares(&problem->options, b);
+	FastedPartition whole;
+	uint32_t	count;
+	const FastedPartition *parts = brute_partitions(&problem->problem, sides, problem->sides, &whole, &count);
+
+	memset(list, 0, sizeof(*list));
+	for (const FastedPartition *part = parts; part < parts + count; part++)
+	{
+		for (uint32_t i = part->first_a; i < part->first_a + part->rows_a; i++)
+		{
+			for (uint32_t j = problem->sides == 1 ? i + 1 : part->first_b; j < part->first_b + part->rows_b; j++)
+			{
+				FastedPair	pair = {.a = i,.b = j};
+
+				pair.dist = brute_distance_of(&problem->options, sides[0].rows + i * floats, xx[i],
+											  b->rows + j * floats, yy[j]);
+				if (pair.dist <= problem->problem.eps)
+					pair_add(list, &pair, 1);
+			}
+		}
+	}
+	free(xx);
+	free(yy);
+}
+
+/* Finds the pairs a < b of rows of floats whose distance is at most eps, in order. */
 static inline void
 near_pairs(const float *rows, uint32_t n, uint32_t d, double eps, PairList *list)
 {
-	memset(list, 0, sizeof(*list));
-	for (uint32_t a = 0; a < n; a++)
-	{
-		for (uint32_t b = a + 1; b < n; b++)
-			add_if_near(rows, rows, (FastedPair) {.a = a,.b = b}, d, eps, list);
-	}
+	find_pairs(&(PanelProblem) {.options.dimensions = d,.problem.eps = eps,.sides = 1},
+			   &(Rows) {.rows = rows,.n = n}, list);
 }
 
-/* Finds the pairs of two sets whose distance is at most eps, in order. */
 static inline void
 near_pairs_of_two(const Rows *sides, uint32_t d, double eps, PairList *list)
 {
-	memset(list, 0, sizeof(*list));
-	for (uint32_t a = 0; a < sides[0].n; a++)
-	{
-		for (uint32_t b = 0; b < sides[1].n; b++)
-			add_if_near(sides[0].rows, sides[1].rows, (FastedPair) {.a = a,.b = b}, d, eps,
-						list);
-	}
+	find_pairs(&(PanelProblem) {.options.dimensions = d,.problem.eps = eps,.sides = 2}, sides, list);
 }
 
-/* Finds all pairs, including those whose distance is NaN. */
-static inline void
-all_pairs(const float *rows, uint32_t n, uint32_t d, PairList *list)
+/*
+ * Chooses values of eps for which joins differ: extreme and small ones, exact distances of pairs, the
+ * next smaller doubles, and the least distance.  eps has room for 16.
+ */
+static inline int
+pick_eps(const PairList *all, FastedMetric metric, double *eps)
 {
-	near_pairs(rows, n, d, INFINITY, list);
+	bool		product = metric == FASTED_METRIC_INNER_PRODUCT;
+	double		least = INFINITY;
+	int			count = 0;
+
+	eps[count++] = 0.0;
+	eps[count++] = INFINITY;
+	if (metric != FASTED_METRIC_L2)
+	{
+		eps[count++] = product ? -DBL_MIN : DBL_MIN;
+		eps[count++] = product ? -1.0 : 1e-12;
+		eps[count++] = product ? 100.0 : 1.0;
+		eps[count++] = product ? -1e30 : 2.0;
+	}
+	for (int i = 0; i < 2 && all->count > 0; i++)
+	{
+		eps[count] = all->pairs[random_below((uint32_t) all->count)].dist;
+		eps[count + 1] = nextafter(eps[count], product ? -INFINITY : 0.0);
+		count += 2;
+	}
+	for (size_t i = 0; i < all->count; i++)
+	{
+		if ((all->pairs[i].dist > 0.0 || product) && all->pairs[i].dist < least)
+			least = all->pairs[i].dist;
+	}
+	if (least < INFINITY)
+		eps[count++] = least;
+	return count;
 }
 
 /* Copies the pairs within eps. */
@@ -408,6 +539,99 @@ run_join(const PanelProblem *problem, const float *rows, uint64_t n,
 		 const CallerHabits *habits, PairList *list, FastedStats *stats)
 {
 	return run_sides(problem, &(Rows) {.rows = rows,.n = n}, habits, list, stats);
+}
+
+/* Returns whether a list, as FASTED_OUTPUT_NEAREST describes it, is that of row a. */
+static inline bool
+is_nearest_list(const PanelProblem *problem, const Rows *sides, uint64_t a, const FastedNeighbor *list,
+				uint32_t length)
+{
+	size_t		floats = fasted_row_floats(&problem->options);
+	const Rows *b = &sides[problem->sides - 1];
+	const float *x = sides[0].rows + a * floats;
+	double		xx = brute_square(&problem->options, x);
+	FastedPartition whole;
+	uint32_t	parts;
+	const FastedPartition *part = brute_partitions(&problem->problem, sides, problem->sides, &whole, &parts);
+	uint32_t	count = 0;		/* rows within eps */
+	uint32_t	found = 0;		/* of which the list has so many */
+	uint32_t	beyond = 0;		/* and so many would come after its end */
+
+	for (; parts > 0 && (a < part->first_a || a >= part->first_a + part->rows_a); parts--)
+		part++;
+	for (uint32_t j = parts > 0 ? part->first_b : 0; parts > 0 && j < part->first_b + part->rows_b; j++)
+	{
+		const float *y = b->rows + j * floats;
+		FastedNeighbor other = {.row = problem->problem.ranks != NULL ? problem->problem.ranks[j] : j};
+		uint32_t	low = 0;
+		uint32_t	high = length;
+
+		if (problem->sides == 1 && j == a)
+			continue;
+		other.dist = brute_distance_of(&problem->options, x, xx, y, brute_square(&problem->options, y));
+		if (!(other.dist <= problem->problem.eps))
+			continue;
+		while (low < high)
+		{
+			uint32_t	middle = (low + high) / 2;
+			bool		before = list[middle].dist < other.dist ||
+				(list[middle].dist == other.dist && list[middle].row < other.row);
+
+			low = before ? middle + 1 : low;
+			high = before ? high : middle;
+		}
+		count++;
+		beyond += low == length;
+		found += low < length && list[low].row == other.row &&
+			memcmp(&list[low].dist, &other.dist, sizeof(double)) == 0;
+	}
+	if (found == length && length == (count < problem->problem.k ? count : problem->problem.k) &&
+		beyond == count - length)
+		return true;
+	printf("# row %llu: %u neighbors, of which %u are right, of %u\n", (unsigned long long) a, length, found, count);
+	return false;
+}
+
+/* Runs a join for nearest rows (of problem.k) from open to close.  Returns whether all lists are right. */
+static inline bool
+check_nearest_join(const PanelProblem *problem, const Rows *sides)
+{
+	const FastedEngine *engine = join_engine != NULL ? join_engine : fasted_cpu_engine();
+	const CallerHabits habits = {.timeout_ms = 100};
+	PanelProblem nearest = *problem;
+	PanelJoin  *join;
+	FastedStatus status;
+	uint64_t	rows = 0;
+	bool		right = true;
+
+	nearest.problem.output = FASTED_OUTPUT_NEAREST;
+	status = panel_join_open(engine, &nearest, &join);
+	if (status == FASTED_OK)
+		status = load_and_start(join, &nearest, sides, &habits);
+	while (right && !FASTED_FAILED(status) && status != FASTED_DONE)
+	{
+		FastedBatch batch;
+		uint64_t	staged;
+
+		status = panel_join_next(join, 100, &batch);
+		if (status == FASTED_WANT_ROWS)
+			status = stage_rows(join, batch.side, &sides[batch.side], batch.first_row, batch.row_count,
+								fasted_row_floats(&nearest.options), 0, &staged);
+		else if (status == FASTED_OK)
+		{
+			for (uint64_t a = batch.first_row; a < batch.first_row + batch.row_count && right; a++, rows++)
+			{
+				uint32_t	length;
+				const FastedNeighbor *list = panel_join_nearest(join, a, &length);
+
+				right = is_nearest_list(&nearest, sides, a, list, length);
+			}
+		}
+	}
+	if (FASTED_FAILED(status))
+		printf("# %s\n", panel_join_last_error(engine, join));
+	panel_join_close(join);
+	return right && status == FASTED_DONE && rows == sides[0].n;
 }
 
 #endif							/* JOIN_H */

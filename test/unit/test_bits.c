@@ -3,14 +3,16 @@
  * test_bits.c
  *	  Joins of rows of bits by Hamming and Jaccard distance, compared bit for bit with brute force.
  *
+ * Tests the CPU engine, or the engine of the library that FASTED_ENGINE_LIBRARY names.
+ *
  *-------------------------------------------------------------------------
  */
 #include "join.h"
-#include "ways.h"
+#include "tested_engine.h"
 
 static const CallerHabits plain = {.timeout_ms = 100};
 
-/* Rows of one side or two, and the distances of all pairs. */
+/* Rows of one side or two. */
 typedef struct Case
 {
 	uint32_t	n;				/* number of bits */
@@ -18,7 +20,6 @@ typedef struct Case
 	FastedMetric metric;
 	int			nsides;
 	Rows		sides[2];
-	double	   *dist;			/* of row a and row b, by rows of a */
 	FastedPartition partitions[3];
 	uint32_t	npartitions;	/* zero: all rows are compared */
 } Case;
@@ -69,29 +70,6 @@ fill_row(const Case *c, int side, uint64_t i)
 	}
 }
 
-static double
-distance_of(const Case *c, uint64_t a, uint64_t b)
-{
-	const uint64_t *x = row_of(c, 0, a);
-	const uint64_t *y = row_of(c, c->nsides - 1, b);
-	uint32_t	words = fasted_bit_words(c->n);
-
-	return c->metric == FASTED_METRIC_JACCARD ? fasted_exact_jaccard(x, y, words)
-		: fasted_exact_hamming(x, y, words);
-}
-
-static void
-set_distances(Case *c)
-{
-	uint64_t	rows_b = c->sides[c->nsides - 1].n;
-
-	for (uint64_t a = 0; a < c->sides[0].n; a++)
-	{
-		for (uint64_t b = 0; b < rows_b; b++)
-			c->dist[a * rows_b + b] = distance_of(c, a, b);
-	}
-}
-
 static void
 make_case(Case *c, uint32_t n, FastedMetric metric, int nsides, uint64_t rows_a, uint64_t rows_b)
 {
@@ -103,8 +81,6 @@ make_case(Case *c, uint32_t n, FastedMetric metric, int nsides, uint64_t rows_a,
 		for (uint64_t i = 0; i < c->sides[side].n; i++)
 			fill_row(c, side, i);
 	}
-	c->dist = must_alloc(rows_a * rows_b * sizeof(double));
-	set_distances(c);
 }
 
 static void
@@ -112,7 +88,6 @@ free_case(Case *c)
 {
 	for (int side = 0; side < c->nsides; side++)
 		free((float *) c->sides[side].rows);
-	free(c->dist);
 }
 
 /* Divides the rows into three partitions, with rows between them that are in none. */
@@ -130,52 +105,17 @@ make_partitions(Case *c)
 	}
 }
 
-static bool
-are_compared(const Case *c, uint64_t a, uint64_t b)
-{
-	for (uint32_t p = 0; p < c->npartitions; p++)
-	{
-		const FastedPartition *partition = &c->partitions[p];
-
-		if (a >= partition->first_a && a < partition->first_a + partition->rows_a &&
-			b >= partition->first_b && b < partition->first_b + partition->rows_b)
-			return true;
-	}
-	return c->npartitions == 0;
-}
-
-static double
-dist_at(const Case *c, uint64_t a, uint64_t b)
-{
-	return c->dist[a * c->sides[c->nsides - 1].n + b];
-}
-
-static void
-expect(const Case *c, double eps, PairList *list)
-{
-	memset(list, 0, sizeof(*list));
-	for (uint64_t a = 0; a < c->sides[0].n; a++)
-	{
-		for (uint64_t b = c->nsides == 1 ? a + 1 : 0; b < c->sides[c->nsides - 1].n; b++)
-		{
-			FastedPair	pair = {.a = (uint32_t) a,.b = (uint32_t) b,.dist = dist_at(c, a, b)};
-
-			if (pair.dist <= eps && are_compared(c, a, b))
-				pair_add(list, &pair, 1);
-		}
-	}
-}
-
 static PanelProblem
-problem_of(const Case *c, const char *kernel, double eps)
+problem_of(const Case *c, const Way *way, double eps, uint64_t memory_limit)
 {
 	PanelProblem problem = {
-		.options = {.dimensions = c->n,.metric = c->metric,.element = FASTED_ELEMENT_BIT,
-		.threads = 2,.kernel = kernel},
-		.problem = {.eps = eps},
-		.sides = c->nsides
+		.options = options_of_way(way, c->n, c->metric),.problem = {.eps = eps},.sides = c->nsides
 	};
 
+	problem.options.element = FASTED_ELEMENT_BIT;
+	problem.options.threads = 2;
+	if (memory_limit > 0)
+		limit_memory(&problem.options, memory_limit);
 	if (c->npartitions > 0)
 	{
 		problem.problem.partitions = c->partitions;
@@ -189,17 +129,16 @@ problem_of(const Case *c, const char *kernel, double eps)
  * pairs are correct.
  */
 static bool
-check_pairs(const Case *c, const char *kernel, double eps, uint64_t memory_limit, FastedStats *stats)
+check_pairs(const Case *c, const Way *way, double eps, uint64_t memory_limit, FastedStats *stats)
 {
-	PanelProblem problem = problem_of(c, kernel, eps);
+	PanelProblem problem = problem_of(c, way, eps, memory_limit);
 	PairList	expected;
 	PairList	got;
 	PairList	sliced = {0};
 	bool		again = random_below(4) == 0 && memory_limit == 0;
 	bool		good;
 
-	expect(c, eps, &expected);
-	problem.options.memory_limit = memory_limit;
+	find_pairs(&problem, c->sides, &expected);
 	good = (again ? run_sides(&problem, c->sides, &plain, &got, stats)
 			: run_join_once(&problem, c->sides, &plain, &got, stats, NULL)) == FASTED_DONE &&
 		pair_equal(&got, &expected) && strcmp(stats->filter, "bits") == 0;
@@ -217,86 +156,32 @@ check_pairs(const Case *c, const char *kernel, double eps, uint64_t memory_limit
 	good = good && (!again || pair_equal(&sliced, &expected));
 	if (!good)
 		printf("# %u bits, metric %d, kernel %s, eps %.17g: expected %zu pairs\n", c->n,
-			   (int) c->metric, kernel, eps, expected.count);
+			   (int) c->metric, way->kernel, eps, expected.count);
 	free(sliced.pairs);
 	free(expected.pairs);
 	return good;
 }
 
-/* Returns whether neighbor x comes before y. */
 static bool
-comes_before(FastedNeighbor x, FastedNeighbor y)
+check_nearest(const Case *c, const Way *way, double eps, uint32_t k, uint64_t memory_limit)
 {
-	return x.dist < y.dist || (x.dist == y.dist && x.row < y.row);
-}
+	PanelProblem problem = problem_of(c, way, eps, memory_limit);
+	bool		good;
 
-/* Returns whether these are the k nearest neighbors of row a: in order, and no other row is nearer. */
-static bool
-check_list(const Case *c, uint64_t a, double eps, uint32_t k, const FastedNeighbor *neighbors,
-		   uint32_t length)
-{
-	uint64_t	n = c->sides[c->nsides - 1].n;
-	uint32_t	count = 0;
-	uint32_t	missing = 0;
-	bool		good = true;
-
-	for (uint32_t i = 0; i < length && good; i++)
-		good = neighbors[i].row < n && neighbors[i].dist == dist_at(c, a, neighbors[i].row) &&
-			(i == 0 || comes_before(neighbors[i - 1], neighbors[i]));
-	for (uint32_t b = 0; b < n && good; b++)
-	{
-		FastedNeighbor near = {.row = b,.dist = dist_at(c, a, b)};
-
-		if (near.dist > eps || !are_compared(c, a, b) || (c->nsides == 1 && a == b))
-			continue;
-		count++;
-		missing += length == 0 || comes_before(neighbors[length - 1], near);
-	}
-	return good && length == (count < k ? count : k) && missing == count - length;
-}
-
-static bool
-check_nearest(const Case *c, const char *kernel, double eps, uint32_t k, uint64_t memory_limit)
-{
-	PanelProblem problem = problem_of(c, kernel, eps);
-	PanelJoin  *join;
-	FastedStatus status;
-	FastedBatch batch;
-	uint64_t	rows = 0;
-	bool		good = true;
-
-	problem.problem.output = FASTED_OUTPUT_NEAREST;
 	problem.problem.k = k;
-	problem.options.memory_limit = memory_limit;
-	status = panel_join_open(fasted_cpu_engine(), &problem, &join);
-	if (status == FASTED_OK)
-		status = load_and_start(join, &problem, c->sides, &plain);
-	while (good && !FASTED_FAILED(status) &&
-		   (status = panel_join_next(join, 100, &batch)) != FASTED_DONE)
-	{
-		uint64_t	staged;
-
-		if (status == FASTED_WANT_ROWS)
-			status = stage_rows(join, batch.side, &c->sides[batch.side], batch.first_row,
-								batch.row_count, fasted_row_floats(&problem.options), 0, &staged);
-		else if (status == FASTED_OK)
-		{
-			for (uint64_t a = batch.first_row; a < batch.first_row + batch.row_count; a++)
-			{
-				uint32_t	length;
-				const FastedNeighbor *near = panel_join_nearest(join, a, &length);
-
-				good = good && check_list(c, a, eps, k, near, length);
-				rows++;
-			}
-		}
-	}
-	good = good && status == FASTED_DONE && rows == c->sides[0].n;
+	good = check_nearest_join(&problem, c->sides);
 	if (!good)
 		printf("# %u bits, metric %d, kernel %s, eps %.17g, k %u: wrong neighbors\n", c->n,
-			   (int) c->metric, kernel, eps, k);
-	panel_join_close(join);
+			   (int) c->metric, way->kernel, eps, k);
 	return good;
+}
+
+static double
+dist_at(const Case *c, uint64_t a, uint64_t b)
+{
+	FastedOptions options = {.dimensions = c->n,.metric = c->metric,.element = FASTED_ELEMENT_BIT};
+
+	return brute_distance(&options, row_of(c, 0, a), row_of(c, c->nsides - 1, b));
 }
 
 /* Lists eps: limits, quotients, distances of pairs, and the numbers beside them. */
@@ -321,13 +206,31 @@ list_eps(const Case *c, double *list)
 	return count;
 }
 
-/* The available kernels for rows of bits, each by the name of a kernel that leads to it. */
+static const Way automatic = {NULL, FASTED_FILTER_AUTO, "bits", FASTED_PRUNE_AUTO, ""};
+
+/*
+ * The CPU's available kernels for rows of bits, each by the name of a kernel that leads to it; or a GPU's
+ * kernels, with and without folding to 64 bits.
+ */
 static int
-list_kernels(const char **names)
+list_kernels(Way *ways)
 {
+	static const Way others[] = {
+		{"wgmma", FASTED_FILTER_AUTO, "bits", FASTED_PRUNE_AUTO, ""},
+		{"mma.sync", FASTED_FILTER_FP64, "bits", FASTED_PRUNE_AUTO, ""},
+		{"folded", FASTED_FILTER_AUTO, "bits", FASTED_PRUNE_AUTO, ""},
+		{"wgmma", FASTED_FILTER_AUTO, "bits", FASTED_PRUNE_FORCE, ""},
+		{"mma.sync", FASTED_FILTER_INT8, "bits", FASTED_PRUNE_FORCE, ""},
+		{"folded", FASTED_FILTER_AUTO, "bits", FASTED_PRUNE_FORCE, ""},
+	};
 	const CpuKernel *known[MOST_WAYS];
 	int			count = 0;
 
+	if (on_gpu())
+	{
+		memcpy(ways, others, sizeof(others));
+		return (int) (sizeof(others) / sizeof(others[0]));
+	}
 	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
 	{
 		const CpuKernel *bits = fasted_cpu_kernel(k)->bits;
@@ -340,7 +243,8 @@ list_kernels(const char **names)
 		if (listed || !fasted_cpu_kernel(k)->available())
 			continue;
 		known[count] = bits;
-		names[count++] = fasted_cpu_kernel(k)->name;
+		ways[count] = automatic;
+		ways[count++].kernel = fasted_cpu_kernel(k)->name;
 	}
 	return count;
 }
@@ -349,7 +253,7 @@ list_kernels(const char **names)
 static void
 check_case(Case *c, const char *what)
 {
-	const char *kernels[MOST_WAYS];
+	Way			kernels[MOST_WAYS];
 	int			nkernels = list_kernels(kernels);
 	double		eps[64];
 	int			count = list_eps(c, eps);
@@ -362,18 +266,18 @@ check_case(Case *c, const char *what)
 	/* every other eps of partitions and of two sets */
 	for (int e = step > 1 ? (int) random_below(2) : 0; e < count; e += step)
 	{
-		const char *kernel = kernels[(e + (int) c->n) % nkernels];
+		const Way  *way = &kernels[(e + (int) c->n) % nkernels];
 
-		good = check_pairs(c, kernel, eps[e], 0, &stats) && good;
+		good = check_pairs(c, way, eps[e], 0, &stats) && good;
 		folds |= stats.filter_dimensions;
 		if (e % 3 == 0)
-			near = check_nearest(c, kernel, eps[e], 1 + random_below(e % 2 == 0 ? 4 : 40), 0) && near;
+			near = check_nearest(c, way, eps[e], 1 + random_below(e % 2 == 0 ? 4 : 40), 0) && near;
 	}
 	for (int k = 0; k < nkernels; k++)
 	{
-		good = check_pairs(c, kernels[k], c->metric == FASTED_METRIC_JACCARD ? 0.4 : c->n / 20, 0,
+		good = check_pairs(c, &kernels[k], c->metric == FASTED_METRIC_JACCARD ? 0.4 : c->n / 20, 0,
 						   &stats) && good;
-		near = check_nearest(c, kernels[k], INFINITY, 5, 0) && near;
+		near = check_nearest(c, &kernels[k], INFINITY, 5, 0) && near;
 	}
 	ok(good, "%s of %u bits, metric %d, sides %d (folds %x)", what, c->n, (int) c->metric, c->nsides,
 	   folds);
@@ -385,20 +289,66 @@ static void
 check_panels(FastedMetric metric)
 {
 	double		eps = metric == FASTED_METRIC_JACCARD ? 0.3 : 20.0;
+	uint64_t	limit = on_gpu() ? 900 * (2048 + 300) / 3 : 1 << 20;
 	FastedStats stats;
 	Case		c;
 
+	use_small_buffers(true);
 	for (int nsides = 1; nsides <= 2; nsides++)
 	{
 		bool		good;
 
 		make_case(&c, 2048, metric, nsides, 1500, nsides == 1 ? 1500 : 900);
-		good = check_pairs(&c, NULL, eps, 1 << 20, &stats);
+		good = check_pairs(&c, &automatic, eps, limit, &stats);
 		ok(good && stats.panels > 1, "metric %d, sides %d, in %u panels", (int) metric, nsides,
 		   stats.panels);
-		ok(check_nearest(&c, NULL, INFINITY, 3, 1 << 20), "metric %d, sides %d, nearest in panels",
+		ok(check_nearest(&c, &automatic, INFINITY, 3, limit), "metric %d, sides %d, nearest in panels",
 		   (int) metric, nsides);
 		free_case(&c);
+	}
+	use_small_buffers(false);
+}
+
+/* A GPU chooses the number of bits by a sample; more candidates need more bits. */
+static void
+check_choice(FastedMetric metric)
+{
+	Case		c;
+
+	make_case(&c, 2048, metric, 1, 3001, 3001);
+	tuning.always_choose = true;
+	for (int i = 0; i < 5; i++)
+	{
+		double		eps = (i + 0.2) / 5.0;
+		FastedStats stats;
+		bool		good = check_pairs(&c, &automatic, metric == FASTED_METRIC_JACCARD ? eps : floor(80.0 * eps), 0, &stats);
+
+		ok(good && stats.filter_sampled, "metric %d, eps %g: %u bits chosen, %llu candidates", (int) metric, eps,
+		   stats.filter_dimensions, (unsigned long long) stats.candidates);
+	}
+	tuning.always_choose = false;
+	free_case(&c);
+}
+
+/* Metrics of bits are rejected for floats, and negative distances for bits. */
+static void
+check_refused(void)
+{
+	const uint64_t bits[2] = {1, 2};
+	const Rows	rows = {.rows = (const float *) bits,.n = 2};
+
+	for (int i = 0; i < 2; i++)
+	{
+		PanelProblem problem = {
+			.options = {.dimensions = 2,.metric = FASTED_METRIC_HAMMING,
+			.element = i == 0 ? FASTED_ELEMENT_REAL : FASTED_ELEMENT_BIT},
+			.problem = {.eps = i == 0 ? 1.0 : -1.0},.sides = 1
+		};
+		PairList	none;
+
+		ok(FASTED_FAILED(run_join_once(&problem, &rows, &plain, &none, NULL, NULL)), "%s is rejected",
+		   i == 0 ? "the Hamming distance of floats" : "a negative distance");
+		free(none.pairs);
 	}
 }
 
@@ -409,7 +359,7 @@ check_panels(FastedMetric metric)
 static void
 check_few_bits(void)
 {
-	const char *kernels[MOST_WAYS];
+	Way			kernels[MOST_WAYS];
 	int			nkernels = list_kernels(kernels);
 	Case		c;
 
@@ -426,9 +376,8 @@ check_few_bits(void)
 		for (uint32_t k = 0; k < (i == 50 ? 10 : 60); k++)
 			flip(row_of(&c, 1, i), i == 50 ? k : 64 + (uint32_t) i + k);
 	}
-	set_distances(&c);
 	for (int k = 0; k < nkernels; k++)
-		ok(check_nearest(&c, kernels[k], INFINITY, 1, 0), "kernel %s: a row with few bits", kernels[k]);
+		ok(check_nearest(&c, &kernels[k], INFINITY, 1, 0), "kernel %s: a row with few bits", kernels[k].kernel);
 	free_case(&c);
 }
 
@@ -439,7 +388,7 @@ check_few_bits(void)
 static void
 check_decimals(int nsides)
 {
-	const char *kernels[MOST_WAYS];
+	Way			kernels[MOST_WAYS];
 	int			nkernels = list_kernels(kernels);
 	FastedStats stats;
 	bool		good = true;
@@ -454,15 +403,13 @@ check_decimals(int nsides)
 			for (uint32_t k = 0; k <= a; k++)
 				flip(row_of(&c, side, a), k);
 		}
-		for (uint32_t b = 0; b < 200; b++)
-			c.dist[a * 200 + b] = (double) (a < b ? b - a : a - b) / ((a < b ? b : a) + 1);
 	}
 	for (int i = 0; i <= 1000; i++)
 	{
 		if ((i % 5 != 0 && i % 8 != 0) || (quick() && i % 25 != 0))
 			continue;
-		good = check_pairs(&c, kernels[i % nkernels], i / 1000.0, 0, &stats) && good;
-		good = check_pairs(&c, kernels[(i + 1) % nkernels], nextafter(i / 1000.0, 0.0), 0, &stats) && good;
+		good = check_pairs(&c, &kernels[i % nkernels], i / 1000.0, 0, &stats) && good;
+		good = check_pairs(&c, &kernels[(i + 1) % nkernels], nextafter(i / 1000.0, 0.0), 0, &stats) && good;
 	}
 	ok(good, "Jaccard distances at decimal limits, sides %d", nsides);
 	free_case(&c);
@@ -492,8 +439,7 @@ check_fold(uint32_t fold, int near_side)
 			flip(row_of(&c, side, i), random_below(fold));
 		}
 	}
-	set_distances(&c);
-	good = check_pairs(&c, NULL, fold / 16, 0, &stats);
+	good = check_pairs(&c, &automatic, fold / 16, 0, &stats);
 	ok(good && stats.filter_dimensions == (fold < c.n ? fold : 0),
 	   "rows that differ in %u bits, those of side %d in few: folded to %u", fold, near_side,
 	   stats.filter_dimensions);
@@ -501,15 +447,34 @@ check_fold(uint32_t fold, int near_side)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
-	static const uint32_t sizes[] = {1, 7, 8, 63, 64, 65, 128, 2048, 16000, 65536};
+	static const uint32_t sizes[] = {1, 7, 8, 63, 64, 65, 127, 128, 129, 300, 2048, 16000, 65536};
 
 	random_seed();
+	join_engine = tested_engine();
+	if (only_small(argc, argv))
+	{
+		check_few_bits();
+		return tap_done();
+	}
+	check_refused();
+	if (on_several_gpus())
+	{
+		for (int m = FASTED_METRIC_HAMMING; m <= FASTED_METRIC_JACCARD; m++)
+		{
+			Case		c;
+
+			make_case(&c, 300, (FastedMetric) m, 1, 3001, 3001);
+			check_case(&c, "several GPUs");
+			free_case(&c);
+		}
+		return tap_done();
+	}
 	check_few_bits();
 	check_decimals(1);
 	check_decimals(2);
-	for (uint32_t fold = 32; fold <= 2048; fold *= 2)
+	for (uint32_t fold = 32; fold <= 2048 && !on_gpu(); fold *= 2)
 	{
 		check_fold(fold, 0);
 		check_fold(fold, 1);
@@ -519,7 +484,7 @@ main(void)
 		for (int m = 0; m < 2; m++)
 		{
 			FastedMetric metric = m == 0 ? FASTED_METRIC_HAMMING : FASTED_METRIC_JACCARD;
-			uint64_t	rows = sizes[i] > 10000 ? 130 : 400;
+			uint64_t	rows = sizes[i] > 10000 ? 130 : on_gpu() ? 700 : 400;
 			Case		c;
 
 			if (quick() && random_below(2) == 0)
@@ -534,7 +499,11 @@ main(void)
 			free_case(&c);
 		}
 	}
-	check_panels(FASTED_METRIC_HAMMING);
-	check_panels(FASTED_METRIC_JACCARD);
+	for (int m = FASTED_METRIC_HAMMING; m <= FASTED_METRIC_JACCARD; m++)
+	{
+		check_panels((FastedMetric) m);
+		if (on_gpu())
+			check_choice((FastedMetric) m);
+	}
 	return tap_done();
 }

@@ -4,12 +4,15 @@
  *	  Nearest rows of other components by mutual reachability distance, compared with brute force in
  *	  FP64: joins of two sets, and searches after a self-join in panels.
  *
+ * Tests the CPU engine, or the engine of the library that FASTED_ENGINE_LIBRARY names.
+ *
  *-------------------------------------------------------------------------
  */
 #include <float.h>
 
+#include "../../src/engine/metric_rules.h"
 #include "sets.h"
-#include "ways.h"
+#include "tested_engine.h"
 
 /* Kinds of rows. */
 typedef enum Kind
@@ -35,7 +38,7 @@ typedef struct Case
 	Kind		kind;
 	uint32_t	n;
 	Rows		rows;			/* rows of fasted_row_floats floats */
-	double	   *dist;			/* of row a and row b, at a * n + b */
+	double	   *dist;			/* of row a and row b, at a * n + b; NULL if there are many rows */
 	uint32_t   *ranks;			/* NULL: the rank is the row number */
 	FastedPartition *partitions; /* NULL: no partitions */
 	uint32_t	npartitions;
@@ -118,32 +121,9 @@ row_at(const Case *c, uint32_t row)
 }
 
 static double
-distance_of(const Case *c, const void *x, const void *y)
+dist_at(const Case *c, uint32_t a, uint32_t b)
 {
-	uint32_t	d = c->options.dimensions;
-	bool		doubles = c->options.element == FASTED_ELEMENT_DOUBLE;
-
-	switch (c->options.metric)
-	{
-		case FASTED_METRIC_HAMMING:
-			return fasted_exact_hamming(x, y, fasted_bit_words(d));
-		case FASTED_METRIC_JACCARD:
-			return fasted_exact_jaccard(x, y, fasted_bit_words(d));
-		case FASTED_METRIC_INNER_PRODUCT:
-			return 0.0 - (doubles ? fasted_exact_dot_double(x, y, d) : fasted_exact_dot(x, y, d));
-		case FASTED_METRIC_COSINE:
-			{
-				double		xx = doubles ? fasted_exact_dot_double(x, x, d) : fasted_exact_dot(x, x, d);
-				double		yy = doubles ? fasted_exact_dot_double(y, y, d) : fasted_exact_dot(y, y, d);
-
-				if (!isfinite(xx) || !isfinite(yy))
-					return NAN;
-				return fasted_exact_cosine_of(doubles ? fasted_exact_dot_double(x, y, d)
-											  : fasted_exact_dot(x, y, d), xx, yy);
-			}
-		default:
-			return doubles ? fasted_exact_distance_double(x, y, d) : fasted_exact_distance(x, y, d);
-	}
+	return c->dist != NULL ? c->dist[(size_t) a * c->n + b] : brute_distance(&c->options, row_at(c, a), row_at(c, b));
 }
 
 /* Makes partitions of up to `most` rows, with a few rows between them. */
@@ -177,12 +157,12 @@ make_case(Kind kind, FastedOptions options, uint32_t n)
 	c.rows = (Rows) {.rows = rows,.n = n};
 	for (uint32_t i = 0; i < n; i++)
 		fill_row(&c, i, rows + (size_t) i * floats);
-	c.dist = must_alloc((size_t) n * n * sizeof(double));
-	for (uint32_t a = 0; a < n; a++)
+	c.dist = n > 5000 ? NULL : must_alloc((size_t) n * n * sizeof(double));
+	for (uint32_t a = 0; a < n && c.dist != NULL; a++)
 	{
 		for (uint32_t b = 0; b <= a; b++)
 			c.dist[(size_t) a * n + b] = c.dist[(size_t) b * n + a] =
-				distance_of(&c, row_at(&c, a), row_at(&c, b));
+				brute_distance(&options, row_at(&c, a), row_at(&c, b));
 	}
 	c.component = must_alloc(n * sizeof(uint32_t));
 	c.core = must_alloc(n * sizeof(double));
@@ -239,7 +219,7 @@ find_neighbor(const Case *c, uint32_t a, double bound, FastedNeighbor *neighbor)
 
 	for (uint32_t b = 0; b < c->n; b++)
 	{
-		FastedNeighbor other = {c->ranks != NULL ? c->ranks[b] : b, c->dist[(size_t) a * c->n + b]};
+		FastedNeighbor other = {c->ranks != NULL ? c->ranks[b] : b, dist_at(c, a, b)};
 
 		if (c->component[a] == c->component[b] || !may_meet(c, a, b) || isnan(other.dist) ||
 			isinf(c->core[a]) || isinf(c->core[b]))
@@ -275,7 +255,7 @@ choose_cores(Case *c)
 
 	for (uint32_t i = 0; i < c->n; i++)
 	{
-		double		dist = c->dist[(size_t) i * c->n + random_below(c->n)];
+		double		dist = dist_at(c, i, random_below(c->n));
 
 		if (how == 0 || isnan(dist))
 			dist = c->options.metric == FASTED_METRIC_INNER_PRODUCT ? -DBL_MAX : 0.0;
@@ -298,7 +278,7 @@ choose_searched(Case *c)
 	for (uint32_t i = 0; i < c->n; i++)
 	{
 		double		bound = how == 3 ? -INFINITY : INFINITY;
-		double		any = c->dist[(size_t) i * c->n + random_below(c->n)];
+		double		any = dist_at(c, i, random_below(c->n));
 		FastedNeighbor neighbor;
 
 		if (random_below(part) != 0)
@@ -343,7 +323,33 @@ is_right(const Case *c, uint32_t position, const FastedNeighbor *list, uint32_t 
 	return false;
 }
 
+/* Sets the options of a way.  A GPU sometimes has small buffers, or chooses the filter by a sample. */
+static void
+use_way(Case *c, const Way *way)
+{
+	c->options.kernel = way->kernel;
+	c->options.filter = way->filter;
+	c->options.prune = way->prune;
+	tuning.few_candidates = on_gpu() && random_below(3) == 0;
+	tuning.always_choose = on_gpu() && random_below(3) == 0;
+}
+
 /* --- joins of two sets */
+
+/* Selects the searched rows of a set, and reads them back. */
+static bool
+select_searched(const Case *c, FastedSet *a, FastedSet *all)
+{
+	size_t		bytes = fasted_row_bytes(&c->options);
+	char	   *back = must_alloc(c->searched * bytes);
+	bool		right = engine->select_rows(a, all, c->positions, c->searched) == FASTED_OK &&
+		engine->read_back(a, 0, c->searched, (float *) back) == FASTED_OK;
+
+	for (uint32_t i = 0; i < c->searched && right; i++)
+		right = memcmp(back + i * bytes, row_at(c, c->positions[i]), bytes) == 0;
+	free(back);
+	return right && engine->seal(a) == FASTED_OK;
+}
 
 /* Joins set a with b, which has the rows from `first` on.  Returns whether it is done. */
 static bool
@@ -404,9 +410,7 @@ check_sets(Case *c, const Way *way, int threads)
 	FastedSet  *a;
 	bool		right = true;
 
-	c->options.kernel = way->kernel;
-	c->options.filter = way->filter;
-	c->options.prune = way->prune;
+	use_way(c, way);
 	c->options.threads = threads;
 	context = open_context(&c->options);
 	all = open_set(context);
@@ -428,8 +432,7 @@ check_sets(Case *c, const Way *way, int threads)
 
 		choose_cores(c);
 		choose_searched(c);
-		right = engine->select_rows(a, all, c->positions, c->searched) == FASTED_OK &&
-			engine->seal(a) == FASTED_OK;
+		right = select_searched(c, a, all);
 		if (random_below(3) == 0)
 			(void) join_sets(context, c, a, all, 0, false, true, lengths, lists);
 		if (random_below(3) == 0)
@@ -462,10 +465,11 @@ check_sets(Case *c, const Way *way, int threads)
 
 /* --- searches of panel joins */
 
-/* Calls next until the join is done.  Without a search, lists are only counted. */
+/* Calls next until the join is done.  `plain` is the problem of a self-join; NULL: a search. */
 static bool
-drain_search(PanelJoin *join, const Case *c, const Rows *sides, bool searching)
+drain_search(PanelJoin *join, const Case *c, const Rows *sides, const PanelProblem *plain)
 {
+	bool		searching = plain == NULL;
 	uint64_t	rows = sides[0].n;
 	uint64_t	next_row = 0;
 	FastedNeighbor unused;
@@ -503,7 +507,8 @@ drain_search(PanelJoin *join, const Case *c, const Rows *sides, bool searching)
 				uint32_t	length;
 				const FastedNeighbor *list = panel_join_nearest(join, next_row, &length);
 
-				if (searching && !is_right(c, (uint32_t) next_row, list, length))
+				if (searching ? !is_right(c, (uint32_t) next_row, list, length)
+					: !is_nearest_list(plain, sides, next_row, list, length))
 					return false;
 			}
 		}
@@ -547,7 +552,7 @@ search_once(PanelJoin *join, const Case *c)
 	take_back(search.bound, some * sizeof(double));
 	take_back(search.component, c->n * sizeof(uint32_t));
 	take_back(search.core, c->n * sizeof(double));
-	right = right && drain_search(join, c, sides, true);
+	right = right && drain_search(join, c, sides, NULL);
 	free(searched);
 	return right;
 }
@@ -570,12 +575,12 @@ check_panels(Case *c, const Way *way, uint64_t limit)
 	FastedStatus status;
 	bool		right;
 
-	c->options.kernel = way->kernel;
-	c->options.filter = way->filter;
-	c->options.prune = way->prune;
+	use_way(c, way);
 	c->options.threads = 2;
-	c->options.memory_limit = limit;
+	if (limit > 0)
+		limit_memory(&c->options, limit);
 	problem.options = c->options;
+	tuning.always_register = habits.put;
 	lent.ranks = lend(c->ranks, c->n * sizeof(uint32_t));
 	lent.partitions = lend(c->partitions, c->npartitions * sizeof(FastedPartition));
 	problem.problem = lent;
@@ -585,7 +590,7 @@ check_panels(Case *c, const Way *way, uint64_t limit)
 	take_back(lent.ranks, c->n * sizeof(uint32_t));
 	take_back(lent.partitions, c->npartitions * sizeof(FastedPartition));
 	problem.problem = asked;
-	right = status == FASTED_OK && drain_search(join, c, sides, false);
+	right = status == FASTED_OK && drain_search(join, c, sides, &problem);
 	panel_join_stats(join, &joined);
 	choose_components(c);
 	for (int round = 0; round < 3 && right; round++)
@@ -597,15 +602,17 @@ check_panels(Case *c, const Way *way, uint64_t limit)
 			merge_components(c);
 		if (right && random_below(4) == 0)
 			right = panel_join_again(join, &problem.problem) == FASTED_OK &&
-				drain_search(join, c, sides, false);
+				drain_search(join, c, sides, &problem);
 	}
 	panel_join_stats(join, &stats);
-	ok(right && stats.rows == c->n && stats.panels == joined.panels, "panels: %s, %s of %s, %u x %u, %s bounds, %s %s%s, limit %llu, %u panels%s",
+	ok(right && stats.rows == c->n && stats.panels == joined.panels,
+	   "panels: %s, %s of %s, %u x %u, %s bounds, %s %s%s, limit %llu, %u panels%s",
 	   kind_names[c->kind], metric_names[c->options.metric], element_names[c->options.element], c->n,
 	   c->options.dimensions, c->bounds, way->kernel, way->name, way->pruned, (unsigned long long) limit,
 	   stats.panels, c->partitions != NULL ? ", partitions" : "");
 	panel_join_close(join);
-	c->options.memory_limit = 0;
+	c->options.memory_limit = c->options.device_memory_limit = 0;
+	tuning.always_register = false;
 }
 
 /* Returns the smallest memory limit of 1/64 MiB steps with which all rows remain resident. */
@@ -650,14 +657,12 @@ count_candidates(Case *c, const Way *way, FastedPartition *partition)
 
 	c->partitions = partition;
 	c->npartitions = partition != NULL;
-	c->options.kernel = way->kernel;
-	c->options.filter = way->filter;
-	c->options.prune = way->prune;
+	use_way(c, way);
 	context = open_context(&c->options);
 	a = open_set(context);
 	b = open_set(context);
 	fill_set(b, &c->rows, fasted_row_floats(&c->options));
-	if (engine->select_rows(a, b, c->positions, c->searched) != FASTED_OK || engine->seal(a) != FASTED_OK)
+	if (!select_searched(c, a, b))
 		exit(EXIT_FAILURE);
 	none = join_sets(context, c, a, b, 0, false, false, lengths, lists);
 	for (uint32_t i = 0; i < c->searched; i++)
@@ -697,11 +702,11 @@ check_skipped(const Way *ways, int count, int first, int step, FastedOptions opt
 		double		bound = -INFINITY;
 
 		for (uint32_t j = i % CLUSTERS; j < n; j += CLUSTERS)
-			bound = fmax(bound, c.dist[(size_t) i * n + j]);
+			bound = fmax(bound, dist_at(&c, i, j));
 		if (find_neighbor(&c, i, bound, &neighbor))
 			bound = nextafter(neighbor.dist, -INFINITY);
 		for (uint32_t j = i % CLUSTERS; j < n; j += CLUSTERS)
-			pairs += c.dist[(size_t) i * n + j] <= bound;
+			pairs += dist_at(&c, i, j) <= bound;
 		c.positions[c.searched] = i;
 		c.bound[c.searched] = bound;
 		c.searched_component[c.searched] = c.component[i];
@@ -721,7 +726,72 @@ check_skipped(const Way *ways, int count, int first, int step, FastedOptions opt
 	free_case(&c);
 }
 
-/* Joins in which components are not supported are rejected. */
+/*
+ * Many rows of clusters that are nearer to each other than to other clusters.  The bound is that of the
+ * component's lightest edge.  On a GPU, most pairs within a cluster must not become candidates.
+ */
+static void
+check_separated(const Way *ways, int count, uint32_t n)
+{
+	Case		c = make_case(KIND_CLUSTERS, (FastedOptions) {.dimensions = 32}, n);
+	double		lightest[CLUSTERS];
+	uint32_t   *lengths = must_alloc(n * sizeof(uint32_t));
+	FastedNeighbor *nearest = must_alloc(n * sizeof(FastedNeighbor));
+	FastedNeighbor *lists = must_alloc(n * sizeof(FastedNeighbor));
+
+	free(c.partitions);
+	c.partitions = NULL;
+	c.npartitions = 0;
+	for (uint32_t i = 0; i < n; i++)
+	{
+		c.component[i] = i % CLUSTERS;
+		c.core[i] = 0.1;
+		lightest[i % CLUSTERS] = INFINITY;
+	}
+	for (uint32_t i = 0; i < n; i++)
+	{
+		if (i % CLUSTERS % 3 != 0)
+			continue;
+		(void) find_neighbor(&c, i, INFINITY, &nearest[c.searched]);
+		lightest[i % CLUSTERS] = fmin(lightest[i % CLUSTERS], nearest[c.searched].dist);
+		c.searched_component[c.searched] = i % CLUSTERS;
+		c.searched_core[c.searched] = 0.1;
+		c.positions[c.searched++] = i;
+	}
+	for (uint32_t i = 0; i < c.searched; i++)
+		c.bound[i] = lightest[c.searched_component[i]];
+	for (int w = 0; w < count; w++)
+	{
+		FastedContext *context;
+		FastedSet  *sets[2];
+		FastedStats stats;
+		bool		right;
+
+		use_way(&c, &ways[w]);
+		context = open_context(&c.options);
+		for (int i = 0; i < 2; i++)
+			sets[i] = open_set(context);
+		fill_set(sets[1], &c.rows, 32);
+		right = select_searched(&c, sets[0], sets[1]) &&
+			join_sets(context, &c, sets[0], sets[1], 0, false, false, lengths, lists);
+		for (uint32_t i = 0; i < c.searched && right; i++)
+			right = lengths[i] == (nearest[i].dist <= c.bound[i]) &&
+				(lengths[i] == 0 || (lists[i].row == nearest[i].row &&
+									 memcmp(&lists[i].dist, &nearest[i].dist, sizeof(double)) == 0));
+		engine->stats(context, &stats);
+		ok(right && (ways[w].prune == FASTED_PRUNE_FORCE ||
+					 stats.candidates < (uint64_t) c.searched * n / CLUSTERS / 2),
+		   "%u rows in separated clusters, %s %s%s: %llu candidates", n, ways[w].kernel, ways[w].name,
+		   ways[w].pruned, (unsigned long long) stats.candidates);
+		engine->close(context);
+	}
+	free(lengths);
+	free(nearest);
+	free(lists);
+	free_case(&c);
+}
+
+/* Joins in which components are not supported are rejected, and more selected rows than fit. */
 static void
 check_refused(void)
 {
@@ -732,15 +802,20 @@ check_refused(void)
 	FastedContext *context = open_context(&(FastedOptions) {.dimensions = 1});
 	FastedSet  *a = open_set(context);
 	FastedSet  *b = open_set(context);
+	FastedStatus expected = on_gpu() ? FASTED_INTERNAL : FASTED_UNSUPPORTED;
+	const FastedSetOptions one = {.most_rows = 1};
+	FastedSet  *small;
 	FastedProblem problem = {.eps = 1.0,.output = FASTED_OUTPUT_NEAREST,.k = 1,.components = &components};
 	FastedProblem pairs = {.eps = 1.0,.components = &components};
 	FastedJoin *join;
 
 	fill_set(a, &(Rows) {.rows = numbers,.n = 2}, 1);
 	fill_set(b, &(Rows) {.rows = numbers,.n = 2}, 1);
-	ok(engine->join_open(context, &problem, a, a, &join) == FASTED_UNSUPPORTED,
+	ok(engine->set_open(context, &one, &small) == FASTED_OK &&
+	   engine->select_rows(small, b, component, 2) == FASTED_FULL, "more rows than fit are not selected");
+	ok(engine->join_open(context, &problem, a, a, &join) == expected,
 	   "a self-join with components is rejected");
-	ok(engine->join_open(context, &pairs, a, b, &join) == FASTED_UNSUPPORTED,
+	ok(engine->join_open(context, &pairs, a, b, &join) == expected,
 	   "a join for pairs with components is rejected");
 	engine->close(context);
 }
@@ -786,28 +861,45 @@ options_of(int metric, uint32_t d)
 {
 	FastedOptions options = {.dimensions = d,.metric = (FastedMetric) metric};
 
-	options.element = fasted_metric_of_bits(options.metric) ? FASTED_ELEMENT_BIT
+	options.element = fasted_metric_rules(options.metric)->of_bits ? FASTED_ELEMENT_BIT
 		: random_below(3) == 0 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
 	return options;
 }
 
+/* A few rows, for compute-sanitizer. */
+static void
+check_few(const Way *ways)
+{
+	Case		c = make_case(KIND_CLUSTERS, options_of(FASTED_METRIC_INNER_PRODUCT, 30), 400);
+
+	for (int i = 0; i < 3; i++)
+		check_sets(&c, &ways[i], 1);
+	free_case(&c);
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
 	static const uint32_t dimensions[] = {1, 3, 33, 70, 200, 960};
 	static const int threads[] = {1, 2, 5};
 	Way			ways[MOST_WAYS];
 	int			count;
-	int			rounds = quick() ? 1 : 2;
+	int			rounds = quick() ? 1 : on_gpu() ? 3 : 2;
+	int			joins = on_gpu() ? 5 : 4;
 
 	random_seed();
-	count = quick() ? some_ways(ways, all_ways(ways)) : all_ways(ways);
-	engine = fasted_cpu_engine();
+	count = quick() ? some_tested_ways(ways) : tested_ways(ways);
+	engine = join_engine = tested_engine();
+	if (only_small(argc, argv))
+	{
+		check_few(ways);
+		return tap_done();
+	}
 	check_refused();
 	check_panels_refused();
 	for (int round = 0; round < rounds; round++)
 	{
-		uint32_t	most = quick() ? 200 : round == 0 ? 20 : 600;
+		uint32_t	most = quick() ? 200 : round == 0 ? 20 : round == 1 ? 600 : 1400;
 
 		for (int kind = 0; kind < KINDS; kind++)
 		{
@@ -818,18 +910,20 @@ main(void)
 
 				if (random_below(4) == 0 && !isnan(c.dist[c.n - 1]) && c.dist[c.n - 1] >= 0.0)
 					c.eps = c.dist[c.n - 1];
-				for (int i = 0; i < 4; i++)
+				for (int i = 0; i < joins; i++)
 					check_sets(&c, &ways[random_below((uint32_t) count)], threads[random_below(3)]);
 				check_panels(&c, &ways[random_below((uint32_t) count)], 0);
 				for (int i = 0; i < 3; i++)
 					check_panels(&c, &ways[random_below((uint32_t) count)], 1 + random_below(1 << 19));
-				if (round > 0)
+				if (round > 0 && !on_gpu())
 					check_panels(&c, &ways[random_below((uint32_t) count)], find_limit(&c));
 				free_case(&c);
 			}
 		}
 	}
-	for (int metric = 0; metric <= FASTED_METRIC_JACCARD; metric++)
+	if (on_gpu())
+		check_separated(ways, count, 20001);
+	for (int metric = 0; metric <= FASTED_METRIC_JACCARD && !on_gpu(); metric++)
 	{
 		FastedOptions options = options_of(metric, 70);
 		bool		bits = options.element == FASTED_ELEMENT_BIT;

@@ -7,8 +7,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <float.h>
-
 #include "join.h"
 #include "tested_engine.h"
 
@@ -113,130 +111,13 @@ make_rows(Kind kind, uint64_t n, uint32_t d, FastedMetric metric)
 	return (Rows) {.rows = (const float *) rows,.n = n};
 }
 
-/* --- brute force, without code of the engines */
-
-/* Sums squared differences, or products, as the definition says. */
-static double
-sum_of(const double *x, const double *y, uint32_t d, bool products)
-{
-	double		sums[32] = {0};
-
-	for (uint32_t k = 0; k < d; k++)
-	{
-		double		left = products ? x[k] : x[k] - y[k];
-
-		sums[k % 32] = fma(left, products ? y[k] : left, sums[k % 32]);
-	}
-	for (int half = 16; half > 0; half /= 2)
-		for (int l = 0; l < half; l++)
-			sums[l] += sums[l + half];
-	return sums[0];
-}
-
-/* Returns the distance of two rows, whose squared lengths are xx and yy. */
-static double
-distance_of(const double *x, double xx, const double *y, double yy, uint32_t d, FastedMetric metric)
-{
-	double		cosine;
-
-	if (metric == FASTED_METRIC_L2)
-		return sqrt(sum_of(x, y, d, false));
-	if (metric == FASTED_METRIC_INNER_PRODUCT)
-		return 0.0 - sum_of(x, y, d, true);
-	if (!(xx > 0.0 && isfinite(xx) && yy > 0.0 && isfinite(yy)))
-		return NAN;
-	cosine = sum_of(x, y, d, true) / sqrt(xx * yy);
-	return 1.0 - (cosine > 1.0 ? 1.0 : cosine < -1.0 ? -1.0 : cosine);
-}
-
-/* Returns the distance of rows i and j of the sides at i * (rows of the last side) + j. */
-static double *
-distances_of(const Rows *sides, int nsides, uint32_t d, FastedMetric metric)
-{
-	const Rows *b = &sides[nsides - 1];
-	double	   *dist = must_alloc(sides[0].n * b->n * sizeof(double));
-	double	   *squares = must_alloc(b->n * sizeof(double));
-
-	for (uint64_t j = 0; j < b->n; j++)
-	{
-		const double *y = (const double *) b->rows + j * d;
-
-		squares[j] = sum_of(y, y, d, true);
-	}
-	for (uint64_t i = 0; i < sides[0].n; i++)
-	{
-		const double *x = (const double *) sides[0].rows + i * d;
-		double		xx = sum_of(x, x, d, true);
-
-		for (uint64_t j = 0; j < b->n; j++)
-			dist[i * b->n + j] = nsides == 1 && j < i ? dist[j * b->n + i]
-				: distance_of(x, xx, (const double *) b->rows + j * d, squares[j], d, metric);
-	}
-	free(squares);
-	return dist;
-}
-
-/* Finds the pairs within eps, except those whose distance is NaN. */
-static void
-double_pairs(const Rows *sides, int nsides, const double *dist, double eps, PairList *list)
-{
-	const Rows *b = &sides[nsides - 1];
-
-	memset(list, 0, sizeof(*list));
-	for (uint32_t i = 0; i < sides[0].n; i++)
-	{
-		for (uint32_t j = nsides == 1 ? i + 1 : 0; j < b->n; j++)
-		{
-			FastedPair	pair = {.a = i,.b = j,.dist = dist[i * b->n + j]};
-
-			if (pair.dist <= eps)
-				pair_add(list, &pair, 1);
-		}
-	}
-}
-
-/* --- all pairs within eps */
-
-/* Chooses extreme values, exact distances, and the next smaller doubles. */
-static int
-pick_eps(const PairList *all, FastedMetric metric, double *eps)
-{
-	double		below = metric == FASTED_METRIC_INNER_PRODUCT ? -INFINITY : 0.0;
-	double		least = INFINITY;
-	int			count = 3;
-
-	eps[0] = 0.0;
-	eps[1] = 1e-9;
-	eps[2] = INFINITY;
-	for (size_t i = 0; i < all->count; i++)
-	{
-		if ((all->pairs[i].dist > 0.0 || metric == FASTED_METRIC_INNER_PRODUCT) && all->pairs[i].dist < least)
-			least = all->pairs[i].dist;
-	}
-	if (least < INFINITY)
-	{
-		eps[count++] = least;
-		eps[count++] = nextafter(least, below);
-	}
-	for (int i = 0; i < 3 && all->count > 0; i++)
-	{
-		double		some = all->pairs[random_below((uint32_t) all->count)].dist;
-
-		eps[count++] = some;
-		eps[count++] = nextafter(some, below);
-	}
-	return count;
-}
-
 static PanelProblem
 problem_of(const Way *way, int nsides, uint32_t d, FastedMetric metric)
 {
-	return (PanelProblem) {
-		.options = {.dimensions = d,.metric = metric,.element = FASTED_ELEMENT_DOUBLE,
-			.kernel = way->kernel,.filter = way->filter,.prune = way->prune,
-		.threads = 1 + (int) random_below(3)},
-		.sides = nsides
-	};
+	PanelProblem problem = {.options = options_of_way(way, d, metric),.problem.eps = INFINITY,.sides = nsides};
+
+	problem.options.element = FASTED_ELEMENT_DOUBLE;
+	return problem;
 }
 
 static bool
@@ -259,13 +140,13 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetri
 		if (limit > 0)
 			limit_memory(&problem.options, limit);
 		select_pairs(all, eps[e], &expected);
-		/* a GPU registers no memory for so few rows */
-		same = run_sides(&problem, sides, e % 2 == 0 || tested_library() != NULL ? &plain : &putting,
-						 &got, &stats) == FASTED_DONE &&
+		tuning.always_register = e % 2 != 0;
+		same = run_sides(&problem, sides, e % 2 == 0 ? &plain : &putting, &got, &stats) == FASTED_DONE &&
 			pair_equal(&expected, &got);
 		if (!same)
 			printf("# %s, %s%s, eps %.17g: %zu pairs, expected %zu\n", way->kernel, way->name,
 				   way->pruned, eps[e], got.count, expected.count);
+		tuning.always_register = false;
 		if (stats.panels > *panels)
 			*panels = stats.panels;
 		free(expected.pairs);
@@ -274,98 +155,22 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetri
 	return same;
 }
 
-/* --- nearest neighbors */
-
-#define MOST_NEIGHBORS 7
-
-/* Compares the row's neighbor list with brute force. */
 static bool
-check_row(const PanelJoin *join, const PanelProblem *problem, const Rows *sides, const double *dist,
-		  uint64_t row)
-{
-	uint64_t	others = sides[problem->sides - 1].n;
-	FastedNeighbor nearest[MOST_NEIGHBORS + 1];
-	uint32_t	count = 0;
-	uint32_t	length;
-	const FastedNeighbor *list = panel_join_nearest(join, row, &length);
-	bool		same;
-
-	for (uint64_t other = 0; other < others; other++)
-	{
-		double		far = dist[row * others + other];
-		uint32_t	at = count;
-
-		if ((problem->sides == 1 && other == row) || !(far <= problem->problem.eps))
-			continue;
-		for (; at > 0 && nearest[at - 1].dist > far; at--)
-			nearest[at] = nearest[at - 1];
-		nearest[at] = (FastedNeighbor) {.row = (uint32_t) other,.dist = far};
-		if (count < problem->problem.k)
-			count++;
-	}
-	same = length == count;
-	for (uint32_t i = 0; i < count && same; i++)
-		same = list[i].row == nearest[i].row && list[i].dist == nearest[i].dist;
-	if (!same)
-		printf("# row %llu: %u neighbors, expected %u\n", (unsigned long long) row, length, count);
-	return same;
-}
-
-static bool
-check_nearest(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetric metric,
-			  const double *dist, uint64_t limit)
+check_nearest(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetric metric, uint64_t limit)
 {
 	PanelProblem problem = problem_of(way, nsides, d, metric);
-	PanelJoin  *join = NULL;
-	FastedStatus status;
-	uint64_t	seen = 0;
-	bool		same = true;
+	bool		right;
 
-	problem.problem = (FastedProblem) {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,
-	.k = 1 + random_below(MOST_NEIGHBORS)};
+	problem.problem = (FastedProblem) {.eps = INFINITY,.k = 1 + random_below(7)};
 	if (limit > 0)
 		limit_memory(&problem.options, limit);
-	status = panel_join_open(join_engine, &problem, &join);
-	if (status == FASTED_OK)
-		status = load_and_start(join, &problem, sides, &plain);
-	while (!FASTED_FAILED(status) && status != FASTED_DONE)
-	{
-		FastedBatch batch;
-		uint64_t	staged;
-
-		status = panel_join_next(join, 100, &batch);
-		if (status == FASTED_WANT_ROWS)
-			status = stage_rows(join, batch.side, &sides[batch.side], batch.first_row,
-								batch.row_count, fasted_row_floats(&problem.options), 0, &staged);
-		else if (status == FASTED_OK)
-		{
-			for (uint64_t row = batch.first_row; row < batch.first_row + batch.row_count; row++)
-				same = same && check_row(join, &problem, sides, dist, row);
-			seen += batch.row_count;
-		}
-	}
-	if (FASTED_FAILED(status))
-		printf("# %s\n", panel_join_last_error(join_engine, join));
-	panel_join_close(join);
-	same = same && status == FASTED_DONE && seen == sides[0].n;
-	if (!same)
+	right = check_nearest_join(&problem, sides);
+	if (!right)
 		printf("# nearest: %s, %s%s, k %u\n", way->kernel, way->name, way->pruned, problem.problem.k);
-	return same;
+	return right;
 }
 
 /* --- shapes */
-
-/* Returns some of the CPU engine's ways, or a GPU's ways and projected rows. */
-static int
-double_ways(Way *ways)
-{
-	int			count = tested_ways(ways);
-
-	if (tested_library() == NULL)
-		return some_ways(ways, count);
-	ways[count++] = (Way) {"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_FORCE, ", projected"};
-	return count;
-}
 
 /* Tests one set (nb = 0) or two; limit limits memory, unless it is zero. */
 static void
@@ -374,9 +179,9 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric
 	Rows		sides[2] = {make_rows(kind, na, d, metric), make_rows(kind, nb, d, metric)};
 	int			nsides = nb > 0 ? 2 : 1;
 	Way			ways[MOST_WAYS];
-	int			count = double_ways(ways);
+	int			count = some_tested_ways(ways);
 	uint32_t	panels = 0;
-	double	   *dist;
+	PanelProblem problem;
 	PairList	all;
 	bool		same = true;
 
@@ -384,18 +189,17 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric
 		memcpy((double *) sides[1].rows + i * d,
 			   (const double *) sides[0].rows + random_below((uint32_t) na) * (uint64_t) d,
 			   d * sizeof(double));
-	dist = distances_of(sides, nsides, d, metric);
-	double_pairs(sides, nsides, dist, INFINITY, &all);
+	problem = problem_of(&ways[0], nsides, d, metric);
+	find_pairs(&problem, sides, &all);
 	for (int w = 0; w < count; w++)
 	{
 		same = check_way(&ways[w], sides, nsides, d, metric, &all, limit, &panels) && same;
-		same = check_nearest(&ways[w], sides, nsides, d, metric, dist, limit) && same;
+		same = check_nearest(&ways[w], sides, nsides, d, metric, limit) && same;
 	}
 	/* a GPU's minimum memory holds so few rows */
-	ok(same && (limit == 0 || panels > 1 || tested_library() != NULL), "%s%s: %llu x %llu, d = %u, %zu pairs, up to %u panels",
+	ok(same && (limit == 0 || panels > 1 || on_gpu()), "%s%s: %llu x %llu, d = %u, %zu pairs, up to %u panels",
 	   names[kind], metric_names[metric], (unsigned long long) na,
 	   (unsigned long long) nb, d, all.count, panels);
-	free(dist);
 	free(all.pairs);
 	free((float *) sides[0].rows);
 	free((float *) sides[1].rows);
@@ -418,23 +222,19 @@ check_many(Kind kind, uint32_t n, uint32_t d, FastedMetric metric)
 	Rows		rows = make_rows(kind, n, d, metric);
 	Rows		some = {.rows = rows.rows,.n = 100};
 	PanelProblem problem = problem_of(&chosen, 1, d, metric);
-	double	   *dist = distances_of(&some, 1, d, metric);
 	PairList	pairs;
 	PairList	got;
 
 	/* eps for about one pair in a hundred */
-	double_pairs(&some, 1, dist, INFINITY, &pairs);
+	find_pairs(&problem, &some, &pairs);
 	qsort(pairs.pairs, pairs.count, sizeof(FastedPair), compare_pairs);
 	problem.problem.eps = pairs.count > 0 ? pairs.pairs[pairs.count / 100].dist : 1.0;
 	free(pairs.pairs);
-	free(dist);
-	dist = distances_of(&rows, 1, d, metric);
-	double_pairs(&rows, 1, dist, problem.problem.eps, &pairs);
+	find_pairs(&problem, &rows, &pairs);
 	ok(run_join(&problem, rows.rows, n, &plain, &got, NULL) == FASTED_DONE &&
-	   pair_equal(&pairs, &got) && check_nearest(&chosen, &rows, 1, d, metric, dist, 0),
+	   pair_equal(&pairs, &got) && check_nearest(&chosen, &rows, 1, d, metric, 0),
 	   "%s: %u rows, default filter, eps %g, %zu pairs", names[kind], n,
 	   problem.problem.eps, pairs.count);
-	free(dist);
 	free(pairs.pairs);
 	free(got.pairs);
 	free((float *) rows.rows);
@@ -496,7 +296,7 @@ main(void)
 	random_seed();
 	join_engine = tested_engine();
 	check_precision();
-	if (tested_library() == NULL && !quick())
+	if (!on_gpu() && !quick())
 		check_memory_limit();
 	for (int kind = 0; kind < KINDS; kind++)
 	{

@@ -106,21 +106,10 @@ compare_near(const void *left, const void *right)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Computes the distance; NaN for the cosine of infinite rows. */
 static double
 distance_of(const Truth *truth, const float *x, const float *y)
 {
-	double		xx;
-	double		yy;
-
-	if (truth->metric == FASTED_METRIC_INNER_PRODUCT)
-		return 0.0 - fasted_exact_dot(x, y, truth->d);
-	if (truth->metric == FASTED_METRIC_L2)
-		return fasted_exact_distance(x, y, truth->d);
-	xx = fasted_exact_dot(x, x, truth->d);
-	yy = fasted_exact_dot(y, y, truth->d);
-	return isfinite(xx) && isfinite(yy)
-		? fasted_exact_cosine_of(fasted_exact_dot(x, y, truth->d), xx, yy) : NAN;
+	return brute_distance(&(FastedOptions) {.dimensions = truth->d,.metric = truth->metric}, x, y);
 }
 
 static void
@@ -787,7 +776,7 @@ main(int argc, char **argv)
 
 	random_seed();
 	engine = tested_engine();
-	if (argc > 1 && strcmp(argv[1], "--small") == 0)
+	if (only_small(argc, argv))
 	{
 		check_first_radii();
 		return tap_done();
@@ -797,7 +786,7 @@ main(int argc, char **argv)
 	check_few();
 	for (int kind = 0; kind < KINDS; kind++)
 	{
-		for (int i = 0; i < 5; i++)
+		for (int i = on_several_gpus() ? kind % 5 : 0; i < (on_several_gpus() ? kind % 5 + 1 : 5); i++)
 		{
 			uint32_t	d = dimensions[i];
 			uint64_t	n = d > 200 ? most / 3 : most;
@@ -811,7 +800,7 @@ main(int argc, char **argv)
 		}
 	}
 	check_closed(quick() ? 200 : 1500, 20);
-	if (tested_library() == NULL)
+	if (!on_gpu())
 	{
 		check_memory();
 		check_sets_for_lists();

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "../../src/engine/host_device.h"
+#include "../../src/cpu/state/block_order.h"
 #include "tap.h"
 
 /* Checks that each unit of this grid comes exactly once, and their number. */

@@ -1,12 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * test_partitions.c
- *	  The CPU engine joins rows within partitions: compared bit for bit with brute force.
+ *	  Joins of rows within partitions, compared bit for bit with brute force.
+ *
+ * Tests the CPU engine, or the engine of the library that FASTED_ENGINE_LIBRARY names.
  *
  *-------------------------------------------------------------------------
  */
 #include "join.h"
-#include "ways.h"
+#include "tested_engine.h"
 #include "../../src/engine/host_device.h"
 
 static const CallerHabits plain = {.timeout_ms = 100};
@@ -45,16 +47,22 @@ add_alike(Case *c, uint32_t rows, uint32_t gap)
 	add_group(c, rows, rows, gap, gap);
 }
 
-static void
-add_pair(Case *c, uint32_t a, uint32_t b)
+static PanelProblem
+problem_of(const Case *c, double eps)
 {
-	const float *x = c->sides[0].rows + (size_t) a * c->d;
-	const float *y = c->sides[c->nsides - 1].rows + (size_t) b * c->d;
-	FastedPair	pair = {.a = a,.b = b,.dist = fasted_exact_distance(x, y, c->d)};
+	return (PanelProblem) {
+		.options = {.dimensions = c->d,.metric = c->metric,.threads = 1 + (int) random_below(4)},
+		.problem = {.eps = eps,.partitions = c->partitions,.npartitions = c->npartitions},
+		.sides = c->nsides
+	};
+}
 
-	if (c->metric == FASTED_METRIC_INNER_PRODUCT)
-		pair.dist = 0.0 - fasted_exact_dot(x, y, c->d);
-	pair_add(&c->all, &pair, 1);
+static void
+find_all(Case *c)
+{
+	PanelProblem problem = problem_of(c, INFINITY);
+
+	find_pairs(&problem, c->sides, &c->all);
 }
 
 /* Fills in rows with copies inside and outside their partitions; integers if ties. */
@@ -73,18 +81,7 @@ fill_case(Case *c, bool ties)
 				   c->d * sizeof(float));
 		c->sides[side].rows = rows;
 	}
-	for (uint32_t g = 0; g < c->npartitions; g++)
-	{
-		FastedPartition group = c->partitions[g];
-
-		for (uint32_t a = group.first_a; a < group.first_a + group.rows_a; a++)
-		{
-			uint32_t	b = c->nsides == 1 ? a + 1 : group.first_b;
-
-			for (; b < group.first_b + group.rows_b; b++)
-				add_pair(c, a, b);
-		}
-	}
+	find_all(c);
 }
 
 static void
@@ -97,74 +94,35 @@ free_case(Case *c)
 	memset(c, 0, sizeof(*c));
 }
 
-static PairList
-expected_pairs(const Case *c, double eps)
-{
-	PairList	list = {0};
-
-	for (size_t i = 0; i < c->all.count; i++)
-	{
-		if (c->all.pairs[i].dist <= eps)
-			pair_add(&list, &c->all.pairs[i], 1);
-	}
-	pair_sort(&list);
-	return list;
-}
-
-/* Chooses zero, infinity, and exact distances of pairs. */
-static int
-pick_eps(const Case *c, double *eps)
-{
-	int			count = 0;
-	double		tie;
-
-	eps[count++] = 0.0;
-	eps[count++] = INFINITY;
-	if (c->all.count == 0)
-		return count;
-	tie = c->all.pairs[random_below((uint32_t) c->all.count)].dist;
-	eps[count++] = tie;
-	eps[count++] = nextafter(tie, 0.0);
-	return count;
-}
-
-static PanelProblem
-problem_of(const Case *c, double eps)
-{
-	return (PanelProblem) {
-		.options = {.dimensions = c->d,.metric = c->metric,.threads = 1 + (int) random_below(4)},
-		.problem = {.eps = eps,.partitions = c->partitions,.npartitions = c->npartitions},
-		.sides = c->nsides
-	};
-}
-
 /* Tests some kernels, filters and eps with a memory limit; returns the most panels. */
 static uint32_t
 check_case(const Case *c, uint64_t limit)
 {
 	Way			ways[MOST_WAYS];
-	int			nways = some_ways(ways, all_ways(ways));
+	int			nways = some_tested_ways(ways);
 	uint32_t	panels = 0;
 
 	for (int w = 0; w < nways; w++)
 	{
-		double		eps[8];
-		int			neps = pick_eps(c, eps);
+		double		eps[16];
+		int			neps = pick_eps(&c->all, c->metric, eps);
 		bool		good = true;
 		size_t		most = 0;
 
-		for (int i = (int) random_below(2); i < neps; i += 2)
+		for (int i = (int) random_below(3); i < neps; i += 3)
 		{
 			PanelProblem problem = problem_of(c, eps[i]);
 			CallerHabits habits = {.timeout_ms = 100,.stage_at_most = limit > 0 ? 40 : 0};
-			PairList	expected = expected_pairs(c, eps[i]);
+			PairList	expected;
 			FastedStats stats;
 			PairList	got;
 
+			select_pairs(&c->all, eps[i], &expected);
 			problem.options.kernel = ways[w].kernel;
 			problem.options.filter = ways[w].filter;
 			problem.options.prune = ways[w].prune;
-			problem.options.memory_limit = limit;
+			if (limit > 0)
+				limit_memory(&problem.options, limit);
 			good = run_sides(&problem, c->sides, &habits, &got, &stats) == FASTED_DONE &&
 				pair_equal(&expected, &got) && stats.pairs == expected.count &&
 				stats.units_done == stats.units_total && good;
@@ -182,7 +140,7 @@ check_case(const Case *c, uint64_t limit)
 	return panels;
 }
 
-static const uint32_t sizes[] = {3, 0, 1, 2, 95, 96, 127, 128, 129, 0, 255, 257, 1, 400, 5};
+static const uint32_t sizes[] = {3, 0, 1, 2, 95, 96, 127, 128, 129, 0, 255, 256, 257, 1, 400, 5};
 
 #define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -235,7 +193,7 @@ check_odd_shapes(void)
 
 	c = (Case) {.name = "one large and many small",.d = 10,.nsides = 1};
 	for (int g = 0; g < 600; g++)
-		add_alike(&c, g == 300 ? 800 : 1 + g % 3, 0);
+		add_alike(&c, g == 300 ? on_gpu() ? 1700 : 800 : 1 + g % 3, 0);
 	run_case(&c, false, 0);
 
 	c = (Case) {.name = "some on one side only",.d = 30,.nsides = 2};
@@ -264,49 +222,54 @@ check_panels(int nsides)
 {
 	static Case c;
 	uint32_t	most = 0;
+	uint32_t	more = on_gpu() ? 4 : 1;
 
-	c = (Case) {.name = "panels",.d = 24,.nsides = nsides};
+	c = (Case) {.name = "panels",.d = on_gpu() ? 64 : 24,.nsides = nsides};
 	for (int g = 0; g < 40; g++)
 	{
 		if (nsides == 1)
-			add_alike(&c, random_below(70), random_below(20));
+			add_alike(&c, random_below(70) * more, random_below(20));
 		else
-			add_group(&c, random_below(60), random_below(90), random_below(20),
+			add_group(&c, random_below(60) * more, random_below(90) * more, random_below(20),
 					  g == 10 ? 400 : random_below(9));
 	}
 	fill_case(&c, true);
-	for (uint64_t limit = 1; limit < 800000; limit = limit * 4 + 60000)
+	use_small_buffers(true);
+	for (uint64_t limit = on_gpu() ? c.sides[0].n * 120 : 1; limit < 800000; limit = limit * 4 + 60000)
 	{
 		uint32_t	panels = check_case(&c, limit);
 
 		if (panels > most)
 			most = panels;
 	}
-	ok(most >= 4, "up to %u panels", most);
+	use_small_buffers(false);
+	ok(most >= (on_gpu() ? 2 : 4), "up to %u panels", most);
 	free_case(&c);
 }
 
 /* Slices together have all pairs, and no pair twice. */
 static void
-check_slices(FastedMetric metric)
+check_slices(FastedMetric metric, const Way *way)
 {
 	static Case c;
 	PairList	all = {0};
 	PairList	expected;
-	double		eps[8] = {0};
+	double		eps;
 	bool		good = true;
 
 	c = (Case) {.name = "slices",.d = 12,.nsides = 1,.metric = metric};
 	for (int g = 0; g < 30; g++)
 		add_alike(&c, random_below(200), random_below(3));
 	fill_case(&c, false);
-	pick_eps(&c, eps);
-	expected = expected_pairs(&c, eps[2]);
+	eps = c.all.pairs[random_below((uint32_t) c.all.count)].dist;
+	select_pairs(&c.all, eps, &expected);
 	for (uint32_t slice = 0; slice < 5; slice++)
 	{
-		PanelProblem problem = problem_of(&c, eps[2]);
+		PanelProblem problem = problem_of(&c, eps);
 		PairList	some;
 
+		if (way != NULL)
+			problem.options = options_of_way(way, c.d, metric);
 		problem.problem.slice = slice;
 		problem.problem.slices = 5;
 		good = run_sides(&problem, c.sides, &plain, &some, NULL) == FASTED_DONE && good;
@@ -319,6 +282,57 @@ check_slices(FastedMetric metric)
 	free(all.pairs);
 	free(expected.pairs);
 	free_case(&c);
+}
+
+/* Joins the same rows in some partitions, in others, and without partitions. */
+static void
+check_again(const Way *way)
+{
+	static Case cases[3];
+	static const int order[] = {0, 2, 1, 0, 0, 2, 1};
+	PanelProblem problem;
+	PanelJoin  *join;
+	bool		good;
+
+	for (int i = 0; i < 3; i++)
+		cases[i] = (Case) {.name = "again",.d = 40,.nsides = 1};
+	add_alike(&cases[0], 500, 0);
+	add_alike(&cases[0], 3, 0);
+	add_alike(&cases[0], 697, 0);
+	fill_case(&cases[0], false);
+	add_alike(&cases[1], 100, 60);
+	add_alike(&cases[1], 900, 60);
+	add_alike(&cases[2], 1200, 0);
+	for (int i = 1; i < 3; i++)
+	{
+		cases[i].sides[0] = cases[0].sides[0];
+		find_all(&cases[i]);
+	}
+	problem = problem_of(&cases[0], 8.0);
+	problem.options = options_of_way(way, 40, FASTED_METRIC_L2);
+	good = panel_join_open(join_engine, &problem, &join) == FASTED_OK &&
+		load_and_start(join, &problem, cases[0].sides, &plain) == FASTED_OK;
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]) && good; i++)
+	{
+		const Case *c = &cases[order[i]];
+		PairList	expected;
+		PairList	got = {0};
+
+		select_pairs(&c->all, 8.0, &expected);
+		problem.problem.partitions = order[i] == 2 ? NULL : c->partitions;
+		problem.problem.npartitions = order[i] == 2 ? 0 : c->npartitions;
+		good = panel_join_again(join, &problem.problem) == FASTED_OK &&
+			drain_join(join, &problem, c->sides, &plain, &got) == FASTED_DONE;
+		pair_sort(&got);
+		good = good && pair_equal(&expected, &got) && got.count > 0;
+		free(expected.pairs);
+		free(got.pairs);
+	}
+	ok(good, "%s, %s%s: the same rows in other partitions", way->kernel, way->name, way->pruned);
+	panel_join_close(join);
+	free(cases[1].all.pairs);
+	free(cases[2].all.pairs);
+	free_case(&cases[0]);
 }
 
 #define MOST_SPANS 40
@@ -437,18 +451,51 @@ check_work(void)
 	free_case(&c);
 }
 
-int
-main(void)
+/* Few rows, for compute-sanitizer. */
+static void
+check_few(void)
 {
+	static Case c;
+
+	for (int nsides = 1; nsides <= 2; nsides++)
+	{
+		c = (Case) {.name = "few",.d = 33,.nsides = nsides};
+		add_alike(&c, 3, 9);
+		add_group(&c, 100, nsides == 1 ? 100 : 30, 9, nsides == 1 ? 9 : 0);
+		add_alike(&c, 130, 9);
+		fill_case(&c, false);
+		check_case(&c, 0);
+		free_case(&c);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	Way			ways[MOST_WAYS];
+	int			count = tested_ways(ways);
+
 	random_seed();
+	join_engine = tested_engine();
+	if (only_small(argc, argv))
+	{
+		check_few();
+		return tap_done();
+	}
 	check_refused();
 	check_stripes();
-	check_work();
 	check_shapes();
 	check_odd_shapes();
-	check_slices(FASTED_METRIC_L2);
-	check_slices(FASTED_METRIC_INNER_PRODUCT);
+	for (int w = 0; w < count; w++)
+		check_again(&ways[w]);
+	for (int w = on_gpu() ? 0 : -1; w < (on_gpu() ? count : 0); w++)
+	{
+		check_slices(FASTED_METRIC_L2, w < 0 ? NULL : &ways[w]);
+		check_slices(FASTED_METRIC_INNER_PRODUCT, w < 0 ? NULL : &ways[w]);
+	}
 	check_panels(1);
 	check_panels(2);
+	if (!on_gpu())
+		check_work();
 	return tap_done();
 }

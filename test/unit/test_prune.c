@@ -4,6 +4,9 @@
  *	  Pruning loses no pair for any kind of rows, is chosen when it helps, and needs each term of
  *	  its error bound.
  *
+ * Tests the CPU engine, or joins of projected rows by the engine of the library that
+ * FASTED_ENGINE_LIBRARY names.
+ *
  *-------------------------------------------------------------------------
  */
 #include <time.h>
@@ -11,78 +14,21 @@
 #include "../../src/cpu/rows/kd_order.h"
 #include "../../src/engine/filter_bound.h"
 #include "../../src/engine/host_device.h"
-#include "join.h"
-#include "ways.h"
+#include "kinds.h"
+#include "tested_engine.h"
 
 static const CallerHabits plain = {.timeout_ms = 100};
 
-typedef enum Kind
-{
-	CLUSTERS,
-	LOW_RANK,					/* three directions, far from the origin */
-	CONSTANT,					/* most coordinates are equal in all rows */
-	DUPLICATES,
-	OUTLIERS,					/* one row in a hundred is much longer */
-	WILD,						/* out-of-range rows: not finite or huge */
-	TIES,						/* small integers */
-	EQUAL,						/* one vector, repeated */
-	TINY_STEPS,					/* distant clusters, within which rows differ in the last bits */
-	KINDS
-} Kind;
+/* Kinds of rows with or without leading directions. */
+static const Kind kinds[] = {CLUSTERS, LOW_RANK, CONSTANT, NEAR_COPIES, OUTLIERS, WILD, INTEGERS, EQUAL, TINY_STEPS,
+	NORMAL, HUGE_VALUES, SUBNORMAL};
 
-static const char *const names[KINDS] = {
-	"clusters", "low rank", "constant coordinates", "duplicates", "outliers", "out of range",
-	"ties", "equal", "tiny steps"
-};
-
-static float
-make_value(Kind kind, uint32_t row, uint32_t k, const float *weights)
-{
-	double		v = random_normal();
-
-	switch (kind)
-	{
-		case LOW_RANK:
-			return (float) (1e3 + weights[0] * sin(k) + weights[1] * cos(3.0 * k) + weights[2] * (k % 7));
-		case CONSTANT:
-			return k % 9 == 0 ? (float) v : 5.25f;
-		case OUTLIERS:
-			return (float) (row % 100 == 17 ? 3e3 * v : v);
-		case WILD:
-			return row % 40 == 3 && k % 5 == 0 ? (row % 80 == 3 ? NAN : INFINITY)
-				: (float) (row % 50 == 9 ? 1e30 * v : v);
-		case TIES:
-			return (float) floor(2.0 * v);
-		case EQUAL:
-			return (float) sin(k);
-		case TINY_STEPS:
-			return (float) ((row % 5) * 1e4 * cos(k + row % 5) * (1.0 + 1e-7 * floor(4.0 * v)));
-		default:
-			return (float) (0.05 * v + 2.0 * sin(row % 12 * 50.0 + k * k));
-	}
-}
+#define NKINDS (int) (sizeof(kinds) / sizeof(kinds[0]))
 
 static float *
 make_rows(Kind kind, uint32_t n, uint32_t d)
 {
-	float	   *rows = must_alloc((size_t) n * d * sizeof(float));
-
-	for (uint32_t i = 0; i < n; i++)
-	{
-		float	   *row = rows + (size_t) i * d;
-		float		weights[3];
-
-		if (i > 0 && (kind == DUPLICATES ? i % 3 > 0 : random_below(20) == 0))
-		{
-			memcpy(row, rows + (size_t) random_below(i) * d, d * sizeof(float));
-			continue;
-		}
-		for (int w = 0; w < 3; w++)
-			weights[w] = (float) random_normal();
-		for (uint32_t k = 0; k < d; k++)
-			row[k] = make_value(kind, i, k, weights);
-	}
-	return rows;
+	return (float *) rows_of_side(kind, 0, n, d, 20, NULL, 1.0).rows;
 }
 
 static const char *const metric_names[] = {"distances", "cosines"};
@@ -91,26 +37,13 @@ static const char *const metric_names[] = {"distances", "cosines"};
 static void
 measured_pairs(FastedMetric metric, const float *rows, uint32_t n, uint32_t d, PairList *list)
 {
-	memset(list, 0, sizeof(*list));
-	for (uint32_t a = 0; a < n; a++)
-	{
-		for (uint32_t b = a + 1; b < n; b++)
-		{
-			const float *x = rows + (size_t) a * d;
-			const float *y = rows + (size_t) b * d;
-			FastedPair	pair = {.a = a,.b = b};
-
-			pair.dist = metric == FASTED_METRIC_COSINE ? fasted_exact_cosine(x, y, d)
-				: fasted_exact_distance(x, y, d);
-			if (!isnan(pair.dist))
-				pair_add(list, &pair, 1);
-		}
-	}
+	find_pairs(&(PanelProblem) {.options = {.dimensions = d,.metric = metric},.problem.eps = INFINITY,.sides = 1},
+			   &(Rows) {.rows = rows,.n = n}, list);
 }
 
 /* Chooses zero, a small exact distance, and values near it. */
 static int
-pick_eps(const PairList *all, double *eps)
+pick_small_eps(const PairList *all, double *eps)
 {
 	double		nearest = INFINITY;
 	int			count = 0;
@@ -136,9 +69,11 @@ static void
 check_way(const Way *way, Kind kind, FastedMetric metric, const float *rows, uint32_t n,
 		  uint32_t d, const PairList *all)
 {
-	bool		all_equal = kind == EQUAL || (metric == FASTED_METRIC_COSINE && d == 1);
+	uint32_t	width = d > 96 ? 128 : 64;
+	bool		all_equal = kind == EQUAL || kind == SUBNORMAL || (metric == FASTED_METRIC_COSINE && d == 1) ||
+		(on_gpu() && (d == 1 || kind == WILD));
 	double		eps[4];
-	int			count = pick_eps(all, eps);
+	int			count = pick_small_eps(all, eps);
 	bool		same = true;
 
 	for (int e = (int) random_below(2); e < count && same; e += 2)
@@ -155,22 +90,22 @@ check_way(const Way *way, Kind kind, FastedMetric metric, const float *rows, uin
 		select_pairs(all, eps[e], &expected);
 		same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE &&
 			pair_equal(&expected, &got) &&
-			(all_equal || stats.pruned_tiles[0] > 0);
+			(all_equal || (on_gpu() ? stats.filter_dimensions == width : stats.pruned_tiles[0] > 0));
 		if (!same)
-			printf("# eps %.17g: %zu of %zu pairs, %llu tiles\n", eps[e], got.count, expected.count,
-				   (unsigned long long) stats.pruned_tiles[0]);
+			printf("# eps %.17g: %zu of %zu pairs, %llu tiles, %u dimensions\n", eps[e], got.count, expected.count,
+				   (unsigned long long) stats.pruned_tiles[0], stats.filter_dimensions);
 		free(expected.pairs);
 		free(got.pairs);
 	}
 	ok(same, "%s, %s: %s of %s, n = %u, d = %u", way->kernel, way->name, metric_names[metric],
-	   names[kind], n, d);
+	   kind_names[kind], n, d);
 }
 
 static void
 check_kind(Kind kind, uint32_t n, uint32_t d)
 {
 	Way			ways[MOST_WAYS];
-	int			count = some_ways(ways, ways_of(ways, FASTED_PRUNE_FORCE));
+	int			count = on_gpu() ? tested_ways(ways) : some_ways(ways, ways_of(ways, FASTED_PRUNE_FORCE));
 	float	   *rows = make_rows(kind, n, d);
 
 	for (int metric = FASTED_METRIC_L2; metric <= FASTED_METRIC_COSINE; metric++)
@@ -179,7 +114,10 @@ check_kind(Kind kind, uint32_t n, uint32_t d)
 
 		measured_pairs((FastedMetric) metric, rows, n, d, &all);
 		for (int w = 0; w < count; w++)
-			check_way(&ways[w], kind, (FastedMetric) metric, rows, n, d, &all);
+		{
+			if (ways[w].prune == FASTED_PRUNE_FORCE)
+				check_way(&ways[w], kind, (FastedMetric) metric, rows, n, d, &all);
+		}
 		free(all.pairs);
 	}
 	free(rows);
@@ -213,11 +151,49 @@ check_choice(const char *kernel, Kind kind, FastedMetric metric, uint32_t n, uin
 	   (stats[1].pruned_tiles[0] + stats[1].pruned_tiles[1] > 0) == pruned &&
 	   (!pruned || 2 * stats[1].full_tiles < stats[1].pruned_tiles[0] + stats[1].pruned_tiles[1]),
 	   "%s, %s of %s, %u rows: %s; %zu pairs, %llu tiles, then %llu, %llu, %llu", kernel,
-	   metric_names[metric], names[kind], n, pruned ? "pruned" : "not pruned", got[1].count, (unsigned long long) stats[1].pruned_tiles[0],
+	   metric_names[metric], kind_names[kind], n, pruned ? "pruned" : "not pruned", got[1].count, (unsigned long long) stats[1].pruned_tiles[0],
 	   (unsigned long long) stats[1].pruned_tiles[1], (unsigned long long) stats[1].pruned_tiles[2],
 	   (unsigned long long) stats[1].full_tiles);
 	free(got[0].pairs);
 	free(got[1].pairs);
+	free(rows);
+}
+
+/* A GPU projects rows if they have few leading directions, and not otherwise. */
+static void
+check_projected(Kind kind, bool projected)
+{
+	const uint32_t n = 6000;
+	const uint32_t d = 512;
+	float	   *rows = make_rows(kind, n, d);
+	double		eps = INFINITY;
+	PairList	expected;
+
+	for (uint32_t i = 0; i < 10000; i++)
+	{
+		double		dist = fasted_exact_distance(rows + (size_t) random_below(n) * d, rows + (size_t) random_below(n) * d, d);
+
+		eps = dist > 0.0 ? fmin(eps, dist) : eps;
+	}
+	near_pairs(rows, n, d, eps, &expected);
+	tuning.always_choose = true;
+	for (int i = 0; i < 2; i++)
+	{
+		PanelProblem problem = {
+			.options = {.dimensions = d,.prune = i == 0 ? FASTED_PRUNE_AUTO : FASTED_PRUNE_OFF},
+			.problem = {.eps = eps},.sides = 1
+		};
+		FastedStats stats;
+		PairList	got;
+		FastedStatus status = run_join_once(&problem, &(Rows) {.rows = rows,.n = n}, &plain, &got, &stats, NULL);
+
+		ok(status == FASTED_DONE && pair_equal(&got, &expected) && (stats.filter_dimensions > 0) == (projected && i == 0),
+		   "%s, prune %s: %u filter dimensions, %zu pairs", kind_names[kind], i == 0 ? "auto" : "off",
+		   stats.filter_dimensions, got.count);
+		free(got.pairs);
+	}
+	tuning.always_choose = false;
+	free(expected.pairs);
 	free(rows);
 }
 
@@ -486,15 +462,29 @@ main(void)
 	const char *kernel = pruning_kernel();
 
 	random_seed();
-	check_terms();
-	for (int kind = 0; kind < KINDS; kind++)
+	join_engine = tested_engine();
+	for (int i = 0; i < NKINDS; i++)
 	{
-		check_kind((Kind) kind, quick() ? 250 : 400, 130);
-		check_kind((Kind) kind, 301, 20);
+		check_kind(kinds[i], quick() ? 250 : 400, 130);
+		check_kind(kinds[i], 301, on_gpu() ? 40 : 20);
+		if (!on_gpu())
+			continue;
+		check_kind(kinds[i], 1003, 97);
+		check_kind(kinds[i], 1003, 128);
+		check_kind(kinds[i], 517, 700);
 	}
 	check_kind(CLUSTERS, 400, 300);
 	check_kind(LOW_RANK, 150, 1);
-	check_kind(TIES, 150, 2);
+	check_kind(INTEGERS, 150, 2);
+	if (on_gpu())
+	{
+		check_kind(LOW_RANK, 200, 8192);
+		check_kind(CLUSTERS, 5001, 130);
+		check_projected(LOW_RANK, true);
+		check_projected(NORMAL, false);
+		return tap_done();
+	}
+	check_terms();
 	check_zeros(700, 64);
 	check_zeros(301, 33);
 	check_closed_early(600, 64);

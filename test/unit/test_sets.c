@@ -1,13 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * test_sets.c
- *	  Sets outlive joins in the CPU engine: packed rows remain valid, in whatever order sets are
- *	  joined, refilled and abandoned.
+ *	  Sets outlive joins: packed rows remain valid, in whatever order sets are joined, refilled and
+ *	  abandoned.
+ *
+ * Tests the CPU engine, or the engine of the library that FASTED_ENGINE_LIBRARY names.
  *
  *-------------------------------------------------------------------------
  */
 #include "sets.h"
-#include "ways.h"
+#include "tested_engine.h"
 
 #define SETS 4
 
@@ -92,7 +94,7 @@ check_partners(const Way *way)
 			(void) fill_set(alone[side], &rows[pair[side]], d);
 		candidates[0] = count_join(context, sets[pair[0]], sets[pair[1]], eps, &pairs[0]);
 		candidates[1] = count_join(fresh, alone[0], alone[pair[0] != pair[1]], eps, &pairs[1]);
-		if (pairs[0] != pairs[1] || candidates[0] > 2 * candidates[1] + 5000)
+		if (pairs[0] != pairs[1] || (!on_gpu() && candidates[0] > 2 * candidates[1] + 5000))
 		{
 			good = false;
 			printf("# %d x %d: %llu candidates, new sets %llu\n", pair[0], pair[1],
@@ -237,7 +239,10 @@ check_unfinished(const Way *way, const Rows *rows, uint32_t d)
 	free((float *) few.rows.rows);
 }
 
-/* Slices of a join do not depend on whether the set was pruned before. */
+/*
+ * Slices of a join do not depend on earlier joins of the set; the CPU's not on whether it was pruned
+ * before.
+ */
 static void
 check_slices_after(const Way *way)
 {
@@ -254,14 +259,24 @@ check_slices_after(const Way *way)
 
 	for (int i = 0; i < 2; i++)
 	{
-		options.prune = i == 0 ? way->prune : FASTED_PRUNE_OFF;
+		options.prune = i == 0 || on_gpu() ? way->prune : FASTED_PRUNE_OFF;
 		contexts[i] = open_context(&options);
 		sets[i] = open_set(contexts[i]);
 		(void) fill_set(sets[i], &rows, d);
 	}
+	if (on_gpu())
+	{
+		FastedSet  *other = open_set(contexts[0]);
+		Rows		large = make_rows(900, d, 20.0, 7.0);
+
+		(void) fill_set(other, &large, d);
+		(void) count_join(contexts[0], other, sets[0], 100.0, &all);
+		(void) count_join(contexts[0], sets[0], other, 1.0, &all);
+		free((float *) large.rows);
+	}
 	(void) count_join(contexts[0], sets[0], sets[0], eps, &all);
 	engine->stats(contexts[0], &stats);
-	good = stats.pruned_tiles[0] > 0 && all > 1000;
+	good = (on_gpu() || stats.pruned_tiles[0] > 0) && all > 1000;
 	for (uint32_t slice = 0; slice < 3; slice++)
 	{
 		FastedProblem problem = {.eps = eps,.slice = slice,.slices = 3};
@@ -323,25 +338,31 @@ main(void)
 	int			count;
 	Rows		many[2];
 
-	engine = fasted_cpu_engine();
+	engine = tested_engine();
 	random_seed();
 	many[0] = make_rows(20000, d, 1.0, 0.0);
 	many[1] = make_rows(20000, d, 1.0, 0.5);
-	count = quick() ? some_ways(ways, all_ways(ways)) : all_ways(ways);
+	count = quick() ? some_tested_ways(ways) : tested_ways(ways);
 	for (int w = 0; w < count; w++)
 	{
-		check_packed_once(&ways[w], true);
-		check_packed_once(&ways[w], false);
+		tuning.always_choose = w % 2 == 0;
+		if (!on_gpu())
+		{
+			check_packed_once(&ways[w], true);
+			check_packed_once(&ways[w], false);
+		}
 		check_partners(&ways[w]);
 		check_any_order(&ways[w], ways[w].filter, 33, 400, quick() ? 30 : 60);
 		check_any_order(&ways[w], ways[w].filter, 3, 300, quick() ? 15 : 30);
 		check_any_order(&ways[w], ways[w].filter, 300, 200, quick() ? 15 : 30);
 		if (w == 0 || ways[w].prune == FASTED_PRUNE_FORCE || !quick())
 			check_unfinished(&ways[w], many, d);
-		if (ways[w].prune == FASTED_PRUNE_FORCE)
+		if (ways[w].prune == FASTED_PRUNE_FORCE || on_gpu())
 			check_slices_after(&ways[w]);
+		tuning.always_choose = false;
 	}
-	check_default_pruning(pruning_kernel());
+	if (!on_gpu())
+		check_default_pruning(pruning_kernel());
 	if (strcmp(ways[0].kernel, "amx") == 0)
 		check_default_pruning("amx");
 	/* sets large enough for the engine to choose a filter */

@@ -121,7 +121,7 @@ some_ways(Way *ways, int count)
 
 	for (int w = 0; w < count; w++)
 	{
-		if (kernel_is_tried(ways[w].kernel, quick() ? 3 : 2))
+		if (kernel_is_tried(ways[w].kernel, quick() ? 6 : 3))
 			ways[left++] = ways[w];
 	}
 	return left;

@@ -652,7 +652,7 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 	context->options = *options;
 	context->metric = fasted_metric_rules(options->metric);
 	context->doubles = options->element == FASTED_ELEMENT_DOUBLE;
-	context->filter = fasted_metric_of_bits(options->metric) ? &cpu_filter_bits : &cpu_filter_fp32;
+	context->filter = options->element == FASTED_ELEMENT_BIT ? &cpu_filter_bits : &cpu_filter_fp32;
 	context->length = context->filter == &cpu_filter_bits ? fasted_bit_words(options->dimensions)
 		: options->dimensions;
 	context->padded = (options->dimensions + 31) / 32 * 32;

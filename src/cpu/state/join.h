@@ -8,7 +8,7 @@
 #ifndef FASTED_CPU_JOIN_H
 #define FASTED_CPU_JOIN_H
 
-#include "../../engine/host_device.h"
+#include "block_order.h"
 #include "context.h"
 #include "cpu_filter.h"
 

@@ -396,6 +396,12 @@ engine_seal(FastedSet *set)
 }
 
 static FastedStatus
+engine_copy_set(FastedSet *set, const FastedSet *from)
+{
+	return at(simulated(set->context), PLACE_SEAL, copy_set(set, from));
+}
+
+static FastedStatus
 engine_set_reset(FastedSet *set, uint64_t first_row)
 {
 	simulated(set->context)->resets++;
@@ -404,8 +410,7 @@ engine_set_reset(FastedSet *set, uint64_t first_row)
 
 /*
  * The CPU engine does not support slices of joins for nearest neighbours.  So the first slice of
- * two panels on a device finds all neighbours, and its later slices find none.  Neighbours that
- * several devices have found are in the result once.
+ * two panels on a device finds all neighbours, and its later slices find none.
  */
 static FastedStatus
 join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
@@ -477,6 +482,17 @@ engine_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *len
 			  cpu->nearest(own->join, first_row, nrows, lengths, neighbors));
 }
 
+/* Every device has found all neighbours. */
+static FastedStatus
+engine_merge_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
+{
+	(void) join;
+	(void) from;
+	(void) first_row;
+	(void) nrows;
+	return FASTED_OK;
+}
+
 extern __attribute__((visibility("default"))) const FastedEngine *fasted_engine(void);
 
 const FastedEngine *
@@ -503,8 +519,7 @@ fasted_engine(void)
 	engine.unregister_memory = engine_unregister_memory;
 	engine.put = engine_put;
 	engine.wait_read = engine_wait_read;
-	engine.copy_staged = copy_staged;
-	engine.copy_rows = copy_rows;
+	engine.copy_set = engine_copy_set;
 	engine.read_back = engine_read_back;
 	engine.seal = engine_seal;
 	engine.set_reset = engine_set_reset;
@@ -512,6 +527,8 @@ fasted_engine(void)
 	engine.join_open = engine_join_open;
 	engine.next = engine_next;
 	engine.nearest = engine_nearest;
+	engine.merge_lists = engine_merge_lists;
+	engine.most_merged = UINT32_MAX;
 	engine.rows_for_lists = cpu->rows_for_lists;
 #ifdef WITHOUT_NEAREST
 	engine.nearest = NULL;

@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
- * first_radii.cu
- *	  Computes first radii: upper bounds of the k-th distances, before the first round.
+ * initial_radii.cu
+ *	  Initial radii: upper bounds of the k-th distances, before the first round.
  *
- * There are two steps.  In the first one, an evenly distributed sample of b are centres.  For each
- * row, inner products of quantised rows determine the nearest centres, and rows are sorted by them.
- * In the second step, each row is compared with the rows of b at nearby places in this order.  The
- * canonical distances to the k rows that seem nearest are computed.  The largest of them is the
- * first radius of the row (doc/internals/bound-nearest.md, section 2).  Both steps are repeated with
- * other centres, and later among the rows whose radii are the largest.  Then the k rows are chosen
- * among all that were compared.  If a has few rows, b is not sorted; rows of a are then compared with
- * the sample only.
+ *	  C = kProbeColumns evenly distributed rows c of b, the centres
+ *	  s(x, y) = |x|^2 + |y|^2 - 2 x.y, of quantised rows
+ *	  key(x) = (argmin s(x, c), second argmin s(x, c))		rows are sorted by it: cells
+ *	  N(x) = the k rows y with the least s(x, y), of kProbeColumns rows near x in this order
+ *	  r(x) = max over y in N(x) of the canonical distance D(x, y)
+ *
+ * The proof is in doc/internals/bound-nearest.md, section 2.  The phases and their repetitions are
+ * those of NearestSearch (schedule/nearest_search.h).  A probe without cells compares with a sample
+ * of b, or with rows of the partition.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,11 +30,11 @@ namespace
 constexpr int kBlock = 256;
 constexpr uint32_t kWarps = kBlock / 32;
 constexpr uint32_t kRows = 16;	/* rows per block: one fragment */
-constexpr uint32_t kStride = kLookColumns + 8;	/* of products in shared memory */
-constexpr uint32_t kWarpColumns = kLookColumns / kWarps;
+constexpr uint32_t kStride = kProbeColumns + 8;	/* of products in shared memory */
+constexpr uint32_t kWarpColumns = kProbeColumns / kWarps;
 constexpr uint32_t kFragments = kWarpColumns / 16;
-constexpr uint32_t kEach = kLookColumns / 32;	/* columns per lane */
-constexpr uint32_t kMergedEach = kMostMerged / 32;	/* rows of earlier looks per lane */
+constexpr uint32_t kEach = kProbeColumns / 32;	/* columns per lane */
+constexpr uint32_t kMergedEach = kMostMerged / 32;	/* rows of earlier probes per lane */
 constexpr uint32_t kSharedBytes = kRows * kStride * sizeof(uint32_t);
 
 /* Approximate number of bytes of rows to multiply per launch, which takes 20 ms at most. */
@@ -44,9 +45,9 @@ constexpr uint32_t kTooFew = 0xffffffff;
 
 /* A key consists of the numbers of the two nearest centres, the nearer one first. */
 constexpr int kCentreBits = 10;
-static_assert(1 << kCentreBits == kLookColumns, "a centre number has kCentreBits bits");
+static_assert(1 << kCentreBits == kProbeColumns, "a centre number has kCentreBits bits");
 
-/* Operands of a matrix product: rows of one side, and kLookColumns columns of b in groups of 16. */
+/* Operands of a matrix product: rows of one side, and kProbeColumns columns of b in groups of 16. */
 struct Operands
 {
 	const void *rows;
@@ -67,7 +68,7 @@ struct Operands
 Operands
 centre_operands(const NearTask &task, const NearSide &side)
 {
-	uint32_t	spacing = task.b.table.rows / kLookColumns;
+	uint32_t	spacing = task.b.table.rows / kProbeColumns;
 
 	return {side.values, task.b.values, task.row_bytes, spacing / 2, 16 * spacing, spacing};
 }
@@ -77,7 +78,7 @@ template <class Number> struct SumOf;
 template <> struct SumOf<signed char> { using Type = int; };
 template <> struct SumOf<__half> { using Type = float; };
 
-/* Multiplies 16 rows with kLookColumns columns; each warp computes some of the columns. */
+/* Multiplies 16 rows with kProbeColumns columns; each warp computes some of the columns. */
 template <class Number>
 __device__ void
 multiply(const Operands &p, uint32_t place, uint32_t *products)
@@ -121,10 +122,10 @@ multiply<float>(const Operands &p, uint32_t place, uint32_t *products)
 {
 	uint32_t	numbers = p.row_bytes / sizeof(float);
 
-	for (uint32_t i = threadIdx.x; i < kRows * kLookColumns; i += kBlock)
+	for (uint32_t i = threadIdx.x; i < kRows * kProbeColumns; i += kBlock)
 	{
-		uint32_t	row = i / kLookColumns;
-		uint32_t	column = i % kLookColumns;
+		uint32_t	row = i / kProbeColumns;
+		uint32_t	column = i % kProbeColumns;
 		const float4 *x = (const float4 *) ((const float *) p.rows
 											+ (size_t) (place + row) * numbers);
 		const float4 *y = (const float4 *) ((const float *) p.columns
@@ -155,7 +156,7 @@ square_of(const RowNorm &norm, const RowNorm &other, uint32_t product)
 	return (float) fmax(norm.norm2 + other.norm2 - 2.0 * product_of<Number>(product), 0.0);
 }
 
-/* --- first step: the nearest centres of each row */
+/* --- cells: the two nearest centres of each row */
 
 struct CellParams
 {
@@ -202,7 +203,7 @@ cell_kernel(const __grid_constant__ CellParams p)
 		RowNorm		norm = p.norms[first + row];
 		Centre		nearest[2] = {{INFINITY, 0}, {INFINITY, 0}};
 
-		for (uint32_t i = lane; i < kLookColumns; i += 32)
+		for (uint32_t i = lane; i < kProbeColumns; i += 32)
 			note_centre(nearest, {square_of<Number>(norm, p.norms_b[p.operands.place_of(i)],
 													products[row * kStride + i]), i});
 		for (int o = 16; o > 0; o /= 2)
@@ -232,37 +233,20 @@ border_kernel(const uint32_t *keys, uint32_t rows, uint32_t *cells)
 	if (place > rows)
 		return;
 	from = place == 0 ? 0 : (keys[place - 1] >> kCentreBits) + 1;
-	to = place == rows ? kLookColumns : keys[place] >> kCentreBits;
+	to = place == rows ? kProbeColumns : keys[place] >> kCentreBits;
 	for (uint32_t cell = from; cell <= to; cell++)
 		cells[cell] = place;
 }
 
-/* --- second step: the k rows at nearby places that seem nearest */
+/* --- probe: the nearest k rows at nearby places, by the products of quantised rows */
 
-struct LookParams
+struct ProbeParams
 {
 	NearTask	task;
 	uint32_t	first;
 };
 
-/* Binary search: returns the first place whose value is not less than `value`. */
-template <class ValueAt>
-__device__ __forceinline__ uint32_t
-find_place(uint32_t begin, uint32_t end, uint32_t value, const ValueAt &value_at)
-{
-	while (begin < end)
-	{
-		uint32_t	middle = begin + (end - begin) / 2;
-
-		if (value_at(middle) < value)
-			begin = middle + 1;
-		else
-			end = middle;
-	}
-	return begin;
-}
-
-/* Returns the first of kLookColumns places of b near a place of a. */
+/* Returns the first of kProbeColumns places of b near a place of a. */
 __device__ uint32_t
 window_of(const NearTask &task, uint32_t place)
 {
@@ -271,14 +255,14 @@ window_of(const NearTask &task, uint32_t place)
 	uint32_t	end = task.scalars->cells[(key >> kCentreBits) + 1];
 	uint32_t	middle = begin + (end - begin) / 2;
 
-	if (end - begin > kLookColumns)
+	if (end - begin > kProbeColumns)
 	{
 		middle = task.self ? place
 			: find_place(begin, end, key, [&](uint32_t b) { return task.b.keys[b]; });
-		middle = min(max(middle, begin + kLookColumns / 2), end - kLookColumns / 2);
+		middle = min(max(middle, begin + kProbeColumns / 2), end - kProbeColumns / 2);
 	}
-	middle = max(middle, kLookColumns / 2);
-	return min(middle - kLookColumns / 2, task.b.table.rows - kLookColumns);
+	middle = max(middle, kProbeColumns / 2);
+	return min(middle - kProbeColumns / 2, task.b.table.rows - kProbeColumns);
 }
 
 /* Returns the first place of b whose label is not less than `label`. */
@@ -289,21 +273,21 @@ find_label(const NearTask &task, uint32_t label)
 					  [&](uint32_t b) { return task.b.labels[task.b.table.number_at(b)]; });
 }
 
-/* Partitioned join: returns the first of kLookColumns places of b for 16 places of a. */
+/* Partitioned join: returns the first of kProbeColumns places of b for 16 places of a. */
 __device__ uint32_t
 window_of_groups(const NearTask &task, uint32_t place)
 {
 	uint32_t	begin = find_label(task, task.a.labels[task.a.table.number_at(place)]);
 	uint32_t	end = find_label(task, task.a.labels[task.a.table.number_at(place + kRows - 1)] + 1);
 
-	if (end - begin > kLookColumns)
+	if (end - begin > kProbeColumns)
 	{
 		uint32_t	middle = task.self ? place + kRows / 2 : begin + (end - begin) / 2;
 
-		middle = min(max(middle, begin + kLookColumns / 2), end - kLookColumns / 2);
-		begin = middle - kLookColumns / 2;
+		middle = min(max(middle, begin + kProbeColumns / 2), end - kProbeColumns / 2);
+		begin = middle - kProbeColumns / 2;
 	}
-	return min(begin, task.b.table.rows - kLookColumns);
+	return min(begin, task.b.table.rows - kProbeColumns);
 }
 
 /* Lowest bit of numbers that least_but considers; lower bits are rounded up. */
@@ -333,15 +317,15 @@ least_but(const float (&squares)[kCount], uint32_t k)
 
 /* Rows of b that are compared with one row of a, some for each lane of a warp. */
 template <uint32_t kCount>
-struct Seen
+struct Probed
 {
 	float		squares[kCount];	/* approximate squared distances; infinity: no row */
 	uint32_t	numbers[kCount];
 };
 
-/* Adds the rows in the list of an earlier look, except those that have been seen again. */
+/* Adds the rows in the list of an earlier probe, except those that this probe has found again. */
 __device__ __forceinline__ void
-add_earlier(const FastedNeighbor *list, uint32_t k, Seen<kEach + kMergedEach> *seen)
+add_earlier(const FastedNeighbor *list, uint32_t k, Probed<kEach + kMergedEach> *probed)
 {
 	uint32_t	lane = threadIdx.x % 32;
 	bool		some = list[0].row != kTooFew;
@@ -361,22 +345,22 @@ add_earlier(const FastedNeighbor *list, uint32_t k, Seen<kEach + kMergedEach> *s
 
 #pragma unroll
 			for (uint32_t i = 0; i < kEach; i++)
-				found = found || seen->numbers[i] == wanted;
+				found = found || probed->numbers[i] == wanted;
 			found = __any_sync(0xffffffff, found);
 			again |= found && from == lane;
 		}
-		seen->squares[kEach + e] = again ? INFINITY : (float) list[at].dist;
-		seen->numbers[kEach + e] = number;
+		probed->squares[kEach + e] = again ? INFINITY : (float) list[at].dist;
+		probed->numbers[kEach + e] = number;
 	}
 	__syncwarp();
 }
 
-/* Stores the k rows of b that seem nearest in a row's list, with their approximate squares. */
+/* Stores the k nearest of the probed rows in a row's list, with their approximate squares. */
 template <uint32_t kCount>
 __device__ void
-note_rows(FastedNeighbor *list, uint32_t k, const Seen<kCount> &seen)
+note_rows(FastedNeighbor *list, uint32_t k, const Probed<kCount> &probed)
 {
-	float		largest = least_but(seen.squares, k);
+	float		largest = least_but(probed.squares, k);
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	before = 0;
 
@@ -389,38 +373,38 @@ note_rows(FastedNeighbor *list, uint32_t k, const Seen<kCount> &seen)
 #pragma unroll
 	for (uint32_t i = 0; i < kCount; i++)
 	{
-		uint32_t	lanes = __ballot_sync(0xffffffff, seen.squares[i] <= largest);
+		uint32_t	lanes = __ballot_sync(0xffffffff, probed.squares[i] <= largest);
 		uint32_t	at = before + __popc(lanes & ((1u << lane) - 1));
 
-		if (seen.squares[i] <= largest && at < k)
-			list[at] = {seen.numbers[i], seen.squares[i]};
+		if (probed.squares[i] <= largest && at < k)
+			list[at] = {probed.numbers[i], probed.squares[i]};
 		before += __popc(lanes);
 	}
 }
 
-template <class Number, bool kAgain>
+template <class Number, bool kMerge>
 __global__ void
 __launch_bounds__(kBlock)
-look_kernel(const __grid_constant__ LookParams p)
+probe_kernel(const __grid_constant__ ProbeParams p)
 {
 	extern __shared__ uint32_t products[];
 	const NearTask &task = p.task;
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	first = min(p.first + blockIdx.x * kRows, task.a.table.rows - kRows);
-	Operands	looked = {task.a.values, task.b.values, task.row_bytes, 0,
-		task.b.table.rows / (kLookColumns / 16)};
+	Operands	columns = {task.a.values, task.b.values, task.row_bytes, 0,
+		task.b.table.rows / (kProbeColumns / 16)};
 
 	if (task.a.keys != nullptr)
 	{
-		looked.first = window_of(task, first + kRows / 2);
-		looked.step = 16;
+		columns.first = window_of(task, first + kRows / 2);
+		columns.step = 16;
 	}
 	else if (task.a.labels != nullptr)
 	{
-		looked.first = window_of_groups(task, first);
-		looked.step = 16;
+		columns.first = window_of_groups(task, first);
+		columns.step = 16;
 	}
-	multiply<Number>(looked, first, products);
+	multiply<Number>(columns, first, products);
 	__syncthreads();
 	for (uint32_t row = threadIdx.x / 32; row < kRows; row += kWarps)
 	{
@@ -428,7 +412,7 @@ look_kernel(const __grid_constant__ LookParams p)
 		RowNorm		norm = task.a.norms[place];
 		uint32_t	label = task.a.labels != nullptr ? task.a.labels[task.a.table.number_at(place)] : 1;
 		FastedNeighbor *list = task.table.lists + (size_t) task.a.table.number_at(place) * task.table.k;
-		Seen<kEach + (kAgain ? kMergedEach : 0)> seen;
+		Probed<kEach + (kMerge ? kMergedEach : 0)> probed;
 
 		/* the previous block computes this row, possibly with other columns */
 		if (place < p.first + blockIdx.x * kRows)
@@ -436,99 +420,31 @@ look_kernel(const __grid_constant__ LookParams p)
 #pragma unroll
 		for (uint32_t i = 0; i < kEach; i++)
 		{
-			uint32_t	other = looked.place_of(i * 32 + lane);
+			uint32_t	other = columns.place_of(i * 32 + lane);
 
-			seen.squares[i] = square_of<Number>(norm, task.b.norms[other],
+			probed.squares[i] = square_of<Number>(norm, task.b.norms[other],
 												products[row * kStride + i * 32 + lane]);
-			seen.numbers[i] = task.b.table.number_at(other);
+			probed.numbers[i] = task.b.table.number_at(other);
 			if (task.self && other == place)
-				seen.squares[i] = INFINITY;
+				probed.squares[i] = INFINITY;
 			if (task.a.labels != nullptr
-				&& (!is_group(label) || task.b.labels[seen.numbers[i]] != label))
-				seen.squares[i] = INFINITY;
+				&& (!is_group(label) || task.b.labels[probed.numbers[i]] != label))
+				probed.squares[i] = INFINITY;
 		}
-		if constexpr (kAgain)
-			add_earlier(list, task.table.k, &seen);
-		note_rows(list, task.table.k, seen);
+		if constexpr (kMerge)
+			add_earlier(list, task.table.k, &probed);
+		note_rows(list, task.table.k, probed);
 	}
 }
 
 /* --- the canonical distances of these k rows */
 
-/* Element type and alignment of rows. */
-enum class Stored
-{
-	kFloats,
-	kAlignedFloats,
-	kDoubles,
-	kBits
-};
-
-/* Computes the squared distance or x.y of two rows with a warp. */
-template <FastedMetric kMetric, class Number>
-__device__ __forceinline__ double
-sum_by_warp(const Number *x, const Number *y, uint32_t dimensions)
-{
-	double		sums[1] = {0};
-
-#pragma unroll 4
-	for (uint32_t k = threadIdx.x % 32; k < dimensions; k += 32)
-		sums[0] = exact_add<kMetric>(sums[0], x[k], y[k]);
-	return exact_fold<1>(sums);
-}
-
-/* The number of bits in which two rows differ. */
-__device__ __forceinline__ double
-bits_by_warp(const uint64_t *x, const uint64_t *y, uint32_t words)
-{
-	uint32_t	differ = 0;
-
-	for (uint32_t w = threadIdx.x % 32; w < words; w += 32)
-		differ += bits_that_differ(x[w], y[w]);
-	return __reduce_add_sync(0xffffffff, differ);
-}
-
-/*
- * The same as sum_by_warp for aligned floats: a warp compares one row with four others, with eight
- * lanes each.
- */
-template <FastedMetric kMetric>
-__device__ __forceinline__ double
-sum_by_eight(const float *x, const float *y, uint32_t dimensions)
-{
-	ExactSums<kMetric> sums;
-
-#pragma unroll 4
-	for (uint32_t k = threadIdx.x % 8 * 4; k < dimensions; k += 32)
-		sums.add(*(const float4 *) &x[k], *(const float4 *) &y[k]);
-	return sums.fold();
-}
-
-template <FastedMetric kMetric, Stored kStored>
-__device__ __forceinline__ double
-sum_of(const NearTask &task, uint32_t row, uint32_t other)
-{
-	uint32_t	dimensions = task.a.table.dimensions;
-
-	if constexpr (kStored == Stored::kBits)
-		return bits_by_warp(task.a.table.staged<uint64_t>(row), task.b.table.staged<uint64_t>(other),
-							dimensions);
-	else if constexpr (kStored == Stored::kDoubles)
-		return sum_by_warp<kMetric>(task.a.table.staged<double>(row), task.b.table.staged<double>(other),
-									dimensions);
-	else if constexpr (kStored == Stored::kAlignedFloats)
-		return sum_by_eight<kMetric>(task.a.table.staged(row), task.b.table.staged(other), dimensions);
-	else
-		return sum_by_warp<kMetric>(task.a.table.staged(row), task.b.table.staged(other), dimensions);
-}
-
 /* Computes radii, with one warp per row: the largest of k distances, unless one is not finite. */
-template <FastedMetric kMetric, Stored kStored>
+template <FastedMetric kMetric, Summation kSummation>
 __global__ void
 __launch_bounds__(kBlock)
-radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
+radius_kernel(const __grid_constant__ ProbeParams p, uint32_t end)
 {
-	constexpr uint32_t kPairs = kStored == Stored::kAlignedFloats ? 4 : 1;
 	const NearTask &task = p.task;
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	place = p.first + blockIdx.x * kWarps + threadIdx.x / 32;
@@ -543,12 +459,15 @@ radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
 
 	if (list[0].row == kTooFew)
 		return;
-	for (uint32_t i = 0; i < task.table.k; i += kPairs)
+	for (uint32_t i = 0; i < task.table.k; i += 32)
 	{
-		uint32_t	other = list[min(i + lane * kPairs / 32, task.table.k - 1)].row;
-		double		dist = exact_distance<kMetric>(task.a.table, row, task.b.table, other,
-												   sum_of<kMetric, kStored>(task, row, other));
+		uint2		pair = make_uint2(row, list[min(i + lane, task.table.k - 1)].row);
+		double		sum = sum_of_pair<kMetric, kSummation>(task.a.table, task.b.table, pair,
+														   min(task.table.k - i, 32u));
+		double		dist = exact_distance<kMetric>(task.a.table, pair.x, task.b.table, pair.y, sum);
 
+		if (i + lane >= task.table.k)
+			continue;
 		known = known && dist <= DBL_MAX;
 		largest = fmax(largest, dist);
 	}
@@ -561,9 +480,9 @@ radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
 /* --- estimate of the number of candidates with these radii */
 
 constexpr uint32_t kCountGroups = 64;	/* number of samples of 16 rows */
-constexpr uint32_t kCountLooks = 8;	/* number of samples of kLookColumns columns */
+constexpr uint32_t kCountProbes = 8;	/* number of samples of kProbeColumns columns */
 
-/* Counts the sampled pairs that pass the thresholds of either_kernel. */
+/* Counts the sampled pairs that pass the thresholds of symmetric_kernel. */
 template <class Number>
 __global__ void
 __launch_bounds__(kBlock)
@@ -571,20 +490,20 @@ count_kernel(const __grid_constant__ NearTask task)
 {
 	extern __shared__ uint32_t products[];
 	__shared__ uint32_t hits[kCountParts];
-	uint32_t	step = task.b.table.rows / (kLookColumns / 16);
+	uint32_t	step = task.b.table.rows / (kProbeColumns / 16);
 	uint32_t	first = task.a.table.rows / kCountGroups * blockIdx.x;
 	Operands	operands = {task.a.values, task.b.values, task.row_bytes,
-		step / kCountLooks * blockIdx.y, step};
+		step / kCountProbes * blockIdx.y, step};
 
 	if (threadIdx.x < kCountParts)
 		hits[threadIdx.x] = 0;
 	multiply<Number>(operands, first, products);
 	__syncthreads();
-	for (uint32_t i = threadIdx.x; i < kRows * kLookColumns; i += kBlock)
+	for (uint32_t i = threadIdx.x; i < kRows * kProbeColumns; i += kBlock)
 	{
-		uint32_t	place = first + i / kLookColumns;
-		uint32_t	other = operands.place_of(i % kLookColumns);
-		uint32_t	product = products[i / kLookColumns * kStride + i % kLookColumns];
+		uint32_t	place = first + i / kProbeColumns;
+		uint32_t	other = operands.place_of(i % kProbeColumns);
+		uint32_t	product = products[i / kProbeColumns * kStride + i % kProbeColumns];
 		uint32_t	row = task.a.thresholds[min(place, other)];
 		uint32_t	column = task.b.thresholds[max(place, other)];
 
@@ -607,18 +526,16 @@ launch(void (*kernel) (Params), const Params &params, dim3 blocks, cudaStream_t 
 {
 	allow_shared_memory(kernel, kSharedBytes);
 	kernel<<<blocks, kBlock, kSharedBytes, stream>>>(params);
-	check_launch("looking for near rows");
+	check_launch("probing for near rows");
 }
 
-template <class Params>
-using KernelOf = void (*) (Params);
-
-template <class Params>
-KernelOf<Params>
-by_precision(Precision precision, KernelOf<Params> int8, KernelOf<Params> fp16,
-			 KernelOf<Params> fp32)
+/* Calls visit with a value of the type of quantised rows, and returns its result. */
+template <class Visit>
+auto
+for_precision(Precision precision, const Visit &visit)
 {
-	return precision == Precision::kInt8 ? int8 : precision == Precision::kFp16 ? fp16 : fp32;
+	return precision == Precision::kInt8 ? visit((signed char) 0)
+		: precision == Precision::kFp16 ? visit(__half()) : visit(0.0f);
 }
 
 uint32_t
@@ -627,34 +544,12 @@ groups_of(uint32_t rows)
 	return (rows + kRows - 1) / kRows;
 }
 
-template <FastedMetric kMetric>
-auto
-radius_kernel_for(const RowTable &rows)
-{
-	if constexpr (is_of_bits(kMetric))
-		return radius_kernel<kMetric, Stored::kBits>;
-	else
-		return rows.doubles ? radius_kernel<kMetric, Stored::kDoubles>
-			: rows.dimensions % 4 == 0 ? radius_kernel<kMetric, Stored::kAlignedFloats>
-			: radius_kernel<kMetric, Stored::kFloats>;
-}
-
-template <FastedMetric kMetric>
-void
-launch_radii(const LookParams &params, uint32_t end, cudaStream_t stream)
-{
-	auto		kernel = radius_kernel_for<kMetric>(params.task.a.table);
-
-	kernel<<<(end - params.first + kWarps - 1) / kWarps, kBlock, 0, stream>>>(params, end);
-	check_launch("finding the rows' first radii");
-}
-
 }								/* namespace */
 
 uint32_t
-look_rows(const NearTask &task)
+rows_per_launch(const NearTask &task)
 {
-	double		bytes = std::max(task.row_bytes * (double) kLookColumns / kRows,
+	double		bytes = std::max(task.row_bytes * (double) kProbeColumns / kRows,
 								 (double) task.table.k * task.a.table.dimensions * sizeof(float));
 
 	return (uint32_t) (kBytesALaunch * 64 / bytes) / kRows * kRows + kRows;
@@ -668,8 +563,7 @@ launch_cell_keys(const NearTask &task, bool of_b, uint32_t first, uint32_t count
 	CellParams	params = {centre_operands(task, side), side.norms, task.b.norms, side.table.rows,
 		first, keys};
 
-	launch(by_precision<const CellParams>(task.form.precision, cell_kernel<signed char>,
-										  cell_kernel<__half>, cell_kernel<float>),
+	launch(for_precision(task.form.precision, [](auto number) { return cell_kernel<decltype(number)>; }),
 		   params, groups_of(count), stream);
 }
 
@@ -682,36 +576,29 @@ launch_cells(const NearTask &task, cudaStream_t stream)
 }
 
 void
-launch_look(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream)
+launch_probe(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream)
 {
-	LookParams	params = {task, first};
-	auto		look = task.again
-		? by_precision<const LookParams>(task.form.precision, look_kernel<signed char, true>,
-										 look_kernel<__half, true>, look_kernel<float, true>)
-		: by_precision<const LookParams>(task.form.precision, look_kernel<signed char, false>,
-										 look_kernel<__half, false>, look_kernel<float, false>);
+	ProbeParams	params = {task, first};
+	auto		kernel = for_precision(task.form.precision, [&](auto number)
+	{
+		return task.merges ? probe_kernel<decltype(number), true> : probe_kernel<decltype(number), false>;
+	});
 
-	launch(look, params, groups_of(count), stream);
+	launch(kernel, params, groups_of(count), stream);
 }
 
 void
-launch_first_radii(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream)
+launch_initial_radii(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream)
 {
-	LookParams	params = {task, first};
+	ProbeParams	params = {task, first};
 
-	switch (task.form.metric)
+	auto		kernel = for_summation(task.a.table, [](auto metric, auto summation)
 	{
-		case FASTED_METRIC_L2:
-			return launch_radii<FASTED_METRIC_L2>(params, first + count, stream);
-		case FASTED_METRIC_COSINE:
-			return launch_radii<FASTED_METRIC_COSINE>(params, first + count, stream);
-		case FASTED_METRIC_INNER_PRODUCT:
-			return launch_radii<FASTED_METRIC_INNER_PRODUCT>(params, first + count, stream);
-		case FASTED_METRIC_HAMMING:
-			return launch_radii<FASTED_METRIC_HAMMING>(params, first + count, stream);
-		case FASTED_METRIC_JACCARD:
-			return launch_radii<FASTED_METRIC_JACCARD>(params, first + count, stream);
-	}
+		return radius_kernel<metric, summation>;
+	});
+
+	kernel<<<(count + kWarps - 1) / kWarps, kBlock, 0, stream>>>(params, first + count);
+	check_launch("computing initial radii");
 }
 
 void
@@ -719,15 +606,14 @@ launch_count(const NearTask &task, cudaStream_t stream)
 {
 	check_cuda(cudaMemsetAsync(task.scalars->hits, 0, sizeof(task.scalars->hits), stream),
 			   "counting candidates of a sample");
-	launch(by_precision<const NearTask>(task.form.precision, count_kernel<signed char>,
-										count_kernel<__half>, count_kernel<float>),
-		   task, dim3(kCountGroups, kCountLooks), stream);
+	launch(for_precision(task.form.precision, [](auto number) { return count_kernel<decltype(number)>; }),
+		   task, dim3(kCountGroups, kCountProbes), stream);
 }
 
 CandidateCounts
 candidates_of(const uint32_t *hits, uint32_t rows)
 {
-	constexpr double kPairs = kCountGroups * kRows * kCountLooks * (double) kLookColumns;
+	constexpr double kPairs = kCountGroups * kRows * kCountProbes * (double) kProbeColumns;
 	CandidateCounts counts;
 
 	for (uint32_t part = 0; part < kCountParts; part++)
