@@ -30,31 +30,16 @@ IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 				  Cost *total_cost, Selectivity *selectivity, double *correlation, double *pages)
 {
 	IndexOptInfo *info = path->indexinfo;
+	Relation	index = index_open(info->indexoid, NoLock);
+	IndexMeta	meta;
+	IndexLayout layout = ReadState(index, &meta)->layout;
 	GenericCosts costs = {0};
 	double		rows = Max(info->tuples, 1.0);
-	Relation	index;
-	IndexMeta	meta;
-	IndexLayout layout;
-	double		heads;
+	double		heads = meta.chunks;
 	double		page_cost;
 	Cost		head_cost;
 	Cost		row_cost;
 
-	if (path->indexclauses == NIL && path->indexorderbys == NIL)
-	{
-		/* An index-only scan of no column, as for count(*): the index has no data to return. */
-		*startup_cost = *total_cost = get_float8_infinity();
-		*selectivity = 1.0;
-		*correlation = 0.0;
-		*pages = info->pages;
-#if PG_VERSION_NUM >= 180000
-		path->path.disabled_nodes += 2;
-#endif
-		return;
-	}
-	index = index_open(info->indexoid, NoLock);
-	layout = ReadState(index, &meta)->layout;
-	heads = meta.chunks;
 	index_close(index, NoLock);
 	get_tablespace_page_costs(info->reltablespace, NULL, &page_cost);
 	genericcostestimate(root, path, loop_count, &costs);

@@ -48,7 +48,7 @@ SetLayout(IndexLayout *layout, const IndexMeta *meta)
 	layout->null_chunks = meta->null_chunks;
 	layout->basis_block = META_BLOCK + 1 + meta->null_chunks;
 	if (meta->dimensions > 0)
-		layout->basis_pages = (dimensions * (meta->reflections + 1) + BASIS_PAGE_FLOATS - 1) / BASIS_PAGE_FLOATS;
+		layout->basis_pages = (dimensions * (meta->reflections + 1) - 1) / BASIS_PAGE_FLOATS + 1;
 	layout->chunk_block = layout->basis_block + layout->basis_pages;
 }
 
@@ -197,7 +197,8 @@ read_basis(Relation index, IndexState *state)
 	for (uint32 p = 0; p < state->layout.basis_pages; p++)
 	{
 		Size		first = (Size) p * BASIS_PAGE_FLOATS;
-		Buffer		buffer = ReadIndexPage(index, state->layout.basis_block + p, BUFFER_LOCK_SHARE, BASIS_PAGE, p, 0);
+		Buffer		buffer = ReadIndexPage(index, state->layout.basis_block + p, BUFFER_LOCK_SHARE,
+										   BASIS_PAGE, p, 0);
 
 		memcpy(state->centre + first, PageGetContents(BufferGetPage(buffer)),
 			   Min(floats - first, BASIS_PAGE_FLOATS) * sizeof(float));

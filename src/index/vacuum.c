@@ -62,7 +62,7 @@ delete_from_head(Deletion *deletion, const IndexState *state, Buffer buffer)
 	return left;
 }
 
-/* Frees the dead rows of all chunks.  Returns the first chunk for vectors with a free place, or their number. */
+/* Frees the dead rows of all chunks.  Returns the first one for vectors with a free place, or their number. */
 static uint32
 delete_from_chunks(Deletion *deletion, const IndexState *state)
 {
