@@ -30,11 +30,12 @@
 #include "utils/memutils.h"
 
 /* Rows wanted at first, and how many times as many then. */
-#define FIRST_ROWS 16
-#define MORE_ROWS 4
+#define FIRST_ROWS 2
+#define MORE_ROWS 3
 
-/* Rows taken through the levels to find a limit, for each that is wanted. */
+/* Rows taken through the levels to find a limit, for each that is wanted, but no fewer than MIN_TRIED. */
 #define TRIED_ROWS 6
+#define MIN_TRIED 64
 
 #define BUCKETS 65536
 
@@ -332,6 +333,7 @@ check_levels(VectorScan *scan, Relation index, uint32 chunk, uint32 n, float *ke
 	for (uint32 l = 1; l < layout->levels; l++)
 	{
 		Buffer		buffer = InvalidBuffer;
+		BlockNumber pinned = InvalidBlockNumber;
 		uint32		kept = 0;
 
 		for (uint32 i = 0; i < n; i++)
@@ -339,10 +341,11 @@ check_levels(VectorScan *scan, Relation index, uint32 chunk, uint32 n, float *ke
 			Candidate  *candidate = &scan->candidates[i];
 			BlockNumber block = LevelBlock(layout, chunk, l, candidate->row);
 
-			if (candidate->coded && (buffer == InvalidBuffer || BufferGetBlockNumber(buffer) != block))
+			if (candidate->coded && pinned != block)
 			{
 				if (buffer != InvalidBuffer)
 					UnlockReleaseBuffer(buffer);
+				pinned = block;
 				buffer = ReadIndexPage(index, block, BUFFER_LOCK_SHARE, LEVEL_PAGE, chunk, l);
 			}
 			if (candidate->coded &&
@@ -353,9 +356,13 @@ check_levels(VectorScan *scan, Relation index, uint32 chunk, uint32 n, float *ke
 							FloatBelow(candidate->bound) : NAN);
 				continue;
 			}
-			memmove(&scan->sums[kept * scan->nqueries], &scan->sums[i * scan->nqueries],
-					scan->nqueries * sizeof(RowSums));
-			scan->candidates[kept++] = *candidate;
+			if (kept != i)
+			{
+				scan->candidates[kept] = *candidate;
+				memcpy(&scan->sums[kept * scan->nqueries], &scan->sums[i * scan->nqueries],
+					   scan->nqueries * sizeof(RowSums));
+			}
+			kept++;
 		}
 		if (buffer != InvalidBuffer)
 			UnlockReleaseBuffer(buffer);
@@ -509,7 +516,7 @@ set_limit(VectorScan *scan)
 static void
 try_rows(VectorScan *scan, Relation index)
 {
-	uint32		most = TRIED_ROWS * scan->wanted;
+	uint32		most = Max(TRIED_ROWS * scan->wanted, MIN_TRIED);
 	float		key = key_above(scan, most);
 
 	scan->queries[0].limit = INFINITY;
