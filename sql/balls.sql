@@ -17,9 +17,10 @@ SELECT fasted_ball('{1,2}'::real[], -1);
 SELECT fasted_ball('{1,2}'::real[], 'NaN');
 SELECT '<{1,2},1>'::fasted_ball && '<{1,2,3},1>';
 -- balls of conditions never raise an error
-SELECT fasted_internal.index_ball('{1,2}', -3, '-Infinity'), fasted_internal.index_ball('{1,2}', -3, 0) AS below, fasted_internal.index_ball('{1,2}', 'NaN', 0) AS nan,
-	fasted_internal.index_ball('{1,NULL}', 3, 0) AS without, fasted_internal.index_ball('{}', 3, 0) AS empty, fasted_internal.index_ball(NULL, 3, 0) IS NULL AS unknown;
+SELECT fasted_internal.index_ball('{1,2}'::float8[], -3, '-Infinity'), fasted_internal.index_ball('{1,2}'::float8[], -3, 0) AS below, fasted_internal.index_ball('{1,2}'::float8[], 'NaN', 0) AS nan,
+	fasted_internal.index_ball('{1,NULL}'::float8[], 3, 0) AS without, fasted_internal.index_ball('{}'::float8[], 3, 0) AS empty, fasted_internal.index_ball(NULL::float8[], 3, 0) IS NULL AS unknown,
+	fasted_internal.index_ball(B'0110', 2, 0) AS bits;
 -- a distance that is NaN, and vectors that cannot be compared, are left to the condition
 SELECT '{0,0}'::real[] OPERATOR(fasted_internal.<=>@) fasted_ball('{1,2}'::real[], 0.1) AS zero, '{1,2,3}'::real[] <@ fasted_ball('{1,2}'::real[], 0.1) AS dimensions,
-	'{NaN,2}'::real[] <@ fasted_ball('{1,2}'::real[], 0.1) AS nan, '{2,1}'::real[] OPERATOR(fasted_internal.<#>@) fasted_internal.index_ball('{1,2}', -4, '-Infinity') AS product,
-	'{2,1}'::real[] OPERATOR(fasted_internal.<#>@) fasted_internal.index_ball('{1,2}', -4.001, '-Infinity') AS beyond;
+	'{NaN,2}'::real[] <@ fasted_ball('{1,2}'::real[], 0.1) AS nan, '{2,1}'::real[] OPERATOR(fasted_internal.<#>@) fasted_internal.index_ball('{1,2}'::float8[], -4, '-Infinity') AS product,
+	'{2,1}'::real[] OPERATOR(fasted_internal.<#>@) fasted_internal.index_ball('{1,2}'::float8[], -4.001, '-Infinity') AS beyond;

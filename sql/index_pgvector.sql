@@ -5,7 +5,7 @@ SELECT count(*) = 0 AS no_pgvector FROM pg_available_extensions WHERE name = 've
 \endif
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
-CREATE EXTENSION IF NOT EXISTS vector;
+CREATE EXTENSION vector;
 CREATE EXTENSION fasted_pgvector;
 RESET client_min_messages;
 SET jit = off;
@@ -85,4 +85,4 @@ SELECT id FROM items WHERE v <-> '[1,2]' < 1;
 SELECT id FROM items ORDER BY h <-> '[1,2]' LIMIT 1;
 DROP TABLE items;
 DROP FUNCTION differences;
-DROP EXTENSION fasted_pgvector;
+DROP EXTENSION fasted_pgvector, vector;
