@@ -402,83 +402,59 @@ COMMENT ON FUNCTION fasted_internal.ball_overlaps(fasted_ball, fasted_ball) IS
 COMMENT ON OPERATOR && (fasted_ball, fasted_ball) IS
 	'is the distance of the centres at most the sum of the radii?';
 
-CREATE FUNCTION fasted_internal.within_ball(vector real[], ball fasted_ball)
+-- Only for index conditions, one for each metric: the original condition decides.
+
+CREATE FUNCTION fasted_internal.maybe_within_ball(vector real[], ball fasted_ball)
 RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within_ball'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+AS 'MODULE_PATHNAME', 'fasted_maybe_within_ball'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
-CREATE OPERATOR <@ (LEFTARG = real[], RIGHTARG = fasted_ball,
-	FUNCTION = fasted_internal.within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+COMMENT ON FUNCTION fasted_internal.maybe_within_ball(real[], fasted_ball) IS
+	'implementation of operators of index conditions';
 
-COMMENT ON FUNCTION fasted_internal.within_ball(real[], fasted_ball) IS
-	'implementation of <@ operator';
-COMMENT ON OPERATOR <@ (real[], fasted_ball) IS
-	'is the Euclidean distance of the vector and the centre at most the radius?';
+CREATE OPERATOR fasted_internal.<@ (LEFTARG = real[], RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-CREATE FUNCTION fasted_internal.within_ball(vector double precision[], ball fasted_ball)
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within_ball'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
-
-CREATE OPERATOR <@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
-	FUNCTION = fasted_internal.within_ball, RESTRICT = contsel, JOIN = contjoinsel);
-
-COMMENT ON FUNCTION fasted_internal.within_ball(double precision[], fasted_ball) IS
-	'implementation of <@ operator';
-COMMENT ON OPERATOR <@ (double precision[], fasted_ball) IS
-	'is the Euclidean distance of the vector and the centre at most the radius?';
-
-CREATE FUNCTION fasted_internal.within_cosine_ball(vector real[], ball fasted_ball)
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within_cosine_ball'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+COMMENT ON OPERATOR fasted_internal.<@ (real[], fasted_ball) IS
+	'condition of an index scan; true for all rows';
 
 CREATE OPERATOR fasted_internal.<=>@ (LEFTARG = real[], RIGHTARG = fasted_ball,
-	FUNCTION = fasted_internal.within_cosine_ball, RESTRICT = contsel, JOIN = contjoinsel);
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-COMMENT ON FUNCTION fasted_internal.within_cosine_ball(real[], fasted_ball) IS
-	'implementation of <=>@ operator';
 COMMENT ON OPERATOR fasted_internal.<=>@ (real[], fasted_ball) IS
-	'is the cosine distance of the vector and the centre at most the radius?';
-
-CREATE FUNCTION fasted_internal.within_cosine_ball(vector double precision[], ball fasted_ball)
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within_cosine_ball'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
-
-CREATE OPERATOR fasted_internal.<=>@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
-	FUNCTION = fasted_internal.within_cosine_ball, RESTRICT = contsel, JOIN = contjoinsel);
-
-COMMENT ON FUNCTION fasted_internal.within_cosine_ball(double precision[], fasted_ball) IS
-	'implementation of <=>@ operator';
-COMMENT ON OPERATOR fasted_internal.<=>@ (double precision[], fasted_ball) IS
-	'is the cosine distance of the vector and the centre at most the radius?';
-
-CREATE FUNCTION fasted_internal.within_product_ball(vector real[], ball fasted_ball)
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within_product_ball'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+	'condition of an index scan; true for all rows';
 
 CREATE OPERATOR fasted_internal.<#>@ (LEFTARG = real[], RIGHTARG = fasted_ball,
-	FUNCTION = fasted_internal.within_product_ball, RESTRICT = contsel, JOIN = contjoinsel);
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-COMMENT ON FUNCTION fasted_internal.within_product_ball(real[], fasted_ball) IS
-	'implementation of <#>@ operator';
 COMMENT ON OPERATOR fasted_internal.<#>@ (real[], fasted_ball) IS
-	'is the inner product distance of the vector and the centre at most the radius?';
+	'condition of an index scan; true for all rows';
 
-CREATE FUNCTION fasted_internal.within_product_ball(vector double precision[], ball fasted_ball)
+CREATE FUNCTION fasted_internal.maybe_within_ball(vector double precision[], ball fasted_ball)
 RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_within_product_ball'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+AS 'MODULE_PATHNAME', 'fasted_maybe_within_ball'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.maybe_within_ball(double precision[], fasted_ball) IS
+	'implementation of operators of index conditions';
+
+CREATE OPERATOR fasted_internal.<@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON OPERATOR fasted_internal.<@ (double precision[], fasted_ball) IS
+	'condition of an index scan; true for all rows';
+
+CREATE OPERATOR fasted_internal.<=>@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON OPERATOR fasted_internal.<=>@ (double precision[], fasted_ball) IS
+	'condition of an index scan; true for all rows';
 
 CREATE OPERATOR fasted_internal.<#>@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
-	FUNCTION = fasted_internal.within_product_ball, RESTRICT = contsel, JOIN = contjoinsel);
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-COMMENT ON FUNCTION fasted_internal.within_product_ball(double precision[], fasted_ball) IS
-	'implementation of <#>@ operator';
 COMMENT ON OPERATOR fasted_internal.<#>@ (double precision[], fasted_ball) IS
-	'is the inner product distance of the vector and the centre at most the radius?';
+	'condition of an index scan; true for all rows';
 
 -- Exact indexes.  src/index/index.h describes the strategies and support functions of the operator classes.
 CREATE FUNCTION fasted_handler(internal)
@@ -517,14 +493,14 @@ CREATE OPERATOR CLASS real_l2_ops
 DEFAULT FOR TYPE real[] USING fasted AS
 	OPERATOR 1 <-> (real[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<-> (real[], double precision[]) FOR ORDER BY float_ops,
-	OPERATOR 2 <@ (real[], fasted_ball),
+	OPERATOR 2 fasted_internal.<@ (real[], fasted_ball),
 	FUNCTION 1 fasted_internal.array_l2_kind(internal);
 
 CREATE OPERATOR CLASS double_l2_ops
 DEFAULT FOR TYPE double precision[] USING fasted AS
 	OPERATOR 1 <-> (double precision[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<-> (double precision[], real[]) FOR ORDER BY float_ops,
-	OPERATOR 2 <@ (double precision[], fasted_ball),
+	OPERATOR 2 fasted_internal.<@ (double precision[], fasted_ball),
 	FUNCTION 1 fasted_internal.array_l2_kind(internal);
 
 CREATE FUNCTION fasted_internal.array_cosine_kind(internal)

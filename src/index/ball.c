@@ -11,8 +11,6 @@
 
 #include "catalog/pg_type_d.h"
 #include "distance/distance.h"
-#include "engine/exact_distance.h"
-#include "engine/metric_rules.h"
 #include "index/ball.h"
 #include "rows/vector.h"
 #include "utils/array.h"
@@ -26,9 +24,6 @@ PG_FUNCTION_INFO_V1(fasted_ball);
 PG_FUNCTION_INFO_V1(fasted_ball_overlaps);
 PG_FUNCTION_INFO_V1(fasted_index_ball);
 PG_FUNCTION_INFO_V1(fasted_index_ball_of_bits);
-PG_FUNCTION_INFO_V1(fasted_within_ball);
-PG_FUNCTION_INFO_V1(fasted_within_cosine_ball);
-PG_FUNCTION_INFO_V1(fasted_within_product_ball);
 PG_FUNCTION_INFO_V1(fasted_maybe_within_ball);
 
 static Ball *
@@ -185,58 +180,7 @@ fasted_index_ball_of_bits(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(ball);
 }
 
-/* Returns the distance of two vectors of doubles, which may be scaled. */
-static double
-DistanceOfDoubles(FastedMetric metric, double *x, double *y, int dimensions)
-{
-	if (fasted_metric_rules(metric)->has_direction)
-	{
-		fasted_scale_direction(x, dimensions);
-		fasted_scale_direction(y, dimensions);
-	}
-	return ExactDistance(metric, FASTED_ELEMENT_DOUBLE, (const float *) x, (const float *) y, dimensions);
-}
-
-/*
- * Returns true unless the distance of the vector exceeds the radius.  The result is true for a
- * distance that is NaN, and for vectors that cannot be compared: the condition decides, or raises an
- * error.
- */
-static Datum
-WithinBall(FunctionCallInfo fcinfo, FastedMetric metric)
-{
-	const Ball *ball = DatumGetBall(PG_GETARG_DATUM(1));
-	VectorProblem problem;
-	int			dimensions;
-	double	   *vector = ArrayElements(PG_GETARG_ARRAYTYPE_P(0), &problem, &dimensions);
-	double	   *centre;
-
-	if (problem != VECTOR_OK || dimensions != ball->dimensions)
-		PG_RETURN_BOOL(true);
-	centre = palloc(dimensions * sizeof(double));
-	memcpy(centre, ball->centre, dimensions * sizeof(double));
-	PG_RETURN_BOOL(!(DistanceOfDoubles(metric, vector, centre, dimensions) > ball->radius));
-}
-
-Datum
-fasted_within_ball(PG_FUNCTION_ARGS)
-{
-	return WithinBall(fcinfo, FASTED_METRIC_L2);
-}
-
-Datum
-fasted_within_cosine_ball(PG_FUNCTION_ARGS)
-{
-	return WithinBall(fcinfo, FASTED_METRIC_COSINE);
-}
-
-Datum
-fasted_within_product_ball(PG_FUNCTION_ARGS)
-{
-	return WithinBall(fcinfo, FASTED_METRIC_INNER_PRODUCT);
-}
-
-/* The same for pgvector's types, whose own operators decide. */
+/* The operators of index conditions, all of them: the original condition decides. */
 Datum
 fasted_maybe_within_ball(PG_FUNCTION_ARGS)
 {
@@ -249,14 +193,14 @@ fasted_maybe_within_ball(PG_FUNCTION_ARGS)
 Datum
 fasted_ball_overlaps(PG_FUNCTION_ARGS)
 {
-	Ball	   *a = DatumGetBall(PG_GETARG_DATUM(0));
-	Ball	   *b = DatumGetBall(PG_GETARG_DATUM(1));
+	const Ball *a = DatumGetBall(PG_GETARG_DATUM(0));
+	const Ball *b = DatumGetBall(PG_GETARG_DATUM(1));
 
 	if (a->dimensions != b->dimensions)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("balls have different numbers of dimensions"),
 				 errdetail("The number of dimensions is %d and %d.", a->dimensions, b->dimensions)));
-	PG_RETURN_BOOL(DistanceOfDoubles(FASTED_METRIC_L2, a->centre, b->centre, a->dimensions) <=
-				   a->radius + b->radius);
+	PG_RETURN_BOOL(ExactDistance(FASTED_METRIC_L2, FASTED_ELEMENT_DOUBLE, (const float *) a->centre,
+								 (const float *) b->centre, a->dimensions) <= a->radius + b->radius);
 }

@@ -42,9 +42,6 @@ extern PGDLLEXPORT Datum fasted_ball(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_ball_overlaps(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_index_ball(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_index_ball_of_bits(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_within_ball(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_within_cosine_ball(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_within_product_ball(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_maybe_within_ball(PG_FUNCTION_ARGS);
 
 #endif							/* FASTED_BALL_H */

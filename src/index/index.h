@@ -7,7 +7,8 @@
  * operators, of which a family may omit some:
  *
  *	  strategy 1	ORDER BY vector <-> vector (float_ops)
- *	  strategy 2	vector <@ fasted_ball: the distance of vector and centre is at most the radius
+ *	  strategy 2	vector <@ fasted_ball: the distance of vector and centre is at most the radius (the operator
+ *				itself is true for all vectors: the condition that it follows from decides)
  *	  strategy 3	fasted_ball && fasted_ball: the distance of the centres is at most the sum of radii
  *
  * and support function 1, which returns (as internal) a pointer to a constant IndexedKind.  Further
