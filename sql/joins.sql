@@ -56,7 +56,6 @@ SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2
 SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'hamming');
 SELECT count(*), count(*) FILTER (WHERE fasted_cosine_distance(a.v, b.v) <= 0.2) AS expected
 FROM left_side a JOIN left_side b ON a.id < b.id AND fasted_within(a.v, b.v, 0.2, CASE WHEN a.id > 0 THEN 'cosine' ELSE 'l2' END);
-SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 12) WHERE current_user IS NOT NULL AND (SELECT count(*) FROM right_side) > 5');
 -- which conditions the node supports: an upper bound that is constant, of a distance between both sides
 CREATE FUNCTION l2_distance(a real[], b real[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN fasted_distance(a, b); END';
 CREATE FUNCTION hamming_distance(a bit, b bit) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN 0; END';
@@ -79,11 +78,9 @@ SELECT uses('FastedJoin', 'left_side a JOIN right_side b', condition) AS node, c
 	'1 - fasted_cosine_distance(a.v, b.v) < 0.8', '1 - fasted_distance(a.v, b.v) > 0.8', '1 - abs(a.k - b.k) > 0.8', 'abs(a.k - b.k) < 9',
 	'fasted_distance(a.v, CASE WHEN b.k > 0 THEN a.v ELSE b.v END) < 9', 'fasted_distance(CASE WHEN a.k > b.k THEN a.v ELSE b.v END, ''{1}'') < 9',
 	'l2_distance(a.v, b.v) < 9', 'hamming_distance(a.k::bit(3), b.k::bit(3)) < 9']) AS condition;
--- only if no expression can raise an error, rows are retained without their vectors, which are then found by ctid
+-- rows are retained without their vectors, which are then found by ctid
 SELECT uses('ctid', 'right_side c WHERE 0 < (SELECT count(*) FROM left_side a JOIN right_side b', 'a.id <> b.id AND fasted_distance(a.v, b.v) < ' || bound || ')') AS late, bound FROM unnest(ARRAY[
-	'9', 'c.id', 'c.id::float8 + 1', 'c.id::float8 - 1', 'c.id::float8 * 2', 'sqrt(c.id)', '(SELECT 9)']) AS bound;
--- a subquery that raises an error, and is evaluated for no pair
-SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON a.id > b.id + 100000 AND fasted_within(a.v, b.v, (SELECT 1 / (count(*) - 500) FROM right_side))');
+	'9', 'c.id', 'sqrt(c.id)', '(SELECT 9)']) AS bound;
 -- a side is not read in the order of an index, for which an index of pgvector omits rows (pgvector.sql), but as a whole
 CREATE TABLE located AS SELECT i AS id, i % 200 AS k, point(i, i % 7) AS place, ARRAY[i % 3, i % 5, i % 7]::real[] AS v, repeat('x', 500) AS note FROM generate_series(1, 8000) AS i;
 CREATE INDEX ON located USING gist (place) WHERE k = 1;
@@ -96,8 +93,6 @@ RESET enable_bitmapscan;
 -- invalid vectors, which a condition on their row excludes; and null vectors
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM (SELECT * FROM left_side WHERE id < 100) a LEFT JOIN right_side b ON a.k <> 2 AND a.id <> b.id AND fasted_within((CASE WHEN a.k <> 2 THEN a.v::text ELSE a.name END)::real[], b.v, 12)');
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM (SELECT id, nullif(v, v) AS v FROM right_side) b WHERE fasted_within(a.v, b.v, 12))');
-CREATE FUNCTION filled(value int) RETURNS real[] LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN array_fill((12 / value)::real, ARRAY[40]); END';
-SELECT * FROM same('SELECT a.id, b.id AS idb FROM (SELECT * FROM left_side WHERE id < 20) a LEFT JOIN right_side b ON a.k > b.id - b.id AND fasted_within(filled(a.k), b.v, 20)');
 -- estimates: the fraction of pairs that another condition leaves
 CREATE FUNCTION planned(query text) RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE
@@ -201,5 +196,5 @@ SELECT fasted_distance('{{1,2}}'::real[], '{4,6}');
 SELECT fasted_cosine_distance('{1,Infinity}'::real[], '{4,6}');
 SELECT fasted_distance(NULL::real[], '{4,6}') IS NULL AS strict;
 DROP TABLE left_side, right_side, long_side, numbers, located;
-DROP FUNCTION same, self_join, l2_distance, hamming_distance, uses, filled, planned;
+DROP FUNCTION same, self_join, l2_distance, hamming_distance, uses, planned;
 DROP DOMAIN whole;

@@ -75,6 +75,16 @@ SELECT * FROM fasted_keep_one('t', 'v', 0, id_type => NULL::numeric, id_column =
 SELECT id, kept FROM fasted_keep_one('t', 'v', 0, id_type => NULL::numeric, id_column => 'num', priority_column => 'num', descending => true) ORDER BY id;
 SELECT id, pg_typeof(id), cluster FROM fasted_hdbscan('t', 'v', 2, NULL, id_type => NULL::timestamptz, id_column => 'at') ORDER BY id;
 SELECT pg_typeof(id_a), id_a, id_b, dist > 0 AS apart FROM fasted_spanning_tree('t', 'v', 1, id_type => NULL::text, id_column => 'name') ORDER BY dist, 2, 3;
+-- an id_type that is not null is an error, whatever the plan
+PREPARE by_type(text) AS SELECT count(*) FROM fasted_spanning_tree('t', 'v', 1, id_type => $1, id_column => 'name');
+SET plan_cache_mode = force_custom_plan;
+EXECUTE by_type('x');
+EXECUTE by_type(NULL);
+SET plan_cache_mode = force_generic_plan;
+EXECUTE by_type('x');
+EXECUTE by_type(NULL);
+RESET plan_cache_mode;
+DEALLOCATE by_type;
 SELECT id_a, id_b, rank FROM fasted_knn_join('t', 'v', 't', 'v', 1, id_type => NULL::text, a_id => 'name') ORDER BY 1;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT id FROM fasted_cluster('t', 'v', 0, 2, id_type => NULL::uuid, id_column => 'u');
 \echo :SQLSTATE

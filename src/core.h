@@ -16,7 +16,6 @@
 #include "base/row_numbers.h"
 #include "cpu/kernels/kernel.h"
 #include "join/join.h"
-#include "rows/distributor.h"
 #include "rows/reader.h"
 #include "rows/vector.h"
 

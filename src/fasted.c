@@ -17,12 +17,13 @@
  *	  functions/	from pairs to result rows: fasted_self_join, fasted_knn_join,
  *				fasted_neighbors, fasted_cluster and fasted_keep_one; their common descriptions
  *				and planner estimates
- *	  distance/	SQL functions of two vectors: how joins recognize them, their selectivity
+ *	  distance/	SQL functions of two vectors: how joins recognize them; their selectivity and other
+ *				estimates from the statistics of ANALYZE
  *	  join/		from rows to the engine, with staging and spilling; from the engine to pairs of
  *				row numbers; the keys of rows and their order
  *	  tree/		spanning trees of row numbers, and the clusters of HDBSCAN in them
  *	  rows/		from heap tuples to rows of floats or doubles: the query that reads a source, with
- *				parallel workers too (input_queue.c), checks and conversions; column statistics
+ *				parallel workers too (input_queue.c), checks and conversions
  *	  cpu/		the multithreaded CPU engine: from candidates to exact pairs, in folders that
  *				cpu/schedule/engine.c lists; the CUDA engine is a separate library, in the folder
  *				cuda next to this one

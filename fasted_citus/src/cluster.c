@@ -17,7 +17,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
-#include "cluster.h"
+#include "commands/extension.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "fasted_citus.h"
@@ -69,10 +69,10 @@
 #define TABLE_QUERY \
 	"SELECT 1 FROM pg_catalog.pg_dist_partition WHERE logicalrelid OPERATOR(pg_catalog.=) $1::pg_catalog.regclass"
 
-/* Returns a row if the view has been propagated to the other nodes. */
-#define VIEW_QUERY \
+/* Returns a row if Citus has created the object of this catalog on all nodes. */
+#define OBJECT_QUERY(catalog) \
 	"SELECT 1 FROM pg_catalog.pg_dist_object" \
-	" WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND objid OPERATOR(pg_catalog.=) $1"
+	" WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog." catalog "'::pg_catalog.regclass AND objid OPERATOR(pg_catalog.=) $1"
 
 /*
  * Settings of this session that its slices use, too.  Settings in this server's configuration
@@ -117,14 +117,25 @@ ResultColumn(uint64 row, int n)
 	return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, n);
 }
 
-/* Returns true if the query has a result for this relation. */
+/* Returns true if the query has a result for this object. */
 static bool
-IsInCatalog(const char *query, Oid relid)
+IsInCatalog(const char *query, Oid object)
 {
-	bool		found = QueryCatalog(query, OIDOID, ObjectIdGetDatum(relid)) > 0;
+	bool		found = QueryCatalog(query, OIDOID, ObjectIdGetDatum(object)) > 0;
 
 	SPI_finish();
 	return found;
+}
+
+/*
+ * Returns true if Citus has created this extension on all nodes.  Other nodes run its functions by name,
+ * as the current user.  On a node without the extension, another user might have created the schema
+ * fasted_citus, with functions of these names.
+ */
+static bool
+ExtensionIsEverywhere(void)
+{
+	return IsInCatalog(OBJECT_QUERY("pg_extension"), get_extension_oid("fasted_citus", false));
 }
 
 /* Returns a list of WorkerNode with the result of a NODES_QUERY. */
@@ -250,11 +261,13 @@ WhyNotDivided(const VectorSource *source)
 {
 	Oid			base = BaseTable(source->relid);
 
+	if (!ExtensionIsEverywhere())
+		return "Citus has not created the extension fasted_citus on all nodes";
 	if (source->key_column == NULL || source->partition_column != NULL)
 		return "the source has no key column, or has partitions";
 	if (!OidIsValid(base) || !IsInCatalog(TABLE_QUERY, base))
 		return "the relation is neither a Citus table nor a simple view of one";
-	if (base != source->relid && !IsInCatalog(VIEW_QUERY, source->relid))
+	if (base != source->relid && !IsInCatalog(OBJECT_QUERY("pg_class"), source->relid))
 		return "the view does not exist on all nodes";
 	if (HasRowSecurity(source->relid, base))
 		return "row security applies to the table";
@@ -675,7 +688,7 @@ ReadDistributed(RowTaker *taker, const PlannedStmt *plan)
 	BytesTaker	bytes = {.taker = taker};
 	Oid			function;
 
-	if (!IsCitusPlan(plan->planTree))
+	if (!IsCitusPlan(plan->planTree) || !ExtensionIsEverywhere())
 		return false;
 	if (source->key_order && ReadShards(taker))
 		return true;
@@ -683,8 +696,7 @@ ReadDistributed(RowTaker *taker, const PlannedStmt *plan)
 	if (!OidIsValid(function))
 		return false;
 	bytes.context = AllocSetContextCreate(CurrentMemoryContext, "fasted vector", ALLOCSET_DEFAULT_SIZES);
-	/* TakeBytesSlot makes them vectors: they need no cast */
-	taker->value_type = BYTEAOID;
+	taker->has_vectors = true;	/* of TakeBytesSlot */
 	core->RunPlan(source, core->PlanQuery(source, core->MakeSourceQuery(source, function), 0), TakeBytesSlot, &bytes);
 	return true;
 }

@@ -3,17 +3,10 @@
  * fasted_citus.c
  *	  Entry point of the library: finds the library fasted, and registers with it.
  *
- *	  remote_join.c	the coordinator: divides a join, and merges the results of the workers
- *	  slices.c		a worker: one slice of a join
- *	  cluster.c		Citus's catalog, and reading a distributed table
- *	  links.c		connections to other nodes
- *	  vectors.c		vectors as bytea, hashes of rows
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "cluster.h"
 #include "fasted_citus.h"
 #include "fmgr.h"
 #include "utils/guc.h"

@@ -11,7 +11,6 @@
 #include "commands/dbcommands.h"
 #include "fasted_citus.h"
 #include "libpq-fe.h"
-#include "links.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"

@@ -17,7 +17,6 @@
 
 #include <math.h>
 
-#include "cluster.h"
 #include "fasted_citus.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -257,7 +256,6 @@ ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 	VectorSource in_order = *source;
 	Query	   *query;
 
-	in_order.order_apart = false;
 	in_order.key_order = source->order_column == NULL;
 	rows.row_context = AllocSetContextCreate(context, "fasted own row", ALLOCSET_DEFAULT_SIZES);
 	if (source->order_column != NULL)
@@ -622,21 +620,25 @@ Statistics(const VectorJoin *join)
 	return sum;
 }
 
-/* JoinBackend.shares.  The list outlives the connections. */
+/* JoinBackend.shares */
 static List *
 Shares(const VectorJoin *join)
 {
 	const RemoteJoin *remote = join->distributed;
 	List	   *shares = NIL;
+	double		units = 0.0;
 
 	for (int n = 0; n < remote->nslices; n++)
+		units += remote->slices[n].report.stats.units_total;
+	for (int n = 0; n < remote->nslices; n++)
 	{
-		const SliceReport *report = &remote->slices[n].report;
-		JoinShare  *share = palloc(sizeof(JoinShare));
+		const FastedStats *stats = &remote->slices[n].report.stats;
 
-		*share = (JoinShare) {.name = pstrdup(LinksName(remote->connections, n)),
-		.read_seconds = report->read_seconds,.stats = report->stats};
-		shares = lappend(shares, share);
+		shares = lappend(shares, makeString(psprintf("%s (%.0f%%, %s, " UINT64_FORMAT " pairs)",
+													 LinksName(remote->connections, n),
+													 100.0 * stats->units_total / Max(units, 1.0),
+													 stats->engine[0] != '\0' ? stats->engine : "no rows",
+													 stats->pairs)));
 	}
 	return shares;
 }
@@ -647,7 +649,7 @@ static const JoinBackend workers = {
 	.next = Next,.next_list = NextList,.statistics = Statistics,.shares = Shares
 };
 
-/* JoinDistributor.begin. */
+/* JoinDistributor.distribute. */
 static bool
 Begin(VectorJoin *join, const JoinRequest *request)
 {
@@ -668,5 +670,5 @@ Begin(VectorJoin *join, const JoinRequest *request)
 }
 
 const JoinDistributor distributor = {
-	.begin = Begin,.read = ReadDistributed,.label = "Citus Workers"
+	.distribute = Begin,.read = ReadDistributed,.label = "Citus Workers"
 };

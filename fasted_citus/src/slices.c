@@ -15,7 +15,6 @@
  */
 #include "postgres.h"
 
-#include "cluster.h"
 #include "fasted_citus.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
@@ -520,7 +519,9 @@ NextNeighbors(Slice *slice)
 static bytea *
 Report(Slice *slice, char tag)
 {
-	(void) core->JoinStatistics(slice->join, &slice->report.stats, &slice->report.read_seconds);
+	double		read_seconds;
+
+	(void) core->JoinStatistics(slice->join, &slice->report.stats, &read_seconds);
 	if (slice->output == SLICE_NEAREST)
 		slice->report.stats.pairs = slice->sent;
 	else

@@ -13,7 +13,6 @@
 #include "parser/parse_func.h"
 #include "utils/datum.h"
 #include "utils/varbit.h"
-#include "vectors.h"
 
 PG_FUNCTION_INFO_V1(fasted_citus_vector_bytes);
 PG_FUNCTION_INFO_V1(fasted_citus_vector_hash);

@@ -72,7 +72,7 @@ is(sql("SELECT count(*) FROM (SELECT FROM fasted_knn_join('dist', 'v', 'dist', '
 is(sql("SELECT count(*) FROM generate_series(1, 2) g, LATERAL (SELECT * FROM fasted_knn_join('dist', 'v', 'dist', 'v', g)) x"),
 	1470 * 3, 'LATERAL');
 like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_knn_join('dist', 'v', 'ref', 'v', 10)"),
-	qr/Rows Read: 2352\n.*Pairs: 14700\n.*, cpu, 5120 pairs, read \d/s, 'EXPLAIN ANALYZE shows the workers');
+	qr/Rows Read: 2352\n.*Pairs: 14700\n.*, cpu, 5120 pairs\)/s, 'EXPLAIN ANALYZE shows the workers');
 
 # not distributed, with the right result
 for my $case (["fasted_knn_join('dist', 'v', 'plain_ref', 'v', 3)", 'a table of this server alone as the second table'],

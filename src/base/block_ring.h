@@ -4,11 +4,8 @@
  *	  A ring of blocks in shared memory, for rows exchanged by the processes of a parallel plan.
  *
  * Writers take empty blocks, fill them and publish them.  Readers take full blocks, read them and
- * release them.  A process owns the block whose number it has taken.  The size of the
- * memory does not depend on the number of rows.
- *
- * Two plan nodes use a ring: in rows/input_queue.c workers write blocks that the leader reads, in
- * function_node/output_queue.c the leader writes blocks that workers read.
+ * release them.  A process owns the block whose number it has taken.  In rows/input_queue.c workers write
+ * blocks that the leader reads, in function_node/exec.c the leader writes blocks that workers read.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,8 +26,8 @@ extern void *BlockRingData(BlockRing *ring, int number);
 extern int	BlockRingTakeFull(BlockRing *ring);
 
 /*
- * Takes an empty block, or a full one if there is no empty one, and returns its number.  Raises an
- * error if there is neither, so readers must not own all blocks at the same time.
+ * Takes an empty block, or a full one if there is no empty one.  Raises an error if there is neither,
+ * so readers must not own all blocks at the same time.
  */
 extern int	BlockRingTakeAny(BlockRing *ring, bool *full);
 
@@ -42,8 +39,8 @@ extern void BlockRingRelease(BlockRing *ring, int number);
 extern uint32 BlockRingFull(BlockRing *ring);
 
 /*
- * Called by each writer after its last block.  BlockRingFinished returns the number of writers
- * that have called it; all that these have written is then visible to the caller.
+ * Called by each writer after its last block; returns the number of writers that have done so, and
+ * all that these have written is then visible to the caller.
  */
 extern void BlockRingFinish(BlockRing *ring);
 extern uint32 BlockRingFinished(BlockRing *ring);

@@ -78,14 +78,10 @@ typedef struct Progress
 	instr_time	shown;			/* when the view was last updated */
 } Progress;
 
-/* relid: the joined relation; InvalidOid if there are several. */
+/* IsDue: the view should be updated; it reads the clock once.  End may be called twice, and after errors. */
 extern void ProgressBegin(Progress *progress, Oid relid);
-
-/* Returns true if the view should be updated.  This call is cheap: it reads the clock once. */
 extern bool ProgressIsDue(const Progress *progress);
 extern void ProgressShow(Progress *progress, ProgressPhase phase, const ProgressNumbers *numbers);
-
-/* Ends the entry.  May be called twice, and after errors. */
 extern void ProgressEnd(Progress *progress);
 
 #endif							/* FASTED_INTERRUPTS_H */

@@ -13,7 +13,6 @@
 #include "access/transam.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_collation_d.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
@@ -37,19 +36,6 @@
 #include "utils/syscache.h"
 #include "utils/varbit.h"
 
-PG_FUNCTION_INFO_V1(fasted_distance);
-PG_FUNCTION_INFO_V1(fasted_cosine_distance);
-PG_FUNCTION_INFO_V1(fasted_negative_inner_product);
-PG_FUNCTION_INFO_V1(fasted_array_distance);
-PG_FUNCTION_INFO_V1(fasted_array_cosine_distance);
-PG_FUNCTION_INFO_V1(fasted_array_negative_inner_product);
-PG_FUNCTION_INFO_V1(fasted_hamming_distance);
-PG_FUNCTION_INFO_V1(fasted_jaccard_distance);
-PG_FUNCTION_INFO_V1(fasted_cosine_similarity);
-PG_FUNCTION_INFO_V1(fasted_jaccard_similarity);
-PG_FUNCTION_INFO_V1(fasted_within);
-PG_FUNCTION_INFO_V1(fasted_distance_support);
-
 /* Uses the best kernel for this CPU; all kernels return the same bits. */
 static double
 Distance(FastedElement element, const float *x, const float *y, uint32 dimensions)
@@ -63,83 +49,63 @@ Distance(FastedElement element, const float *x, const float *y, uint32 dimension
 	return kernel->distance(x, y, dimensions);
 }
 
-/* Returns a distance other than the Euclidean distance. */
+/* Returns a distance other than the Euclidean distance, or a cosine or Jaccard similarity. */
 static inline __attribute__((always_inline)) double
-PlainDistance(FastedMetric metric, FastedElement element, const float *x, const float *y,
+PlainDistance(FastedMetric metric, bool similarity, FastedElement element, const float *x, const float *y,
 			  uint32 dimensions)
 {
+	const uint64_t *x_bits = (const uint64_t *) x;
+	const uint64_t *y_bits = (const uint64_t *) y;
+	uint32		words = fasted_bit_words(dimensions);
+	const double *x_doubles = (const double *) x;
+	const double *y_doubles = (const double *) y;
 	bool		doubles = element == FASTED_ELEMENT_DOUBLE;
 
 	if (metric == FASTED_METRIC_HAMMING)
-		return fasted_exact_hamming((const uint64_t *) x, (const uint64_t *) y,
-									fasted_bit_words(dimensions));
+		return fasted_exact_hamming(x_bits, y_bits, words);
 	if (metric == FASTED_METRIC_JACCARD)
-		return fasted_exact_jaccard((const uint64_t *) x, (const uint64_t *) y,
-									fasted_bit_words(dimensions));
+		return similarity ? fasted_exact_jaccard_similarity(x_bits, y_bits, words) :
+			fasted_exact_jaccard(x_bits, y_bits, words);
 	if (metric == FASTED_METRIC_INNER_PRODUCT)
-		return 0.0 - (doubles ?
-					  fasted_exact_dot_double((const double *) x, (const double *) y, dimensions) :
+		return 0.0 - (doubles ? fasted_exact_dot_double(x_doubles, y_doubles, dimensions) :
 					  fasted_exact_dot(x, y, dimensions));
-	return doubles ?
-		fasted_exact_cosine_double((const double *) x, (const double *) y, dimensions) :
+	if (similarity)
+		return doubles ? fasted_exact_cosine_similarity_double(x_doubles, y_doubles, dimensions) :
+			fasted_exact_cosine_similarity(x, y, dimensions);
+	return doubles ? fasted_exact_cosine_double(x_doubles, y_doubles, dimensions) :
 		fasted_exact_cosine(x, y, dimensions);
 }
 
-/* Returns a cosine or Jaccard similarity. */
-static inline __attribute__((always_inline)) double
-PlainSimilarity(FastedMetric metric, FastedElement element, const float *x, const float *y,
-				uint32 dimensions)
-{
-	if (metric == FASTED_METRIC_JACCARD)
-		return fasted_exact_jaccard_similarity((const uint64_t *) x, (const uint64_t *) y,
-											   fasted_bit_words(dimensions));
-	return element == FASTED_ELEMENT_DOUBLE ?
-		fasted_exact_cosine_similarity_double((const double *) x, (const double *) y, dimensions) :
-		fasted_exact_cosine_similarity(x, y, dimensions);
-}
-
 #if defined(__x86_64__)
-/* The same computations, compiled for CPUs with these instructions. */
+/* The same computation, compiled for CPUs with these instructions. */
 __attribute__((target("avx2,fma,popcnt")))
 static double
-DistanceByFma(FastedMetric metric, FastedElement element, const float *x, const float *y,
+DistanceByFma(FastedMetric metric, bool similarity, FastedElement element, const float *x, const float *y,
 			  uint32 dimensions)
 {
-	return PlainDistance(metric, element, x, y, dimensions);
-}
-
-__attribute__((target("avx2,fma,popcnt")))
-static double
-SimilarityByFma(FastedMetric metric, FastedElement element, const float *x, const float *y,
-				uint32 dimensions)
-{
-	return PlainSimilarity(metric, element, x, y, dimensions);
+	return PlainDistance(metric, similarity, element, x, y, dimensions);
 }
 #endif
 
-double
-ExactDistance(FastedMetric metric, FastedElement element, const float *x, const float *y,
-			  uint32 dimensions)
+/* The canonical distance, or the similarity with the sums of the distance. */
+static double
+DistanceOrSimilarity(FastedMetric metric, bool similarity, FastedElement element, const float *x,
+					 const float *y, uint32 dimensions)
 {
 	if (metric == FASTED_METRIC_L2)
 		return Distance(element, x, y, dimensions);
 #if defined(__x86_64__)
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		return DistanceByFma(metric, element, x, y, dimensions);
+		return DistanceByFma(metric, similarity, element, x, y, dimensions);
 #endif
-	return PlainDistance(metric, element, x, y, dimensions);
+	return PlainDistance(metric, similarity, element, x, y, dimensions);
 }
 
-/* The canonical similarity, with the sums of the distance. */
-static double
-ExactSimilarity(FastedMetric metric, FastedElement element, const float *x, const float *y,
-				uint32 dimensions)
+double
+ExactDistance(FastedMetric metric, FastedElement element, const float *x, const float *y,
+			  uint32 dimensions)
 {
-#if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		return SimilarityByFma(metric, element, x, y, dimensions);
-#endif
-	return PlainSimilarity(metric, element, x, y, dimensions);
+	return DistanceOrSimilarity(metric, false, element, x, y, dimensions);
 }
 
 /* --- conversions of vectors */
@@ -383,12 +349,11 @@ GetVector(struct varlena *value, const MetricRules *rules, bool doubles, const c
 }
 
 /*
- * Compares the first two arguments, which must have the same number of dimensions, by ExactDistance
- * or ExactSimilarity.  They are bits, or have been converted.
+ * Returns the distance or similarity of the first two arguments, which must have the same number of
+ * dimensions.  They are bits, or have been converted.
  */
 static double
-CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, const char *function,
-			   double (*compare) (FastedMetric, FastedElement, const float *, const float *, uint32))
+CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, bool similarity, const char *function)
 {
 	const MetricRules *rules = fasted_metric_rules(metric);
 	struct varlena *x = PG_GETARG_VARLENA_P(0);
@@ -404,90 +369,56 @@ CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, const char *functio
 				 errmsg("vectors have different numbers of dimensions"),
 				 errdetail("The number of dimensions of the arguments of %s is %d in a, and %d in b.", function,
 						   a.dimensions, b.dimensions)));
-	return compare(metric, a.element, a.elements, b.elements, a.dimensions);
+	return DistanceOrSimilarity(metric, similarity, a.element, a.elements, b.elements, a.dimensions);
 }
 
-static double
-DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
+/*
+ * The result of an SQL function; null if a converted vector is, or for the similarity of a zero vector,
+ * because NaN would exceed every bound in SQL.
+ */
+static Datum
+Compare(FunctionCallInfo fcinfo, FastedMetric metric, bool similarity, const char *function)
 {
-	return CompareVectors(fcinfo, metric, function, ExactDistance);
+	double		result;
+
+	if (!fasted_metric_rules(metric)->of_bits && !PrepareVectors(fcinfo))
+		PG_RETURN_NULL();
+	result = CompareVectors(fcinfo, metric, similarity, function);
+	if (similarity && isnan(result))
+		PG_RETURN_NULL();
+	PG_RETURN_FLOAT8(result);
 }
 
-static double
-ConvertedDistance(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
-{
-	return PrepareVectors(fcinfo) ? DistanceOf(fcinfo, metric, function) : 0.0;
-}
+#define COMPARISON(name, metric, similarity) \
+	PG_FUNCTION_INFO_V1(name); \
+	Datum \
+	name(PG_FUNCTION_ARGS) \
+	{ \
+		return Compare(fcinfo, metric, similarity, #name); \
+	}
 
-Datum
-fasted_distance(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_FLOAT8(ConvertedDistance(fcinfo, FASTED_METRIC_L2, "fasted_distance"));
-}
-
-Datum
-fasted_cosine_distance(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_FLOAT8(ConvertedDistance(fcinfo, FASTED_METRIC_COSINE, "fasted_cosine_distance"));
-}
-
-Datum
-fasted_negative_inner_product(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_FLOAT8(ConvertedDistance(fcinfo, FASTED_METRIC_INNER_PRODUCT, "fasted_negative_inner_product"));
-}
+COMPARISON(fasted_distance, FASTED_METRIC_L2, false)
+COMPARISON(fasted_cosine_distance, FASTED_METRIC_COSINE, false)
+COMPARISON(fasted_negative_inner_product, FASTED_METRIC_INNER_PRODUCT, false)
+COMPARISON(fasted_hamming_distance, FASTED_METRIC_HAMMING, false)
+COMPARISON(fasted_jaccard_distance, FASTED_METRIC_JACCARD, false)
+COMPARISON(fasted_cosine_similarity, FASTED_METRIC_COSINE, true)
+COMPARISON(fasted_jaccard_similarity, FASTED_METRIC_JACCARD, true)
 
 /* The operators of real[] and double precision[]; the vectors may be of different types. */
-Datum
-fasted_array_distance(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_L2, "operator <->"));
-}
+#define ARRAY_OPERATOR(name, metric, symbol) \
+	PG_FUNCTION_INFO_V1(name); \
+	Datum \
+	name(PG_FUNCTION_ARGS) \
+	{ \
+		PG_RETURN_FLOAT8(CompareVectors(fcinfo, metric, false, "operator " symbol)); \
+	}
 
-Datum
-fasted_array_cosine_distance(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_COSINE, "operator <=>"));
-}
+ARRAY_OPERATOR(fasted_array_distance, FASTED_METRIC_L2, "<->")
+ARRAY_OPERATOR(fasted_array_cosine_distance, FASTED_METRIC_COSINE, "<=>")
+ARRAY_OPERATOR(fasted_array_negative_inner_product, FASTED_METRIC_INNER_PRODUCT, "<#>")
 
-Datum
-fasted_array_negative_inner_product(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_INNER_PRODUCT, "operator <#>"));
-}
-
-Datum
-fasted_hamming_distance(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_HAMMING, "fasted_hamming_distance"));
-}
-
-Datum
-fasted_jaccard_distance(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_JACCARD, "fasted_jaccard_distance"));
-}
-
-/* Returns NULL for a zero vector, because NaN would exceed every bound in SQL. */
-Datum
-fasted_cosine_similarity(PG_FUNCTION_ARGS)
-{
-	double		similarity;
-
-	if (!PrepareVectors(fcinfo))
-		PG_RETURN_NULL();
-	similarity = CompareVectors(fcinfo, FASTED_METRIC_COSINE, "fasted_cosine_similarity", ExactSimilarity);
-	if (isnan(similarity))
-		PG_RETURN_NULL();
-	PG_RETURN_FLOAT8(similarity);
-}
-
-Datum
-fasted_jaccard_similarity(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_FLOAT8(CompareVectors(fcinfo, FASTED_METRIC_JACCARD, "fasted_jaccard_similarity",
-									ExactSimilarity));
-}
+PG_FUNCTION_INFO_V1(fasted_within);
 
 /* fasted_within(a, b, eps, metric), of bits, too */
 Datum
@@ -506,7 +437,7 @@ fasted_within(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errmetric(metric, a == UNKNOWNOID ? b : a)));
 	RequireDistance("eps", eps, metric);
-	PG_RETURN_BOOL(DistanceOf(fcinfo, metric, "fasted_within") <= eps);
+	PG_RETURN_BOOL(CompareVectors(fcinfo, metric, false, "fasted_within") <= eps);
 }
 
 /* --- functions that joins recognize */
@@ -636,6 +567,8 @@ SimplifyCall(const SupportRequestSimplify *request)
 		call->args = ConvertVectors(call->funcid, args);
 	return call->args == args ? NULL : eval_const_expressions(request->root, (Node *) call);
 }
+
+PG_FUNCTION_INFO_V1(fasted_distance_support);
 
 /*
  * Support function of functions of two vectors: converts the vectors, and estimates the

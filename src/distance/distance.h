@@ -14,18 +14,6 @@
 #include "fmgr.h"
 #include "nodes/pathnodes.h"
 
-extern PGDLLEXPORT Datum fasted_distance(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_cosine_distance(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_negative_inner_product(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_array_distance(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_array_cosine_distance(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_array_negative_inner_product(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_hamming_distance(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_jaccard_distance(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_cosine_similarity(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_jaccard_similarity(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
-
 /*
  * The canonical distance of two vectors, bit for bit as engines compute it.  Doubles for
  * a cosine distance must have been scaled by fasted_scale_direction.  The cosine distance
@@ -65,6 +53,25 @@ extern bool IsOfPgvector(Oid class, Oid object);
 
 /* Returns a copy of the expression with an explicit cast, or NULL if there is no cast. */
 extern Node *CastVector(Node *vector, Oid type);
+
+/* --- estimate.c: from the statistics of ANALYZE, as far as the current user may see them */
+
+/*
+ * The number of dimensions, for estimates of costs; 0 if unknown.  32 bits count as one dimension.
+ * A type modifier needs no privilege.
+ */
+extern double KnownDimensions(Oid relid, AttrNumber column);
+
+/* Estimated number of distinct values of a column in this number of rows. */
+extern double EstimateGroups(Oid relid, AttrNumber column, double rows);
+
+/*
+ * The fraction of all pairs of rows that are within eps of each other, estimated from the
+ * vectors in the column's statistics.  Returns a negative number if no statistics have
+ * vectors of the metric.  children says whether to include the rows of child tables.
+ */
+extern double ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric,
+						  double eps);
 
 /*
  * Estimates the fraction of pairs of rows whose vectors a and b are within eps, from the

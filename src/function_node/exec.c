@@ -13,18 +13,18 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
+#include <math.h>
+
 #include "access/relation.h"
+#include "access/stratnum.h"
 #include "base/compat.h"
 #include "catalog/objectaccess.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
-#include "funcapi.h"
 #include "function_node/function_node.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "rows/reader.h"
+#include "optimizer/optimizer.h"
 #include "utils/acl.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -66,7 +66,7 @@ BeginArguments(FunctionNode *scan)
 	ParamSearch search = {.subplans = state->state->es_plannedstmt->subplans};
 
 	scan->arguments = ExecInitExprList(scan->plan.args, state);
-	scan->bounds = ExecInitExprList(scan->plan.conditions.dist_bounds, state);
+	scan->bounds = ExecInitExprList(scan->plan.bounds, state);
 	(void) FindParams((Node *) scan->plan.args, &search);
 	scan->params = search.params;
 	scan->argument_context = AllocSetContextCreate(CurrentMemoryContext, "fasted arguments",
@@ -102,10 +102,16 @@ static const NullableDatum *
 EvaluateArguments(FunctionNode *scan)
 {
 	int			nargs = list_length(scan->arguments);
+	int			id_type = FindIdType(scan->plan.call->funcid);
 	NullableDatum *values;
+	bool		isnull = true;
 
 	if (scan->values != NULL)
 		return scan->values;
+	if (id_type >= 0)
+		(void) ExecEvalExpr(ExecInitExpr(list_nth(scan->plan.call->args, id_type), &scan->css.ss.ps),
+							scan->css.ss.ps.ps_ExprContext, &isnull);
+	RequireNullIdType(isnull);
 	values = MemoryContextAlloc(scan->argument_context, nargs * sizeof(NullableDatum));
 	for (int n = 0; n < nargs; n++)
 		values[n] = EvaluateArgument(scan, n);
@@ -115,6 +121,34 @@ EvaluateArguments(FunctionNode *scan)
 
 /* --- the run */
 
+/*
+ * Reduces the call's eps to the bounds; to NaN if no distance satisfies them.
+ *
+ * PostgreSQL sorts NaN above all other float8 values, and a distance is never NaN.  So every distance
+ * is below a bound of NaN.
+ */
+static void
+ReduceEps(FunctionCall *call, List *strategies, List *bounds, ExprContext *econtext)
+{
+	ListCell   *strategy;
+	ListCell   *cell;
+
+	forboth(strategy, strategies, cell, bounds)
+	{
+		bool		isnull;
+		double		bound = DatumGetFloat8(ExecEvalExpr((ExprState *) lfirst(cell), econtext, &isnull));
+
+		if (!isnull && isnan(bound))
+			continue;
+		if (!isnull && lfirst_int(strategy) == BTLessStrategyNumber)
+			bound = bound == -HUGE_VAL ? NAN : nextafter(bound, -HUGE_VAL);
+		if (isnull || !(bound >= LeastDistance(call->metric)))
+			call->eps = NAN;	/* a comparison with NULL is not true */
+		else if (bound < call->eps)
+			call->eps = bound;
+	}
+}
+
 static void
 BeginRun(FunctionNode *scan)
 {
@@ -123,11 +157,9 @@ BeginRun(FunctionNode *scan)
 	FunctionCall call = MakeFunctionCall(plan->function, EvaluateArguments(scan),
 										 plan->key_type);
 
-	call.columns = plan->columns;
-	call.filter = EvaluateConditions(&plan->conditions, scan->bounds,
-									 scan->css.ss.ps.ps_ExprContext);
+	call.ids = plan->ids;
+	ReduceEps(&call, plan->strategies, scan->bounds, scan->css.ss.ps.ps_ExprContext);
 	call.count = plan->count;
-	call.timed = scan->timed;
 	scan->run = BeginFunctionRun(&call);
 	MemoryContextSwitchTo(old);
 }
@@ -154,7 +186,8 @@ EndRun(FunctionNode *scan)
 	MemoryContextReset(scan->context);
 }
 
-bool
+/* Fills the block with at least one row.  Returns false if there are no more rows. */
+static bool
 ProduceBlock(FunctionNode *scan, OutputBlock *block)
 {
 	if (scan->run == NULL)
@@ -167,7 +200,8 @@ ProduceBlock(FunctionNode *scan, OutputBlock *block)
 	return false;
 }
 
-uint64
+/* Runs the call and returns the number of its rows. */
+static uint64
 CountScan(FunctionNode *scan)
 {
 	uint64		count;
@@ -178,89 +212,330 @@ CountScan(FunctionNode *scan)
 	return count;
 }
 
-/* --- whole rows */
+/*
+ * --- rows, in blocks, which the leader of a parallel plan shares with workers
+ *
+ * In a parallel plan the leader runs the call and fills blocks.  Workers take blocks and execute
+ * the nodes above this one: they aggregate, join, and check conditions.  Blocks hold Datums
+ * rather than row numbers, since workers do not have the ids.  Hence only ids that are passed by
+ * value can be shared.
+ *
+ * To avoid deadlocks, no process waits for a process that may wait for it.  A worker may be
+ * blocked by a full tuple queue or at a barrier of a hash join.  So the leader never waits for
+ * workers: it consumes blocks that no worker takes.  Workers wait for the leader only before it
+ * has begun and while it fills blocks.  If the leader has executed other nodes for a while and
+ * there is no full block, the worker's scan ends.  No row is lost, because the leader scans to the
+ * end.
+ */
 
-static void
-BeginWholeRows(FunctionNode *scan)
+/* Seconds for which the leader leaves all blocks to workers before it takes one itself. */
+#define FILL_SECONDS 0.02
+
+/* Blocks per process: one that it reads, and full ones that are waiting. */
+#define BLOCKS_PER_PROCESS 8
+
+/* Returns the number of columns of the blocks. */
+static inline int
+CountColumns(const FunctionNode *scan)
 {
-	const CustomScan *plan = (CustomScan *) scan->css.ss.ps.plan;
-	TupleDesc	desc = scan->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
-
-	if (scan->plan.columns == NIL || llast_int(scan->plan.columns) != InvalidAttrNumber)
-		return;
-	scan->relation = castNode(Var, linitial_node(TargetEntry, plan->custom_scan_tlist)->expr)->varno;
-	scan->row = CreateTemplateTupleDesc(desc->natts - 1);
-	for (int i = 1; i < desc->natts; i++)
-		TupleDescCopyEntry(scan->row, i, desc, i);
-	scan->row = BlessTupleDesc(scan->row);
-	scan->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
-											  ALLOCSET_SMALL_SIZES);
+	return scan->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
 }
 
-void
-AddWholeRow(FunctionNode *scan, TupleTableSlot *slot)
+static int
+CountBlocks(const ParallelContext *pcxt)
 {
-	int			whole = scan->row->natts;
-	MemoryContext old;
+	return (pcxt->nworkers + 1) * BLOCKS_PER_PROCESS;
+}
 
-	MemoryContextReset(scan->row_context);
-	old = MemoryContextSwitchTo(scan->row_context);
-	slot->tts_values[whole] = HeapTupleGetDatum(heap_form_tuple(scan->row, slot->tts_values,
-																slot->tts_isnull));
-	slot->tts_isnull[whole] = false;
-	MemoryContextSwitchTo(old);
+static Size
+BlockBytes(const FunctionNode *scan)
+{
+	return offsetof(OutputBlock, values) + CountColumns(scan) * OUTPUT_ROWS * sizeof(Datum);
+}
+
+static Size
+EstimateSharedOutput(CustomScanState *node, ParallelContext *pcxt)
+{
+	FunctionNode *scan = (FunctionNode *) node;
+
+	return BlockRingSize(CountBlocks(pcxt), BlockBytes(scan));
 }
 
 /*
- * Like ExecScanFetch for a relation with ROW_MARK_COPY.  EvalPlanQualFetchRowMark sets all columns
- * but the last one, which is the whole row.
+ * Makes this process, the leader, fill the ring.  Workers could not, since they cannot read
+ * temporary tables.  parallel_leader_participation may have been turned off since the query was
+ * planned.  Then no workers are launched, so that the leader executes the plan alone.
  */
-bool
-FetchRecheckedRow(FunctionNode *scan, TupleTableSlot *slot)
+static void
+AttachLeader(FunctionNode *scan, ParallelContext *pcxt, BlockRing *ring)
 {
-	EPQState   *again = scan->css.ss.ps.state->es_epq_active;
-	Index		relation = scan->relation;
+	if (!parallel_leader_participation)
+		ReinitializeParallelWorkers(pcxt, 0);
+	scan->ring = ring;
+	scan->is_leader = true;
+	scan->ring_block = -1;
+}
 
-	if (again == NULL || again->relsubs_rowmark[relation - 1] == NULL)
+static void
+InitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared)
+{
+	FunctionNode *scan = (FunctionNode *) node;
+
+	AttachLeader(scan, pcxt, shared);
+	BlockRingInit(scan->ring, CountBlocks(pcxt), BlockBytes(scan));
+}
+
+static void
+ReinitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared)
+{
+	AttachLeader((FunctionNode *) node, pcxt, shared);
+	BlockRingReset(shared);
+}
+
+static void
+InitializeSharedOutputInWorker(CustomScanState *node, shm_toc *toc, void *shared)
+{
+	FunctionNode *scan = (FunctionNode *) node;
+
+	scan->ring = shared;
+	scan->is_leader = false;
+	scan->ring_block = -1;
+}
+
+/*
+ * ShutdownCustomScan.  No more rows are requested, at least for now: a cursor that pauses calls
+ * this, too.  Pauses the run and detaches from the ring, whose shared memory is about to be freed.
+ */
+static void
+DetachSharedOutput(CustomScanState *node)
+{
+	FunctionNode *scan = (FunctionNode *) node;
+
+	if (scan->run != NULL)
+		PauseFunctionRun(scan->run);
+	if (scan->ring == NULL)
+		return;
+	if (scan->is_leader)
+		BlockRingFinish(scan->ring);
+	scan->ring = NULL;
+	scan->block = NULL;
+}
+
+/*
+ * Fills and publishes blocks until none is empty, or until FILL_SECONDS have passed, so that the
+ * nodes above get rows from time to time.  Then returns the number of a full block, which is the
+ * leader's own.  Returns a negative number if there are no more blocks.
+ */
+static int
+FillBlocks(FunctionNode *scan)
+{
+	BlockRing *ring = scan->ring;
+	instr_time	begin;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	for (;;)
+	{
+		bool		full;
+		int			number = BlockRingTakeAny(ring, &full);
+
+		if (full)
+			return number;
+		if (scan->over || !ProduceBlock(scan, BlockRingData(ring, number)))
+		{
+			BlockRingRelease(ring, number);
+			BlockRingFinish(ring);
+			return BlockRingTakeFull(ring);
+		}
+		if (SecondsSince(begin) > FILL_SECONDS)
+			return number;
+		BlockRingPublish(ring, number);
+	}
+}
+
+/* Takes the next block of the ring.  Returns false if there are no more blocks. */
+static bool
+NextSharedBlock(FunctionNode *scan)
+{
+	BlockRing *ring = scan->ring;
+
+	if (scan->ring_block >= 0)
+		BlockRingRelease(ring, scan->ring_block);
+	scan->ring_block = -1;
+	scan->block = NULL;
+
+	if (scan->is_leader)
+	{
+		BlockRingEnter(ring);
+		scan->ring_block = FillBlocks(scan);
+		BlockRingLeave(ring);
+	}
+	else
+		scan->ring_block = BlockRingWaitFull(ring);
+
+	if (scan->ring_block < 0)
+	{
+		/* the leader must return all rows */
+		if (scan->is_leader && !scan->over)
+			elog(ERROR, "fasted scan ended before its last row");
 		return false;
-	ExecClearTuple(slot);
-	if (!again->relsubs_done[relation - 1] && EvalPlanQualFetchRowMark(again, relation, slot))
-		AddWholeRow(scan, slot);
-	again->relsubs_done[relation - 1] = true;
+	}
+	scan->block = BlockRingData(ring, scan->ring_block);
+	scan->next_row = 0;
 	return true;
 }
 
-/* --- relations that the call reads: they stay open until the node ends */
+/* --- rows */
 
-/* Opens the relation and appends it to the list, unless it has been dropped. */
-static List *
-OpenRelation(List *relations, Oid relid)
+/* Makes the next block the current one.  Returns false if there are no more rows. */
+static bool
+NextBlock(FunctionNode *scan)
 {
-	Relation	rel = try_relation_open(relid, AccessShareLock);
+	if (scan->ring != NULL)
+		return NextSharedBlock(scan);
+	scan->block = NULL;
+	if (scan->over || !ProduceBlock(scan, scan->own_block))
+		return false;
+	scan->block = scan->own_block;
+	scan->next_row = 0;
+	return true;
+}
 
-	return rel == NULL ? relations : lappend(relations, rel);
+/* Returns the scan tuple's slot with the next row, or empty if there are no more rows. */
+static pg_attribute_always_inline TupleTableSlot *
+NextScanTuple(FunctionNode *scan)
+{
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+	uint32		row;
+
+	if (unlikely(scan->block == NULL || scan->next_row == scan->block->nrows) &&
+		!NextBlock(scan))
+		return ExecClearTuple(slot);
+
+	/* a node above may have materialized the slot */
+	if (unlikely(TTS_SHOULDFREE(slot)))
+		ExecClearTuple(slot);
+	row = scan->next_row++;
+	switch (CountColumns(scan))
+	{
+		case 4:
+			slot->tts_values[3] = scan->block->values[3][row];
+			/* FALLTHROUGH */
+		case 3:
+			slot->tts_values[2] = scan->block->values[2][row];
+			/* FALLTHROUGH */
+		case 2:
+			slot->tts_values[1] = scan->block->values[1][row];
+			/* FALLTHROUGH */
+		case 1:
+			slot->tts_values[0] = scan->block->values[0][row];
+			/* FALLTHROUGH */
+		default:
+			break;
+	}
+	for (int i = 0; scan->plan.function->nullable && i < CountColumns(scan); i++)
+		slot->tts_isnull[i] = scan->block->nulls[i][row];
+	slot->tts_nvalid = slot->tts_tupleDescriptor->natts;
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	return slot;
+}
+
+/* ExecProcNode for a scan without conditions and projection. */
+static TupleTableSlot *
+NextPlainRow(PlanState *state)
+{
+	return NextScanTuple((FunctionNode *) state);
+}
+
+/* Returns the empty slot that ends the scan. */
+static TupleTableSlot *
+NoFurtherRow(PlanState *state, TupleTableSlot *slot)
+{
+	return state->ps_ProjInfo == NULL ? slot :
+		ExecClearTuple(state->ps_ProjInfo->pi_state.resultslot);
 }
 
 /*
- * Opens the relation and all relations that a SELECT from it reads, as the executor opens the
- * tables of a plan.  Then TRUNCATE or ALTER TABLE in the same session fails because the table is
- * in use.  So a cursor sees the rows as of its DECLARE, however late the first FETCH is.
+ * ExecProcNode for all other scans.  ExecScan cannot be used: if the node is in a subquery of an
+ * UPDATE, ExecScan would apply an EvalPlanQual recheck of the updated table to this node.
  */
-static List *
-OpenRelations(List *relations, Oid relid)
+static TupleTableSlot *
+NextCheckedRow(PlanState *state)
 {
-	ListCell   *cell;
-	ListCell   *child;
+	FunctionNode *scan = (FunctionNode *) state;
+	ExprContext *econtext = state->ps_ExprContext;
 
-	foreach(cell, FindSourceRelations(relid))
+	for (;;)
 	{
-		relations = OpenRelation(relations, lfirst_oid(cell));
-		foreach(child, find_all_inheritors(lfirst_oid(cell), AccessShareLock, NULL))
-			if (lfirst_oid(child) != lfirst_oid(cell))
-				relations = OpenRelation(relations, lfirst_oid(child));
+		TupleTableSlot *slot = NextScanTuple(scan);
+
+		ResetExprContext(econtext);
+		if (TupIsNull(slot))
+			return NoFurtherRow(state, slot);
+		econtext->ecxt_scantuple = slot;
+		if (state->qual == NULL || ExecQual(state->qual, econtext))
+			return state->ps_ProjInfo == NULL ? slot : ExecProject(state->ps_ProjInfo);
+		InstrCountFiltered1(state, 1);
+		CHECK_FOR_INTERRUPTS();
 	}
-	return relations;
 }
+
+/* ExecProcNode for count(*): returns one row. */
+static TupleTableSlot *
+NextCount(PlanState *state)
+{
+	FunctionNode *scan = (FunctionNode *) state;
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	if (scan->over)
+		return NoFurtherRow(state, slot);
+	slot->tts_values[0] = Int64GetDatum((int64) CountScan(scan));
+	scan->over = true;
+	ExecStoreVirtualTuple(slot);
+	if (state->ps_ProjInfo == NULL)
+		return slot;
+	ResetExprContext(state->ps_ExprContext);
+	state->ps_ExprContext->ecxt_scantuple = slot;
+	return ExecProject(state->ps_ProjInfo);
+}
+
+static void
+BeginOutput(FunctionNode *scan)
+{
+	PlanState  *state = &scan->css.ss.ps;
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+
+	Assert(CountColumns(scan) <= OUTPUT_COLUMNS);
+	scan->own_block = palloc0(sizeof(OutputBlock));
+	for (int i = 0; i < CountColumns(scan); i++)
+		slot->tts_isnull[i] = !scan->plan.ids && !OidIsValid(scan->plan.function->columns[i]);
+
+	/* set ExecProcNode, to save the call of ExecCustomScan for each row */
+	if (scan->plan.count)
+		state->ExecProcNode = NextCount;
+	else if (state->qual == NULL && state->ps_ProjInfo == NULL)
+		state->ExecProcNode = NextPlainRow;
+	else
+		state->ExecProcNode = NextCheckedRow;
+}
+
+/* Prepares for a rescan: discards the current block. */
+static void
+RestartOutput(FunctionNode *scan)
+{
+	ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+	ExecScanReScan(&scan->css.ss);
+	scan->block = NULL;
+	scan->over = false;
+}
+
+static TupleTableSlot *
+NextOutputRow(CustomScanState *node)
+{
+	return node->ss.ps.ExecProcNode(&node->ss.ps);
+}
+
+/* --- relations that the call reads */
 
 /* Returns the relation of source n if it is a constant or external parameter, or InvalidOid. */
 static Oid
@@ -280,6 +555,24 @@ KnownRelation(const FunctionNode *scan, int n)
 	relation = ExecEvalExprSwitchContext(ExecInitExpr(argument, state), state->ps_ExprContext,
 										 &isnull);
 	return isnull ? InvalidOid : DatumGetObjectId(relation);
+}
+
+/*
+ * Opens the relations that the call reads, as the executor opens the tables of a plan.  Then TRUNCATE
+ * or ALTER TABLE in the same session fails because the table is in use.  So a cursor sees the rows as
+ * of its DECLARE, however late the first FETCH is.
+ */
+static void
+OpenRelations(FunctionNode *scan)
+{
+	for (int n = 0; n < scan->plan.function->nsources; n++)
+	{
+		Oid			relid = KnownRelation(scan, n);
+		Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+
+		if (rel != NULL)
+			scan->open_relations = lappend(scan->open_relations, rel);
+	}
 }
 
 /* --- the node */
@@ -311,23 +604,14 @@ static void
 BeginScan(CustomScanState *node, EState *estate, int eflags)
 {
 	FunctionNode *scan = (FunctionNode *) node;
-	Oid			previous = InvalidOid;
 
 	RefuseForeignExplain(estate, eflags);
 	CheckExecutePrivilege(scan->plan.call->funcid);
 	BeginArguments(scan);
-	BeginWholeRows(scan);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted scan",
 										  ALLOCSET_DEFAULT_SIZES);
-	for (int n = 0; n < scan->plan.function->nsources; n++)
-	{
-		Oid			relid = KnownRelation(scan, n);
-
-		if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker() && relid != previous)
-			scan->open_relations = OpenRelations(scan->open_relations, relid);
-		previous = relid;
-	}
-	scan->timed = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker())
+		OpenRelations(scan);
 	BeginOutput(scan);
 }
 

@@ -9,9 +9,8 @@
  */
 #include "postgres.h"
 
-#include "access/sysattr.h"
+#include "access/stratnum.h"
 #include "base/guc.h"
-#include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
@@ -136,19 +135,6 @@ Argument(const ShownCall *shown, int n)
 	return list_nth(shown->plan->args, n);
 }
 
-static bool
-IsKnown(const Node *argument)
-{
-	return IsA(argument, Const) && !((const Const *) argument)->constisnull;
-}
-
-/* Returns true for a constant null, which may be the default of an omitted argument. */
-static bool
-IsNull(const Node *argument)
-{
-	return IsA(argument, Const) && ((const Const *) argument)->constisnull;
-}
-
 /* Returns argument n as text: a constant without quotes, else the deparsed expression. */
 static char *
 ArgumentText(const ShownCall *shown, int n)
@@ -166,56 +152,6 @@ ArgumentText(const ShownCall *shown, int n)
 	return OidOutputFunctionCall(output, constant->constvalue);
 }
 
-/* Returns true if arguments n and m are the same constant and not null. */
-static bool
-AreSame(const ShownCall *shown, int n, int m)
-{
-	return IsKnown(Argument(shown, n)) && equal(Argument(shown, n), Argument(shown, m));
-}
-
-/*
- * Returns the key column: that named by argument n, or else the primary key.  Returns NULL if it
- * is known only at run time, or if there is no primary key of one column.
- */
-static char *
-KeyColumnText(const ShownCall *shown, int n, const Node *relation)
-{
-	const Node *id_column = Argument(shown, n);
-	Bitmapset  *attnos;
-	Oid			constraint;
-	Oid			relid;
-
-	if (!IsNull(id_column))
-		return ArgumentText(shown, n);
-	if (!IsKnown(relation))
-		return NULL;
-	relid = DatumGetObjectId(((Const *) relation)->constvalue);
-	attnos = get_primary_key_attnos(relid, true, &constraint);
-	if (bms_num_members(attnos) != 1)
-		return NULL;
-	return get_attname(relid, bms_singleton_member(attnos) + FirstLowInvalidHeapAttributeNumber,
-					   true);
-}
-
-/* Returns a schema-qualified name, quoted as in EXPLAIN VERBOSE. */
-static char *
-QualifiedName(Oid schema, const char *name)
-{
-	return quote_qualified_identifier(get_namespace_name_or_temp(schema), name);
-}
-
-/* Returns the relation named by argument n, schema-qualified if VERBOSE is on. */
-static char *
-RelationText(const ShownCall *shown, int n)
-{
-	const Node *relation = Argument(shown, n);
-	Oid			relid = IsKnown(relation) ? DatumGetObjectId(((const Const *) relation)->constvalue) :
-		InvalidOid;
-	char	   *name = shown->es->verbose ? get_rel_name(relid) : NULL;
-
-	return name == NULL ? ArgumentText(shown, n) : QualifiedName(get_rel_namespace(relid), name);
-}
-
 /* Returns the function and its alias, if any, as for a function scan: "fasted_self_join p". */
 static char *
 FunctionText(const ShownCall *shown)
@@ -223,7 +159,8 @@ FunctionText(const ShownCall *shown)
 	Bitmapset  *relids = shown->scan->custom_relids;
 	Oid			funcid = shown->plan->call->funcid;
 	const char *function = get_func_name(funcid);
-	const char *text = shown->es->verbose ? QualifiedName(get_func_namespace(funcid), function) :
+	const char *text = shown->es->verbose ?
+		quote_qualified_identifier(get_namespace_name_or_temp(get_func_namespace(funcid)), function) :
 		quote_identifier(function);
 	const char *alias = NULL;
 
@@ -232,36 +169,6 @@ FunctionText(const ShownCall *shown)
 	if (alias == NULL || strcmp(alias, function) == 0)
 		return pstrdup(text);
 	return psprintf("%s %s", text, quote_identifier(alias));
-}
-
-/*
- * Shows the source relations and their columns.  If both sources are the same, only one is shown,
- * whose key column may be given by either of the two id arguments.
- */
-static void
-ExplainSources(const ShownCall *shown)
-{
-	static const char *const labels[2][3] = {
-		{"Relation", "Vector Column", "Key Column"},
-		{"Neighbor Relation", "Neighbor Vector Column", "Neighbor Key Column"}
-	};
-	const FunctionDescriptor *function = shown->plan->function;
-	const SourceArguments *sources = function->sources;
-	bool		one = function->nsources == 2 &&
-		AreSame(shown, sources[0].relation, sources[1].relation) &&
-		AreSame(shown, sources[0].vector_column, sources[1].vector_column);
-
-	for (int i = 0; i < (one ? 1 : function->nsources); i++)
-	{
-		int			id_column = sources[i].id_column;
-
-		if (one && IsNull(Argument(shown, id_column)))
-			id_column = sources[1].id_column;
-		ExplainText(labels[i][0], RelationText(shown, sources[i].relation), shown->es);
-		ExplainText(labels[i][1], ArgumentText(shown, sources[i].vector_column), shown->es);
-		ExplainText(labels[i][2], KeyColumnText(shown, id_column, Argument(shown, sources[i].relation)),
-					shown->es);
-	}
 }
 
 /* Returns true if argument n is not worth showing: NULL, false, or metric "l2". */
@@ -277,20 +184,24 @@ IsDefault(const ShownCall *shown, int n)
 		(n == shown->plan->function->metric && strcmp(ArgumentText(shown, n), "l2") == 0);
 }
 
-/* Returns the conditions that the node evaluates, or NULL. */
+/* Returns the bounds of the distance that reduce eps, as in "dist < 0.5 AND dist = $1"; or NULL. */
 static char *
 PairFilterText(const ShownCall *shown)
 {
-	const PairConditions *conditions = &shown->plan->conditions;
-	List	   *texts = NIL;
-	ListCell   *cell;
+	static const char *const operators[] = {
+		[BTLessStrategyNumber] = "<",[BTLessEqualStrategyNumber] = "<=",[BTEqualStrategyNumber] = "="
+	};
+	char	   *text = NULL;
+	ListCell   *strategy;
+	ListCell   *bound;
 
-	foreach(cell, conditions->dist_bounds)
-		texts = lappend(texts, ExpressionText(shown, lfirst(cell)));
-	return ConditionsText(conditions, texts);
+	forboth(strategy, shown->plan->strategies, bound, shown->plan->bounds)
+		text = psprintf("%s%sdist %s %s", text != NULL ? text : "", text != NULL ? " AND " : "",
+						operators[lfirst_int(strategy)], ExpressionText(shown, lfirst(bound)));
+	return text;
 }
 
-/* Shows the function, its relations and columns, and then its other arguments in order. */
+/* Shows the function and its arguments in order, and what else the node does. */
 static void
 ExplainCall(const ShownCall *shown)
 {
@@ -300,9 +211,8 @@ ExplainCall(const ShownCall *shown)
 	if (es->verbose)
 		ExplainText("Function Call", ExpressionText(shown, (Node *) plan->call), es);
 	ExplainText("Function", FunctionText(shown), es);
-	ExplainSources(shown);
 	for (int n = 0; n < plan->function->nargs; n++)
-		if (plan->function->arguments[n].label != NULL && !IsDefault(shown, n))
+		if (!IsDefault(shown, n))
 			ExplainText(plan->function->arguments[n].label, ArgumentText(shown, n), es);
 	ExplainText("Pair Filter", PairFilterText(shown), es);
 	if (plan->count)
@@ -353,50 +263,23 @@ ExplainTree(const TreeStats *tree, ExplainState *es)
 	ExplainPropertyList("Components", components, es);
 }
 
-/* Formats a server's share of all units of work. */
-static char *
-ShareText(const JoinShare *share, double units, bool timing)
-{
-	const FastedStats *stats = &share->stats;
-	char	   *text = psprintf("%s (%.0f%%, %s, " UINT64_FORMAT " pairs", share->name,
-								100.0 * stats->units_total / units,
-								stats->engine[0] != '\0' ? stats->engine : "no rows", stats->pairs);
-
-	if (!timing)
-		return psprintf("%s)", text);
-	return psprintf("%s, read %.3f ms, filter %.3f ms, refine %.3f ms)", text,
-					1000.0 * share->read_seconds, 1000.0 * stats->filter_seconds,
-					1000.0 * stats->refine_seconds);
-}
-
-/* Shows each server's share of the last run: a list of JoinShare, or NIL. */
-static void
-ExplainShares(List *shares, ExplainState *es)
-{
-	List	   *texts = NIL;
-	double		units = 0.0;
-	ListCell   *cell;
-
-	foreach(cell, shares)
-		units += ((JoinShare *) lfirst(cell))->stats.units_total;
-	foreach(cell, shares)
-		texts = lappend(texts, ShareText(lfirst(cell), Max(units, 1.0), es->timing));
-	if (texts != NIL)
-		ExplainPropertyList(join_distributor->label, texts, es);
-}
-
 static void
 ExplainRuns(const ShownCall *shown, const FunctionTotals *totals)
 {
 	const FunctionDescriptor *function = shown->plan->function;
 	ExplainState *es = shown->es;
+	List	   *servers = NIL;
+	ListCell   *cell;
 
-	if (function->nsources == 2 && !IsNull(Argument(shown, function->nargs - 1)))
+	if (function->nsources == 2 && !IsDefault(shown, function->nargs - 1))
 		ExplainPropertyUInteger("Partitions", NULL, totals->partitions, es);
 	ExplainWork(&totals->stats, totals->runs, es);
 	if (function->builds_tree)
 		ExplainTree(&totals->tree, es);
-	ExplainShares(totals->shares, es);
+	foreach(cell, totals->shares)
+		servers = lappend(servers, strVal(lfirst(cell)));
+	if (servers != NIL)
+		ExplainPropertyList(join_distributor->label, servers, es);
 	if (totals->spilled_pairs > 0)
 		ExplainPropertyUInteger("Spilled Pairs", NULL, totals->spilled_pairs, es);
 	if (es->timing)
@@ -418,7 +301,7 @@ ExplainFunctionNode(CustomScanState *node, List *ancestors, ExplainState *es)
 	shown.prefix = list_length(es->rtable) > 1 || es->verbose;
 	ExplainCall(&shown);
 	ExplainEngine(&totals.stats, es);
-	if (function->takes_conditions && es->costs)
+	if (function->takes_bounds && es->costs)
 		ExplainPropertyFloat("Estimated Pairs", NULL, scan->plan.estimated_rows, 0, es);
 	if (es->analyze && totals.runs > 0)
 		ExplainRuns(&shown, &totals);

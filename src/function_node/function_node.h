@@ -7,13 +7,11 @@
  * This node returns rows as soon as they are computed.
  *
  *	  plan.c		which calls the node can run; paths and plans, also for count(*)
- *	  conditions.c	conditions that are evaluated on pairs, before tuples are formed
- *	  exec.c		begin, run, rescan, end
- *	  output_queue.c		output queue: blocks of rows, shared with the workers of a parallel plan
+ *	  exec.c		begin, run, rescan, end; blocks of rows, shared with the workers of a parallel plan
  *	  explain.c		EXPLAIN output
  *
- * The node scans no relation of the range table (scanrelid is 0).  Its scan tuple has only
- * the columns of the call that the query uses (custom_scan_tlist).
+ * The node scans no relation of the range table (scanrelid is 0).  Its scan tuple (custom_scan_tlist) has
+ * the columns of the call.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,28 +32,6 @@ extern void InstallFunctionNode(void);
 /* Returns the count(*) if it is the only aggregate of an ungrouped query; otherwise NULL. */
 extern Aggref *OnlyCount(PlannerInfo *root);
 
-/*
- * Conditions of a plan that the node evaluates on pairs: comparisons of dist with a value that
- * does not depend on the row, and comparisons of integer columns id_a and id_b.  The executor
- * evaluates all other conditions.
- */
-typedef struct PairConditions
-{
-	List	   *dist_operators; /* OidList: operators of "dist <operator> bound" */
-	List	   *dist_bounds;	/* bounds, one per dist_operators: expressions of type float8 */
-	List	   *id_operators;	/* OidList: operators of "id_a <operator> id_b" */
-} PairConditions;
-
-/* Sets *conditions to the clauses that the node can evaluate, and returns the other clauses. */
-extern List *TakeConditions(List *clauses, Index relid, PairConditions *conditions);
-
-/* Evaluates the conditions to a filter of pairs.  bounds: the ExprStates of dist_bounds. */
-extern PairFilter EvaluateConditions(const PairConditions *conditions, List *bounds,
-									 ExprContext *econtext);
-
-/* Formats the conditions, as in "dist < 0.5 AND id_a < id_b"; NULL if there are none. */
-extern char *ConditionsText(const PairConditions *conditions, List *bound_texts);
-
 /* The part of a plan that is specific to this node. */
 typedef struct FunctionPlan
 {
@@ -64,9 +40,10 @@ typedef struct FunctionPlan
 	Oid			key_type;		/* the type of its ids */
 	const FunctionDescriptor *function;
 	bool		count;			/* the scan tuple is only count(*) of all rows */
-	List	   *columns;		/* IntList: the scan tuple's columns; a last 0 is the whole row */
+	bool		ids;			/* the columns of ids are used; else they are null */
 	double		estimated_rows;
-	PairConditions conditions;
+	List	   *bounds;			/* upper bounds of dist, expressions, that reduce eps */
+	List	   *strategies;		/* IntList: the btree strategies of their operators */
 } FunctionPlan;
 
 extern FunctionPlan ReadFunctionPlan(const CustomScan *scan);
@@ -76,12 +53,11 @@ typedef struct FunctionNode
 {
 	CustomScanState css;
 	FunctionPlan plan;
-	bool		timed;			/* EXPLAIN ANALYZE shows times */
 	List	   *open_relations;	/* source relations that are open until the node ends */
 
 	/* Arguments of the call.  They are evaluated again only when a parameter has changed. */
 	List	   *arguments;		/* ExprStates */
-	List	   *bounds;			/* ExprStates of the conditions' dist_bounds */
+	List	   *bounds;			/* ExprStates of the plan's bounds */
 	Bitmapset  *params;			/* PARAM_EXEC parameters that the arguments depend on */
 	MemoryContext argument_context; /* holds the values */
 	NullableDatum *values;		/* values of the arguments; NULL before they are evaluated */
@@ -89,15 +65,6 @@ typedef struct FunctionNode
 	MemoryContext context;		/* holds the run */
 	FunctionRun *run;			/* the current run; NULL before it begins and after it ends */
 	FunctionTotals totals;		/* totals of the runs that have ended */
-
-	/*
-	 * Whole rows of the call, for EvalPlanQual.  If the query locks or changes rows of other
-	 * tables, it may recheck a row with the call's row that it was joined with.  Then the scan
-	 * tuple has the whole row as its last column.
-	 */
-	Index		relation;		/* range table index of the call */
-	TupleDesc	row;			/* descriptor of the whole row; NULL if none is needed */
-	MemoryContext row_context;	/* holds the current whole row */
 
 	/* The block that rows are returned from; NULL if there is none. */
 	OutputBlock *block;
@@ -115,38 +82,8 @@ typedef struct FunctionNode
 
 extern Node *CreateFunctionNode(CustomScan *plan);
 
-/* Fills the block with at least one row.  Returns false if there are no more rows. */
-extern bool ProduceBlock(FunctionNode *scan, OutputBlock *block);
-
-/* Runs the call and returns the number of its rows. */
-extern uint64 CountScan(FunctionNode *scan);
-
-/*
- * Returns false unless EvalPlanQual rechecks a row.  During a recheck, stores the call's row in
- * the slot the first time, and an empty slot after that.  Only for nodes with whole rows.
- */
-extern bool FetchRecheckedRow(FunctionNode *scan, TupleTableSlot *slot);
-
-/* Sets the slot's last column to the whole row, which is valid until the next call. */
-extern void AddWholeRow(FunctionNode *scan, TupleTableSlot *slot);
-
 /* Returns the totals of all runs, including the current one. */
 extern FunctionTotals CurrentTotals(const FunctionNode *scan);
-
-/* --- output_queue.c: the output queue */
-
-extern void BeginOutput(FunctionNode *scan);
-
-/* Prepares for a rescan: discards the current block. */
-extern void RestartOutput(FunctionNode *scan);
-
-/* Methods of the node (CustomExecMethods). */
-extern TupleTableSlot *NextOutputRow(CustomScanState *node);
-extern Size EstimateSharedOutput(CustomScanState *node, ParallelContext *pcxt);
-extern void InitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared);
-extern void ReinitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared);
-extern void InitializeSharedOutputInWorker(CustomScanState *node, shm_toc *toc, void *shared);
-extern void DetachSharedOutput(CustomScanState *node);
 
 /* --- explain.c */
 

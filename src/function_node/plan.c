@@ -10,6 +10,8 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/sysattr.h"
 #include "base/guc.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
@@ -32,6 +34,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 /* A call that the node can run. */
 typedef struct ServedCall
@@ -117,22 +120,24 @@ ReportIdType(const ServedCall *served, Oid type)
 }
 
 /*
- * Returns true if the query uses only user columns of the call.  whole: it may also use the whole
- * row.
+ * Returns true if the node can produce what the query uses of the call: only plain columns, and no rows
+ * to be locked or rechecked by EvalPlanQual.  Error: the parser took the ids for values of another type.
  */
 static bool
-UsesOnly(const RelOptInfo *rel, const ServedCall *served, bool whole)
+UsesPlainColumns(PlannerInfo *root, const RelOptInfo *rel, const ServedCall *served)
 {
 	List	   *used = list_copy(rel->reltarget->exprs);
 	ListCell   *cell;
 
+	if (get_plan_rowmark(root->rowMarks, rel->relid) != NULL)
+		return false;
 	foreach(cell, list_concat_copy(rel->baserestrictinfo, rel->joininfo))
 		used = lappend(used, lfirst_node(RestrictInfo, cell)->clause);
 	foreach(cell, PullVars((Node *) used))
 	{
 		Var		   *var = lfirst_node(Var, cell);
 
-		if ((Index) var->varno != rel->relid || (whole && var->varattno == InvalidAttrNumber))
+		if ((Index) var->varno != rel->relid)
 			continue;
 		if (var->varattno < 1 || var->varattno > served->function->ncolumns)
 			return false;
@@ -141,38 +146,6 @@ UsesOnly(const RelOptInfo *rel, const ServedCall *served, bool whole)
 			ReportIdType(served, var->vartype);
 	}
 	return true;
-}
-
-/* Returns Vars for all columns of the call. */
-static List *
-ColumnsOfCall(PlannerInfo *root, const RelOptInfo *rel)
-{
-	List	   *vars;
-
-	expandRTE(planner_rt_fetch(rel->relid, root), rel->relid, 0,
-#if PG_VERSION_NUM >= 180000
-			  VAR_RETURNING_DEFAULT,
-#endif
-			  -1, false, NULL, &vars);
-	return vars;
-}
-
-/*
- * Returns true if the node can produce what the query uses of the call.  This is true of plain
- * columns.  Error: the parser took the ids for values of another type.
- *
- * The node produces whole rows only for EvalPlanQual, if the query locks or changes rows of
- * other tables and the function allows it (whole_rows).
- */
-static bool
-UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
-{
-	const FunctionDescriptor *function = served->function;
-	const PlanRowMark *mark = get_plan_rowmark(root->rowMarks, rel->relid);
-
-	if (mark == NULL)
-		return UsesOnly(rel, served, false);
-	return function->whole_rows && mark->markType == ROW_MARK_COPY && UsesOnly(rel, served, true);
 }
 
 /* Returns true, and sets *served, if the range table entry is a call that the node can run. */
@@ -199,11 +172,8 @@ WriteFunctionPlan(const FunctionPlan *plan, int number, CustomScan *scan)
 	/* nodeRead in a worker would read a Float without a decimal point as an Integer */
 	char	   *rows = psprintf("%.1f", plan->estimated_rows);
 
-	scan->custom_exprs = lcons(plan->call, list_copy(plan->conditions.dist_bounds));
-	scan->custom_private = list_make5(list_make2_int(number, plan->count),
-									  plan->columns,
-									  plan->conditions.dist_operators,
-									  plan->conditions.id_operators,
+	scan->custom_exprs = lcons(plan->call, list_copy(plan->bounds));
+	scan->custom_private = list_make3(list_make3_int(number, plan->count, plan->ids), plan->strategies,
 									  makeFloat(rows));
 	scan->methods = &scan_methods[number];
 }
@@ -218,131 +188,123 @@ ReadFunctionPlan(const CustomScan *scan)
 	plan.args = CallArguments(plan.call, &plan.key_type);
 	plan.function = NumberedFunction(linitial_int(numbers));
 	plan.count = lsecond_int(numbers);
-	plan.columns = lsecond(scan->custom_private);
-	plan.conditions.dist_bounds = list_copy_tail(scan->custom_exprs, 1);
-	plan.conditions.dist_operators = lthird(scan->custom_private);
-	plan.conditions.id_operators = lfourth(scan->custom_private);
-	plan.estimated_rows = floatVal(list_nth(scan->custom_private, 4));
+	plan.ids = lthird_int(numbers);
+	plan.bounds = list_copy_tail(scan->custom_exprs, 1);
+	plan.strategies = lsecond(scan->custom_private);
+	plan.estimated_rows = floatVal(lthird(scan->custom_private));
 	return plan;
 }
 
-/* --- columns of the plan */
-
 /*
- * Returns the target list without columns that the path's target does not have.  The planner asks
- * a scan for all columns (a physical target list) if the parent node ignores the others.
+ * Sets the scan tuple to all columns of the call.  Returns whether ids are used by the relation's target,
+ * of which the planner may later compute any column, or by conditions.
  */
-static List *
-PruneTargetList(List *tlist, const PathTarget *target)
-{
-	List	   *pruned = NIL;
-	ListCell   *cell;
-
-	foreach(cell, tlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, cell);
-
-		if (IsA(entry->expr, Var) && !list_member(target->exprs, entry->expr))
-			continue;
-		entry = flatCopyTargetEntry(entry);
-		entry->resno = list_length(pruned) + 1;
-		pruned = lappend(pruned, entry);
-	}
-	return pruned;
-}
-
-/* Returns a target list of the columns of relid in the expressions, in order of appearance. */
-static List *
-UsedColumns(List *expressions, Index relid)
-{
-	List	   *columns = NIL;
-	ListCell   *cell;
-
-	foreach(cell, PullVars((Node *) expressions))
-	{
-		Var		   *var = lfirst_node(Var, cell);
-
-		if ((Index) var->varno == relid && tlist_member((Expr *) var, columns) == NULL)
-			columns = lappend(columns, makeTargetEntry((Expr *) copyObject(var),
-													   list_length(columns) + 1, NULL, false));
-	}
-	return columns;
-}
-
-/* Returns the column numbers of a target list of Vars, as an IntList. */
-static List *
-ColumnNumbers(List *scan_tlist)
-{
-	List	   *columns = NIL;
-	ListCell   *cell;
-
-	foreach(cell, scan_tlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, cell);
-
-		columns = lappend_int(columns, castNode(Var, entry->expr)->varattno);
-	}
-	return columns;
-}
-
-/*
- * Sets the node's target list and its scan tuple's columns.  These are the columns in the target
- * list, in the relation's target and in plan.qual, which must be set already.
- *
- * The scan tuple begins with the columns of the target list, so that often no projection is
- * needed.  The planner may later replace the target list, by one that uses any column of the
- * relation's target.
- */
-static void
-PlanColumns(CustomScan *scan, RelOptInfo *rel, const PathTarget *target, List *tlist)
-{
-	Plan	   *plan = &scan->scan.plan;
-
-	plan->targetlist = PruneTargetList(tlist, target);
-	scan->custom_scan_tlist = UsedColumns(list_make3(plan->targetlist, rel->reltarget->exprs,
-													 plan->qual), rel->relid);
-}
-
-/* Returns a column's name in the query, or NULL for a whole-row Var. */
-static char *
-NameOfColumn(const RangeTblEntry *rte, const Var *var)
-{
-	return var->varattno > 0 ? strVal(list_nth(rte->eref->colnames, var->varattno - 1)) : NULL;
-}
-
-/*
- * Sets the scan tuple to all columns of the call, in their order, and the whole row.  AddWholeRow
- * forms the whole row from these columns and their names.
- */
-static void
-PlanWholeRow(PlannerInfo *root, CustomScan *scan, const RelOptInfo *rel)
-{
-	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
-	List	   *vars = ColumnsOfCall(root, rel);
-	List	   *tlist = NIL;
-	ListCell   *cell;
-
-	vars = lappend(vars, makeWholeRowVar(rte, rel->relid, 0, false));
-	foreach(cell, vars)
-		tlist = lappend(tlist, makeTargetEntry(lfirst(cell), list_length(tlist) + 1,
-											   NameOfColumn(rte, lfirst_node(Var, cell)), false));
-	scan->custom_scan_tlist = tlist;
-}
-
-/* Returns true, and sets *conditions, if the node can evaluate all of the relation's conditions. */
 static bool
-AllConditionsTaken(const RelOptInfo *rel, const FunctionDescriptor *function,
-				   PairConditions *conditions)
+PlanColumns(PlannerInfo *root, CustomScan *scan, RelOptInfo *rel, const FunctionDescriptor *function)
+{
+	List	   *vars;
+	Bitmapset  *used = NULL;
+	bool		ids = false;
+	ListCell   *cell;
+
+	expandRTE(planner_rt_fetch(rel->relid, root), rel->relid, 0,
+#if PG_VERSION_NUM >= 180000
+			  VAR_RETURNING_DEFAULT,
+#endif
+			  -1, false, NULL, &vars);
+	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &used);
+	pull_varattnos((Node *) scan->scan.plan.qual, rel->relid, &used);
+	foreach(cell, vars)
+	{
+		int			column = foreach_current_index(cell) + 1;
+
+		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
+										  makeTargetEntry(lfirst(cell), column, NULL, false));
+		ids |= !OidIsValid(function->columns[column - 1]) &&
+			bms_is_member(column - FirstLowInvalidHeapAttributeNumber, used);
+	}
+	return ids;
+}
+
+/* --- conditions that compare dist with a value that does not depend on the row */
+
+static bool
+IsDistance(const Node *node, Index relid)
+{
+	const Var  *var = (const Var *) node;
+
+	return IsA(node, Var) && (Index) var->varno == relid && var->varattno == COLUMN_DIST &&
+		var->varlevelsup == 0;
+}
+
+/*
+ * If the clause compares dist with an expression of type float8 that has the same value for all rows,
+ * sets *bound to that expression, and returns the btree strategy of the comparison.  Otherwise returns
+ * InvalidStrategy.
+ */
+static int
+BoundOf(const Node *clause, Index relid, Node **bound)
+{
+	const OpExpr *comparison = (const OpExpr *) clause;
+	bool		commuted;
+	Oid			operator;
+	Oid			left;
+	Oid			right;
+
+	if (!IsA(clause, OpExpr) || list_length(comparison->args) != 2)
+		return InvalidStrategy;
+	commuted = !IsDistance(linitial(comparison->args), relid);
+	operator = commuted ? get_commutator(comparison->opno) : comparison->opno;
+	*bound = commuted ? linitial(comparison->args) : lsecond(comparison->args);
+	if (!OidIsValid(operator) || (commuted && !IsDistance(lsecond(comparison->args), relid)) ||
+		contain_var_clause(*bound) || contain_volatile_functions(*bound))
+		return InvalidStrategy;
+	op_input_types(operator, &left, &right);
+	return left != FLOAT8OID || right != FLOAT8OID ? InvalidStrategy :
+		get_op_opfamily_strategy(operator, lookup_type_cache(FLOAT8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf);
+}
+
+/*
+ * Sets *bounds to the upper bounds of dist in the clauses, expressions of type float8, and *strategies to
+ * the btree strategies of their operators.  Returns the clauses that the executor must evaluate.
+ */
+static List *
+TakeBounds(List *clauses, Index relid, List **strategies, List **bounds)
+{
+	List	   *left = NIL;
+	ListCell   *cell;
+
+	*strategies = *bounds = NIL;
+	foreach(cell, clauses)
+	{
+		Node	   *bound;
+		int			strategy = BoundOf(lfirst(cell), relid, &bound);
+
+		if (strategy == BTLessStrategyNumber || strategy == BTLessEqualStrategyNumber ||
+			strategy == BTEqualStrategyNumber)
+		{
+			*strategies = lappend_int(*strategies, strategy);
+			*bounds = lappend(*bounds, bound);
+		}
+		if (strategy != BTLessStrategyNumber && strategy != BTLessEqualStrategyNumber)
+			left = lappend(left, lfirst(cell));
+	}
+	return left;
+}
+
+/* Sets *strategies and *bounds of the relation's conditions; returns true if there are no others. */
+static bool
+AllAreBounds(const RelOptInfo *rel, const FunctionDescriptor *function, List **strategies, List **bounds)
 {
 	ListCell   *cell;
 
-	if (!function->takes_conditions)
+	if (!function->takes_bounds)
 		return rel->baserestrictinfo == NIL;
 	foreach(cell, rel->baserestrictinfo)
 		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
 			return false;
-	return TakeConditions(extract_actual_clauses(rel->baserestrictinfo, false), rel->relid,
-						  conditions) == NIL;
+	return TakeBounds(extract_actual_clauses(rel->baserestrictinfo, false), rel->relid,
+					  strategies, bounds) == NIL;
 }
 
 /*
@@ -359,7 +321,7 @@ PlanFunction(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 	FunctionPlan plan = {
 		.call = linitial_node(FuncExpr, path->custom_private),
 		.function = NumberedFunction(number),
-		.count = list_length(path->custom_private) > 2
+		.count = list_length(path->custom_private) > 2,.ids = true
 	};
 
 	if (plan.count)
@@ -367,19 +329,17 @@ PlanFunction(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 		Aggref	   *count = copyObject(lthird_node(Aggref, path->custom_private));
 
 		rel = lfourth(path->custom_private);
-		(void) AllConditionsTaken(rel, plan.function, &plan.conditions);
+		(void) AllAreBounds(rel, plan.function, &plan.strategies, &plan.bounds);
 		scan->scan.plan.targetlist = tlist;
 		scan->custom_scan_tlist = list_make1(makeTargetEntry((Expr *) count, 1, NULL, false));
 		scan->custom_relids = rel->relids;
 	}
 	else
 	{
-		scan->scan.plan.qual = plan.function->takes_conditions ?
-			TakeConditions(quals, rel->relid, &plan.conditions) : quals;
-		PlanColumns(scan, rel, path->path.pathtarget, tlist);
-		if (get_plan_rowmark(root->rowMarks, rel->relid) != NULL)
-			PlanWholeRow(root, scan, rel);
-		plan.columns = ColumnNumbers(scan->custom_scan_tlist);
+		scan->scan.plan.qual = plan.function->takes_bounds ?
+			TakeBounds(quals, rel->relid, &plan.strategies, &plan.bounds) : quals;
+		scan->scan.plan.targetlist = tlist;
+		plan.ids = PlanColumns(root, scan, rel, plan.function);
 	}
 	plan.estimated_rows = rel->tuples;
 	scan->flags = path->flags;
@@ -541,8 +501,8 @@ OnlyCount(PlannerInfo *root)
 static create_upper_paths_hook_type previous_upper_hook = NULL;
 
 /*
- * create_upper_paths_hook.  If count(*) is the only output, and the node can evaluate all
- * conditions, the node also replaces the Aggregate and returns the engine's count.  This is far
+ * create_upper_paths_hook.  If count(*) is the only output, and all conditions are bounds,
+ * the node also replaces the Aggregate and returns the engine's count.  This is far
  * cheaper than forming rows, so all other paths are removed.
  */
 static void
@@ -551,7 +511,8 @@ ReplaceCountPath(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 {
 	Aggref	   *count;
 	ServedCall	served;
-	PairConditions conditions;
+	List	   *strategies;
+	List	   *bounds;
 	CustomPath *path;
 
 	if (previous_upper_hook != NULL)
@@ -562,7 +523,7 @@ ReplaceCountPath(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	count = OnlyCount(root);
 	if (count == NULL || !IsServed(root, input, planner_rt_fetch(input->relid, root), &served) ||
 		served.function->count == NULL ||
-		!AllConditionsTaken(input, served.function, &conditions))
+		!AllAreBounds(input, served.function, &strategies, &bounds))
 		return;
 
 	path = NewPath(output, root->upper_targets[UPPERREL_GROUP_AGG], 1, &served);

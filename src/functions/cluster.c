@@ -63,7 +63,7 @@ Begin(Clustering *run)
 	dbscan->engine_rows = JoinEngineRows(run->base.join, &dbscan->row_of, &dbscan->engine_row);
 	dbscan->neighbors = SameRowNumbers(run->count, 0);
 	dbscan->parent = OwnRowNumbers(run->count);
-	PairStoreInit(&dbscan->stored, 1);
+	PairStoreInit(&dbscan->stored);
 }
 
 static inline bool
@@ -89,7 +89,7 @@ FetchRows(const Dbscan *dbscan, const FastedPair *pairs, size_t i, size_t npairs
 static void
 UnitePairs(Dbscan *dbscan)
 {
-	FastedPair *pairs = dbscan->stored.memory->pairs;
+	FastedPair *pairs = dbscan->stored.pairs;
 	size_t		kept = 0;
 
 	for (size_t i = 0; i < dbscan->stored.count; i++)
@@ -116,8 +116,7 @@ MakeSpace(Dbscan *dbscan)
 	UnitePairs(dbscan);
 	if (stored->count <= stored->max_count / 2)
 		return;
-	PairStoreWrite(stored, stored->memory->pairs, stored->count);
-	stored->count = 0;
+	PairStoreWrite(stored);
 }
 
 static void
@@ -208,19 +207,19 @@ Finish(Clustering *run)
 	uint64		spilled = stored->spilled;
 	uint32		nrows = run->count;
 
-	run->other_bytes = PairMemoryBytes(stored->memory);
+	run->other_bytes = stored->capacity * sizeof(FastedPair);
 	run->base.totals.spilled_pairs = spilled;
 	dbscan->nearest = OwnRowNumbers(nrows);
 	dbscan->nearest_dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
 	dbscan->number = (int32 *) SameRowNumbers(nrows, (uint32) -1);
 
-	UsePairs(dbscan, stored->memory->pairs, stored->count);
+	UsePairs(dbscan, stored->pairs, stored->count);
 	for (uint64 first = 0; first < spilled; first += stored->max_count)
 	{
 		size_t		n = Min(stored->max_count, spilled - first);
 
-		PairStoreRead(stored, first, stored->memory->pairs, n);
-		UsePairs(dbscan, stored->memory->pairs, n);
+		PairStoreRead(stored, first, n, 0);
+		UsePairs(dbscan, stored->pairs, n);
 	}
 	PairStoreEnd(stored);
 }
@@ -267,10 +266,10 @@ BeginCluster(FunctionRun *base)
 }
 
 const FunctionDescriptor cluster_function = {
-	CLUSTERING_DESCRIPTOR(1),
+	EPS_DESCRIPTOR(1),
 	.name = "fasted_cluster",
 	.window = "fasted_dbscan",
-	.arguments = {CLUSTERING_ARGUMENTS, {"min_samples", true, "Min Samples"}, CLUSTERING_LAST_ARGUMENTS},
+	.arguments = {CLUSTERING_ARGUMENTS, {"eps", true, "Eps"}, {"min_samples", true, "Min Samples"}, CLUSTERING_LAST_ARGUMENTS},
 	.ncolumns = 3,
 	.columns = {InvalidOid, INT4OID, BOOLOID},
 	.run_size = sizeof(Dbscan),

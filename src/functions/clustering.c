@@ -95,10 +95,10 @@ TakePairs(Clustering *run)
 	run->methods->begin(run);
 	while (more)
 	{
-		instr_time	begin = RunClock(base);
+		instr_time	begin = RunClock();
 
 		run->methods->take(run, pairs, npairs);
-		AddSeconds(base, &base->totals.output_seconds, begin);
+		base->totals.output_seconds += SecondsSince(begin);
 		more = NextPairs(base, &pairs, &npairs);
 	}
 	if (base->join->counts != NULL)
@@ -131,20 +131,14 @@ static void
 Finish(Clustering *run)
 {
 	FunctionTotals *totals = &run->base.totals;
-	instr_time	begin;
-	double		seconds;
+	instr_time	begin = RunClock();
 
 	ShowProgress(run);
-	INSTR_TIME_SET_CURRENT(begin);
 	if (run->methods->finish != NULL)
 		run->methods->finish(run);
-	seconds = SecondsSince(begin);
 	ProgressEnd(&run->progress);
-	totals->output_seconds += seconds;
+	totals->output_seconds += SecondsSince(begin);
 	totals->bytes = MemoryContextMemAllocated(CurrentMemoryContext, true) + run->other_bytes;
-	ereport(DEBUG1,
-			(errmsg_internal("fasted: computed results of %u rows from " UINT64_FORMAT " pairs, in %.3f s after the last pair",
-							 run->count, run->npairs, seconds)));
 }
 
 /* Joins the rows and computes the results. */
@@ -180,18 +174,13 @@ FillClustering(FunctionRun *base, OutputBlock *block)
 		uint32		row = run->by_id == NULL ? run->next : run->by_id[run->next];
 		Datum		values[OUTPUT_COLUMNS];
 		bool		nulls[OUTPUT_COLUMNS] = {false};
-		ListCell   *cell;
 
 		values[0] = run->keys->values[row];
 		run->methods->result(run, row, values, nulls);
-		foreach(cell, base->call.columns)
+		for (int i = 0; i < base->call.function->ncolumns; i++)
 		{
-			int			column = lfirst_int(cell);
-
-			if (column == 0)
-				continue;
-			block->values[foreach_current_index(cell)][block->nrows] = values[column - 1];
-			block->nulls[foreach_current_index(cell)][block->nrows] = nulls[column - 1];
+			block->values[i][block->nrows] = values[i];
+			block->nulls[i][block->nrows] = nulls[i];
 		}
 		run->next++;
 	}
@@ -245,10 +234,10 @@ BeginNeighbors(FunctionRun *base)
 }
 
 const FunctionDescriptor neighbors_function = {
-	CLUSTERING_DESCRIPTOR(0),
+	EPS_DESCRIPTOR(0),
 	.name = "fasted_neighbors",
 	.window = "fasted_neighbor_count",
-	.arguments = {CLUSTERING_ARGUMENTS, CLUSTERING_LAST_ARGUMENTS},
+	.arguments = {CLUSTERING_ARGUMENTS, {"eps", true, "Eps"}, CLUSTERING_LAST_ARGUMENTS},
 	.ncolumns = 2,
 	.columns = {InvalidOid, INT8OID},
 	.run_size = sizeof(Neighbors),

@@ -30,24 +30,26 @@ enum
 };
 
 /* The parts that all their descriptors have in common. */
-#define CLUSTERING_ARGUMENTS \
-	{"relation", true, NULL}, {"vector_column", true, NULL}, {"eps", true, "Eps"}
+#define CLUSTERING_ARGUMENTS {"relation", true, "Relation"}, {"vector_column", true, "Vector Column"}
 #define CLUSTERING_LAST_ARGUMENTS \
-	{"metric", true, "Metric"}, {"id_column", false, NULL}, {"partition_by", false, "Partition Column"}
+	{"metric", true, "Metric"}, {"id_column", false, "Key Column"}, {"partition_by", false, "Partition Column"}
 
-#define CLUSTERING_DESCRIPTOR(own_arguments) \
+#define CLUSTERING_DESCRIPTOR \
 	.node_name = "FastedClustering", \
-	.nargs = CLUSTERING_OWN + (own_arguments) + 3, \
-	.nsources = 1, \
-	.sources = {{CLUSTERING_RELATION, CLUSTERING_COLUMN, CLUSTERING_OWN + (own_arguments) + 1}}, \
-	.eps = CLUSTERING_EPS, \
-	.metric = CLUSTERING_OWN + (own_arguments), \
-	.nullable = true, \
-	.whole_rows = true, \
 	.output_label = "Clustering Time", \
+	.nsources = 1, \
+	.nullable = true, \
 	.estimate = EstimateClustering, \
 	.fill = FillClustering, \
 	.rewind = RewindClustering
+
+/* Those with an eps, and this number of own arguments. */
+#define EPS_DESCRIPTOR(own_arguments) \
+	CLUSTERING_DESCRIPTOR, \
+	.nargs = CLUSTERING_OWN + (own_arguments) + 3, \
+	.sources = {{CLUSTERING_RELATION, CLUSTERING_COLUMN, CLUSTERING_OWN + (own_arguments) + 1}}, \
+	.eps = CLUSTERING_EPS, \
+	.metric = CLUSTERING_OWN + (own_arguments)
 
 typedef struct Clustering Clustering;
 
@@ -119,7 +121,6 @@ extern void OpenClustering(Clustering *run, const ClusteringMethods *methods);
 /* Starts the join of a window function.  Returns as JoinStart does. */
 extern bool StartClustering(Clustering *run);
 
-/* FunctionDescriptor's fill and rewind. */
 extern bool FillClustering(FunctionRun *base, OutputBlock *block);
 extern void RewindClustering(FunctionRun *base);
 
@@ -145,22 +146,12 @@ typedef struct TreeRun
 	uint32		nedges;
 } TreeRun;
 
-/*
- * Opens a clustering that computes the spanning tree of its rows before methods->finish is called.
- * min_samples is at least 1.
- */
+/* Opens a clustering that computes the tree (BuildTree) before methods->finish; min_samples is at least 1. */
 extern void OpenTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods);
-
-/* ClusteringMethods.nearest: computes the tree. */
 extern void BuildTree(Clustering *run);
 
-/*
- * Raises an error unless this number of bytes for the rows of the run is within fasted.memory_limit.
- * purpose: the name of the memory's content.
- */
+/* Raise an error if the bytes exceed fasted.memory_limit, or were not allocated; purpose: what they hold. */
 extern void RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose);
-
-/* Raises the error for a failed allocation of that memory. */
 pg_noreturn extern void ReportTreeMemory(const TreeRun *run, const char *purpose);
 
 /* Maximum time to wait for the threads of a tree before checking for interrupts. */

@@ -13,24 +13,15 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
-#include "access/relation.h"
-#include "access/xlog.h"
-#include "rows/source.h"
-#include "base/guc.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
-#include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
+#include "distance/distance.h"
 #include "functions/function.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/plancat.h"
 #include "rows/reader.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 /* Assumed if nothing is known. */
 #define DEFAULT_ROWS 10000.0
@@ -42,8 +33,8 @@ typedef struct Side
 	Oid			relation;		/* InvalidOid: not known at plan time */
 	AttrNumber	column;
 	double		rows;
-	double		pages;
 	double		dimensions;
+	Cost		read;			/* of reading all rows */
 } Side;
 
 /* Returns argument n if it is, or can be estimated as, a constant that is not null; or NULL. */
@@ -57,104 +48,26 @@ ConstantArgument(PlannerInfo *root, List *args, int n)
 	return (IsA(node, Const) && !((Const *) node)->constisnull) ? (Const *) node : NULL;
 }
 
-/* Adds the rows and pages of one relation. */
-static void
-AddSize(Side *side, Relation rel)
-{
-	BlockNumber pages;
-	double		tuples;
-	double		all_visible;
-
-	/* not readable during recovery: the call reports the error */
-	if (RecoveryInProgress() && !RelationIsPermanent(rel))
-		return;
-	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
-	{
-		estimate_rel_size(rel, NULL, &pages, &tuples, &all_visible);
-		side->rows += tuples;
-		side->pages += pages;
-	}
-	else if (rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
-		side->rows += rel->rd_rel->reltuples >= 0 ? rel->rd_rel->reltuples : DEFAULT_ROWS;
-}
-
-/* Adds the sizes of a table and its inheritance children.  The table must be locked. */
-static void
-AddTableSize(Side *side)
-{
-	List	   *relids = find_all_inheritors(side->relation, AccessShareLock, NULL);
-	ListCell   *cell;
-
-	foreach(cell, relids)
-	{
-		Relation	rel = try_relation_open(lfirst_oid(cell), NoLock);
-
-		if (rel == NULL)
-			continue;
-		AddSize(side, rel);
-		relation_close(rel, NoLock);
-	}
-}
-
-/*
- * Locks the relation until the end of the transaction, as parse analysis of a SELECT does,
- * without a check of privileges.  Returns its relkind, or '\0' if there is no such relation.
- */
-static char
-LockRelation(Oid relid)
-{
-	Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
-	char		kind;
-
-	if (rel == NULL)
-		return '\0';
-	kind = rel->rd_rel->relkind;
-	relation_close(rel, NoLock);
-	return kind;
-}
-
-/* Sets rows, pages and dimensions of a side whose relation has this relkind. */
-static void
-FindSize(Side *side, char kind)
-{
-	switch (kind)
-	{
-		case RELKIND_RELATION:
-		case RELKIND_MATVIEW:
-		case RELKIND_PARTITIONED_TABLE:
-		case RELKIND_FOREIGN_TABLE:
-			AddTableSize(side);
-			side->rows *= 1.0 - NullVectors(side->relation, side->column);
-			break;
-		case '\0':
-			side->relation = InvalidOid; /* may have been dropped concurrently */
-			/* FALLTHROUGH */
-		default:
-			side->rows = DEFAULT_ROWS;
-			break;
-	}
-	side->rows = clamp_row_est(side->rows);
-	side->dimensions = KnownDimensions(side->relation, side->column);
-	if (side->dimensions <= 0)
-		side->dimensions = DEFAULT_DIMENSIONS;
-}
-
 /* Returns the side whose relation and vector column are given by these two arguments. */
 static Side
 FindSide(PlannerInfo *root, List *args, int relation_number, int column_number)
 {
 	Const	   *relation = ConstantArgument(root, args, relation_number);
 	Const	   *column = ConstantArgument(root, args, column_number);
-	Side		side = {0};
-	char		kind = '\0';
+	Side		side = {.rows = DEFAULT_ROWS,.dimensions = 0.0};
 
-	if (relation != NULL && column != NULL)
+	if (relation != NULL && column != NULL &&
+		EstimateSource(DatumGetObjectId(relation->constvalue),
+					   NameStr(*DatumGetName(column->constvalue)), &side.rows, &side.read))
 	{
 		side.relation = DatumGetObjectId(relation->constvalue);
-		kind = LockRelation(side.relation);
 		side.column = get_attnum(side.relation, NameStr(*DatumGetName(column->constvalue)));
+		side.dimensions = KnownDimensions(side.relation, side.column);
 	}
-	FindSize(&side, kind);
+	side.rows = clamp_row_est(side.rows);
+	if (side.dimensions <= 0)
+		side.dimensions = DEFAULT_DIMENSIONS;
+	side.read += side.rows * side.dimensions * cpu_operator_cost / 16.0;
 	return side;
 }
 
@@ -169,13 +82,6 @@ CountPartitions(PlannerInfo *root, List *args, const Side *side)
 	return EstimateGroups(side->relation,
 						  get_attnum(side->relation, NameStr(*DatumGetName(column->constvalue))),
 						  side->rows);
-}
-
-static Cost
-ReadCost(const Side *side)
-{
-	return side->pages * seq_page_cost + side->rows * cpu_tuple_cost +
-		side->rows * side->dimensions * cpu_operator_cost / 16.0;
 }
 
 /* Cost of comparing all rows of a with those rows of b that are in the same partition. */
@@ -232,7 +138,7 @@ EstimateSelfJoin(PlannerInfo *root, List *args)
 	FunctionEstimate estimate;
 
 	estimate.rows = EstimatePairs(root, args, &side, partitions);
-	estimate.startup = ReadCost(&side);
+	estimate.startup = side.read;
 	estimate.total = estimate.startup + ComputeCost(&side, &side, partitions);
 	estimate.per_row = 0.5 * cpu_tuple_cost;
 	return estimate;
@@ -250,39 +156,16 @@ EstimateClustering(PlannerInfo *root, List *args)
 	FunctionEstimate estimate;
 
 	estimate.rows = side.rows;
-	estimate.total = ReadCost(&side) + ComputeCost(&side, &side, partitions) +
+	estimate.total = side.read + ComputeCost(&side, &side, partitions) +
 		side.rows * cpu_tuple_cost;
 	estimate.startup = estimate.total;
 	estimate.per_row = cpu_tuple_cost;
 	return estimate;
 }
 
-/* Memory of a side's vectors, with lists of this number of neighbors per row, in bytes. */
-static double
-BytesOfSide(const Side *side, double neighbors)
-{
-	return side->rows * (side->dimensions * sizeof(float) + neighbors * sizeof(FastedNeighbor));
-}
-
-/*
- * Returns the fraction of the computation that precedes the first rows.  It is 1 if all rows fit
- * into memory.  Otherwise it is that of one outer panel, which takes four fifths of the memory.
- */
-static double
-FirstPart(const Side *a, const Side *b, double k)
-{
-	double		limit = fasted_setting_memory_limit * 1024.0;
-	double		bytes = BytesOfSide(a, k);
-
-	if (bytes + (a->relation == b->relation ? 0.0 : BytesOfSide(b, 0.0)) <= limit)
-		return 1.0;
-	return 1.0 / ceil(bytes / (0.8 * limit));
-}
-
 /*
  * Each row of a is assumed to have k neighbors, or all rows of its partition of b if these are
- * fewer.  max_distance is ignored, since its selectivity is not known.  The first rows come after
- * FirstPart of the computation.
+ * fewer.  max_distance is ignored, since its selectivity is not known.
  */
 FunctionEstimate
 EstimateNearest(PlannerInfo *root, List *args)
@@ -292,13 +175,11 @@ EstimateNearest(PlannerInfo *root, List *args)
 	Const	   *count = ConstantArgument(root, args, NEAREST_K);
 	double		k = count != NULL ? DatumGetInt32(count->constvalue) : DEFAULT_NEIGHBOURS;
 	double		partitions = CountPartitions(root, args, &a);
-	Cost		read = ReadCost(&a) + (a.relation == b.relation ? 0.0 : ReadCost(&b));
-	Cost		compute = ComputeCost(&a, &b, partitions);
 	FunctionEstimate estimate;
 
 	estimate.rows = clamp_row_est(a.rows * Min(k, Max(1.0, b.rows / partitions)));
-	estimate.startup = read + compute * FirstPart(&a, &b, Min(k, b.rows));
-	estimate.total = read + compute;
+	estimate.total = a.read + (a.relation == b.relation ? 0.0 : b.read) + ComputeCost(&a, &b, partitions);
+	estimate.startup = estimate.total;
 	estimate.per_row = cpu_tuple_cost;
 	return estimate;
 }

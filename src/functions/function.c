@@ -12,10 +12,8 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
 #include "rows/source.h"
 #include "catalog/pg_type.h"
-#include "executor/tuptable.h"
 #include "funcapi.h"
 #include "functions/function.h"
 #include "nodes/nodeFuncs.h"
@@ -58,10 +56,7 @@ RequireArguments(const FunctionDescriptor *function, const NullableDatum *args)
 FunctionCall
 MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args, Oid key_type)
 {
-	FunctionCall call = {
-		.function = function,.args = args,.key_type = key_type,
-		.filter = {.least = -HUGE_VAL,.most = HUGE_VAL,.below = true,.equal = true,.above = true}
-	};
+	FunctionCall call = {.function = function,.args = args,.key_type = key_type,.ids = true};
 
 	RequireArguments(function, args);
 	for (int i = 0; i < function->nsources; i++)
@@ -79,8 +74,6 @@ MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args, 
 		call.eps = DatumGetFloat8(args[function->eps].value);
 		RequireDistance("eps", call.eps, call.metric);
 	}
-	for (int column = 1; column <= function->ncolumns; column++)
-		call.columns = lappend_int(call.columns, column);
 	return call;
 }
 
@@ -133,10 +126,10 @@ CountRows(FunctionRun *run)
 bool
 NextPairs(FunctionRun *run, const FastedPair **pairs, size_t *npairs)
 {
-	instr_time	begin = RunClock(run);
+	instr_time	begin = RunClock();
 	bool		more = JoinNext(run->join, pairs, npairs);
 
-	AddSeconds(run, &run->totals.wait_seconds, begin);
+	run->totals.wait_seconds += SecondsSince(begin);
 	if (!more)
 		*npairs = 0;
 	return more;
@@ -150,9 +143,9 @@ NextList(FunctionRun *run, bool wait)
 
 	if (list != NULL || !wait)
 		return list;
-	begin = RunClock(run);
+	begin = RunClock();
 	list = JoinNextList(run->join, true);
-	AddSeconds(run, &run->totals.wait_seconds, begin);
+	run->totals.wait_seconds += SecondsSince(begin);
 	return list;
 }
 
@@ -195,25 +188,22 @@ SumStatistics(const FastedStats *sum, const FastedStats *run)
 	return result;
 }
 
-bool
+void
 AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join)
 {
 	FastedStats stats;
 	double		seconds;
-	bool		ran = JoinStatistics(join, &stats, &seconds);
 
-	*read_seconds += seconds;
-	if (ran)
+	if (JoinStatistics(join, &stats, &seconds))
 		*sum = SumStatistics(sum, &stats);
-	return ran;
+	*read_seconds += seconds;
 }
 
 /* Adds a join to the totals. */
 static void
 AddJoin(FunctionTotals *totals, const VectorJoin *join)
 {
-	if (AddJoinStatistics(&totals->stats, &totals->read_seconds, join))
-		totals->joins++;
+	AddJoinStatistics(&totals->stats, &totals->read_seconds, join);
 	totals->shares = JoinShares(join);
 	totals->partitions += join->npartitions;
 }
@@ -226,25 +216,6 @@ FinishJoin(FunctionRun *run)
 	run->join = NULL;
 }
 
-/* Copies a list of JoinShare. */
-static List *
-CopyShares(List *shares)
-{
-	List	   *copies = NIL;
-	ListCell   *cell;
-
-	foreach(cell, shares)
-	{
-		JoinShare  *copy = palloc(sizeof(JoinShare));
-
-		*copy = *(const JoinShare *) lfirst(cell);
-		copy->name = pstrdup(copy->name);
-		copies = lappend(copies, copy);
-	}
-	return copies;
-}
-
-/* The list of shares is copied, because the run's own list is freed with the run. */
 FunctionTotals
 AddRun(const FunctionTotals *totals, const FunctionRun *run)
 {
@@ -254,8 +225,7 @@ AddRun(const FunctionTotals *totals, const FunctionRun *run)
 	if (run->join != NULL)
 		AddJoin(&more, run->join);
 	sum.runs++;
-	sum.joins += more.joins;
-	if (more.joins > 0)
+	if (more.stats.engine[0] != '\0')
 		sum.stats = SumStatistics(&totals->stats, &more.stats);
 	sum.partitions += more.partitions;
 	sum.read_seconds += more.read_seconds;
@@ -265,97 +235,39 @@ AddRun(const FunctionTotals *totals, const FunctionRun *run)
 	sum.spilled_pairs = more.spilled_pairs;
 	sum.tree = more.tree;
 	sum.tree_seconds += more.tree_seconds;
-	sum.shares = CopyShares(more.shares);
+	sum.shares = copyObject(more.shares);	/* the run's list is freed with the run */
 	return sum;
 }
 
 /* --- rows stored as a function's result */
 
-/*
- * The tuplestore for the result.  If all columns are 8-byte values passed by value, tuples differ
- * only in these values.  Then a single tuple is formed and its values are overwritten for each
- * row, which halves the cost of a row.
- */
-typedef struct RowStore
-{
-	Tuplestorestate *store;
-	TupleDesc	desc;
-	TupleTableSlot *slot;		/* holds the single tuple; NULL if there is none */
-	Datum	   *slot_values;	/* values within this tuple */
-} RowStore;
-
-/* Returns true if all columns are passed by value and have the size of a Datum. */
-static bool
-HasDatumColumns(TupleDesc desc)
-{
-	for (int i = 0; i < desc->natts; i++)
-		if (!TupleDescAttr(desc, i)->attbyval || TupleDescAttr(desc, i)->attlen != sizeof(Datum))
-			return false;
-	return true;
-}
-
 static void
-PrepareSlot(RowStore *rows)
+StoreRows(const FunctionCall *call, const ReturnSetInfo *rsinfo)
 {
-	TupleTableSlot *zeros;
-	MinimalTuple tuple;
-
-	if (!HasDatumColumns(rows->desc))
-		return;
-	zeros = MakeSingleTupleTableSlot(rows->desc, &TTSOpsVirtual);
-	memset(zeros->tts_values, 0, rows->desc->natts * sizeof(Datum));
-	memset(zeros->tts_isnull, false, rows->desc->natts * sizeof(bool));
-	ExecStoreVirtualTuple(zeros);
-	tuple = ExecCopySlotMinimalTuple(zeros);
-	ExecDropSingleTupleTableSlot(zeros);
-
-	rows->slot = MakeSingleTupleTableSlot(rows->desc, &TTSOpsMinimalTuple);
-	ExecStoreMinimalTuple(tuple, rows->slot, false);
-	rows->slot_values = (Datum *) ((char *) tuple + tuple->t_hoff - MINIMAL_TUPLE_OFFSET);
-}
-
-static void
-StoreBlock(const RowStore *rows, const OutputBlock *block, bool nullable)
-{
-	bool		nulls[OUTPUT_COLUMNS] = {false};
-	Datum		values[OUTPUT_COLUMNS];
-	int			ncolumns = rows->desc->natts;
-	Datum	   *row_values = rows->slot != NULL ? rows->slot_values : values;
-
-	for (uint32 row = 0; row < block->nrows; row++)
-	{
-		for (int i = 0; i < ncolumns; i++)
-			row_values[i] = block->values[i][row];
-		if (rows->slot != NULL)
-		{
-			tuplestore_puttupleslot(rows->store, rows->slot);
-			continue;
-		}
-		for (int i = 0; nullable && i < ncolumns; i++)
-			nulls[i] = block->nulls[i][row];
-		tuplestore_putvalues(rows->store, rows->desc, values, nulls);
-	}
-}
-
-static void
-StoreRows(const FunctionCall *call, ReturnSetInfo *rsinfo)
-{
-	RowStore	rows = {.store = rsinfo->setResult,.desc = rsinfo->setDesc};
-	OutputBlock *block = palloc(sizeof(OutputBlock));
+	OutputBlock *block = palloc0(sizeof(OutputBlock));
 	FunctionRun *run = BeginFunctionRun(call);
 
-	Assert(rows.desc->natts == call->function->ncolumns);
-	PrepareSlot(&rows);
 	while (FillRows(run, block))
-		StoreBlock(&rows, block, call->function->nullable);
-	if (rows.slot != NULL)
-		ExecDropSingleTupleTableSlot(rows.slot);
+		for (uint32 row = 0; row < block->nrows; row++)
+		{
+			Datum		values[OUTPUT_COLUMNS];
+			bool		nulls[OUTPUT_COLUMNS];
+
+			for (int i = 0; i < call->function->ncolumns; i++)
+			{
+				values[i] = block->values[i][row];
+				nulls[i] = block->nulls[i][row];
+			}
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		}
 	EndFunctionRun(run);
 }
 
-pg_noreturn static void
-ReportIdTypeValue(void)
+void
+RequireNullIdType(bool isnull)
 {
+	if (isnull)
+		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("id_type must be NULL"),
@@ -376,8 +288,7 @@ StoreFunction(FunctionCallInfo fcinfo, const FunctionDescriptor *function)
 
 	if (!OidIsValid(key_type))
 		elog(ERROR, "could not determine the type of the ids");
-	if (id_type >= 0 && !fcinfo->args[id_type].isnull)
-		ReportIdTypeValue();
+	RequireNullIdType(id_type < 0 || fcinfo->args[id_type].isnull);
 	for (int n = 0; n < function->nargs; n++)
 		args[n] = fcinfo->args[n == id_type ? function->nargs : n];
 	call = MakeFunctionCall(function, args, key_type);
@@ -455,16 +366,12 @@ List *
 CallArguments(const FuncExpr *call, Oid *key_type)
 {
 	int			n = FindIdType(call->funcid);
-	Node	   *id_type;
 	List	   *args;
 
 	*key_type = INT8OID;
 	if (n < 0)
 		return call->args;
-	id_type = list_nth(call->args, n);
-	*key_type = exprType(id_type);
-	if (IsA(id_type, Const) && !((Const *) id_type)->constisnull)
-		ReportIdTypeValue();
+	*key_type = exprType(list_nth(call->args, n));
 	args = list_copy(call->args);
 	lfirst(list_nth_cell(args, n)) = llast(args);
 	return list_delete_last(args);

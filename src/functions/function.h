@@ -40,8 +40,7 @@ enum
 };
 
 /*
- * A block of rows, stored by column, with only the columns that the query uses.  Only functions
- * with nullable columns set nulls; blocks in shared memory are allocated without it.
+ * A block of rows, stored by column.  Only functions with nullable columns set nulls; blocks in shared memory are allocated without it.
  */
 typedef struct OutputBlock
 {
@@ -74,16 +73,6 @@ typedef struct CallSource
 	char	   *id_column;		/* NULL: the primary key */
 } CallSource;
 
-/* Conditions on pairs: least <= dist <= most, and which orders of the ids pass. */
-typedef struct PairFilter
-{
-	double		least;
-	double		most;
-	bool		below;			/* id_a < id_b passes */
-	bool		equal;			/* id_a = id_b passes */
-	bool		above;			/* id_a > id_b passes */
-} PairFilter;
-
 /* The checked arguments of a call, and the parts of its result that the caller needs. */
 typedef struct FunctionCall
 {
@@ -91,30 +80,26 @@ typedef struct FunctionCall
 	const NullableDatum *args;	/* without id_type */
 	Oid			key_type;
 	CallSource	sources[2];
-	double		eps;			/* set if the function has this argument; NaN: it is null */
+	double		eps;			/* if the function has this argument; NaN: null, no pair is within it */
 	FastedMetric metric;
 	char	   *partition_by;	/* partition column (PartitionSource); NULL: not partitioned */
 	VectorSource *rows;			/* window functions: the partition's rows, in place of sources */
 	uint64		most_rows;		/* number of these rows, with those without a vector */
 
-	List	   *columns;		/* column numbers of a block; 0: a column that the node sets */
-	PairFilter	filter;
+	bool		ids;			/* the columns of ids are needed */
 	bool		count;			/* only the number of rows is needed */
-	bool		timed;			/* measure seconds */
 } FunctionCall;
 
 /*
- * Sets and checks the arguments that functions have in common.  The call gets all columns, and a
- * filter that passes all pairs.  args: without id_type; the call points to them.
+ * Sets and checks the arguments that functions have in common.  args: without id_type; the call points to
+ * them.
  * Errors: a required argument is null, eps is negative or NaN, the metric is unknown.
  */
 extern FunctionCall MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args,
 									 Oid key_type);
 
-/* Returns the name in argument n, or NULL if the argument is null. */
+/* Argument n: a name, or NULL; an integer of at least `least`, or `otherwise` if it is null. */
 extern char *NameArgument(const FunctionCall *call, int n);
-
-/* Returns integer argument n, or `otherwise` if it is null.  Error: it is below least. */
 extern int32 IntegerArgument(const FunctionCall *call, int n, int32 least, int32 otherwise);
 
 /* Resolves source n (ResolveSource).  id_column: NULL for the primary key. */
@@ -122,14 +107,10 @@ extern VectorSource *ResolveCallSource(const FunctionCall *call, int n, const ch
 
 /* --- the run of a call: a join from the first row to the last */
 
-/*
- * Statistics of runs, for EXPLAIN ANALYZE.  bytes, spilled_pairs, tree and shares are those of the
- * last run; the other fields are totals of all runs.
- */
+/* Sums of the runs, for EXPLAIN ANALYZE; bytes, spilled_pairs, tree and shares are those of the last run. */
 typedef struct FunctionTotals
 {
 	int			runs;
-	uint64		joins;			/* joins for which an engine ran */
 	FastedStats stats;			/* totals of these joins */
 	uint64		partitions;
 	double		read_seconds;
@@ -139,7 +120,7 @@ typedef struct FunctionTotals
 	uint64		spilled_pairs;	/* pairs written to a temporary file */
 	TreeStats	tree;
 	double		tree_seconds;	/* from the last neighbour list to the last edge of the tree */
-	List	   *shares;			/* each server's share of the work (JoinShares) */
+	List	   *shares;			/* descriptions of the servers' shares (JoinShares) */
 } FunctionTotals;
 
 /* The state of a run: the first field of each function's own struct. */
@@ -152,14 +133,14 @@ struct FunctionRun
 };
 
 /*
- * Reads the sources and starts the join.  For a window function, only opens the join.  Allocates in
- * the current memory context, and all resources of the run are released with it, on error too.
+ * Reads the sources and starts the join.  For a window function, only opens the join.  All resources of
+ * the run belong to the current memory context, on error too.
  */
 extern FunctionRun *BeginFunctionRun(const FunctionCall *call);
 
 /*
- * Fills the block with at least one row.  Returns false if there are no more rows.  Values by
- * reference are valid until the next call.
+ * Fills the block with at least one row; returns false if there are no more rows.  Values by reference
+ * are valid until the next call.
  */
 extern bool FillRows(FunctionRun *run, OutputBlock *block);
 
@@ -175,40 +156,26 @@ extern void EndFunctionRun(FunctionRun *run);
 /* Returns the sum of these totals and those of a run, which need not have ended. */
 extern FunctionTotals AddRun(const FunctionTotals *totals, const FunctionRun *run);
 
-/* Returns the next pairs of the join in *pairs; false, with no pairs, if there are no more. */
+/* --- for the functions: JoinNext and JoinNextList, with a measure of waiting; the end of the join */
+
+/* Sets *npairs to 0 at the end, when it returns false. */
 extern bool NextPairs(FunctionRun *run, const FastedPair **pairs, size_t *npairs);
-
-/* Returns the next list of neighbors (JoinNextList), and measures the time that it waits. */
 extern const NeighborList *NextList(FunctionRun *run, bool wait);
-
-/* Adds the join's statistics to the run's totals, and ends the join. */
 extern void FinishJoin(FunctionRun *run);
 
 /*
  * Adds the statistics of a join, which need not have ended, to *sum and *read_seconds.  *sum gets
  * the texts of the last join that had an engine, the largest sizes, and sums of other numbers.
- * Returns false if no engine ran for this join.
  */
-extern bool AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join);
+extern void AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join);
 
-/* Returns the current time, or zero if the call does not measure seconds. */
 static inline instr_time
-RunClock(const FunctionRun *run)
+RunClock(void)
 {
 	instr_time	now;
 
-	INSTR_TIME_SET_ZERO(now);
-	if (run->call.timed)
-		INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SET_CURRENT(now);
 	return now;
-}
-
-/* Adds the seconds since a RunClock to *seconds, if the call measures them. */
-static inline void
-AddSeconds(const FunctionRun *run, double *seconds, instr_time begin)
-{
-	if (run->call.timed)
-		*seconds += SecondsSince(begin);
 }
 
 /* --- planner estimates (estimate.c) */
@@ -243,7 +210,7 @@ typedef struct FunctionArgument
 {
 	const char *name;
 	bool		required;		/* must not be null */
-	const char *label;			/* EXPLAIN label; NULL: not shown, or shown by ExplainSources */
+	const char *label;			/* in EXPLAIN */
 } FunctionArgument;
 
 /* Numbers of the arguments that name a relation and its columns. */
@@ -271,9 +238,8 @@ struct FunctionDescriptor
 	Oid			columns[OUTPUT_COLUMNS]; /* types; InvalidOid: the type of the ids */
 
 	bool		parallel;		/* rows may be shared with parallel workers */
-	bool		takes_conditions;	/* rows are pairs to which PairFilter is applied */
+	bool		takes_bounds;	/* eps may be reduced to upper bounds of column dist */
 	bool		nullable;		/* blocks have nulls */
-	bool		whole_rows;		/* EvalPlanQual can recheck rows of other tables with its rows */
 	bool		builds_tree;	/* computes a minimum spanning tree, which EXPLAIN shows */
 	const char *output_label;	/* EXPLAIN label of output_seconds, or NULL */
 
@@ -306,16 +272,14 @@ extern int	FindFunction(PGFunction address);
 /*
  * Each function has two forms: with bigint ids, and with an argument id_type anycompatible, whose
  * type is that of the ids.  id_type replaces one of the arguments, which becomes the last one.
- * Returns the position of id_type in the function with this OID, or -1.
+ * FindIdType returns its position in the function with this OID, or -1.  CallArguments returns the
+ * arguments of a call in the order of the form without id_type, and sets *key_type to the type of the ids.
  */
 extern int	FindIdType(Oid funcid);
-
-/*
- * Returns the arguments of a call, in the order of those of the form without id_type, and sets
- * *key_type to the type of its ids.
- * Error: id_type is a constant other than NULL.
- */
 extern List *CallArguments(const FuncExpr *call, Oid *key_type);
+
+/* Raises the error for an id_type that is not null. */
+extern void RequireNullIdType(bool isnull);
 
 /* Arguments of fasted_self_join. */
 enum

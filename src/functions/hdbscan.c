@@ -145,36 +145,26 @@ BeginHdbscan(FunctionRun *base)
 }
 
 const FunctionDescriptor hdbscan_function = {
+	CLUSTERING_DESCRIPTOR,
 	.name = "fasted_hdbscan",
-	.node_name = "FastedClustering",
 	.window = "fasted_hdbscan_cluster",
 	.nargs = HDBSCAN_NARGS,
 	.arguments = {
-		[HDBSCAN_RELATION] = {"relation", true, NULL},
-		[HDBSCAN_COLUMN] = {"vector_column", true, NULL},
-		[HDBSCAN_MIN_CLUSTER_SIZE] = {"min_cluster_size", true, "Min Cluster Size"},
-		[HDBSCAN_MIN_SAMPLES] = {"min_samples", false, "Min Samples"},
-		[HDBSCAN_METHOD] = {"cluster_selection_method", true, "Cluster Selection Method"},
-		[HDBSCAN_EPSILON] = {"cluster_selection_epsilon", true, "Cluster Selection Epsilon"},
-		[HDBSCAN_SINGLE_CLUSTER] = {"allow_single_cluster", true, "Allow Single Cluster"},
-		[HDBSCAN_MAX_CLUSTER_SIZE] = {"max_cluster_size", false, "Max Cluster Size"},
-		[HDBSCAN_METRIC] = {"metric", true, "Metric"},
-		[HDBSCAN_ID_COLUMN] = {"id_column", false, NULL},
-		[HDBSCAN_PARTITION_BY] = {"partition_by", false, "Partition Column"}
+		CLUSTERING_ARGUMENTS,
+		{"min_cluster_size", true, "Min Cluster Size"},
+		{"min_samples", false, "Min Samples"},
+		{"cluster_selection_method", true, "Cluster Selection Method"},
+		{"cluster_selection_epsilon", true, "Cluster Selection Epsilon"},
+		{"allow_single_cluster", true, "Allow Single Cluster"},
+		{"max_cluster_size", false, "Max Cluster Size"},
+		CLUSTERING_LAST_ARGUMENTS
 	},
-	.nsources = 1,
 	.sources = {{HDBSCAN_RELATION, HDBSCAN_COLUMN, HDBSCAN_ID_COLUMN}},
 	.eps = -1,
 	.metric = HDBSCAN_METRIC,
 	.ncolumns = 4,
 	.columns = {InvalidOid, INT4OID, FLOAT8OID, FLOAT8OID},
-	.nullable = true,
-	.whole_rows = true,
 	.builds_tree = true,
-	.output_label = "Clustering Time",
-	.estimate = EstimateClustering,
 	.run_size = sizeof(Hdbscan),
-	.begin = BeginHdbscan,
-	.fill = FillClustering,
-	.rewind = RewindClustering
+	.begin = BeginHdbscan
 };

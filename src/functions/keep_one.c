@@ -27,12 +27,12 @@
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
 #include "catalog/pg_type.h"
-#include "common/hashfn.h"
 #include "functions/clustering.h"
 #include "functions/pair_store.h"
-#include "miscadmin.h"
-#include "rows/reader.h"
 #include "utils/memutils.h"
+
+/* Pairs of each run of the file that are read at a time, at least. */
+#define MIN_RUN_PAIRS 256
 
 typedef struct KeepOneRun
 {
@@ -40,121 +40,12 @@ typedef struct KeepOneRun
 	const uint32 *rank;			/* by row number; NULL: a row's rank is its number */
 	const uint32 *row_of_rank;	/* the inverse of rank */
 	PairStore	store;			/* pairs of ranks, a < b */
-	PairMemory *scratch;		/* for sorting */
 
 	/* by rank */
 	uint32	   *first_copy;		/* the lowest rank of its copies, maybe its own; NULL: unknown */
 	uint32	   *representative; /* rank of the row's representative, maybe the row itself */
 	double	   *dist;			/* distance to the representative, if that is another row */
 } KeepOneRun;
-
-/* --- ranks from a separate query for the keys in the source's order; a hash table maps to rows */
-
-/* Bytes of the hash table that are cleared between two checks for interrupts. */
-#define BYTES_PER_CHECK ((Size) 64 * 1024)
-
-typedef struct RowEntry
-{
-	int64		key;
-	uint32		row;
-	uint32		hash;
-	char		status;
-} RowEntry;
-
-#define SH_PREFIX rows
-#define SH_ELEMENT_TYPE RowEntry
-#define SH_KEY_TYPE int64
-#define SH_KEY key
-#define SH_HASH_KEY(table, key) murmurhash32((uint32) ((key) ^ (uint64) (key) >> 32))
-#define SH_EQUAL(table, a, b) ((a) == (b))
-#define SH_STORE_HASH
-#define SH_USE_NONDEFAULT_ALLOCATOR
-#define SH_GET_HASH(table, entry) (entry)->hash
-#define SH_SCOPE static inline
-#define SH_DECLARE
-#define SH_DEFINE
-#include "lib/simplehash.h"
-
-/* Allocates zeroed memory, with checks for interrupts since it may be gigabytes. */
-static inline void *
-rows_allocate(rows_hash *table, Size size)
-{
-	char	   *memory = MemoryContextAllocHuge(table->ctx, size);
-
-	for (Size first = 0; first < size; first += BYTES_PER_CHECK)
-	{
-		CheckJoinInterrupts();
-		memset(memory + first, 0, Min(BYTES_PER_CHECK, size - first));
-	}
-	return memory;
-}
-
-static inline void
-rows_free(rows_hash *table, void *memory)
-{
-	pfree(memory);
-}
-
-typedef struct RankTaker
-{
-	rows_hash  *table;
-	uint32	   *rank;			/* by row number */
-	uint32	   *row_of_rank;
-	uint32		count;			/* rows ranked so far */
-	uint32		most;			/* number of joined rows */
-} RankTaker;
-
-/* Builds the hash table of all rows by their keys. */
-static rows_hash *
-HashRows(const Clustering *run)
-{
-	rows_hash  *table = rows_create(CurrentMemoryContext, run->count, NULL);
-
-	for (uint32 row = 0; row < run->count; row++)
-	{
-		bool		found;
-
-		if (row % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
-		rows_insert(table, DatumGetInt64(run->keys->values[row]), &found)->row = row;
-	}
-	return table;
-}
-
-/*
- * Callback of ReadOrder: assigns the next rank to the row with this key.  A row whose vector a cast
- * has converted to null is not among the joined rows.
- */
-static void
-TakeKey(void *arg, Datum key)
-{
-	RankTaker  *taker = arg;
-	RowEntry   *entry = rows_lookup(taker->table, DatumGetInt64(key));
-
-	if (taker->count % CLUSTERING_STRIDE == 0)
-		CheckJoinInterrupts();
-	if (entry == NULL)
-		return;
-	if (taker->count == taker->most)
-		elog(ERROR, "unexpected key while reading the order of joined rows");
-	taker->rank[entry->row] = taker->count;
-	taker->row_of_rank[taker->count++] = entry->row;
-}
-
-static void
-ReadRanks(KeepOneRun *keep_one)
-{
-	const Clustering *run = &keep_one->base;
-	RankTaker	taker = {.most = run->count};
-
-	keep_one->rank = taker.rank = AllocRowNumbers(run->count);
-	keep_one->row_of_rank = taker.row_of_rank = AllocRowNumbers(run->count);
-	taker.table = HashRows(run);
-	ReadOrder(run->keys->source, TakeKey, &taker);
-	rows_destroy(taker.table);
-	if (taker.count != run->count)
-		elog(ERROR, "expected ranks of %u joined rows, got %u", run->count, taker.count);
-}
 
 /*
  * ClusteringMethods.rank: ranks for the engine, which then returns few pairs.  Sets rank and
@@ -176,8 +67,6 @@ Rank(Clustering *run)
 		keep_one->rank = run->order;
 		keep_one->row_of_rank = RowsOfNumbers(run->order, run->count);
 	}
-	else if (!RowsComeInOrder(source))
-		ReadRanks(keep_one);
 	return keep_one->rank;
 }
 
@@ -214,34 +103,24 @@ Begin(Clustering *run)
 {
 	KeepOneRun *keep_one = (KeepOneRun *) run;
 
-	PairStoreInit(&keep_one->store, 2);
-	keep_one->scratch = PairMemoryCreate();
+	PairStoreInit(&keep_one->store);
 	FindFirstCopies(keep_one);
 }
 
-/* Sorts the pairs in memory and returns the sorted array. */
-static const FastedPair *
+/* Sorts the pairs in memory, and notes how much memory they take. */
+static void
 SortPairs(KeepOneRun *keep_one)
 {
-	PairStore  *store = &keep_one->store;
-
-	if (keep_one->scratch->capacity < store->count)
-	{
-		PairMemoryGrow(keep_one->scratch, store->count);
-		/* sorting writes to all pages at random, which would delay checks for interrupts */
-		PairMemoryTouch(keep_one->scratch);
-	}
-	keep_one->base.other_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keep_one->scratch);
-	return SortBySecond(store->memory->pairs, keep_one->scratch->pairs, store->count,
-						keep_one->base.count);
+	PairStoreSort(&keep_one->store);
+	keep_one->base.other_bytes = keep_one->store.capacity * sizeof(FastedPair);
 }
 
-/* Sorts the pairs in memory and appends them to the file as a run. */
+/* Sorts the pairs in memory and appends them to the file as a run of max_count pairs. */
 static void
 WriteRun(KeepOneRun *keep_one)
 {
-	PairStoreWrite(&keep_one->store, SortPairs(keep_one), keep_one->store.count);
-	keep_one->store.count = 0;
+	SortPairs(keep_one);
+	PairStoreWrite(&keep_one->store);
 }
 
 static void
@@ -267,65 +146,90 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 
 /* --- after the last pair */
 
-/* Processes pairs in the order of b; it is known whether a is a representative. */
+/* Sorts the pairs in memory by b and processes them; it is known whether a is a representative. */
 static void
-UsePairs(KeepOneRun *keep_one, const FastedPair *pairs, size_t npairs)
+UsePairs(KeepOneRun *keep_one)
 {
 	uint32	   *representative = keep_one->representative;
 	double	   *dist = keep_one->dist;
 
-	for (size_t i = 0; i < npairs; i++)
+	SortPairs(keep_one);
+	for (size_t i = 0; i < keep_one->store.count; i++)
 	{
-		uint32		a = pairs[i].a;
-		uint32		b = pairs[i].b;
+		const FastedPair *pair = &keep_one->store.pairs[i];
+		uint32		a = pair->a;
+		uint32		b = pair->b;
 
+		if (i % CLUSTERING_STRIDE == 0)
+			CheckJoinInterrupts();
 		if (representative[a] == a &&
-			(representative[b] == b || pairs[i].dist < dist[b] ||
-			 (pairs[i].dist == dist[b] && a < representative[b])))
+			(representative[b] == b || pair->dist < dist[b] ||
+			 (pair->dist == dist[b] && a < representative[b])))
 		{
 			representative[b] = a;
-			dist[b] = pairs[i].dist;
+			dist[b] = pair->dist;
 		}
 	}
 }
 
-/* Processes all pairs if none is in the file. */
-static void
-UseMemory(KeepOneRun *keep_one)
+/* Returns the number of pairs of a run to read next: up to `most`, from number `next` on. */
+static inline size_t
+PairsToRead(const PairStore *store, size_t run, uint64 next, size_t most)
 {
-	const FastedPair *pairs = SortPairs(keep_one);
-	size_t		count = keep_one->store.count;
-
-	for (size_t first = 0; first < count; first += CLUSTERING_STRIDE)
-	{
-		CheckJoinInterrupts();
-		UsePairs(keep_one, pairs + first, Min(CLUSTERING_STRIDE, count - first));
-	}
+	return Min(most, Min((run + 1) * (uint64) store->max_count, store->spilled) - next);
 }
 
-/* Writes the pairs in memory as a last run, and processes the merged runs of the file. */
+/*
+ * Takes the next pairs of the file's sorted runs into memory: from each run up to `most` pairs, those
+ * from next[run] on whose b is at most the last b read from any run that may have more.  So no pair
+ * with a smaller b remains in the file.  Returns false if there are no more pairs.
+ */
+static bool
+TakeFromRuns(PairStore *store, uint64 *next, size_t nruns, size_t most)
+{
+	uint32		last = PG_UINT32_MAX;
+	size_t		nread = 0;
+	size_t		end = 0;
+
+	for (size_t run = 0; run < nruns; run++)
+	{
+		size_t		n = PairsToRead(store, run, next[run], most);
+
+		if (n == 0)
+			continue;
+		PairStoreRead(store, next[run], n, nread);
+		nread += n;
+		if (n == most)
+			last = Min(last, store->pairs[nread - 1].b);
+	}
+	store->count = 0;
+	for (size_t i = 0, run = 0; run < nruns; run++)
+		for (end += PairsToRead(store, run, next[run], most); i < end; i++)
+			if (store->pairs[i].b <= last)
+			{
+				store->pairs[store->count++] = store->pairs[i];
+				next[run]++;
+			}
+	return nread > 0;
+}
+
+/* Writes the pairs in memory as a last run, and processes those of all runs in the order of b. */
 static void
 UseFile(KeepOneRun *keep_one)
 {
 	PairStore  *store = &keep_one->store;
-	size_t		run_pairs = store->max_count;
-	const FastedPair *pairs;
-	PairMerge  *merge;
-	size_t		npairs;
+	size_t		nruns = store->spilled / store->max_count + 1;
+	size_t		most = Max(store->max_count / nruns, MIN_RUN_PAIRS);
+	uint64	   *next = palloc(nruns * sizeof(uint64));
 
-	if (store->count > 0)
-		WriteRun(keep_one);
+	WriteRun(keep_one);
 	keep_one->base.base.totals.spilled_pairs = store->spilled;
-	PairMemoryFree(store->memory);
-	PairMemoryFree(keep_one->scratch);
-	merge = PairMergeBegin(store, run_pairs);
-	while ((npairs = PairMergeNext(merge, &pairs)) > 0)
-	{
-		/* calls of CheckJoinInterrupts while the file is read suffice for the connection */
-		CHECK_FOR_INTERRUPTS();
-		UsePairs(keep_one, pairs, npairs);
-	}
-	PairMergeEnd(merge);
+	store->pairs = repalloc_huge(store->pairs, nruns * most * sizeof(FastedPair));
+	for (size_t run = 0; run < nruns; run++)
+		next[run] = run * store->max_count;
+	while (TakeFromRuns(store, next, nruns, most))
+		UsePairs(keep_one);
+	pfree(next);
 }
 
 static void
@@ -339,10 +243,9 @@ Finish(Clustering *run)
 
 	if (keep_one->store.spilled > 0)
 		UseFile(keep_one);
-	else if (keep_one->store.count > 0)
-		UseMemory(keep_one);
+	else
+		UsePairs(keep_one);
 	PairStoreEnd(&keep_one->store);
-	PairMemoryFree(keep_one->scratch);
 }
 
 static void
@@ -378,11 +281,11 @@ BeginKeepOne(FunctionRun *base)
 }
 
 const FunctionDescriptor keep_one_function = {
-	CLUSTERING_DESCRIPTOR(2),
+	EPS_DESCRIPTOR(2),
 	.name = "fasted_keep_one",
 	.window = "fasted_keep",
 	.arguments = {
-		CLUSTERING_ARGUMENTS,
+		CLUSTERING_ARGUMENTS, {"eps", true, "Eps"},
 		{"priority_column", false, "Priority Column"},
 		{"descending", true, "Descending"},
 		CLUSTERING_LAST_ARGUMENTS

@@ -156,45 +156,22 @@ FindNeighbors(NearestRun *run, bool wait)
 	return true;
 }
 
-/* Fills a column with the next n neighbours of the current row of a. */
-static void
-FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
-{
-	const FastedNeighbor *list = run->list->neighbors + run->next;
-	Datum		id = run->a->values[run->list->row];
-
-	for (uint32 i = 0; i < n; i++)
-	{
-		switch (column)
-		{
-			case COLUMN_ID_A:
-				values[i] = id;
-				break;
-			case COLUMN_ID_B:
-				values[i] = run->by_rank[list[i].row];
-				break;
-			case COLUMN_DIST:
-				values[i] = DistanceDatum(&list[i].dist);
-				break;
-			default:
-				values[i] = Int32GetDatum((int32) (run->list->first_rank + run->next + i));
-				break;
-		}
-	}
-}
-
 /* Adds neighbours from the current list until the list ends or the block is full. */
 static void
 FillFromList(NearestRun *run, OutputBlock *block)
 {
 	uint32		n = Min(run->list->length - run->next, OUTPUT_ROWS - block->nrows);
-	ListCell   *cell;
 
-	foreach(cell, run->base.call.columns)
-		FillColumn(run, lfirst_int(cell), block->values[foreach_current_index(cell)] + block->nrows,
-				   n);
-	run->next += n;
-	block->nrows += n;
+	for (uint32 i = 0; i < n; i++)
+	{
+		const FastedNeighbor *neighbor = &run->list->neighbors[run->next++];
+		uint32		row = block->nrows++;
+
+		block->values[COLUMN_ID_A - 1][row] = run->a->values[run->list->row];
+		block->values[COLUMN_ID_B - 1][row] = run->by_rank[neighbor->row];
+		block->values[COLUMN_DIST - 1][row] = DistanceDatum(&neighbor->dist);
+		block->values[COLUMN_RANK - 1][row] = Int32GetDatum((int32) (run->list->first_rank + run->next - 1));
+	}
 }
 
 /* --- the run */
@@ -230,15 +207,15 @@ const FunctionDescriptor nearest_function = {
 	.node_name = "FastedNearest",
 	.nargs = NEAREST_NARGS,
 	.arguments = {
-		[NEAREST_A] = {"a", true, NULL},
-		[NEAREST_A_COLUMN] = {"a_column", true, NULL},
-		[NEAREST_B] = {"b", true, NULL},
-		[NEAREST_B_COLUMN] = {"b_column", true, NULL},
+		[NEAREST_A] = {"a", true, "Relation"},
+		[NEAREST_A_COLUMN] = {"a_column", true, "Vector Column"},
+		[NEAREST_B] = {"b", true, "Neighbor Relation"},
+		[NEAREST_B_COLUMN] = {"b_column", true, "Neighbor Vector Column"},
 		[NEAREST_K] = {"k", true, "Neighbors"},
 		[NEAREST_METRIC] = {"metric", true, "Metric"},
 		[NEAREST_MAX_DISTANCE] = {"max_distance", false, "Max Distance"},
-		[NEAREST_A_ID] = {"a_id", false, NULL},
-		[NEAREST_B_ID] = {"b_id", false, NULL},
+		[NEAREST_A_ID] = {"a_id", false, "Key Column"},
+		[NEAREST_B_ID] = {"b_id", false, "Neighbor Key Column"},
 		[NEAREST_PARTITION_BY] = {"partition_by", false, "Partition Column"}
 	},
 	.nsources = 2,

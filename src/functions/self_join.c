@@ -31,7 +31,6 @@ typedef struct SelfJoinRun
 	FunctionRun base;
 	const KeySet *keys;
 	bool		self_pairs;		/* also return the pairs (a, a) */
-	bool		counts;			/* the engine only counts pairs */
 	const FastedPair *pairs;	/* the rest of the engine's current batch */
 	size_t		npairs;
 	uint32		next_self_pair; /* row of the next pair (a, a) */
@@ -39,55 +38,21 @@ typedef struct SelfJoinRun
 
 	/* How pairs are converted to rows. */
 	bool		ordered;		/* return both (a, b) and (b, a) */
-	bool		has_ids;		/* the block has a column of ids */
-	double		least;			/* no pair is closer */
-	double		eps;			/* the engine's eps: no pair is farther apart */
-	bool		filtered;		/* the filter may exclude pairs */
-	PairFilter	filter;
-	int			ncolumns;
-	int			columns[3];		/* COLUMN_ID_A, ... */
 
-	/* Pairs for the current block: a is the row of id_a, b of id_b.  Choose needs one more. */
-	FastedPair	chosen[OUTPUT_ROWS + 1];
+	/* Pairs for the current block: a is the row of id_a, b of id_b. */
+	FastedPair	chosen[OUTPUT_ROWS];
 } SelfJoinRun;
 
 /* --- blocks of rows */
 
-/* Sets the fields that depend on the columns and the filter. */
-static void
-PrepareRows(SelfJoinRun *run)
-{
-	const PairFilter *filter = &run->filter;
-	ListCell   *cell;
-
-	foreach(cell, run->base.call.columns)
-	{
-		int			column = lfirst_int(cell);
-
-		run->columns[run->ncolumns++] = column;
-		run->has_ids |= column != COLUMN_DIST;
-	}
-	run->filtered = filter->least > run->least || filter->most != HUGE_VAL ||
-		!filter->below || (run->ordered && !filter->above);
-}
-
-static inline bool
-PassesDistance(const PairFilter *filter, double dist)
-{
-	return dist >= filter->least && dist <= filter->most;
-}
-
 /*
- * Chooses the pairs that pass the filter, with the lower id first, and in reverse too if that is
- * requested.  Sets their number; returns the number of pairs of the batch that were used.
+ * Chooses the pairs with the lower id first, and in reverse too if that is requested.  Sets their number;
+ * returns the number of pairs of the batch that were used.
  */
 static size_t
 Choose(SelfJoinRun *run, uint32 *nchosen)
 {
-	const PairFilter *filter = &run->filter;
-	bool		below = filter->below;
-	bool		above = run->ordered && filter->above;
-	const uint32 *rank = run->has_ids ? run->keys->rank : NULL;
+	const uint32 *rank = run->base.call.ids ? run->keys->rank : NULL;
 	const FastedPair *pairs = run->pairs;
 	FastedPair *chosen = run->chosen;
 	size_t		most = run->ordered ? OUTPUT_ROWS / 2 : OUTPUT_ROWS;
@@ -98,8 +63,6 @@ Choose(SelfJoinRun *run, uint32 *nchosen)
 	{
 		FastedPair	pair = pairs[i];
 
-		if (!PassesDistance(filter, pair.dist))
-			continue;
 		if (rank != NULL)
 		{
 			if (i + PREFETCH_DISTANCE < used)
@@ -113,12 +76,9 @@ Choose(SelfJoinRun *run, uint32 *nchosen)
 				pair.b = pairs[i].a;
 			}
 		}
-		chosen[n] = pair;
-		n += below;
-		chosen[n].a = pair.b;
-		chosen[n].b = pair.a;
-		chosen[n].dist = pair.dist;
-		n += above;
+		chosen[n++] = pair;
+		if (run->ordered)
+			chosen[n++] = (FastedPair) {.a = pair.b,.b = pair.a,.dist = pair.dist};
 	}
 	*nchosen = n;
 	return used;
@@ -149,18 +109,13 @@ Translate(const SelfJoinRun *run, OutputBlock *block, const FastedPair *pairs, u
 	const Datum *ids = run->keys->values;
 
 	block->nrows = n;
-	for (int c = 0; c < run->ncolumns; c++)
+	if (run->base.call.ids)
 	{
-		Datum	   *column = block->values[c];
-
-		if (run->columns[c] == COLUMN_ID_A)
-			GatherIds(column, ids, pairs, n, false);
-		else if (run->columns[c] == COLUMN_ID_B)
-			GatherIds(column, ids, pairs, n, true);
-		else
-			for (uint32 i = 0; i < n; i++)
-				column[i] = DistanceDatum(&pairs[i].dist);
+		GatherIds(block->values[COLUMN_ID_A - 1], ids, pairs, n, false);
+		GatherIds(block->values[COLUMN_ID_B - 1], ids, pairs, n, true);
 	}
+	for (uint32 i = 0; i < n; i++)
+		block->values[COLUMN_DIST - 1][i] = DistanceDatum(&pairs[i].dist);
 }
 
 /* Fills the block from the current batch.  Returns the number of pairs that were used. */
@@ -171,7 +126,7 @@ FillWithPairs(SelfJoinRun *run, OutputBlock *block)
 	size_t		used;
 
 	/* the common case: pairs are returned unchanged */
-	if (!run->filtered && !run->ordered && (!run->has_ids || run->keys->rank == NULL))
+	if (!run->ordered && (!run->base.call.ids || run->keys->rank == NULL))
 	{
 		used = Min(run->npairs, OUTPUT_ROWS);
 		Translate(run, block, run->pairs, used);
@@ -186,8 +141,7 @@ FillWithPairs(SelfJoinRun *run, OutputBlock *block)
 static bool
 HasSelfPairs(const SelfJoinRun *run, double dist)
 {
-	return run->self_pairs && run->filter.equal && dist <= run->eps &&
-		PassesDistance(&run->filter, dist);
+	return run->self_pairs && dist <= run->base.call.eps;
 }
 
 /*
@@ -227,7 +181,7 @@ FillWithSelfPairs(SelfJoinRun *run, OutputBlock *block)
 static void
 FillBlock(SelfJoinRun *run, OutputBlock *block)
 {
-	instr_time	begin = RunClock(&run->base);
+	instr_time	begin = RunClock();
 
 	if (run->npairs > 0)
 	{
@@ -238,16 +192,12 @@ FillBlock(SelfJoinRun *run, OutputBlock *block)
 	}
 	else
 		FillWithSelfPairs(run, block);
-	AddSeconds(&run->base, &run->base.totals.output_seconds, begin);
+	run->base.totals.output_seconds += SecondsSince(begin);
 }
 
 /* --- the run */
 
-/*
- * Reduces eps to the filter's upper bound, since the filter excludes larger distances.  If the
- * filter has no lower bound, the engine counts the pairs of count(*) itself.  If eps is null, there
- * is no join, and the result is empty.
- */
+/* If eps is null, there is no join, and the result is empty. */
 static void
 BeginSelfJoin(FunctionRun *base)
 {
@@ -255,19 +205,15 @@ BeginSelfJoin(FunctionRun *base)
 	const FunctionCall *call = &base->call;
 	VectorSource *source = ResolveCallSource(call, 0, call->sources[0].id_column);
 	JoinRequest request = {
-		.problem.eps = Min(call->eps, Max(call->filter.most, LeastDistance(call->metric))),
+		.problem.eps = call->eps,.problem.output = call->count ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS,
 		.notices = true
 	};
 
 	if (call->partition_by != NULL)
 		PartitionSource(source, call->partition_by);
-	run->filter = call->filter;
 	run->ordered = DatumGetBool(call->args[SELF_JOIN_ORDERED].value);
 	run->self_pairs = DatumGetBool(call->args[SELF_JOIN_SELF_PAIRS].value);
-	run->least = LeastDistance(call->metric);
-	run->eps = request.problem.eps;
 	request.finds_zeros = run->self_pairs && fasted_metric_rules(call->metric)->of_union;
-	run->counts = call->count && call->filter.least <= run->least && call->filter.most >= run->least;
 	if (run->self_pairs && fasted_metric_rules(call->metric)->negative_product)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -275,9 +221,7 @@ BeginSelfJoin(FunctionRun *base)
 				 errdetail("The inner product of a row with itself is not zero, and may be below the limit.")));
 	if (isnan(call->eps))
 		return;
-	PrepareRows(run);
 	request.sources[0] = source;
-	request.problem.output = run->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	base->join = JoinBegin(&request);
 	run->keys = base->join->keys[0];
 }
@@ -300,35 +244,18 @@ FillSelfJoin(FunctionRun *base, OutputBlock *block)
 	return true;
 }
 
-/* Returns the number of pairs whose distances pass, counted by the engine or here. */
-static uint64
-CountPairs(SelfJoinRun *run)
-{
-	FunctionRun *base = &run->base;
-	instr_time	begin = RunClock(base);
-	uint64		count = 0;
-
-	if (run->counts)
-	{
-		count = JoinCount(base->join);
-		AddSeconds(base, &base->totals.wait_seconds, begin);
-		return count;
-	}
-	while (NextPairs(base, &run->pairs, &run->npairs))
-		for (size_t i = 0; i < run->npairs; i++)
-			count += PassesDistance(&run->filter, run->pairs[i].dist);
-	return count;
-}
-
 static uint64
 CountSelfJoin(FunctionRun *base)
 {
 	SelfJoinRun *run = (SelfJoinRun *) base;
-	int			rows_of_pair = run->filter.below + (run->ordered && run->filter.above);
+	instr_time	begin = RunClock();
+	uint64		count;
 
 	if (base->join == NULL)
 		return 0;
-	return rows_of_pair * CountPairs(run) + CountSelfPairs(run);
+	count = JoinCount(base->join);
+	base->totals.wait_seconds += SecondsSince(begin);
+	return (run->ordered ? 2 : 1) * count + CountSelfPairs(run);
 }
 
 const FunctionDescriptor self_join_function = {
@@ -336,13 +263,13 @@ const FunctionDescriptor self_join_function = {
 	.node_name = "FastedSelfJoin",
 	.nargs = SELF_JOIN_NARGS,
 	.arguments = {
-		[SELF_JOIN_RELATION] = {"relation", true, NULL},
-		[SELF_JOIN_COLUMN] = {"vector_column", true, NULL},
+		[SELF_JOIN_RELATION] = {"relation", true, "Relation"},
+		[SELF_JOIN_COLUMN] = {"vector_column", true, "Vector Column"},
 		[SELF_JOIN_EPS] = {"eps", false, "Eps"},
 		[SELF_JOIN_METRIC] = {"metric", true, "Metric"},
-		[SELF_JOIN_ORDERED] = {"ordered", true, NULL},
-		[SELF_JOIN_SELF_PAIRS] = {"self_pairs", true, NULL},
-		[SELF_JOIN_ID_COLUMN] = {"id_column", false, NULL},
+		[SELF_JOIN_ORDERED] = {"ordered", true, "Ordered"},
+		[SELF_JOIN_SELF_PAIRS] = {"self_pairs", true, "Self Pairs"},
+		[SELF_JOIN_ID_COLUMN] = {"id_column", false, "Key Column"},
 		[SELF_JOIN_PARTITION_BY] = {"partition_by", false, "Partition Column"}
 	},
 	.nsources = 1,
@@ -352,7 +279,7 @@ const FunctionDescriptor self_join_function = {
 	.ncolumns = 3,
 	.columns = {InvalidOid, InvalidOid, FLOAT8OID},
 	.parallel = true,
-	.takes_conditions = true,
+	.takes_bounds = true,
 	.output_label = "Output Time",
 	.estimate = EstimateSelfJoin,
 	.run_size = sizeof(SelfJoinRun),

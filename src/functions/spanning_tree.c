@@ -15,7 +15,7 @@
 
 #include "base/row_numbers.h"
 #include "catalog/pg_type.h"
-#include "cpu/kernels/processors.h"
+#include "engine/processors.h"
 #include "functions/clustering.h"
 #include "utils/memutils.h"
 
@@ -191,9 +191,8 @@ static void
 ComputeTree(TreeRun *run)
 {
 	FunctionTotals *totals = &run->base.base.totals;
-	instr_time	begin;
+	instr_time	begin = RunClock();
 
-	INSTR_TIME_SET_CURRENT(begin);
 	while (Advance(run))
 		Search(run);
 	totals->tree_seconds = SecondsSince(begin);
@@ -279,29 +278,20 @@ BeginTree(FunctionRun *base)
 }
 
 const FunctionDescriptor spanning_tree_function = {
+	CLUSTERING_DESCRIPTOR,
 	.name = "fasted_spanning_tree",
-	.node_name = "FastedSpanningTree",
 	.nargs = TREE_NARGS,
 	.arguments = {
-		[TREE_RELATION] = {"relation", true, NULL},
-		[TREE_COLUMN] = {"vector_column", true, NULL},
-		[TREE_MIN_SAMPLES] = {"min_samples", true, "Min Samples"},
-		[TREE_METRIC] = {"metric", true, "Metric"},
-		[TREE_ID_COLUMN] = {"id_column", false, NULL},
-		[TREE_PARTITION_BY] = {"partition_by", false, "Partition Column"}
+		CLUSTERING_ARGUMENTS,
+		{"min_samples", true, "Min Samples"},
+		CLUSTERING_LAST_ARGUMENTS
 	},
-	.nsources = 1,
 	.sources = {{TREE_RELATION, TREE_COLUMN, TREE_ID_COLUMN}},
 	.eps = -1,
 	.metric = TREE_METRIC,
 	.ncolumns = 3,
 	.columns = {InvalidOid, InvalidOid, FLOAT8OID},
-	.nullable = true,
-	.whole_rows = true,
 	.builds_tree = true,
-	.estimate = EstimateClustering,
 	.run_size = sizeof(TreeRun),
-	.begin = BeginTree,
-	.fill = FillClustering,
-	.rewind = RewindClustering
+	.begin = BeginTree
 };

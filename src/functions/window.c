@@ -22,9 +22,9 @@
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "functions/clustering.h"
+#include "executor/tuptable.h"
 #include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
-#include "rows/row_batch.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -43,23 +43,6 @@ typedef struct WindowFunction
 	NullableDatum own;			/* value of the argument CLUSTERING_OWN */
 	bool		composite;
 } WindowFunction;
-
-/* The rows of a window partition. */
-typedef struct PartitionRows
-{
-	WindowObject window;
-	int64		count;
-	Oid			type;			/* of its values */
-} PartitionRows;
-
-/* Vectors that wait to be fetched together (row_batch.h). */
-typedef struct WaitingRows
-{
-	int			count;
-	Size		bytes;			/* of the vectors' copies */
-	int64		rows[BATCH_ROWS];
-	Datum		vectors[BATCH_ROWS];
-} WaitingRows;
 
 /* State of a window partition, in its local memory, which is zero at first. */
 typedef struct Partition
@@ -101,63 +84,47 @@ RequireDefaultFrame(WindowObject window, const char *name)
 
 /* --- reading the rows of a partition */
 
-/* Passes the waiting rows to the join. */
+/*
+ * Passes all rows of a partition that have a vector to the sink, in their order.  type: that of the
+ * function's vectors.
+ */
 static void
-PushWaiting(RowTaker *taker, WaitingRows *waiting, Oid type)
+PushPartition(WindowObject window, int64 count, Oid type, const VectorSource *source, RowSink *sink)
 {
-	char	   *buffer;
-
-	if (waiting->count == 0)
-		return;
-	/* a single value may have a gigabyte, and others precede it */
-	buffer = MemoryContextAllocHuge(CurrentMemoryContext, waiting->bytes);
-	FetchOutOfLine(waiting->vectors, waiting->count, buffer);
-	for (int i = 0; i < waiting->count && !taker->stopped; i++)
-		TakeSourceRow(taker, Int64GetDatum(waiting->rows[i] + 1), false, waiting->vectors[i], false, type);
-	pfree(buffer);
-	waiting->count = 0;
-	waiting->bytes = 0;
-}
-
-/* Passes all rows with a vector to the join, in their order. */
-static void
-PushPartition(const PartitionRows *rows, const VectorSource *source, RowSink *sink)
-{
-	MemoryContext values = AllocSetContextCreate(CurrentMemoryContext, "fasted values",
-												 ALLOCSET_SMALL_SIZES);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted reading",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext values = AllocSetContextCreate(context, "fasted values", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
 	RowTaker   *taker = RowTakerCreate(source, sink);
-	bool		varlena = get_typlen(rows->type) == -1;
-	WaitingRows waiting = {0};
+	TupleDesc	columns = CreateTemplateTupleDesc(2);
+	TupleTableSlot *slot;
 
-	sink->expect_rows(sink, rows->count);
-	for (int64 row = 0; row < rows->count && !taker->stopped; row++)
+	TupleDescInitEntry(columns, KEY_COLUMN + 1, NULL, INT8OID, -1, 0);
+	TupleDescInitEntry(columns, VECTOR_COLUMN + 1, NULL, type, -1, 0);
+	slot = MakeSingleTupleTableSlot(columns, &TTSOpsVirtual);
+	sink->expect_rows(sink, count);
+	for (int64 row = 0; row < count && !taker->stopped; row++)
 	{
-		MemoryContext old = MemoryContextSwitchTo(values);
-		bool		isnull;
 		bool		out;
-		Datum		vector = WinGetFuncArgInPartition(rows->window, 0, row,
-													  WINDOW_SEEK_HEAD, false, &isnull, &out);
-		bool		out_of_line = !isnull && varlena && IsOutOfLine(vector);
 
-		if (out_of_line)
-		{
-			waiting.rows[waiting.count] = row;
-			waiting.vectors[waiting.count++] = datumCopy(vector, false, -1);
-			waiting.bytes += OutOfLineBytes(vector);
-		}
-		MemoryContextSwitchTo(old);
 		if (row % 64 == 0)
 			CheckJoinInterrupts();
-		if (out_of_line && waiting.count < BATCH_ROWS && waiting.bytes < BATCH_BYTES)
-			continue;
-		PushWaiting(taker, &waiting, rows->type);
-		if (!isnull && !out_of_line)
-			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector, false, rows->type);
+		ExecClearTuple(slot);
 		MemoryContextReset(values);
+		MemoryContextSwitchTo(values);
+		slot->tts_isnull[KEY_COLUMN] = false;
+		slot->tts_values[KEY_COLUMN] = Int64GetDatum(row + 1);
+		slot->tts_values[VECTOR_COLUMN] =
+			WinGetFuncArgInPartition(window, 0, row, WINDOW_SEEK_HEAD, false,
+									 &slot->tts_isnull[VECTOR_COLUMN], &out);
+		MemoryContextSwitchTo(context);
+		(void) TakeSlotInBatch(taker, ExecStoreVirtualTuple(slot));
 	}
-	PushWaiting(taker, &waiting, rows->type);
+	(void) TakeBatch(taker);
+	ExecDropSingleTupleTableSlot(slot);
 	RowTakerEnd(taker);
-	MemoryContextDelete(values);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
 }
 
 /* --- the run of a partition */
@@ -191,9 +158,8 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	NullableDatum *args = palloc0(FUNCTION_MAX_ARGS * sizeof(NullableDatum));
 	FunctionCall call = {
 		.function = window->function,.args = args,.key_type = INT8OID,
-		.columns = list_make2_int(1, 2),.most_rows = WinGetPartitionRowCount(object)
+		.most_rows = WinGetPartitionRowCount(object)
 	};
-	PartitionRows rows = {.window = object,.count = call.most_rows,.type = type};
 	FunctionRun *run;
 
 	RequireDefaultFrame(object, window->name);
@@ -205,14 +171,11 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 		RequireDistance("eps", call.eps, call.metric);
 	}
 	call.rows = ResolveValues(type, call.metric, window->name);
-	for (int column = 3; window->composite && column <= call.function->ncolumns; column++)
-		call.columns = lappend_int(call.columns, column);
-
-	if (rows.count > PG_INT32_MAX)
+	if (call.most_rows > PG_INT32_MAX)
 		ReportManyRows(NULL);
 	run = BeginFunctionRun(&call);
 	do
-		PushPartition(&rows, call.rows, JoinSink(run->join, 0));
+		PushPartition(object, call.most_rows, type, call.rows, JoinSink(run->join, 0));
 	while (!StartClustering((Clustering *) run));
 	return run;
 }

@@ -48,7 +48,7 @@ extern void IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_co
 extern double *ElementsOf(const IndexedKind *kind, Datum value, int *dimensions, double *radius);
 
 /* Raises the error for a row of other dimensions than the index's. */
-pg_noreturn extern void ReportDimensions(Relation index, int dimensions, uint32 expected);
+pg_noreturn extern void ReportIndexDimensions(Relation index, int dimensions, uint32 expected);
 
 /* Sets the hashes of the further columns of a row. */
 extern void SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashes);

@@ -127,6 +127,7 @@ subtract_avx2(double *x, double factor, const float *v, uint32 n)
 double
 Project(const IndexState *state, const double *vector, double *coordinates)
 {
+	static double wide[MOST_INDEX_DIMENSIONS];
 	uint32		d = state->meta.dimensions;
 	double		norm = centred(state, vector, coordinates);
 
@@ -135,8 +136,11 @@ Project(const IndexState *state, const double *vector, double *coordinates)
 	for (uint32 j = 0; j < state->meta.reflections; j++)
 	{
 		const float *v = state->reflections + (Size) j * d;
-		double		factor = state->factors[j] * best_kernel()->dot_wide(coordinates + j, v + j, d - j);
+		double		factor;
 
+		for (uint32 k = j; k < d; k++)
+			wide[k] = v[k];
+		factor = state->factors[j] * dot(coordinates + j, wide + j, d - j);
 #if defined(__x86_64__)
 		if (__builtin_cpu_supports("avx2"))
 		{

@@ -136,7 +136,7 @@ encode_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool al
 		double	   *elements = ElementsOf(build->kind, values[0], &dimensions, &radius);
 
 		if ((uint32) dimensions != build->dimensions)
-			ReportDimensions(index, dimensions, build->dimensions);
+			ReportIndexDimensions(index, dimensions, build->dimensions);
 		build->most_radius = Max(build->most_radius, radius);
 		EncodeRow(build->state, elements, row);
 	}

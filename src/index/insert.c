@@ -198,7 +198,7 @@ insert_row(Relation index, ItemPointer tid, double *elements, int dimensions, do
 		return false;
 	}
 	if (elements != NULL && (uint32) dimensions != meta.dimensions)
-		ReportDimensions(index, dimensions, meta.dimensions);
+		ReportIndexDimensions(index, dimensions, meta.dimensions);
 	row = palloc0(IndexRowBytes(&state));
 	row->tid = *tid;
 	memcpy(RowHashes(row), hashes, meta.columns * sizeof(uint32));

@@ -18,7 +18,7 @@
 #include "catalog/pg_type.h"
 #include "index/index.h"
 #include "index/path.h"
-#include "join_node/join_clause.h"
+#include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"

@@ -35,7 +35,7 @@ ElementsOf(const IndexedKind *kind, Datum value, int *dimensions, double *radius
 }
 
 void
-ReportDimensions(Relation index, int dimensions, uint32 expected)
+ReportIndexDimensions(Relation index, int dimensions, uint32 expected)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_EXCEPTION),

@@ -30,11 +30,11 @@
 #include "base/large_memory.h"
 #include "base/row_numbers.h"
 #include "join/row_set.h"
+#include "lib/binaryheap.h"
 #include "rows/vector.h"
 #include "utils/memutils.h"
 
-/* Rows between two checks for interrupts, and the initial size of the table. */
-#define STRIDE (64 * 1024)
+/* Initial size of the table. */
 #define INITIAL_SLOTS 1024
 
 /* Of the memory limit, groups may use 1 / GROUP_SHARES. */
@@ -54,6 +54,7 @@ typedef struct Group
 	uint32		partition;
 	uint32		count;			/* number of rows in `kept` */
 	uint32	   *kept;			/* the engine's numbers of those that it has: at most `most` */
+	binaryheap *heap;			/* these rows; the first is the one that comes last */
 } Group;
 
 /* A row that the engine does not have. */
@@ -146,8 +147,7 @@ GrowTable(RowCopies *copies)
 	{
 		Slot		slot = copies->slots[i];
 
-		if (i % STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		if (slot.state != 0)
 			*FindSlot(slots, nslots, slot.tag) = slot;
 	}
@@ -165,7 +165,8 @@ GrowTable(RowCopies *copies)
 static bool
 AddGroup(RowCopies *copies, const float *row)
 {
-	uint64		bytes = sizeof(Group) + copies->bytes + (uint64) copies->most * sizeof(uint32);
+	uint64		bytes = sizeof(Group) + copies->bytes +
+		(uint64) copies->most * (sizeof(uint32) + sizeof(Datum));
 	Group	   *group;
 
 	if (bytes > copies->group_bytes)
@@ -279,61 +280,48 @@ RankOf(const uint32 *rank, uint32 row)
 	return rank == NULL ? row : rank[row];
 }
 
-/*
- * Restores the heap of a group's engine rows below a position.  The first of them is the one that comes
- * last.
- */
-static void
-SiftDown(Group *group, uint32 at, const uint32 *row_of, const uint32 *rank)
+/* Compares rows by rank, for a heap whose first row comes last. */
+static int
+CompareRanks(Datum a, Datum b, void *rank)
 {
-	uint32	   *kept = group->kept;
-	uint32		moved = kept[at];
+	uint32		x = RankOf(rank, DatumGetUInt32(a));
+	uint32		y = RankOf(rank, DatumGetUInt32(b));
 
-	while (2 * (uint64) at + 1 < group->count)
-	{
-		uint32		child = 2 * at + 1;
-
-		if (child + 1 < group->count &&
-			RankOf(rank, row_of[kept[child]]) < RankOf(rank, row_of[kept[child + 1]]))
-			child++;
-		if (RankOf(rank, row_of[kept[child]]) <= RankOf(rank, row_of[moved]))
-			break;
-		kept[at] = kept[child];
-		at = child;
-	}
-	kept[at] = moved;
+	return x < y ? -1 : x > y;
 }
 
 /* Exchanges withheld rows for rows of the engine that come after them. */
 static void
 ExchangeRows(RowCopies *copies, uint32 *row_of, const uint32 *rank)
 {
+	MemoryContext old = MemoryContextSwitchTo(copies->context);
+
 	for (uint32 i = 0; i < copies->ngroups; i++)
 	{
 		Group	   *group = &copies->groups[i];
 
-		for (uint32 at = group->count / 2; at-- > 0;)
-		{
-			if (at % STRIDE == 0)
-				CheckJoinInterrupts();
-			SiftDown(group, at, row_of, rank);
-		}
+		CheckJoinInterrupts();
+		group->heap = binaryheap_allocate(group->count, CompareRanks, unconstify(uint32 *, rank));
+		for (uint32 at = 0; at < group->count; at++)
+			binaryheap_add_unordered(group->heap, UInt32GetDatum(row_of[group->kept[at]]));
+		binaryheap_build(group->heap);
 	}
 	for (uint32 i = 0; i < copies->nwithheld; i++)
 	{
 		Withheld   *withheld = &copies->withheld[i];
-		Group	   *group = &copies->groups[withheld->group];
-		uint32	   *last = &row_of[group->kept[0]];
-		uint32		row = withheld->row;
+		binaryheap *heap = copies->groups[withheld->group].heap;
+		Datum		last = binaryheap_first(heap);
 
-		if (i % STRIDE == 0)
-			CheckJoinInterrupts();
-		if (RankOf(rank, row) > RankOf(rank, *last))
+		CheckEveryRows(i);
+		if (CompareRanks(UInt32GetDatum(withheld->row), last, unconstify(uint32 *, rank)) > 0)
 			continue;
-		withheld->row = *last;
-		*last = row;
-		SiftDown(group, 0, row_of, rank);
+		binaryheap_replace_first(heap, UInt32GetDatum(withheld->row));
+		withheld->row = DatumGetUInt32(last);
 	}
+	for (uint32 i = 0; i < copies->ngroups; i++)
+		for (uint32 at = 0; at < copies->groups[i].count; at++)
+			row_of[copies->groups[i].kept[at]] = DatumGetUInt32(copies->groups[i].heap->bh_nodes[at]);
+	MemoryContextSwitchTo(old);
 }
 
 CopiedRows
@@ -345,8 +333,7 @@ CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
 
 	for (uint32 row = 0; row < copies->rows; row++)
 	{
-		if (row % STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(row);
 		if (next < copies->nwithheld && copies->withheld[next].row == row)
 			next++;
 		else
@@ -355,8 +342,7 @@ CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
 	ExchangeRows(copies, result.row_of, rank);
 	for (uint32 i = 0; i < count; i++)
 	{
-		if (i % STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		result.ranks[i] = RankOf(rank, result.row_of[i]);
 	}
 	if (!self)
@@ -367,8 +353,7 @@ CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
 		Withheld	withheld = copies->withheld[i];
 		uint32		last = result.row_of[copies->groups[withheld.group].kept[0]];
 
-		if (i % STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		result.next[withheld.row] = result.next[last];
 		result.next[last] = withheld.row;
 	}
@@ -382,16 +367,8 @@ CopiesNoted(const RowCopies *copies)
 
 	for (uint32 i = 0; i < copies->nwithheld; i++)
 	{
-		if (i % STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		copy_of[copies->withheld[i].row] = copies->groups[copies->withheld[i].group].kept[0];
 	}
 	return copy_of;
-}
-
-void
-CopiesFree(RowCopies *copies)
-{
-	if (copies != NULL)
-		MemoryContextDelete(copies->context);
 }

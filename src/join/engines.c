@@ -130,63 +130,48 @@ OpenCudaLibrary(void)
 	return engine;
 }
 
+/* How a failure is reported.  The engine's own hint precedes this one. */
+typedef struct Failure
+{
+	FastedStatus status;
+	int			code;
+	const char *message;		/* %s: the engine's name */
+	const char *hint;
+} Failure;
+
+static const Failure failures[] = {
+	{FASTED_OUT_OF_MEMORY, ERRCODE_OUT_OF_MEMORY, "out of memory in engine \"%s\"",
+	"Reduce fasted.memory_limit or fasted.threads."},
+	{FASTED_OUT_OF_DEVICE_MEMORY, ERRCODE_OUT_OF_MEMORY, "out of GPU memory",
+	"Try again when other sessions have finished, or use \"SET fasted.engine = cpu\"."},
+	{FASTED_UNKNOWN_DEVICE, ERRCODE_INVALID_PARAMETER_VALUE,
+	"invalid value for parameter \"fasted.gpu_devices\"", NULL},
+	{FASTED_NO_DEVICE, ERRCODE_FEATURE_NOT_SUPPORTED, "the CUDA engine is not available",
+	"Use \"SET fasted.engine = auto\" to compute on the CPU if no GPU is available."},
+	{FASTED_UNSUPPORTED, ERRCODE_FEATURE_NOT_SUPPORTED, "engine \"%s\" does not support this join", NULL},
+	{FASTED_DEVICE_FAILED, ERRCODE_SYSTEM_ERROR, "the GPU reported an error",
+	"Use \"SET fasted.engine = cpu\" to compute without the GPU."}
+};
+
 /* Raises the error for a failed status.  Splits text into detail and hint. */
 pg_noreturn static void
-ReportEngineFailure(const FastedEngine *engine, FastedStatus status, char *text)
+ReportEngineFailure(const char *engine, FastedStatus status, char *text)
 {
-	const char *hint = CutHint(text);
+	const char *own_hint = CutHint(text);
 
-	switch (status)
+	for (size_t i = 0; i < lengthof(failures); i++)
 	{
-		case FASTED_OUT_OF_MEMORY:
+		const Failure *failure = &failures[i];
+		const char *hint = own_hint != NULL ? own_hint : failure->hint;
+
+		if (failure->status == status)
 			ereport(ERROR,
-					(errcode(ERRCODE_OUT_OF_MEMORY),
-					 errmsg("out of memory in engine \"%s\"", engine->name),
-					 errdetail_internal("%s", text),
-					 errhint("Reduce fasted.memory_limit or fasted.threads.")));
-			break;
-		case FASTED_OUT_OF_DEVICE_MEMORY:
-			ereport(ERROR,
-					(errcode(ERRCODE_OUT_OF_MEMORY),
-					 errmsg("out of GPU memory"),
-					 errdetail_internal("%s", text),
-					 errhint("%s", hint != NULL ? hint :
-							 _("Try again when other sessions have finished, or use \"SET fasted.engine = cpu\"."))));
-			break;
-		case FASTED_UNKNOWN_DEVICE:
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("invalid value for parameter \"fasted.gpu_devices\""),
+					(errcode(failure->code),
+					 errmsg(failure->message, engine),
 					 errdetail_internal("%s", text),
 					 hint != NULL ? errhint("%s", hint) : 0));
-			break;
-		case FASTED_NO_DEVICE:
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("the CUDA engine is not available"),
-					 errdetail_internal("%s", text),
-					 errhint("%s", hint != NULL ? hint :
-							 _("Use \"SET fasted.engine = auto\" to compute on the CPU if no GPU is available."))));
-			break;
-		case FASTED_UNSUPPORTED:
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("engine \"%s\" does not support this join", engine->name),
-					 errdetail_internal("%s", text),
-					 hint != NULL ? errhint("%s", hint) : 0));
-			break;
-		case FASTED_DEVICE_FAILED:
-			ereport(ERROR,
-					(errcode(ERRCODE_SYSTEM_ERROR),
-					 errmsg("the GPU reported an error"),
-					 errdetail_internal("%s", text),
-					 errhint("%s", hint != NULL ? hint :
-							 _("Use \"SET fasted.engine = cpu\" to compute without the GPU."))));
-			break;
-		default:
-			break;
 	}
-	elog(ERROR, "fasted %s engine: status %d: %s", engine->name, (int) status, text);
+	elog(ERROR, "fasted %s engine: status %d: %s", engine, (int) status, text);
 }
 
 /* Returns the CUDA engine, loading its library if needed.  On failure: NULL and cuda_reason. */
@@ -297,7 +282,7 @@ ReportCuda(const EngineRun *run, FastedStatus status)
 {
 	/* a user who lists a GPU does not want the CPU instead */
 	if (status == FASTED_UNKNOWN_DEVICE || run->choice == ENGINE_CUDA)
-		ReportEngineFailure(NULL, status, cuda_reason);
+		ReportEngineFailure("cuda", status, cuda_reason);
 	ereport(DEBUG1, (errmsg_internal("fasted: no CUDA engine: %s", cuda_reason)));
 }
 
@@ -412,7 +397,7 @@ EngineRunCheck(EngineRun *run, FastedStatus status)
 	MemoryContextSwitchTo(old);
 	EngineRunClose(run);
 	if (!run->can_fall_back)
-		ReportEngineFailure(run->engine, status, text);
+		ReportEngineFailure(run->engine->name, status, text);
 	run->failed = true;
 	run->choice = ENGINE_CPU;
 	WarnOfFallback(text);

@@ -90,7 +90,6 @@ JoinUpdateProgress(VectorJoin *join, ProgressPhase phase)
 		JoinShowProgress(join, phase);
 }
 
-/* Called at the first vector of either side. */
 void
 JoinOpenEngine(VectorJoin *join)
 {
@@ -106,8 +105,12 @@ static void
 InitRows(VectorJoin *join)
 {
 	for (int side = 0; side < join->run.problem.sides; side++)
+	{
+		if (join->keys[side] != NULL)
+			KeySetReset(join->keys[side]);
 		RowSetInit(&join->rows[side], join, side);
-	if (join->request.sources[0] == NULL)
+	}
+	if (join->request.sources[0] == NULL && join->request.most_rows == 0)
 		JoinOpenEngine(join);
 }
 
@@ -232,7 +235,7 @@ ReadPartitions(VectorJoin *join)
 	rows = ReadPartitionedRows(join->request.sources, problem->sides);
 	MemoryContextSwitchTo(old);
 	/* same lifetime as the keys, which may outlive the join */
-	if (source->order_column != NULL && RowsComeInOrder(source))
+	if (source->order_column != NULL)
 		join->order = Copy(join->keys[0]->context, rows->order[0], rows->count[0] * sizeof(uint32));
 	if (source->partition_column != NULL)
 		join->npartitions = rows->npushed;
@@ -243,8 +246,11 @@ ReadPartitions(VectorJoin *join)
 	for (int side = 0; side < problem->sides; side++)
 		problem->expected_rows[side] = rows->count[side];
 	for (int side = 0; side < problem->sides && !join->run.failed; side++)
-		PushPartitionedRows(rows, side, JoinSink(join, side));
-	EndPartitionedRows(rows);
+	{
+		RowSink    *sink = JoinSink(join, side);
+
+		PushPartitionedRows(rows, side, sink);
+	}
 	MemoryContextDelete(reading);
 }
 
@@ -258,7 +264,11 @@ ReadSources(VectorJoin *join)
 	if (sides == 2)
 		join->run.problem.expected_rows[1] = PlannedRows(PlanSource(sources[1]));
 	for (int side = 0; side < sides && !join->run.failed; side++)
-		ReadVectors(sources[side], JoinSink(join, side));
+	{
+		RowSink    *sink = JoinSink(join, side);
+
+		ReadVectors(sources[side], sink);
+	}
 }
 
 /* Starts a distributed join.  Returns false if other servers do not take part. */
@@ -271,7 +281,7 @@ BeginDistributed(VectorJoin *join)
 	if (request->searches || request->finds_zeros)
 		return false;
 	distributor = FindDistributor();
-	if (distributor == NULL || !distributor->begin(join, request))
+	if (distributor == NULL || !distributor->distribute(join, request))
 		return false;
 	for (int side = 0; side < join->run.problem.sides; side++)
 		join->rows[side].count = join->keys[side]->count;
@@ -305,19 +315,24 @@ JoinRank(VectorJoin *join, const uint32 *ranks)
 static void
 ResetRows(VectorJoin *join)
 {
-	for (int side = 0; side < join->run.problem.sides; side++)
-	{
-		if (join->keys[side] != NULL)
-			KeySetReset(join->keys[side]);
-		if (join->rows[side].spill != NULL)
-			SpillClose(join->rows[side].spill);
-		CopiesFree(join->rows[side].copies);
-	}
 	memset(&join->copied, 0, sizeof(join->copied));
 	join->copy_of = NULL;
 	join->nzeros = 0;
 	join->run.failed = false;
 	InitRows(join);
+}
+
+static void
+LogReading(const VectorJoin *join)
+{
+	const RowSet *rows = &join->rows[0];
+
+	if (join->run.problem.sides == 1)
+		ereport(DEBUG1,
+				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
+								 " of them by %d workers, " UINT64_FORMAT " from registered memory",
+								 rows->count, join->read_seconds,
+								 rows->sink.worker_rows, rows->sink.nworkers, rows->direct_rows)));
 }
 
 bool
@@ -327,22 +342,26 @@ JoinStart(VectorJoin *join)
 	MemoryContext old = MemoryContextSwitchTo(join->context);
 	bool		failed;
 
+	join->read_seconds = SecondsSince(join->begun);
 	for (int side = 0; side < run->problem.sides && run->engine != NULL; side++)
 		RowSetFlush(&join->rows[side]);
 	if (run->engine != NULL && !run->failed)
+	{
+		LogReading(join);
+		JoinShowProgress(join, PROGRESS_PREPARING);
 		StartPanels(join);
+	}
 	failed = run->failed;
-	if (failed)
-		ResetRows(join);
-	else
+	if (!failed)
 	{
 		run->can_fall_back = false;
 		if (run->engine != NULL)
 			join->backend = &panels;
-		join->read_seconds = SecondsSince(join->begun);
 		if (join->backend != &few_rows)
 			JoinShowProgress(join, PROGRESS_JOINING);
 	}
+	else
+		ResetRows(join);
 	MemoryContextSwitchTo(old);
 	return !failed;
 }
@@ -405,7 +424,7 @@ JoinNextList(VectorJoin *join, bool wait)
 {
 	if (++join->nlists % LISTS_PER_CHECK == 0)
 		CheckJoinInterrupts();
-	while (!join->backend->next_list(join))
+	while (join->backend->next_list == NULL || !join->backend->next_list(join))
 		if (!wait || !NextBatch(join, &join->batch))
 			return NULL;
 	return &join->list;
@@ -464,13 +483,8 @@ LogStatistics(const VectorJoin *join)
 			(errmsg_internal("fasted: " UINT64_FORMAT " rows of %u dimensions in %.3f s, read in %.3f s",
 							 stats.rows, stats.dimensions, SecondsSince(join->begun),
 							 join->read_seconds),
-			 errdetail_internal("engine %s, kernel %s, filter %s, threads %d, panels %u, candidates "
-								UINT64_FORMAT ", pairs " UINT64_FORMAT
-								", prepare %.3f s, filter %.3f s, refine %.3f s, memory " UINT64_FORMAT " kB",
-								stats.engine, stats.kernel, stats.filter, stats.threads,
-								stats.panels, stats.candidates, stats.pairs,
-								stats.prepare_seconds, stats.filter_seconds,
-								stats.refine_seconds, stats.host_bytes / 1024)));
+			 errdetail_internal("engine %s, kernel %s, filter %s, panels %u", stats.engine, stats.kernel,
+								stats.filter, stats.panels)));
 }
 
 void

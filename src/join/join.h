@@ -4,8 +4,8 @@
  *	  A join from its input rows to its result pairs of row numbers.
  *
  * This interface connects PostgreSQL code to a distance engine (engine.h).  Rows come from sources
- * (reader.h) or from the caller.  Implemented by join.c, panels.c, engines.c and few_rows.c.  Another
- * library may distribute joins over other servers (JoinDistributor).
+ * (reader.h) or from the caller.  Implemented by join.c, panels.c and engines.c.  Another library may
+ * distribute joins over other servers (JoinDistributor).
  *
  *-------------------------------------------------------------------------
  */
@@ -14,12 +14,14 @@
 
 #include "base/interrupts.h"
 #include "join/row_set.h"
-#include "rows/distributor.h"
 #include "rows/vector.h"
 
-struct EState;
-
 typedef struct VectorJoin VectorJoin;
+
+/* Joins up to these limits use no engine: row pairs, rows of a self-join, and floats of all rows. */
+#define SMALL_JOIN_PAIRS 4096
+#define SMALL_JOIN_ROWS 91		/* 91 rows have at most 4096 pairs */
+#define SMALL_JOIN_FLOATS (256 * 1024)
 
 /*
  * Input of a join. problem.eps is on the metric's scale.  If problem.partitions is set, only rows
@@ -30,7 +32,12 @@ typedef struct JoinRequest
 {
 	const VectorSource *sources[2]; /* the second is NULL in a self-join */
 	FastedProblem problem;
-	uint64		most_rows;		/* maximum number of rows of a self-join; 0: not known */
+
+	/*
+	 * Maximum number of rows of a self-join, or of each side if the join has no sources and its pairs
+	 * are at most SMALL_JOIN_PAIRS; 0: not known.
+	 */
+	uint64		most_rows;
 
 	/* Properties of the rows if the join has no sources.  Such rows have no keys. */
 	Oid			relid;			/* InvalidOid: not of a single relation */
@@ -45,8 +52,8 @@ typedef struct JoinRequest
 	uint64		caller_row_bytes;	/* host memory that the caller will use meanwhile, per row */
 
 	/*
-	 * Raise a NOTICE if more than half of all pairs of many rows are within a finite eps.  The user
-	 * may have passed a similarity as a distance.  Each statement raises at most one such NOTICE.
+	 * Raise a NOTICE if more than half of all pairs of many rows are within a finite eps: the user may
+	 * have passed a similarity as a distance.  Each statement raises at most one.
 	 */
 	bool		notices;
 } JoinRequest;
@@ -64,10 +71,7 @@ typedef struct NeighborList
 /* A running join.  Callers may read the first fields. */
 struct VectorJoin
 {
-	/*
-	 * The rows' ids; their count is the number of rows that take part.  In a self-join both
-	 * pointers are the same.
-	 */
+	/* The rows' ids, and so the number of rows that take part.  The same pointer twice in a self-join. */
 	KeySet	   *keys[2];
 
 	/*
@@ -88,8 +92,7 @@ struct VectorJoin
 
 	/*
 	 * With FASTED_OUTPUT_COUNTS or _CONNECTIONS, after JoinNext has returned false: the number of
-	 * pairs of each row.  Valid until the join ends.  NULL if there are no rows or the engine did
-	 * not count.
+	 * pairs of each row.  NULL if there are no rows or the engine did not count.
 	 */
 	const uint32 *counts;
 
@@ -99,7 +102,7 @@ struct VectorJoin
 	const struct JoinBackend *backend;
 	void	   *distributed;
 
-	/* The remaining fields are private to join.c and row_set.c. */
+	/* The remaining fields are private to this folder. */
 	MemoryContext context;
 	Cleanup		cleanup;
 	JoinRequest request;		/* a copy, whose sources have a common element type */
@@ -125,10 +128,8 @@ struct VectorJoin
 
 /*
  * Opens a join.  With FASTED_OUTPUT_NEAREST, rows of b at equal distance are ordered by their keys.
- *
- * The join's memory, threads and device memory belong to a child of the current memory context and
- * are released with it.  Resources unknown to PostgreSQL are released with the resource owner if
- * that is released first (base/interrupts.h).
+ * The join's memory, threads and device memory belong to a child of the current memory context, and
+ * are released with it, or before with the resource owner (base/interrupts.h).
  */
 extern VectorJoin *JoinOpen(const JoinRequest *request);
 
@@ -144,10 +145,7 @@ extern bool JoinPush(VectorJoin *join, int side, const float *row);
  */
 extern RowSink *JoinSink(VectorJoin *join, int side);
 
-/*
- * With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h), after the last row and before
- * JoinStart.
- */
+/* With FASTED_OUTPUT_REPRESENTATIVES: sets the rows' ranks (engine.h), after the last row. */
 extern void JoinRank(VectorJoin *join, const uint32 *ranks);
 
 /*
@@ -160,16 +158,8 @@ extern bool JoinStart(VectorJoin *join);
 /* Opens, reads and starts a join of sources. */
 extern VectorJoin *JoinBegin(const JoinRequest *request);
 
-/*
- * Writes a description of the slicing to text (size bytes).  It contains what is known of the
- * engine properties that determine which pairs belong to a slice.
- */
+/* Writes to text what is known of the engine properties that determine which pairs belong to a slice. */
 extern void JoinDescribeCut(const VectorJoin *join, char *text, size_t size);
-
-/*
- * Restarts the join of the same rows with another eps.  Discards pairs that have not been fetched.
- */
-extern void JoinAgain(VectorJoin *join, double eps);
 
 /*
  * Returns the next pairs of row numbers in arbitrary order, each pair once.  In a self-join a < b.
@@ -186,9 +176,8 @@ extern const NeighborList *JoinNextList(VectorJoin *join, bool wait);
 
 /*
  * After JoinNextList has returned NULL: searches for neighbours of some rows in other components
- * (panel_join_search).  The rows and arrays of the search refer to key ranks.  JoinNextList then
- * returns the neighbours, until it returns NULL.  search->rows must remain valid until then.  The
- * request must have been one with `searches`.
+ * (panel_join_search), which JoinNextList then returns.  The rows and arrays of the search refer to key
+ * ranks.  search->rows must remain valid until then.  The request must have been one with `searches`.
  */
 extern void JoinSearch(VectorJoin *join, const PanelSearch *search);
 
@@ -212,26 +201,46 @@ extern uint64 JoinPairs(const VectorJoin *join);
  */
 extern void JoinPause(VectorJoin *join);
 
-/* Updates the progress view, if enough time has passed. */
+/* Updates the progress view, if enough time has passed; or in any case. */
 extern void JoinUpdateProgress(VectorJoin *join, ProgressPhase phase);
+extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
 
-/*
- * Returns the engine's statistics and the seconds spent reading.  Returns false if no engine ran.
- */
+/* Returns the engine's statistics and the seconds spent reading.  Returns false if no engine ran. */
 extern bool JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds);
 
-/* Returns a List of JoinShare, one for each server, if the join is distributed, else NIL. */
+/* Returns a List of String that describe each server's share if the join is distributed, else NIL. */
 extern List *JoinShares(const VectorJoin *join);
 
 extern void JoinEnd(VectorJoin *join);
 
-/* For the files of this folder: open the engine at the first vector, and update the progress view. */
+/* For the files of this folder: opens the engine at the first vector of either side. */
 extern void JoinOpenEngine(VectorJoin *join);
-extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
 
-/* --- panels.c: a join by an engine */
+/* --- what finds the pairs of a join */
 
-/* Starts the engine after the last row.  Sets run.failed if the CPU is to take over. */
+/*
+ * An engine or the comparison of few rows in this process (panels.c), or other servers.
+ *
+ * next: waits for a short time.  Returns FASTED_OK and the next batch, FASTED_AGAIN if there is none
+ * yet, or FASTED_DONE at the end.  It then sets the join's `counts`.
+ * next_list: removes the next list from join->batch and sets join->list to it.  Returns false if there
+ * is none.  NULL: there are pairs instead of lists.
+ * statistics: returns the statistics so far.  The engine's name is empty if no engine ran.
+ * shares, pause: see JoinShares and JoinPause; or NULL.
+ */
+typedef struct JoinBackend
+{
+	FastedStatus (*next) (VectorJoin *join, FastedBatch *batch);
+	bool		(*next_list) (VectorJoin *join);
+	FastedStats (*statistics) (const VectorJoin *join);
+	List	   *(*shares) (const VectorJoin *join);
+	void		(*pause) (VectorJoin *join);
+} JoinBackend;
+
+extern const JoinBackend panels;
+extern const JoinBackend few_rows;
+
+/* panels.c: starts the engine after the last row.  Sets run.failed if the CPU is to take over. */
 extern void StartPanels(VectorJoin *join);
 
 /* --- engines.c: choice of an engine */
@@ -254,65 +263,5 @@ extern bool DescribeGpu(int ordinal, char *text, size_t size);
  * engine.  Sets *orders if that engine reorders rows for each join.
  */
 extern uint64 JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
-
-/* --- few_rows.c: joins small enough to need no engine */
-
-/*
- * Joins up to these limits use no engine: row pairs, rows of a self-join, and floats of all rows.
- */
-#define SMALL_JOIN_PAIRS 4096
-#define SMALL_JOIN_ROWS 91		/* 91 rows have at most 4096 pairs */
-#define SMALL_JOIN_FLOATS (256 * 1024)
-
-/* Input of a small join in the calling process.  Rows are stored contiguously, as in engines. */
-typedef struct SmallJoin
-{
-	FastedMetric metric;
-	FastedElement element;
-	uint32_t	dimensions;
-	double		eps;
-	const float *a;
-	const float *b;				/* NULL: self-join, which returns each pair once, with a < b */
-} SmallJoin;
-
-/*
- * Finds the pairs of a partition whose canonical distance is at most eps, in row order.  The pairs
- * array must have capacity for all pairs of the partition.  Returns the number of pairs found.
- */
-extern size_t SmallJoinPairs(const SmallJoin *join, const FastedPartition *partition,
-							 FastedPair *pairs);
-
-/* --- what finds the pairs of a join */
-
-/*
- * An engine (panels.c), the comparison of few rows in this process (few_rows.c), or other servers.
- *
- * next: waits for a short time.  Returns FASTED_OK and the next batch, FASTED_AGAIN if there is none
- * yet, or FASTED_DONE at the end.  It then sets the join's `counts`.
- * next_list: removes the next list from join->batch and sets join->list to it.  Returns false if there
- * is none.
- * statistics: returns the statistics so far.  The engine's name is empty if no engine ran.
- * shares, pause: see JoinShares and JoinPause; or NULL.
- */
-typedef struct JoinBackend
-{
-	FastedStatus (*next) (VectorJoin *join, FastedBatch *batch);
-	bool		(*next_list) (VectorJoin *join);
-	FastedStats (*statistics) (const VectorJoin *join);
-	List	   *(*shares) (const VectorJoin *join);
-	void		(*pause) (VectorJoin *join);
-} JoinBackend;
-
-/* Of joins with an engine and of those without one. */
-extern const JoinBackend panels;
-extern const JoinBackend few_rows;
-
-/* Statistics of one server of a distributed join, for EXPLAIN. */
-typedef struct JoinShare
-{
-	const char *name;
-	double		read_seconds;
-	FastedStats stats;
-} JoinShare;
 
 #endif							/* FASTED_JOIN_H */

@@ -8,259 +8,24 @@
  * for text would cost more than the pair itself.
  *
  * With parallel workers, rows never arrive in key order, and comparing a million keys takes as long
- * as reading them.  Integer keys are therefore ranked by an array of all possible keys if these are
- * few, else by a radix sort, lowest digit first.  While a GPU joins, this process only has to poll
- * the GPU, so a thread sorts.  The thread calls no PostgreSQL function: its memory is allocated
- * before it starts, and it ends when a flag is set.
+ * as reading them.  Integer keys are therefore ranked by a radix sort, lowest digit first.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include <time.h>
-
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
-#include "engine/engine.h"
 #include "fmgr.h"
 #include "join/row_set.h"
 #include "miscadmin.h"
-#include "port/atomics.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Keys processed between interrupt checks. */
-#define ROWS_PER_CHECK 1024
-
-/* --- a radix sort of rows by integer keys */
-
+/* Bits of a digit of the radix sort. */
 #define DIGIT_BITS 11
 #define DIGIT_VALUES (1 << DIGIT_BITS)
-
-/* Rows processed between interrupt checks of the radix sort. */
-#define RADIX_ROWS_PER_CHECK (1 << 20)
-
-/* Minimum rows for a thread; fewer are sorted within two milliseconds. */
-#define ROWS_FOR_THREAD (1 << 17)
-
-/* Keys are dense if at most this many times their number are possible, from least to largest. */
-#define DENSE_SPAN (sizeof(RankedRow) / sizeof(uint32))
-
-/* Interval between interrupt checks while waiting for the thread, in nanoseconds. */
-#define WAIT_NS 500000
-
-typedef struct RankedRow
-{
-	uint64		key;			/* relative to the least key */
-	uint32		row;
-} RankedRow;
-
-typedef struct IntegerRank
-{
-	const Datum *keys;
-	uint32		count;
-	uint32	   *rank;
-	RankedRow  *rows;
-	RankedRow  *other;
-	uint32		duplicate;		/* a row with a duplicate key; count: none */
-
-	bool		in_thread;		/* a thread sorts and has not been joined */
-	pthread_t	thread;
-	pg_atomic_uint32 stop;		/* requests the thread to end */
-	pg_atomic_uint32 done;
-	Cleanup		cleanup;
-} IntegerRank;
-
-/*
- * Returns true if the sort is to stop before row i.  Checks the flag only every
- * RADIX_ROWS_PER_CHECK rows.
- */
-static inline bool
-IsStopRequested(IntegerRank *ranking, uint32 i)
-{
-	return i % RADIX_ROWS_PER_CHECK == 0 && pg_atomic_read_u32(&ranking->stop) != 0;
-}
-
-/*
- * Computes the least key and the number of keys from the least to the largest, or UINT64_MAX if
- * that is too large for 64 bits.
- */
-static int64
-LeastKey(IntegerRank *ranking, uint64 *span)
-{
-	int64		least = (int64) ranking->keys[0];
-	int64		largest = least;
-
-	for (uint32 i = 0; i < ranking->count && !IsStopRequested(ranking, i); i++)
-	{
-		least = Min(least, (int64) ranking->keys[i]);
-		largest = Max(largest, (int64) ranking->keys[i]);
-	}
-	*span = (uint64) largest - (uint64) least;
-	*span += *span < PG_UINT64_MAX;
-	return least;
-}
-
-/*
- * Ranks keys by an array with an element for each possible key.  The memory for rows has capacity
- * for DENSE_SPAN times the number of keys.
- */
-static void
-RankDense(IntegerRank *ranking, int64 least, uint64 span)
-{
-	const uint32 none = ranking->count;
-	uint32	   *row_of = (uint32 *) ranking->rows;
-	uint32		rank = 0;
-
-	for (uint64 at = 0; at < span; at++)
-		row_of[at] = none;
-	for (uint32 i = 0; i < ranking->count; i++)
-	{
-		uint32	   *row = &row_of[(uint64) ranking->keys[i] - (uint64) least];
-
-		if (IsStopRequested(ranking, i))
-			return;
-		if (*row != none && (ranking->duplicate == none ||
-							 (int64) ranking->keys[i] > (int64) ranking->keys[ranking->duplicate]))
-			ranking->duplicate = i;
-		*row = i;
-	}
-	for (uint64 at = 0; at < span; at++)
-		if (row_of[at] != none)
-			ranking->rank[row_of[at]] = rank++;
-}
-
-/* Fills rows with the keys, relative to the least key. */
-static void
-FillRows(IntegerRank *ranking, int64 least)
-{
-	for (uint32 i = 0; i < ranking->count && !IsStopRequested(ranking, i); i++)
-	{
-		ranking->rows[i].key = (uint64) ranking->keys[i] - (uint64) least;
-		ranking->rows[i].row = i;
-	}
-}
-
-/* Sorts stably by the digit that starts at bit shift. */
-static void
-SortByDigit(IntegerRank *ranking, int shift)
-{
-	const RankedRow *from = ranking->rows;
-	RankedRow  *to = ranking->other;
-	uint32		position[DIGIT_VALUES] = {0};
-	uint32		sum = 0;
-
-	for (uint32 i = 0; i < ranking->count; i++)
-	{
-		if (IsStopRequested(ranking, i))
-			return;
-		position[(from[i].key >> shift) % DIGIT_VALUES]++;
-	}
-	for (int digit = 0; digit < DIGIT_VALUES; digit++)
-	{
-		uint32		n = position[digit];
-
-		position[digit] = sum;
-		sum += n;
-	}
-	for (uint32 i = 0; i < ranking->count; i++)
-	{
-		if (IsStopRequested(ranking, i))
-			return;
-		to[position[(from[i].key >> shift) % DIGIT_VALUES]++] = from[i];
-	}
-	ranking->other = ranking->rows;
-	ranking->rows = to;
-}
-
-static void
-Rank(IntegerRank *ranking)
-{
-	uint64		span;
-	int64		least = LeastKey(ranking, &span);
-
-	if (span <= DENSE_SPAN * (uint64) ranking->count)
-	{
-		RankDense(ranking, least, span);
-		return;
-	}
-	FillRows(ranking, least);
-	for (int shift = 0; shift < 64 && (span - 1) >> shift != 0; shift += DIGIT_BITS)
-		SortByDigit(ranking, shift);
-	for (uint32 i = 0; i < ranking->count; i++)
-	{
-		if (IsStopRequested(ranking, i))
-			return;
-		if (i > 0 && ranking->rows[i].key == ranking->rows[i - 1].key)
-			ranking->duplicate = ranking->rows[i].row;
-		ranking->rank[ranking->rows[i].row] = i;
-	}
-}
-
-static void *
-RankInThread(void *argument)
-{
-	IntegerRank *ranking = argument;
-
-	Rank(ranking);
-	/* a full barrier, which makes the ranks visible before the flag */
-	pg_atomic_fetch_add_u32(&ranking->done, 1);
-	return NULL;
-}
-
-static void
-JoinThread(void *arg)
-{
-	IntegerRank *ranking = arg;
-
-	if (!ranking->in_thread)
-		return;
-	pg_atomic_write_u32(&ranking->stop, 1);
-	pthread_join(ranking->thread, NULL);
-	ranking->in_thread = false;
-}
-
-/*
- * Starts ranking the keys as signed integers.  rank[i] becomes the position of keys[i].  count must
- * be at least one.  A large sort runs in a thread; keys and rank must remain valid until it is
- * done.  Temporary memory of 32 bytes per row belongs to the current memory context, whose deletion
- * ends the thread.  Returns NULL if the thread cannot be created.
- */
-static IntegerRank *
-IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank)
-{
-	IntegerRank *ranking = palloc0(sizeof(IntegerRank));
-	Size		bytes = (Size) count * sizeof(RankedRow);
-
-	ranking->keys = keys;
-	ranking->count = ranking->duplicate = count;
-	ranking->rank = rank;
-	ranking->rows = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
-	ranking->other = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
-	pg_atomic_init_u32(&ranking->stop, 0);
-	pg_atomic_init_u32(&ranking->done, 0);
-	if (count < ROWS_FOR_THREAD)
-		(void) RankInThread(ranking);
-	else if (fasted_start_thread(&ranking->thread, 0, RankInThread, ranking))
-	{
-		ranking->in_thread = true;
-		(void) pthread_setname_np(ranking->thread, "fasted keys");
-		CleanupRegister(&ranking->cleanup, JoinThread, ranking);
-	}
-	else
-		return NULL;
-	return ranking;
-}
-
-static inline bool
-IsRanked(IntegerRank *ranking)
-{
-	/* a full barrier */
-	return pg_atomic_fetch_add_u32(&ranking->done, 0) != 0;
-}
-
-/* --- keys */
 
 KeySet *
 KeySetCreate(const VectorSource *source)
@@ -273,6 +38,7 @@ KeySetCreate(const VectorSource *source)
 	keys->source = source;
 	keys->context = context;
 	get_typlenbyval(source->key_type, &keys->typlen, &keys->typbyval);
+	keys->order.abbreviate = true;
 	PrepareTypeOrder(source->key_type, source->key_collation, context, &keys->order);
 	keys->copies = AllocSetContextCreate(context, "fasted key copies", ALLOCSET_DEFAULT_SIZES);
 	keys->capacity = 1024;
@@ -295,25 +61,9 @@ ReportDuplicate(const KeySet *keys, uint32 row)
 					 keys->source->id_argument)));
 }
 
-/*
- * Frees the sort's memory and ends its thread.  Reports an error if duplicate is a row with a
- * duplicate key; it is the number of rows if there is none.
- */
-static void
-EndSorting(KeySet *keys, uint32 duplicate)
-{
-	MemoryContextDelete(keys->sorting);
-	keys->sorting = NULL;
-	keys->ranking = NULL;
-	if (duplicate < keys->count)
-		ReportDuplicate(keys, duplicate);
-}
-
 void
 KeySetReset(KeySet *keys)
 {
-	if (keys->sorting != NULL)
-		EndSorting(keys, keys->count);
 	MemoryContextReset(keys->copies);
 	keys->count = 0;
 	keys->ascending = true;
@@ -336,6 +86,14 @@ CopyKey(const KeySet *keys, Datum key)
 	return key;
 }
 
+static int
+CompareKeys(KeySet *keys, Datum a, Datum b)
+{
+	return keys->order.abbrev_converter == NULL ?
+		ApplySortComparator(a, false, b, false, &keys->order) :
+		ApplySortAbbrevFullComparator(a, false, b, false, &keys->order);
+}
+
 void
 KeySetAdd(KeySet *keys, const Datum *more, size_t n)
 {
@@ -349,7 +107,7 @@ KeySetAdd(KeySet *keys, const Datum *more, size_t n)
 		Datum		key = keys->typbyval ? more[i] : CopyKey(keys, more[i]);
 
 		if (keys->ascending && keys->count > 0 &&
-			ApplySortComparator(keys->values[keys->count - 1], false, key, false, &keys->order) >= 0)
+			CompareKeys(keys, keys->values[keys->count - 1], key) >= 0)
 			keys->ascending = false;
 		keys->values[keys->count++] = key;
 	}
@@ -368,108 +126,125 @@ AreIntegers(const KeySet *keys)
 #endif
 }
 
-/* Element of the comparison sort.  The key is abbreviated if its type supports that. */
+/* --- ranks */
+
+/* A row to be sorted by its key. */
 typedef struct SortedRow
 {
-	Datum		key;
+	Datum		key;			/* an integer, relative to the least key; or abbreviated if possible */
 	uint32		row;
 } SortedRow;
-
-typedef struct RowOrder
-{
-	const KeySet *keys;
-	SortSupportData support;
-} RowOrder;
 
 static int
 CompareRows(const void *a, const void *b, void *arg)
 {
 	const SortedRow *x = a;
 	const SortedRow *y = b;
-	RowOrder   *order = arg;
-	int			result = ApplySortComparator(x->key, false, y->key, false, &order->support);
+	KeySet	   *keys = arg;
+	int			result = ApplySortComparator(x->key, false, y->key, false, &keys->order);
 
-	if (result != 0 || order->support.abbrev_converter == NULL)
-		return result;
-	return ApplySortAbbrevFullComparator(order->keys->values[x->row], false,
-										 order->keys->values[y->row], false, &order->support);
+	return result != 0 || keys->order.abbrev_converter == NULL ? result :
+		CompareKeys(keys, keys->values[x->row], keys->values[y->row]);
 }
 
-/* Ranks keys of any type.  Returns a row with a duplicate key; the number of rows if none. */
-static uint32
-RankByComparing(KeySet *keys)
+/* Sets the ranks of sorted rows.  Raises an error if two keys are equal. */
+static void
+SetRanks(KeySet *keys, const SortedRow *rows)
 {
-	RowOrder	order = {.keys = keys,.support = {.abbreviate = true}};
-	SortedRow  *rows;
-	uint32		duplicate = keys->count;
-
-	PrepareTypeOrder(keys->source->key_type, keys->source->key_collation, CurrentMemoryContext,
-					 &order.support);
-	rows = MemoryContextAllocHuge(CurrentMemoryContext, (Size) keys->count * sizeof(SortedRow));
 	for (uint32 i = 0; i < keys->count; i++)
 	{
-		if (i % ROWS_PER_CHECK == 0)
-			CHECK_FOR_INTERRUPTS();
-		rows[i].key = keys->values[i];
-		if (order.support.abbrev_converter != NULL)
-			rows[i].key = order.support.abbrev_converter(rows[i].key, &order.support);
-		rows[i].row = i;
-	}
-	qsort_interruptible(rows, keys->count, sizeof(SortedRow), CompareRows, &order);
-	for (uint32 i = 0; i < keys->count; i++)
-	{
-		if (i % ROWS_PER_CHECK == 0)
-			CheckJoinInterrupts();
-		if (duplicate == keys->count && i > 0 && CompareRows(&rows[i - 1], &rows[i], &order) == 0)
-			duplicate = rows[i].row;
+		CheckEveryRows(i);
+		if (i > 0 && CompareRows(&rows[i - 1], &rows[i], keys) == 0)
+			ReportDuplicate(keys, rows[i].row);
 		keys->rank[rows[i].row] = i;
 	}
-	pfree(rows);
-	return duplicate;
 }
 
-void
-KeySetStartSort(KeySet *keys)
+/* Sorts rows by keys of any type. */
+static void
+SortByComparing(KeySet *keys, SortedRow *rows)
 {
-	uint32		duplicate = keys->count;
-	MemoryContext old;
-
-	if (keys->ascending || keys->rank != NULL)
-		return;
-	keys->rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
-	/* includes the memory of the type's comparison support */
-	keys->sorting = AllocSetContextCreate(keys->context, "fasted sorting", ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(keys->sorting);
-	if (AreIntegers(keys))
-		keys->ranking = IntegerRankBegin(keys->values, keys->count, keys->rank);
-	if (keys->ranking == NULL)
-		duplicate = RankByComparing(keys);
-	MemoryContextSwitchTo(old);
-	if (keys->ranking == NULL)
-		EndSorting(keys, duplicate);
-	else
-		KeySetPoll(keys);
+	for (uint32 i = 0; i < keys->count; i++)
+	{
+		CheckEveryRows(i);
+		rows[i] = (SortedRow) {.key = keys->values[i],.row = i};
+		if (keys->order.abbrev_converter != NULL)
+			rows[i].key = keys->order.abbrev_converter(rows[i].key, &keys->order);
+	}
+	qsort_interruptible(rows, keys->count, sizeof(SortedRow), CompareRows, keys);
 }
 
-void
-KeySetPoll(KeySet *keys)
+/* Sorts rows stably by the digit that starts at bit shift. */
+static void
+SortByDigit(const SortedRow *from, SortedRow *to, uint32 count, int shift)
 {
-	if (keys->ranking != NULL && IsRanked(keys->ranking))
-		EndSorting(keys, keys->ranking->duplicate);
+	uint32		position[DIGIT_VALUES] = {0};
+	uint32		sum = 0;
+
+	for (uint32 i = 0; i < count; i++)
+		position[(from[i].key >> shift) % DIGIT_VALUES]++;
+	for (int digit = 0; digit < DIGIT_VALUES; digit++)
+	{
+		sum += position[digit];
+		position[digit] = sum - position[digit];
+	}
+	for (uint32 i = 0; i < count; i++)
+	{
+		CheckEveryRows(i);
+		to[position[(from[i].key >> shift) % DIGIT_VALUES]++] = from[i];
+	}
+}
+
+/* Sorts rows by keys that are signed integers.  Returns them, in this array or in another one. */
+static SortedRow *
+SortIntegers(KeySet *keys, SortedRow *rows)
+{
+	SortedRow  *other = MemoryContextAllocHuge(CurrentMemoryContext,
+											   (Size) keys->count * sizeof(SortedRow));
+	SortedRow  *sorted;
+	int64		least = (int64) keys->values[0];
+	int64		largest = least;
+
+	for (uint32 i = 0; i < keys->count; i++)
+	{
+		least = Min(least, (int64) keys->values[i]);
+		largest = Max(largest, (int64) keys->values[i]);
+	}
+	for (uint32 i = 0; i < keys->count; i++)
+	{
+		CheckEveryRows(i);
+		rows[i] = (SortedRow) {.key = keys->values[i] - (Datum) least,.row = i};
+	}
+	for (int shift = 0; shift < 64 && ((uint64) largest - (uint64) least) >> shift != 0; shift += DIGIT_BITS)
+	{
+		SortByDigit(rows, other, keys->count, shift);
+		sorted = other;
+		other = rows;
+		rows = sorted;
+	}
+	return rows;
 }
 
 void
 KeySetFinish(KeySet *keys)
 {
-	struct timespec rest = {.tv_nsec = WAIT_NS};
+	MemoryContext sorting;
+	MemoryContext old;
+	SortedRow  *rows;
 
-	KeySetStartSort(keys);
-	while (keys->ranking != NULL && !IsRanked(keys->ranking))
-	{
-		CheckJoinInterrupts();
-		nanosleep(&rest, NULL);
-	}
-	KeySetPoll(keys);
+	if (keys->ascending || keys->rank != NULL)
+		return;
+	keys->rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
+	sorting = AllocSetContextCreate(keys->context, "fasted sorting", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(sorting);
+	rows = MemoryContextAllocHuge(sorting, (Size) keys->count * sizeof(SortedRow));
+	if (AreIntegers(keys))
+		rows = SortIntegers(keys, rows);
+	else
+		SortByComparing(keys, rows);
+	SetRanks(keys, rows);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(sorting);
 }
 
 const Datum *
@@ -482,8 +257,7 @@ KeySetInOrder(KeySet *keys)
 		keys->by_rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(Datum));
 		for (uint32 i = 0; i < keys->count; i++)
 		{
-			if (i % ROWS_PER_CHECK == 0)
-				CheckJoinInterrupts();
+			CheckEveryRows(i);
 			keys->by_rank[keys->rank[i]] = keys->values[i];
 		}
 	}

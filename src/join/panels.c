@@ -1,43 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * panels.c
- *	  A join by an engine: starts it when all rows have been read, and polls it.
+ *	  A join by an engine: starts it when all rows have been read, and polls it.  A join of few rows,
+ *	  or none, without one.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "base/row_numbers.h"
+#include "distance/distance.h"
 #include "join/join.h"
-#include "portability/instr_time.h"
 #include "utils/memutils.h"
-
-/* Rows between two checks for interrupts. */
-#define ROWS_PER_CHECK (64 * 1024)
 
 /* --- the start */
 
 static void
-ForAllKeys(VectorJoin *join, void (*work) (KeySet *keys))
+FinishKeys(VectorJoin *join)
 {
 	for (int side = 0; side < join->run.problem.sides; side++)
 		if (join->keys[side] != NULL)
-			work(join->keys[side]);
-}
-
-/*
- * Starts sorting the keys.  Their order is needed when pairs are returned, or earlier if the engine
- * uses it.  While a GPU joins, this process is otherwise idle, so the keys are sorted during the
- * join.
- */
-static void
-OrderKeys(VectorJoin *join)
-{
-	FastedOutput output = join->request.problem.output;
-	bool		concurrently = join->run.engine != fasted_cpu_engine() &&
-		output != FASTED_OUTPUT_NEAREST && output != FASTED_OUTPUT_REPRESENTATIVES;
-
-	ForAllKeys(join, concurrently ? KeySetStartSort : KeySetFinish);
+			KeySetFinish(join->keys[side]);
 }
 
 /* Determines which rows the engine has. */
@@ -62,7 +45,8 @@ FinishCopies(VectorJoin *join)
 	}
 	else if (rows->copies != NULL && problem->problem.output == FASTED_OUTPUT_REPRESENTATIVES)
 		join->copy_of = CopiesNoted(rows->copies);
-	CopiesFree(rows->copies);
+	if (rows->copies != NULL)
+		MemoryContextDelete(GetMemoryChunkContext(rows->copies));
 	rows->copies = NULL;
 	MemoryContextSwitchTo(old);
 }
@@ -73,15 +57,12 @@ StartPanels(VectorJoin *join)
 	const RowSet *rows = &join->rows[0];
 	PanelJoin  *panel_join = join->run.join;
 	uint64		counts[2];
+	FastedStatus status;
 
-	if (join->run.problem.sides == 1)
-		ereport(DEBUG1,
-				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
-								 " of them by %d workers, " UINT64_FORMAT " from registered memory",
-								 rows->count, SecondsSince(join->begun),
-								 rows->sink.worker_rows, rows->sink.nworkers, rows->direct_rows)));
-	JoinShowProgress(join, PROGRESS_PREPARING);
-	OrderKeys(join);
+	/* other joins need the order only when pairs are returned: see Next */
+	if (join->request.problem.output == FASTED_OUTPUT_NEAREST ||
+		join->request.problem.output == FASTED_OUTPUT_REPRESENTATIVES)
+		FinishKeys(join);
 	FinishCopies(join);
 	for (int side = 0; side < 2; side++)
 		counts[side] = rows[side].count - rows[side].withheld;
@@ -90,37 +71,27 @@ StartPanels(VectorJoin *join)
 						join->keys[1]->rank);
 	else
 		panel_join_rank(panel_join, join->ranks);
-	EngineRunCheck(&join->run, panel_join_start(panel_join, counts));
-}
-
-void
-JoinAgain(VectorJoin *join, double eps)
-{
-	FastedProblem *problem = &join->run.problem.problem;
-
-	problem->eps = join->request.problem.eps = eps;
-	if (join->run.join != NULL)
-		EngineRunCheck(&join->run, panel_join_again(join->run.join, problem));
+	status = panel_join_start(panel_join, counts);
+	EngineRunCheck(&join->run, status);
 }
 
 /* --- results */
 
-/* JoinBackend.next.  Also finishes sorting the keys. */
+/* JoinBackend.next.  Sorts the keys when the engine is at work, because this process is otherwise idle. */
 static FastedStatus
 Next(VectorJoin *join, FastedBatch *batch)
 {
 	EngineRun  *run = &join->run;
 	FastedStatus status;
 
-	ForAllKeys(join, KeySetPoll);
 	status = EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, batch));
 	if (status == FASTED_WANT_ROWS)
 		/* a search has two sides, both of which are rows of a self-join */
 		RowSetFeed(&join->rows[join->searched != NULL ? 0 : batch->side], batch->side,
 				   batch->side == 0 ? join->searched : NULL, batch->first_row, batch->row_count);
+	FinishKeys(join);
 	if (status != FASTED_OK && status != FASTED_DONE)
 		return FASTED_AGAIN;
-	ForAllKeys(join, KeySetFinish);
 	if (status == FASTED_DONE)
 		join->counts = panel_join_counts(run->join, 0);
 	else
@@ -177,8 +148,7 @@ JoinEngineRows(const VectorJoin *join, uint32 **row_of, uint32 **engine_row)
 	CopyRowNumbers(*row_of, join->copied.row_of, count);
 	for (uint32 i = 0; i < count; i++)
 	{
-		if (i % ROWS_PER_CHECK == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		for (uint32 row = (*row_of)[i]; row != NO_COPY; row = join->copied.next[row])
 			(*engine_row)[row] = i;
 	}
@@ -206,8 +176,7 @@ SearchByRow(const VectorJoin *join, const PanelSearch *search, uint32 **position
 	*positions = AllocRowNumbers(search->nrows);
 	for (uint32 i = 0; i < search->nrows; i++)
 	{
-		if (i % ROWS_PER_CHECK == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		position[search->rows[i]] = i;
 	}
 	for (uint32 row = 0; row < count; row++)
@@ -215,8 +184,7 @@ SearchByRow(const VectorJoin *join, const PanelSearch *search, uint32 **position
 		uint32		node = rank == NULL ? RowOf(join, row) : rank[RowOf(join, row)];
 		uint32		i = position[node];
 
-		if (row % ROWS_PER_CHECK == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(row);
 		if (i != PG_UINT32_MAX)
 		{
 			rows[n] = row;
@@ -313,3 +281,66 @@ JoinDescribeCut(const VectorJoin *join, char *text, size_t size)
 		snprintf(text + strlen(text), size - strlen(text), ", order %08x%08x",
 				 (uint32) (stats.order_hash >> 32), (uint32) stats.order_hash);
 }
+
+/* --- few rows */
+
+/* Appends the pairs of a partition whose canonical distance is at most eps to join->few. */
+static void
+JoinPartition(VectorJoin *join, const FastedPartition *partition)
+{
+	const FastedOptions *options = &join->run.problem.options;
+	bool		self = join->run.problem.sides == 1;
+	const float *rows = join->rows[0].buffer;
+	const float *others = join->rows[!self].buffer;
+	Size		floats = RowFloats(options->element, options->dimensions);
+
+	for (uint32 a = partition->first_a; a < partition->first_a + partition->rows_a; a++)
+		for (uint32 b = self ? a + 1 : partition->first_b; b < partition->first_b + partition->rows_b; b++)
+		{
+			double		dist = ExactDistance(options->metric, options->element, rows + a * floats,
+											 others + b * floats, options->dimensions);
+
+			/* a NaN cosine distance is not within any eps */
+			if (dist <= join->request.problem.eps)
+				join->few[join->nfew++] = (FastedPair) {.a = a,.b = b,.dist = dist};
+		}
+}
+
+/* Finds all pairs, or counts the pairs of each row. */
+static FastedStatus
+NextOfFew(VectorJoin *join, FastedBatch *batch)
+{
+	const FastedProblem *problem = &join->run.problem.problem;
+	uint32		nrows = join->rows[0].used;
+	FastedPartition all = {.rows_a = nrows,.rows_b = join->rows[join->run.problem.sides - 1].used};
+	uint32	   *counts;
+
+	if (nrows == 0 || join->few != NULL)
+		return FASTED_DONE;
+	join->few = MemoryContextAlloc(join->context, SMALL_JOIN_PAIRS * sizeof(FastedPair));
+	for (uint32 i = 0; i < problem->npartitions; i++)
+		JoinPartition(join, &problem->partitions[i]);
+	if (problem->npartitions == 0)
+		JoinPartition(join, &all);
+	batch->pairs = join->few;
+	batch->npairs = join->nfew;
+	if (join->output != FASTED_OUTPUT_COUNTS)
+		return join->nfew > 0 ? FASTED_OK : FASTED_DONE;
+	join->counts = counts = MemoryContextAllocZero(join->context, nrows * sizeof(uint32));
+	for (uint64 i = 0; i < join->nfew; i++)
+	{
+		counts[join->few[i].a]++;
+		counts[join->few[i].b]++;
+	}
+	return FASTED_DONE;
+}
+
+static FastedStats
+StatisticsOfFew(const VectorJoin *join)
+{
+	return (FastedStats) {.pairs = join->nfew};
+}
+
+const JoinBackend few_rows = {
+	.next = NextOfFew,.statistics = StatisticsOfFew
+};

@@ -40,19 +40,13 @@ typedef struct Partition
 {
 	/* The first row, whose number of dimensions all rows must have. */
 	uint32		dimensions;		/* 0: the partition has no rows, or none to push */
+	uint32		floats;			/* the length of a row */
 	uint32		row;
 	int			side;
 
 	uint32		rows[2];		/* number of rows on each side */
 	uint32		next[2];		/* next position in the order of pushed rows */
 } Partition;
-
-typedef struct Piece
-{
-	void	   *memory;
-	float	   *floats;			/* aligned start within memory */
-	uint32		rows;			/* rows that have not been pushed */
-} Piece;
 
 typedef struct BufferedRow
 {
@@ -74,7 +68,7 @@ typedef struct PartitionedSide
 	uint32		dimensions;		/* of the current row */
 	float	   *equality;		/* by hash: the current row as CopyForEquality copies it */
 
-	Piece	   *pieces;			/* pieces in memory; if spilling, the last is the write buffer */
+	float	  **pieces;			/* pieces in memory; if spilling, the last is the write buffer */
 	uint64		npieces;
 	uint64		most_pieces;
 	uint64		end;			/* floats stored so far, including padding */
@@ -82,27 +76,6 @@ typedef struct PartitionedSide
 } PartitionedSide;
 
 /* --- reading */
-
-static void
-ReportDimensions(const PartitionedSide *side, const Partition *partition, int dimensions, Datum key)
-{
-	const PartitionedSide *first = &side->all->sides[partition->side];
-	const VectorSource *a = first->source;
-	const VectorSource *b = side->source;
-	char	   *name = KeyName(a, first->keys->values[partition->row]);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_EXCEPTION),
-			 errmsg("vectors of one partition have different numbers of dimensions"),
-			 first == side ?
-			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %u in the row with %s, and %d in the row with %s.",
-					   a->vector_column, a->relation, partition->dimensions, name,
-					   dimensions, KeyName(b, key)) :
-			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %u in the row with %s, and that of column \"%s\" of \"%s\" is %d in the row with %s.",
-					   a->vector_column, a->relation, partition->dimensions, name,
-					   b->vector_column, b->relation, dimensions, KeyName(b, key)),
-			 errhint("Only vectors of different partitions may have different numbers of dimensions.")));
-}
 
 static void
 BeginRow(RowSink *sink, Datum value, int dimensions, Datum key)
@@ -120,7 +93,12 @@ BeginRow(RowSink *sink, Datum value, int dimensions, Datum key)
 	}
 	partition = &all->partitions[side->partition];
 	if (partition->dimensions != 0 && partition->dimensions != (uint32) dimensions)
-		ReportDimensions(side, partition, dimensions, key);
+	{
+		const PartitionedSide *first = &all->sides[partition->side];
+
+		ReportDimensions(first->source, KeyName(first->source, first->keys->values[partition->row]),
+						 partition->dimensions, side->source, KeyName(side->source, key), dimensions);
+	}
 	side->dimensions = dimensions;
 }
 
@@ -139,14 +117,6 @@ ExpectRows(RowSink *sink, uint64 rows)
 {
 }
 
-static Piece
-AllocPiece(MemoryContext context)
-{
-	void	   *memory = AllocPages(context, PIECE_BYTES + HUGE_PAGE);
-
-	return (Piece) {.memory = memory,.floats = (float *) TYPEALIGN(HUGE_PAGE, memory)};
-}
-
 /*
  * Adds a piece in memory if the limit permits.  Otherwise writes the last piece to the file and
  * reuses it.
@@ -158,15 +128,16 @@ AddPiece(PartitionedSide *side)
 
 	if (side->npieces < side->most_pieces)
 	{
-		side->pieces = side->npieces == 0 ? palloc(sizeof(Piece)) :
-			repalloc_huge(side->pieces, (side->npieces + 1) * sizeof(Piece));
-		side->pieces[side->npieces++] = AllocPiece(side->context);
+		if (side->pieces == NULL)
+			side->pieces = palloc(side->most_pieces * sizeof(float *));
+		side->pieces[side->npieces++] =
+			(float *) TYPEALIGN(HUGE_PAGE, AllocPages(side->context, PIECE_BYTES + HUGE_PAGE));
 	}
 	else
 	{
 		if (side->spill == NULL)
 			side->spill = SpillCreate(sizeof(float));
-		SpillAppend(side->spill, side->pieces[side->npieces - 1].floats, PIECE_FLOATS);
+		SpillAppend(side->spill, side->pieces[side->npieces - 1], PIECE_FLOATS);
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -182,7 +153,7 @@ BufferForRows(RowSink *sink, float **buffer)
 		side->end += left;
 		AddPiece(side);
 	}
-	*buffer = side->pieces[side->npieces - 1].floats + side->end % PIECE_FLOATS;
+	*buffer = side->pieces[side->npieces - 1] + side->end % PIECE_FLOATS;
 	return 1;
 }
 
@@ -190,7 +161,7 @@ BufferForRows(RowSink *sink, float **buffer)
 static uint32
 HashPartition(const PartitionedSide *side)
 {
-	const float *row = side->pieces[side->npieces - 1].floats + side->end % PIECE_FLOATS;
+	const float *row = side->pieces[side->npieces - 1] + side->end % PIECE_FLOATS;
 	FastedElement element = side->source->element;
 
 	CopyForEquality(side->equality, row, element, side->dimensions);
@@ -212,6 +183,7 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	if (partition->dimensions == 0)
 	{
 		partition->dimensions = side->dimensions;
+		partition->floats = RowFloats(side->source->element, side->dimensions);
 		partition->row = side->count;
 		partition->side = side - side->all->sides;
 	}
@@ -220,8 +192,7 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	KeySetAdd(side->keys, keys, 1);
 	side->rows[side->count++] = (BufferedRow) {.place = side->end,.partition = side->partition};
 	partition->rows[side - side->all->sides]++;
-	side->pieces[side->npieces - 1].rows++;
-	side->end += RowFloats(side->source->element, side->dimensions);
+	side->end += partition->floats;
 }
 
 /* Lists the partitions that have rows on both sides.  Only rows of these partitions are pushed. */
@@ -266,8 +237,7 @@ OrderRows(PartitionedRows *all, int number)
 	{
 		Partition  *partition = &all->partitions[side->rows[row].partition];
 
-		if (row % 1024 == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(row);
 		if (partition->dimensions > 0)
 			all->order[number][partition->next[number]++] = row;
 	}
@@ -309,28 +279,16 @@ ReadPartitionedRows(const VectorSource *const *sources, int nsides)
 
 /* --- pushing */
 
-/*
- * Copies a row's vector to a buffer of stride floats, padded with zeros.  Frees a piece when all
- * its rows have been pushed, because the engine needs the memory.
- */
+/* Copies a row's vector to a buffer of stride floats, padded with zeros. */
 static void
 CopyRow(const PartitionedSide *side, const BufferedRow *buffered, float *to, size_t stride)
 {
-	size_t		floats = RowFloats(side->source->element,
-									side->all->partitions[buffered->partition].dimensions);
+	size_t		floats = side->all->partitions[buffered->partition].floats;
 	uint64		piece = buffered->place / PIECE_FLOATS;
 	uint64		in_memory = side->spill == NULL ? side->npieces : side->npieces - 1;
 
-	if (piece < in_memory)
-	{
-		Piece	   *from = &side->pieces[piece];
-
-		memcpy(to, from->floats + buffered->place % PIECE_FLOATS, floats * sizeof(float));
-		if (--from->rows == 0)
-			pfree(from->memory);
-	}
-	else if (piece == (side->end - 1) / PIECE_FLOATS)
-		memcpy(to, side->pieces[side->npieces - 1].floats + buffered->place % PIECE_FLOATS,
+	if (piece < in_memory || piece == (side->end - 1) / PIECE_FLOATS)
+		memcpy(to, side->pieces[Min(piece, side->npieces - 1)] + buffered->place % PIECE_FLOATS,
 			   floats * sizeof(float));
 	else
 		SpillRead(side->spill, buffered->place - in_memory * PIECE_FLOATS, to, floats);
@@ -348,11 +306,12 @@ PushPartitionedRows(PartitionedRows *all, int number, RowSink *sink)
 
 	sink->nworkers = side->sink.nworkers;
 	sink->worker_rows = side->sink.worker_rows;
-	if (count == 0)
-		return;
-	sink->expect_rows(sink, count);
-	sink->set_dimensions(sink, all->dimensions,
-						 KeyName(side->source, side->keys->values[order[0]]));
+	if (count > 0)
+	{
+		sink->expect_rows(sink, count);
+		sink->set_dimensions(sink, all->dimensions,
+							 KeyName(side->source, side->keys->values[order[0]]));
+	}
 	for (uint32 done = 0; done < count; done += n)
 	{
 		Datum		keys[ROWS_AT_ONCE];
@@ -361,7 +320,7 @@ PushPartitionedRows(PartitionedRows *all, int number, RowSink *sink)
 		CheckJoinInterrupts();
 		n = Min(sink->buffer_for_rows(sink, &buffer), Min(ROWS_AT_ONCE, count - done));
 		if (n == 0)
-			return;
+			break;
 		for (size_t i = 0; i < n; i++)
 		{
 			uint32		row = order[done + i];
@@ -371,12 +330,6 @@ PushPartitionedRows(PartitionedRows *all, int number, RowSink *sink)
 		}
 		sink->take_rows(sink, keys, n);
 	}
-}
-
-void
-EndPartitionedRows(PartitionedRows *all)
-{
-	for (int i = 0; i < all->nsides; i++)
-		if (all->sides[i].spill != NULL)
-			SpillClose(all->sides[i].spill);
+	if (side->spill != NULL)
+		SpillClose(side->spill);
 }

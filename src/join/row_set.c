@@ -17,9 +17,6 @@
 /* Rows between clock checks for the progress view. */
 #define ROWS_PER_CLOCK_CHECK 64
 
-/* Least number of rows that the engine reads directly between two copies that are withheld. */
-#define LEAST_PUT_ROWS 64
-
 /* Size of the copy buffer for rows read from or staged to the engine, in bytes. */
 #define COPY_BYTES (4 * 1024 * 1024)
 
@@ -51,19 +48,16 @@ void
 SpillAppend(SpillFile *spill, const float *rows, size_t nrows)
 {
 	char	   *from = (char *) unconstify(float *, rows);
-	const char *end = from + nrows * spill->row_bytes;
+	size_t		n;
 
-	while (from < end)
+	for (size_t left = nrows * spill->row_bytes; left > 0; left -= n, from += n, spill->size += n)
 	{
-		size_t		n = Min(end - from, SPILL_CHUNK);
-
+		CheckJoinInterrupts();
+		n = Min(left, SPILL_CHUNK);
 		if (FileWrite(spill->file, from, n, spill->size, WAIT_EVENT_BUFFILE_WRITE) != (int) n)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not write to file \"%s\": %m", FilePathName(spill->file))));
-		spill->size += n;
-		from += n;
-		CheckJoinInterrupts();
 	}
 }
 
@@ -71,28 +65,23 @@ void
 SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows)
 {
 	char	   *to = (char *) rows;
-	const char *end = to + nrows * spill->row_bytes;
 	off_t		place = (off_t) (first_row * spill->row_bytes);
+	size_t		n;
 
-	if (place + (end - to) > spill->size)
-		elog(ERROR, "row " UINT64_FORMAT " is beyond the end of the temporary file", first_row);
-	while (to < end)
+	for (size_t left = nrows * spill->row_bytes; left > 0; left -= n, to += n, place += n)
 	{
-		size_t		n = Min(end - to, SPILL_CHUNK);
-		int			nread = FileRead(spill->file, to, n, place, WAIT_EVENT_BUFFILE_READ);
+		int			nread;
 
-		if (nread < 0)
-			ereport(ERROR,
-					(errcode_for_file_access(),
-					 errmsg("could not read file \"%s\": %m", FilePathName(spill->file))));
-		if (nread != (int) n)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("could not read file \"%s\": read only %d of %zu bytes",
-							FilePathName(spill->file), nread, n)));
-		place += n;
-		to += n;
 		CheckJoinInterrupts();
+		n = Min(left, SPILL_CHUNK);
+		nread = FileRead(spill->file, to, n, place, WAIT_EVENT_BUFFILE_READ);
+		if (nread == (int) n)
+			continue;
+		if (nread >= 0)
+			errno = EIO;		/* the file is too short */
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read file \"%s\": %m", FilePathName(spill->file))));
 	}
 }
 
@@ -120,21 +109,21 @@ OtherSide(const RowSet *set)
 	return set->join->run.problem.sides == 2 ? &set->join->rows[!set->side] : NULL;
 }
 
-static void
-ReportDimensions(const RowSet *set, int dimensions)
+void
+ReportDimensions(const VectorSource *a, const char *a_row, int a_dimensions,
+				 const VectorSource *b, const char *b_row, int b_dimensions)
 {
-	const VectorSource *const *sources = set->join->request.sources;
-	const VectorSource *first = sources[!set->side];
-	const VectorSource *second = sources[set->side];
+	bool		partitions = a->partition_column != NULL;
 
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_EXCEPTION),
+			 partitions ? errmsg("vectors of one partition have different numbers of dimensions") :
 			 errmsg("vectors have different numbers of dimensions"),
-			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %u in the row with %s, and that of column \"%s\" of \"%s\" is %d in the row with %s.",
-					   first->vector_column, first->relation,
-					   set->join->run.problem.options.dimensions, OtherSide(set)->first_row_name,
-					   second->vector_column, second->relation,
-					   dimensions, set->first_row_name),
+			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %d in the row with %s, and that of column \"%s\" of \"%s\" is %d in the row with %s.",
+					   a->vector_column, a->relation, a_dimensions, a_row,
+					   b->vector_column, b->relation, b_dimensions, b_row),
+			 partitions ?
+			 errhint("Only vectors of different partitions may have different numbers of dimensions.") :
 			 errhint("Join a view that selects vectors with the same number of dimensions.")));
 }
 
@@ -144,7 +133,8 @@ AreFewRows(const RowSet *set)
 {
 	uint64		most = set->join->request.most_rows;
 
-	return most > 0 && most <= SMALL_JOIN_ROWS && most * FloatsOf(set) <= SMALL_JOIN_FLOATS;
+	return most > 0 && (set->join->request.sources[0] == NULL ||
+						(most <= SMALL_JOIN_ROWS && most * FloatsOf(set) <= SMALL_JOIN_FLOATS));
 }
 
 /* Allocates a buffer for all rows of a join without an engine. */
@@ -159,13 +149,13 @@ TakeFewRows(RowSet *set)
 		join->output = FASTED_OUTPUT_PAIRS;
 }
 
-/* Registers the memory with the engine, which must be open. */
+/* Registers the memory with the engine, which must be open.  Copies are withheld from staged rows only. */
 static void
 UseRegistered(RowSet *set)
 {
 	EngineRun  *run = &set->join->run;
 
-	set->direct = !run->failed && set->registered != NULL &&
+	set->direct = !run->failed && set->registered != NULL && set->copies == NULL &&
 		panel_join_register_memory(run->join, set->side, set->registered, set->registered_bytes);
 }
 
@@ -216,13 +206,12 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 	set->first_row_name = MemoryContextStrdup(set->join->context, row_name);
 	if (other != NULL && other->first_row_name != NULL &&
 		run->problem.options.dimensions != (uint32) dimensions)
-		ReportDimensions(set, dimensions);
+		ReportDimensions(set->join->request.sources[!set->side], other->first_row_name,
+						 run->problem.options.dimensions,
+						 set->join->request.sources[set->side], row_name, dimensions);
 	run->problem.options.dimensions = dimensions;
 	if (AreFewRows(set))
-	{
-		TakeFewRows(set);
 		return;
-	}
 	JoinOpenEngine(set->join);
 	if (UsesCopies(set))
 	{
@@ -284,7 +273,7 @@ RowSetFlush(RowSet *set)
 {
 	EngineRun  *run = &set->join->run;
 
-	if (set->used == 0 || run->failed)
+	if (set->used == 0 || run->join == NULL)
 		return;
 	if (set->spill != NULL)
 		SpillAppend(set->spill, set->buffer, set->used);
@@ -303,7 +292,9 @@ BufferForRows(RowSink *sink, float **buffer)
 	RowSet	   *set = (RowSet *) sink;
 	EngineRun  *run = &set->join->run;
 
-	if (set->used == set->capacity)
+	if (set->used == set->capacity && AreFewRows(set))
+		TakeFewRows(set);
+	else if (set->used == set->capacity)
 	{
 		RowSetFlush(set);
 		if (set->spill == NULL && !run->failed &&
@@ -421,17 +412,6 @@ UnregisterMemory(RowSink *sink)
 	set->registered = NULL;
 }
 
-/* Returns how many of nrows rows precede the first copy to be withheld. */
-static size_t
-RowsBeforeCopy(const RowSet *set, const float *rows, size_t nrows)
-{
-	size_t		n = 0;
-
-	while (n < nrows && CopiesTake(set->copies, set->count + n, rows + n * FloatsOf(set)))
-		n++;
-	return n;
-}
-
 static size_t
 PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 {
@@ -441,15 +421,6 @@ PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 
 	if (!set->direct || set->spill != NULL)
 		return 0;
-	if (set->copies != NULL)
-	{
-		size_t		before = RowsBeforeCopy(set, rows, nrows);
-
-		/* few rows are staged, because each put costs some microseconds */
-		if (before < nrows && before < LEAST_PUT_ROWS)
-			return 0;
-		nrows = before;
-	}
 	/* preserve the row order: pass the staged rows first */
 	RowSetFlush(set);
 	set->capacity = 0;
@@ -507,6 +478,10 @@ RowSetFeed(RowSet *set, int side, const uint32 *numbers, uint64 first, uint64 co
 void
 RowSetInit(RowSet *set, VectorJoin *join, int side)
 {
+	if (set->spill != NULL)
+		SpillClose(set->spill);
+	if (set->copies != NULL)
+		MemoryContextDelete(GetMemoryChunkContext(set->copies));
 	*set = (RowSet) {
 		.sink = {
 			.expect_rows = ExpectRows,.set_dimensions = SetDimensions,

@@ -16,9 +16,18 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/interrupts.h"
 #include "engine/panel_join.h"
 #include "rows/reader.h"
 #include "utils/sortsupport.h"
+
+/* Checks for interrupts in a loop over rows, from time to time. */
+static inline void
+CheckEveryRows(uint32 i)
+{
+	if (i % (64 * 1024) == 0)
+		CheckJoinInterrupts();
+}
 
 /* --- keys.c: the rows' keys by row number, and their sort order */
 
@@ -37,8 +46,6 @@ typedef struct KeySet
 
 	bool		ascending;		/* keys are strictly ascending so far */
 	uint32	   *rank;			/* position in key order by row; NULL if ascending */
-	struct IntegerRank *ranking;	/* the sort that is running in a thread; or NULL */
-	MemoryContext sorting;		/* memory context of the sort */
 	Datum	   *by_rank;		/* result of KeySetInOrder; or NULL */
 } KeySet;
 
@@ -52,13 +59,6 @@ extern void KeySetReset(KeySet *keys);
  * same key, because ids would not identify rows.
  */
 extern void KeySetFinish(KeySet *keys);
-
-/*
- * KeySetStartSort starts this computation, in a thread if it takes long.  KeySetPoll completes it
- * if the thread has ended, and never waits.  Ranks are undefined before KeySetFinish.
- */
-extern void KeySetStartSort(KeySet *keys);
-extern void KeySetPoll(KeySet *keys);
 
 /*
  * Renumbers the rows in key order, instead of KeySetFinish.  Returns the previous row number by new
@@ -115,7 +115,7 @@ extern void EngineRunOpen(EngineRun *run);
  */
 extern FastedStatus EngineRunCheck(EngineRun *run, FastedStatus status);
 
-/* Closes the engine.  May be called repeatedly. */
+/* May be called repeatedly. */
 extern void EngineRunClose(EngineRun *run);
 
 /* --- copies.c: equal rows, of which the engine needs only the first k + 1 */
@@ -137,7 +137,7 @@ typedef struct CopiedRows
 } CopiedRows;
 
 /*
- * Creates it in a child of the current memory context, for FASTED_OUTPUT_NEAREST, _CONNECTIONS or
+ * Creates it in a memory context of its own, a child of the current one, for FASTED_OUTPUT_NEAREST, _CONNECTIONS or
  * _REPRESENTATIVES.
  */
 extern RowCopies *CopiesCreate(const FastedOptions *options, const FastedProblem *problem);
@@ -163,9 +163,6 @@ extern CopiedRows CopiesFinish(RowCopies *copies, const uint32 *rank, bool self)
 
 /* For representatives: returns a row for each row that is the same for many copies, and itself otherwise. */
 extern uint32 *CopiesNoted(const RowCopies *copies);
-
-/* NULL is allowed. */
-extern void CopiesFree(RowCopies *copies);
 
 /* --- row_set.c: the rows of one side */
 
@@ -222,6 +219,10 @@ extern void RowSetFeed(RowSet *set, int side, const uint32 *numbers, uint64 firs
 /* Raises the error for more than FASTED_MAX_ROWS rows; source may be NULL. */
 pg_noreturn extern void ReportManyRows(const VectorSource *source);
 
+/* Raises the error for vectors of two rows, of one source or two, with different numbers of dimensions. */
+pg_noreturn extern void ReportDimensions(const VectorSource *a, const char *a_row, int a_dimensions,
+										 const VectorSource *b, const char *b_row, int b_dimensions);
+
 /* --- partitioned_rows.c: the rows of one or two sources, sorted by partition */
 
 typedef struct PartitionedRows
@@ -248,10 +249,7 @@ typedef struct PartitionedRows
  */
 extern PartitionedRows *ReadPartitionedRows(const VectorSource *const *sources, int nsides);
 
-/* Pushes a side's rows in partition order to the sink, until the sink accepts no more. */
+/* Pushes a side's rows, once, in partition order to the sink, until the sink accepts no more. */
 extern void PushPartitionedRows(PartitionedRows *rows, int side, RowSink *sink);
-
-/* Closes temporary files.  Memory is freed with the memory context. */
-extern void EndPartitionedRows(PartitionedRows *rows);
 
 #endif							/* FASTED_ROW_SET_H */

@@ -55,7 +55,7 @@
 #include <math.h>
 
 #include "engine/exact_distance.h"
-#include "join_node/join_bound.h"
+#include "join_node/join_plan.h"
 #include "rows/vector.h"
 
 #define FP32_ROUNDOFF 0x1p-24

@@ -13,10 +13,9 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "engine/metric_rules.h"
-#include "join_node/join_clause.h"
+#include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -217,60 +216,6 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	return true;
 }
 
-/*
- * Returns true if the function may raise an error.  Exceptions are leakproof functions, such as
- * casts of an element, pgvector's cast to real[], and float8 addition, subtraction and negation.
- * Bounds are often sums, which fail only on overflow.
- */
-static bool
-MayFail(Oid function, void *context)
-{
-	if (function == F_FLOAT8PL || function == F_FLOAT8MI || function == F_FLOAT8UM ||
-		get_func_leakproof(function))
-		return false;
-	return get_func_rettype(function) != FLOAT4ARRAYOID || !IsOfPgvector(ProcedureRelationId, function);
-}
-
-/* Returns true if the parameter is the result of an uncorrelated subquery, which runs when it is used. */
-static bool
-IsOfSubquery(const PlannerInfo *root, const Param *param)
-{
-	ListCell   *cell;
-
-	for (; root != NULL && param->paramkind == PARAM_EXEC; root = root->parent_root)
-		foreach(cell, root->init_plans)
-			if (list_member_int(lfirst_node(SubPlan, cell)->setParam, param->paramid))
-				return true;
-	return false;
-}
-
-bool
-MayRaise(Node *expr, void *root)
-{
-	if (expr == NULL)
-		return false;
-	switch (nodeTag(expr))
-	{
-		case T_Param:
-			return IsOfSubquery(root, (const Param *) expr);
-		case T_Var:
-		case T_Const:
-		case T_CaseTestExpr:
-		case T_RelabelType:
-		case T_ArrayCoerceExpr:
-		case T_List:
-			break;
-		case T_FuncExpr:
-		case T_OpExpr:
-			if (check_functions_in_node(expr, MayFail, NULL))
-				return true;
-			break;
-		default:
-			return true;
-	}
-	return expression_tree_walker(expr, MayRaise, root);
-}
-
 static bool
 IsOfSide(Expr *expr, Relids side)
 {
@@ -400,27 +345,18 @@ IsNeverNull(PlannerInfo *root, const RelOptInfo *rel, AttrNumber column)
 }
 
 bool
-IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *order)
+IsTotalOrder(PlannerInfo *root, RelOptInfo *rel, const RestrictInfo *order)
 {
 	const OpExpr *clause = (const OpExpr *) order->clause;
-	AttrNumber	column = AsColumn(linitial(clause->args))->varattno;
-	bool		unique = false;
-	ListCell   *cell;
+	Var		   *column = copyObject(unconstify(Var *, AsColumn(linitial(clause->args))));
+	Oid			equality = get_equality_op_for_ordering_op(clause->opno, NULL);
 
-	foreach(cell, rel->indexlist)
-	{
-		const IndexOptInfo *index = lfirst(cell);
-
-		/*
-		 * a unique index on all rows, enforced immediately, with the operator's notion of equality
-		 */
-		unique = unique || (index->unique && index->immediate && !index->hypothetical &&
-							index->indpred == NIL && index->nkeycolumns == 1 &&
-							index->indexkeys[0] == column &&
-							index->indexcollations[0] == clause->inputcollid &&
-							op_in_opfamily(clause->opno, index->opfamily[0]));
-	}
-	return unique && IsNeverNull(root, rel, column);
+	column->varno = rel->relid;
+	/* values that differ in an index differ by the clause, too, unless its collation ignores that */
+	return (!OidIsValid(clause->inputcollid) || get_collation_isdeterministic(clause->inputcollid)) &&
+		relation_has_unique_index_for(root, rel, NIL, list_make1(column),
+									  list_make1_oid(equality)) &&
+		IsNeverNull(root, rel, column->varattno);
 }
 
 /*

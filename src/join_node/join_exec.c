@@ -30,35 +30,21 @@
  * fill read a side; those that fetch do not.
  */
 
-static bool FetchCount(JoinNode *node);
 static bool FetchPair(JoinNode *node);
 static bool FetchUnmatched(JoinNode *node);
 
 static bool
 Fill(JoinNode *node)
 {
-	node->run.phase = !FillBatch(node) ? FetchUnmatched :
-		node->run.batch.engine_counts ? FetchCount : FetchPair;
+	node->run.phase = FillBatch(node) ? FetchPair : FetchUnmatched;
 	return false;
 }
 
 static bool
 FillFirst(JoinNode *node)
 {
-	node->run.phase = NULL;
-	if (ExecQual(node->clauses.one_time, ScanTuple(node)))
-	{
-		BeginFilling(node);
-		node->run.phase = Fill;
-	}
-	return false;
-}
-
-static bool
-FetchCount(JoinNode *node)
-{
-	CountPairs(node);
-	node->run.phase = FetchPair;
+	BeginFilling(node);
+	node->run.phase = Fill;
 	return false;
 }
 
@@ -132,7 +118,7 @@ NextRow(PlanState *state)
 	{
 		ExecClearTuple(node->css.ss.ss_ScanTupleSlot);
 		for (int i = 0; i < 2; i++)
-			node->sides[i].rows.loaded = -1;
+			node->sides[i].run.loaded = -1;
 	}
 	while (NextMatch(node))
 	{
@@ -234,7 +220,6 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 	ExplainQuals("Join Filter", list_delete_nth_cell(list_copy(plan->join_quals), plan->distance_qual),
 				 node, ancestors, es);
 	ExplainQuals("Filter", plan->other_quals, node, ancestors, es);
-	ExplainQuals("One-Time Filter", plan->one_time_quals, node, ancestors, es);
 	if (es->analyze && instrument != NULL)
 	{
 		ExplainRemoved("Rows Removed by Join Filter", instrument->nfiltered1, instrument, es);
@@ -283,19 +268,15 @@ InitOrder(JoinNode *node, const OpExpr *clause)
 }
 
 /*
- * The clauses before the distance clause determine for which pairs a nested loop would evaluate the
- * vectors.  Clauses on outer columns are evaluated once for each row.  This does not apply to
- * shared rows, because each of them is an inner row as well.  The other clauses (partner_quals) are
- * evaluated only if an expression may raise an error, which must not happen for a vector that no
- * pair needs.
+ * Leading clauses on outer columns are evaluated once for each row, before its vector.  This does not
+ * apply to shared rows, because each of them is an inner row as well.
  */
 static void
 InitQuals(JoinNode *node)
 {
 	PlanState  *state = &node->css.ss.ps;
 	const JoinPlan *plan = &node->plan;
-	int			of_outer = plan->shared ? 0 : plan->outer_quals;
-	List	   *earlier = list_truncate(list_copy(plan->join_quals), plan->distance_qual);
+	List	   *outer = plan->shared ? NIL : list_copy(plan->join_quals);
 	List	   *others = list_delete_ptr(list_copy(plan->join_quals),
 										 list_nth(plan->join_quals, plan->distance_qual));
 
@@ -305,10 +286,7 @@ InitQuals(JoinNode *node)
 		InitOrder(node, list_nth(plan->join_quals, plan->order_qual));
 	}
 	node->clauses.bound = ExecInitExpr(plan->bound, state);
-	node->clauses.one_time = ExecInitQual(plan->one_time_quals, state);
-	if (plan->may_raise || plan->bound_may_raise)
-		node->clauses.partner = ExecInitQual(list_copy_tail(earlier, of_outer), state);
-	node->clauses.outer = ExecInitQual(list_truncate(earlier, of_outer), state);
+	node->clauses.outer = ExecInitQual(list_truncate(outer, plan->outer_quals), state);
 	node->clauses.others = ExecInitQual(others, state);
 	node->clauses.all = ExecInitQual(plan->join_quals, state);
 	node->clauses.filter = ExecInitQual(plan->other_quals, state);

@@ -29,7 +29,7 @@ JoinNodeStatistics(const JoinNode *node)
 	double		read_seconds = 0.0;
 
 	if (node->run.join != NULL)
-		(void) AddJoinStatistics(&stats, &read_seconds, node->run.join);
+		AddJoinStatistics(&stats, &read_seconds, node->run.join);
 	return stats;
 }
 
@@ -49,13 +49,8 @@ OrderRows(JoinNode *node, Candidate *pair)
 {
 	int			compared;
 
-	if (node->run.direction != 0)
-		compared = pair->outer < pair->inner ? node->run.direction : -node->run.direction;
-	else
-	{
-		ScanTuple(node);
-		compared = CompareByOrder(node, pair->outer, pair->inner);
-	}
+	ScanTuple(node);
+	compared = CompareByOrder(node, pair->outer, pair->inner);
 	if ((compared > 0) != node->order.swapped)
 		*pair = (Candidate) {pair->inner, pair->outer, pair->certain};
 	return compared != 0;
@@ -65,7 +60,18 @@ OrderRows(JoinNode *node, Candidate *pair)
 static inline uint32
 RowOfEngine(const JoinSide *side, uint32 i)
 {
-	return side->push.all_pushed ? i : side->push.pushed.numbers[i];
+	return side->run.pushed.numbers[i];
+}
+
+/* Lets the engine count the pairs of the batch. */
+static void
+CountPairs(JoinNode *node)
+{
+	JoinRun    *run = &node->run;
+
+	run->count += JoinCount(run->join) * (MatchesBothWays(node) ? 2 : 1);
+	if (MatchesBothWays(node) && EqualRowsMatch(&node->bound))
+		run->count += run->cursor.next_equal = node->sides[OUTER_SIDE].run.pushed.count;
 }
 
 /* Fetches more pairs of the engine, if it runs.  Ends it and returns false if there are none. */
@@ -75,7 +81,9 @@ FetchPairs(JoinNode *node)
 	MatchCursor *cursor = &node->run.cursor;
 
 	cursor->next_pair = cursor->npairs = 0;
-	if (node->run.join != NULL && JoinNext(node->run.join, &cursor->pairs, &cursor->npairs))
+	if (node->run.join != NULL && node->run.batch.engine_counts)
+		CountPairs(node);
+	else if (node->run.join != NULL && JoinNext(node->run.join, &cursor->pairs, &cursor->npairs))
 		return true;
 	EndJoin(node);
 	return false;
@@ -95,8 +103,8 @@ NextOfEngine(JoinNode *node, Candidate *pair)
 
 		if (cursor->next_pair++ + PAIRS_AHEAD < cursor->npairs)
 		{
-			RetainedRowsPrefetch(outer->rows.retained, RowOfEngine(outer, found[PAIRS_AHEAD].a));
-			RetainedRowsPrefetch(inner->rows.retained, RowOfEngine(inner, found[PAIRS_AHEAD].b));
+			RetainedRowsPrefetch(outer->run.retained, RowOfEngine(outer, found[PAIRS_AHEAD].a));
+			RetainedRowsPrefetch(inner->run.retained, RowOfEngine(inner, found[PAIRS_AHEAD].b));
 		}
 		*pair = (Candidate) {.outer = RowOfEngine(outer, found->a),
 			.inner = RowOfEngine(inner, found->b),
@@ -111,63 +119,42 @@ NextOfEngine(JoinNode *node, Candidate *pair)
 }
 
 /*
- * Returns the next pair of a fallback row of the side with a row of the other side, in the current
- * partition.  Returns false at the end.  Pairs of two fallback rows are returned for the outer side
- * only.
- */
-static bool
-NextFallbackOfPartition(JoinNode *node, Candidate *pair)
-{
-	MatchCursor *cursor = &node->run.cursor;
-	const BatchSide *partition = node->run.batch.partitions[cursor->fallback_partition];
-	int			number = cursor->fallback_side;
-	const JoinSide *side = &node->sides[number];
-	const JoinSide *other = &node->sides[1 - number];
-	const uint32 *fallback = side->push.fallback.numbers + partition[number].first_fallback;
-	const uint32 *outer_fallback = node->sides[OUTER_SIDE].push.fallback.numbers +
-		partition[OUTER_SIDE].first_fallback;
-
-	for (; cursor->next_fallback < partition[number].nfallback;
-		 cursor->next_fallback++, cursor->next_other = cursor->outer_fallback = 0)
-		while (cursor->next_other < other->partitions.current.count)
-		{
-			uint32		i = cursor->next_other++;
-			uint32		rows[2];
-
-			CHECK_FOR_INTERRUPTS();
-			if (number == INNER_SIDE && cursor->outer_fallback < partition[OUTER_SIDE].nfallback &&
-				outer_fallback[cursor->outer_fallback] == i)
-			{
-				cursor->outer_fallback++;
-				continue;
-			}
-			rows[number] = RowOfPartition(side, fallback[cursor->next_fallback]);
-			rows[1 - number] = RowOfPartition(other, i);
-			*pair = (Candidate) {.outer = rows[OUTER_SIDE],.inner = rows[INNER_SIDE]};
-			return true;
-		}
-	return false;
-}
-
-/*
- * Returns the next pair with a fallback row, for both sides of all partitions.  Skips a partition's
- * fallback rows if the other side has no vectors there.
+ * Returns the next pair of a fallback row with a row of the other side in its partition.  Returns false
+ * at the end.  Pairs of two fallback rows are returned for the outer side only.
  */
 static bool
 NextFallback(JoinNode *node, Candidate *pair)
 {
 	MatchCursor *cursor = &node->run.cursor;
+	const uint32 *of_outer = node->sides[OUTER_SIDE].run.fallback.numbers;
 
-	for (; cursor->fallback_partition < node->run.batch.count;
-		 cursor->fallback_partition++, cursor->fallback_side = OUTER_SIDE)
+	for (; cursor->partition < node->run.batch.count; cursor->partition++, cursor->side = OUTER_SIDE)
 	{
-		const BatchSide *partition = node->run.batch.partitions[cursor->fallback_partition];
+		const BatchSide *sides = node->run.batch.partitions[cursor->partition];
 
-		SelectPartition(node, cursor->fallback_partition);
-		for (; cursor->fallback_side <= INNER_SIDE; cursor->fallback_side++, cursor->next_fallback = 0)
-			if (partition[1 - cursor->fallback_side].nvectors > 0 &&
-				NextFallbackOfPartition(node, pair))
-				return true;
+		SelectPartition(node, cursor->partition);
+		for (; cursor->side <= INNER_SIDE; cursor->side++, cursor->next_fallback = 0)
+		{
+			const BatchSide *side = &sides[cursor->side];
+			const BatchSide *other = &sides[1 - cursor->side];
+			const uint32 *fallback = node->sides[cursor->side].run.fallback.numbers + side->first_fallback;
+
+			for (; cursor->next_fallback < side->nfallback && other->nvectors > 0;
+				 cursor->next_fallback++, cursor->next_other = cursor->skipped = 0)
+				while (cursor->next_other < other->range.count)
+				{
+					uint32		rows[2];
+
+					rows[cursor->side] = fallback[cursor->next_fallback];
+					rows[1 - cursor->side] = RowOfPartition(&node->sides[1 - cursor->side],
+															cursor->next_other++);
+					*pair = (Candidate) {.outer = rows[OUTER_SIDE],.inner = rows[INNER_SIDE]};
+					if (cursor->side == OUTER_SIDE || cursor->skipped == other->nfallback ||
+						of_outer[other->first_fallback + cursor->skipped] != pair->outer)
+						return true;
+					cursor->skipped++;
+				}
+		}
 	}
 	return false;
 }
@@ -190,7 +177,7 @@ NextCandidate(JoinNode *node, Candidate *pair)
 		cursor->mirrored = MatchesBothWays(node);
 		return true;
 	}
-	if (MatchesBothWays(node) && cursor->next_equal < outer->push.pushed.count)
+	if (MatchesBothWays(node) && cursor->next_equal < outer->run.pushed.count)
 	{
 		uint32		row = RowOfEngine(outer, cursor->next_equal++);
 
@@ -245,7 +232,7 @@ NextUnmatched(JoinNode *node)
 
 	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
 		return false;
-	while (run->next_unmatched < node->sides[OUTER_SIDE].rows.retained->count)
+	while (run->next_unmatched < node->sides[OUTER_SIDE].run.retained->count)
 	{
 		uint32		row = run->next_unmatched++;
 
@@ -255,15 +242,4 @@ NextUnmatched(JoinNode *node)
 			return true;
 	}
 	return false;
-}
-
-void
-CountPairs(JoinNode *node)
-{
-	JoinRun    *run = &node->run;
-
-	run->count += JoinCount(run->join) * (MatchesBothWays(node) ? 2 : 1);
-	EndJoin(node);
-	if (MatchesBothWays(node) && EqualRowsMatch(&node->bound))
-		run->count += run->cursor.next_equal = node->sides[OUTER_SIDE].push.pushed.count;
 }

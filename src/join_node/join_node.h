@@ -15,7 +15,6 @@
  *	  retained_rows.c	rows in memory and in a temporary file
  *	  join_rows.c		reads a side, and loads its rows into the scan tuple
  *	  join_partitions.c	rows with equal keys: hash partitions
- *	  join_push.c		passes the vectors of a batch to an engine and starts the join
  *	  join_fill.c		reads both sides; combines partitions to batches and starts their joins
  *	  join_match.c		returns the pairs of a batch that match; reads no side
  *	  join_exec.c		the executor's callbacks, and EXPLAIN
@@ -28,15 +27,105 @@
 #define FASTED_JOIN_NODE_H
 
 #include "join/join.h"
-#include "join_node/join_bound.h"
 #include "join_node/join_plan.h"
-#include "join_node/retained_rows.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "rows/input_queue.h"
+#include "storage/buffile.h"
 #include "utils/sortsupport.h"
 
 #define NO_ROW UINT32_MAX
+
+/*
+ * --- retained_rows.c: the rows of one side, in memory first, then in a temporary file
+ *
+ * A row in memory consists of its values and their null flags, so that it need not be deformed.
+ * Pass-by-reference values are stored one after the other.  A row in the file is a minimal tuple.
+ */
+
+/* Position and length of a row in the temporary file. */
+typedef struct FilePosition
+{
+	int			fileno;
+	uint32		length;
+	off_t		offset;
+} FilePosition;
+
+typedef struct RetainedRows
+{
+	MemoryContext context;
+	TupleDesc	columns;
+	int64		budget;			/* remaining memory budget, in bytes */
+	uint32		count;
+
+	uint32		in_memory;		/* number of rows in memory; later rows are in the file */
+	uint32		capacity;
+	Datum	   *rows;			/* values by row and column */
+	Size		row_datums;		/* length of a row with its null flags, in Datums */
+	char	   *free;			/* start and size of free memory for pass-by-reference values */
+	Size		free_bytes;
+	Size		value_bytes;	/* total size of the memory for these values */
+
+	BufFile    *file;			/* rows that exceed the budget; NULL if none */
+	FilePosition *positions;
+	uint32		position_capacity;
+	TupleTableSlot *slots[2];	/* one row of the file for each reader */
+} RetainedRows;
+
+/* The values and null flags of a retained row. */
+typedef struct RetainedRow
+{
+	const Datum *values;
+	const bool *isnull;
+} RetainedRow;
+
+/* Creates an empty store, which may use this much memory in the context before it writes a file. */
+extern RetainedRows *RetainedRowsCreate(MemoryContext context, TupleDesc columns, int64 budget);
+
+/* Closes the temporary file.  The memory is released with the context. */
+extern void RetainedRowsEnd(RetainedRows *retained);
+
+/*
+ * Copies a row, whose values must have been deformed.  Its number is the count before the call.
+ * Errors: there are FASTED_MAX_ROWS rows already; the file cannot be written.
+ */
+extern void RetainedRowsAdd(RetainedRows *retained, TupleTableSlot *row);
+
+extern RetainedRow RetainedRowsFetchFromFile(RetainedRows *retained, uint32 row, int reader);
+
+/* Returns true if a fetched row is valid only until the same reader fetches its next row. */
+static inline bool
+RetainedRowIsInFile(const RetainedRows *retained, uint32 row)
+{
+	return row >= retained->in_memory;
+}
+
+/* Returns a row.  A row in the file is valid until the same reader (0 or 1) fetches its next row. */
+static inline RetainedRow
+RetainedRowsFetch(RetainedRows *retained, uint32 row, int reader)
+{
+	const Datum *values = retained->rows + row * retained->row_datums;
+
+	if (unlikely(RetainedRowIsInFile(retained, row)))
+		return RetainedRowsFetchFromFile(retained, row, reader);
+	return (RetainedRow) {.values = values,.isnull = (const bool *) (values + retained->columns->natts)};
+}
+
+/* Prefetches the first and the last value of the row. */
+static inline void
+RetainedRowsPrefetch(const RetainedRows *retained, uint32 row)
+{
+	const Datum *values = retained->rows + row * retained->row_datums;
+
+	if (!RetainedRowIsInFile(retained, row))
+	{
+		__builtin_prefetch(values);
+		__builtin_prefetch(values + retained->row_datums - 1);
+	}
+}
+
+/* Prefetches the pass-by-reference values of a row whose Datums have already been prefetched. */
+extern void RetainedRowsPrefetchValues(RetainedRows *retained, uint32 row);
 
 /* --- one side of the join */
 
@@ -74,34 +163,24 @@ typedef struct ColumnCopies
 	int		   *to;				/* columns of the slot */
 } ColumnCopies;
 
-/* What has been read of a side in this execution, and what of it is in the scan tuple. */
-typedef struct SideRows
+/* The rows of a side in one execution: see EndSide. */
+typedef struct SideRun
 {
 	RetainedRows *retained;		/* NULL before the execution begins */
 	bool		complete;		/* the child plan has returned all rows */
 	int64		loaded;			/* row number in the scan tuple, or NO_ROW; -1: none */
 	bool		has_vector;		/* the scan tuple includes the late-materialized vector */
-} SideRows;
 
-/* The rows of a side by hash partition, in this execution. */
-typedef struct SidePartitions
-{
-	uint32	   *order;			/* rows sorted by partition; NULL: one partition of all rows */
+	uint32	   *order;			/* rows sorted by hash partition; NULL: one partition of all rows */
 	PartitionRange current;		/* current hash partition */
 	PartitionRange next;		/* hash partition most recently returned by NextPartition */
-	uint32		partner;		/* index in the partition at which the last partner search ended */
-} SidePartitions;
 
-/* The rows of a side that are pushed for the current batch. */
-typedef struct SidePush
-{
+	/* for the current batch */
 	bool		with_input;		/* vectors of rows that are read now are pushed at once */
 	uint32		nvectors;		/* rows of the current partition whose vector is not null */
 	RowList		pushed;			/* row number by engine row number */
-	bool		all_pushed;		/* they are equal */
-	RowList		fallback;		/* fallback rows, as ascending indexes in their partition */
-	float	   *vectors;		/* vectors of small partitions, joined without an engine */
-} SidePush;
+	RowList		fallback;		/* row numbers of the fallback rows */
+} SideRun;
 
 typedef struct JoinSide
 {
@@ -119,7 +198,7 @@ typedef struct JoinSide
 
 	/*
 	 * Late materialization.  Clauses need few of the vectors.  A table scan's columns are therefore
-	 * retained without the vector, and with the ctid as an int8.  The few vectors are fetched again
+	 * retained with a null vector, and with the ctid as an int8.  The few vectors are fetched again
 	 * by ctid.  The query's snapshot prevents removal of these row versions.
 	 */
 	int			late_vector;	/* column in the child plan; -1: vectors are retained */
@@ -132,10 +211,7 @@ typedef struct JoinSide
 	EqualityKey *keys;			/* these determine the hash partitions */
 	int			nkeys;
 
-	/* of the current execution: see EndSide */
-	SideRows	rows;
-	SidePartitions partitions;
-	SidePush	push;
+	SideRun		run;
 } JoinSide;
 
 /* --- hash partitions and batches */
@@ -216,7 +292,7 @@ typedef struct Candidate
 /* Position among the pairs of the current batch. */
 typedef struct MatchCursor
 {
-	const FastedPair *pairs;	/* of the engine, or found without one */
+	const FastedPair *pairs;	/* of the join */
 	size_t		npairs;
 	size_t		next_pair;
 	Candidate	last;
@@ -224,11 +300,11 @@ typedef struct MatchCursor
 	uint32		next_equal;		/* shared rows: next row to pair with itself */
 
 	/* Pairs with fallback rows follow the engine's pairs. */
-	uint32		fallback_partition; /* index of the current partition */
-	int			fallback_side;
-	uint32		next_fallback;	/* index of the current fallback row in the partition's list */
+	uint32		partition;		/* index of the current partition */
+	int			side;			/* of the fallback row */
+	uint32		next_fallback;	/* its index in the partition's list */
 	uint32		next_other;		/* index in the other side's partition */
-	uint32		outer_fallback; /* number of outer fallback rows before next_other */
+	uint32		skipped;		/* number of outer fallback rows before next_other */
 } MatchCursor;
 
 /* --- the node */
@@ -237,10 +313,7 @@ typedef struct MatchCursor
 typedef struct JoinClauses
 {
 	ExprState  *bound;
-	ExprState  *one_time;
 	ExprState  *outer;			/* leading clauses on outer columns; NULL if shared */
-	ExprState  *partner;		/* then those before the distance clause; NULL unless an error is
-								 * possible */
 	ExprState  *others;			/* without the distance and ordering clauses */
 	ExprState  *all;			/* all join clauses, in evaluation order */
 	ExprState  *filter;			/* above an outer join */
@@ -268,10 +341,7 @@ typedef struct JoinRun
 {
 	bool		(*phase) (struct JoinNode *node);	/* NULL: the execution is over (join_exec.c) */
 	uint64		count;			/* count(*) so far */
-	int			direction;		/* comparison of each row with the next; 0: not monotonic */
-	uint32		tried_pairs;	/* in search of a pair that needs the bound */
-	VectorJoin *join;			/* NULL: no engine is running */
-	FastedPair *own_pairs;		/* pairs found without an engine; capacity SMALL_JOIN_PAIRS */
+	VectorJoin *join;			/* NULL: none is running */
 	bool	   *matched;		/* flag for each outer row; NULL in an inner join */
 	uint32		next_unmatched;
 	HashPartitions partitions;
@@ -299,9 +369,7 @@ typedef struct JoinNode
 static inline uint32
 RowOfPartition(const JoinSide *side, uint32 i)
 {
-	const SidePartitions *partitions = &side->partitions;
-
-	return partitions->order == NULL ? i : partitions->order[partitions->current.first + i];
+	return side->run.order == NULL ? i : side->run.order[side->run.current.first + i];
 }
 
 /* Makes a partition of the batch the current partition on both sides. */
@@ -309,7 +377,7 @@ static inline void
 SelectPartition(JoinNode *node, uint32 number)
 {
 	for (int i = 0; i < 2; i++)
-		node->sides[i].partitions.current = node->run.batch.partitions[number][i].range;
+		node->sides[i].run.current = node->run.batch.partitions[number][i].range;
 }
 
 /* Returns true if rows are shared and each pair matches in both directions, and each row itself. */
@@ -324,7 +392,7 @@ MatchesBothWays(const JoinNode *node)
 /* Initializes a side for its child plan, once for all executions. */
 extern void InitSide(JoinNode *node, int number, PlanState *plan);
 
-/* Starts one execution: creates the store of retained rows. */
+/* Starts one execution. */
 extern void BeginSide(JoinNode *node, JoinSide *side);
 
 /* Ends one execution.  Closes the temporary file, but frees no memory.  May be called twice. */
@@ -336,10 +404,8 @@ extern void EndSide(JoinSide *side);
  */
 extern bool ReadRow(JoinNode *node, JoinSide *side);
 
-/* Reads all remaining rows. */
+/* Read all remaining rows; retain the rows of a block. */
 extern void ReadSide(JoinNode *node, JoinSide *side);
-
-/* Retains the rows of a block. */
 extern void RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block);
 
 /* Returns true if the side has no rows.  Reads the first row if necessary. */
@@ -349,10 +415,8 @@ extern bool IsEmptySide(JoinNode *node, JoinSide *side);
 extern void CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row,
 						TupleTableSlot *slot);
 
-/* Loads a row, or nulls for NO_ROW, into the scan tuple, without a late-materialized vector. */
+/* Load rows, or nulls for NO_ROW, into the scan tuple, without late-materialized vectors. */
 extern void LoadRow(JoinNode *node, JoinSide *side, uint32 row);
-
-/* Loads a row of each side in the same way. */
 extern void LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row);
 
 /* Fetches the late-materialized vector of the row in the scan tuple, if it is missing. */
@@ -402,24 +466,10 @@ extern bool NextPartition(JoinNode *node);
 /* Returns the given size plus that of the partition in `next`. */
 extern PartitionSize SizeWithNext(const JoinNode *node, PartitionSize others);
 
-/* --- join_push.c */
+/* --- join_fill.c */
 
 /* The InputReader callback of a side that workers read.  Retains the rows of a block. */
 extern bool AcceptBlock(InputReader *reader, const InputBlock *block);
-
-/*
- * Returns the dimensions of the current partition's first usable outer vector.  Returns 0 if there
- * is none or the clauses decide.  Evaluates the bound when a usable vector has been found.
- */
-extern int	DimensionsOfPartition(JoinNode *node);
-
-/*
- * Starts the join of the batch: passes its vectors to an engine, or joins few rows without one.
- * Reads sides whose vectors are late-materialized.
- */
-extern void StartBatch(JoinNode *node);
-
-/* --- join_fill.c */
 
 /*
  * Begins an execution: reads the sides and forms hash partitions.  A side that retains its vectors
@@ -437,12 +487,6 @@ extern bool FillBatch(JoinNode *node);
 
 /* --- join_match.c */
 
-/*
- * Adds the number of the batch's pairs to the execution's count, if the engine counts them.  The
- * pairs with fallback rows are then still to be counted.
- */
-extern void CountPairs(JoinNode *node);
-
 /* Stores the next match of the batch in cursor.last.  Returns false at the end. */
 extern bool NextPair(JoinNode *node);
 
@@ -459,8 +503,6 @@ extern void EndJoin(JoinNode *node);
 
 /* Registers the node and installs the planner hooks, when the library is loaded. */
 extern void InstallJoinNode(void);
-
-/* The methods of the node's plan. */
 extern const CustomScanMethods fasted_join_methods;
 
 #endif							/* FASTED_JOIN_NODE_H */

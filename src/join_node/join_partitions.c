@@ -56,19 +56,19 @@ PassesOuterClauses(JoinNode *node, const JoinSide *side)
 bool
 LoadRowOfPartition(JoinNode *node, JoinSide *side, uint32 *i)
 {
-	PartitionRange *range = &side->partitions.current;
+	PartitionRange *range = &side->run.current;
 
 	if (*i >= range->count)
 	{
 		bool		more = ReadRow(node, side);
 
-		if (side->partitions.order == NULL)
-			range->count = side->rows.retained->count;
+		if (side->run.order == NULL)
+			range->count = side->run.retained->count;
 		if (!more)
 			return false;
-		if (side->push.with_input)
+		if (side->run.with_input)
 			*i = range->count - 1;
-		if (side->rows.has_vector && *i == range->count - 1)
+		if (side->run.has_vector && *i == range->count - 1)
 			return true;
 	}
 	ScanTuple(node);
@@ -163,7 +163,7 @@ DivideSide(JoinNode *node, JoinSide *side)
 	uint32		first = 0;
 	PartitionRange *range;
 
-	side->partitions.current.count = side->rows.retained->count;
+	side->run.current.count = side->run.retained->count;
 	for (uint32 row = 0; LoadRowOfPartition(node, side, &row); row++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -177,7 +177,7 @@ DivideSide(JoinNode *node, JoinSide *side)
 		first += range->count;
 		range->count = 0;
 	}
-	side->partitions.order = MemoryContextAllocHuge(node->context,
+	side->run.order = MemoryContextAllocHuge(node->context,
 													((Size) first + 1) * sizeof(uint32));
 	for (uint32 row = 0; row < numbers.count; row++)
 	{
@@ -185,7 +185,7 @@ DivideSide(JoinNode *node, JoinSide *side)
 		if (numbers.numbers[row] == NO_ROW)
 			continue;
 		range = &all->array[numbers.numbers[row]].ranges[side->number];
-		side->partitions.order[range->first + range->count++] = row;
+		side->run.order[range->first + range->count++] = row;
 	}
 	if (numbers.numbers != NULL)
 		pfree(numbers.numbers);
@@ -202,9 +202,9 @@ NextPartition(JoinNode *node)
 
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < 2; i++)
-			node->sides[i].partitions.next = partition->ranges[node->plan.shared ? OUTER_SIDE : i];
-		if (node->sides[OUTER_SIDE].partitions.next.count > 0 &&
-			node->sides[INNER_SIDE].partitions.next.count > 0)
+			node->sides[i].run.next = partition->ranges[node->plan.shared ? OUTER_SIDE : i];
+		if (node->sides[OUTER_SIDE].run.next.count > 0 &&
+			node->sides[INNER_SIDE].run.next.count > 0)
 			return true;
 	}
 	return false;
@@ -213,8 +213,8 @@ NextPartition(JoinNode *node)
 PartitionSize
 SizeWithNext(const JoinNode *node, PartitionSize others)
 {
-	double		outer = node->sides[OUTER_SIDE].partitions.next.count;
-	double		inner = node->sides[INNER_SIDE].partitions.next.count;
+	double		outer = node->sides[OUTER_SIDE].run.next.count;
+	double		inner = node->sides[INNER_SIDE].run.next.count;
 
 	others.rows += node->plan.shared ? outer : outer + inner;
 	others.pairs += node->plan.shared ? 0.5 * outer * (outer - 1.0) : outer * inner;
@@ -234,14 +234,14 @@ FindPartitions(JoinNode *node)
 	all->pending = node->plan.keys[OUTER_SIDE] == NIL;
 	if (all->pending)
 	{
-		outer->partitions.next.count = outer->rows.retained->count;
-		inner->partitions.next.count = inner->rows.retained->count;
+		outer->run.next.count = outer->run.retained->count;
+		inner->run.next.count = inner->run.retained->count;
 		return;
 	}
 	all->numbers = partition_create(node->context, 256, NULL);
 	DivideSide(node, outer);
 	if (node->plan.shared)
-		inner->partitions.order = outer->partitions.order;
+		inner->run.order = outer->run.order;
 	else if (all->count > 0)
 		DivideSide(node, inner);
 	while (NextPartition(node))

@@ -20,9 +20,6 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
-#if PG_VERSION_NUM < 170000
-#include "optimizer/geqo.h"
-#endif
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
@@ -37,9 +34,6 @@
 #include "utils/rel.h"
 
 static set_join_pathlist_hook_type previous_join_hook = NULL;
-#if PG_VERSION_NUM < 170000
-static join_search_hook_type previous_search = NULL;
-#endif
 static create_upper_paths_hook_type previous_upper_hook = NULL;
 
 /* Fixed startup cost of an engine: threads and memory. */
@@ -52,11 +46,9 @@ typedef struct JoinPathData
 	JoinPlan	plan;			/* type, flags and keys; completed when the plan is created */
 	RelOptInfo *joinrel;
 	RelOptInfo *rels[2];		/* both sides */
-	List	   *restrictlist;	/* all clauses that are not pseudoconstant */
-	List	   *one_time;		/* pseudoconstant clauses */
+	List	   *restrictlist;	/* all clauses */
 	Index		nulling_join;	/* outer join that nulls inner columns; 0: none or unknown */
 	double		partition_selectivity;	/* fraction of row pairs with equal keys */
-	ParamPathInfo *param_info;	/* parameterization of the path; NULL: none */
 	Var		   *late[2];		/* late-materialized vector columns; shared rows: both or none */
 	RestrictInfo *order;		/* ordering clause of shared rows; NULL: none */
 	Aggref	   *count;			/* count(*) to compute; NULL: return rows */
@@ -144,7 +136,6 @@ LateVectorOf(PlannerInfo *root, const JoinPathData *data, int number)
 static bool
 IsOrderedByIndex(const Path *path)
 {
-	const List *inputs;
 	ListCell   *cell;
 
 	switch (nodeTag(path))
@@ -157,40 +148,31 @@ IsOrderedByIndex(const Path *path)
 			return IsOrderedByIndex(((const JoinPath *) path)->outerjoinpath) ||
 				IsOrderedByIndex(((const JoinPath *) path)->innerjoinpath);
 		case T_MaterialPath:
-			return IsOrderedByIndex(((const MaterialPath *) path)->subpath);
 		case T_MemoizePath:
-			return IsOrderedByIndex(((const MemoizePath *) path)->subpath);
 		case T_UniquePath:
-			return IsOrderedByIndex(((const UniquePath *) path)->subpath);
 		case T_ProjectionPath:
-			return IsOrderedByIndex(((const ProjectionPath *) path)->subpath);
 		case T_GatherPath:
-			return IsOrderedByIndex(((const GatherPath *) path)->subpath);
+			/* these structs begin with the same fields, as do the next two */
+			return IsOrderedByIndex(((const MaterialPath *) path)->subpath);
 		case T_AppendPath:
-			inputs = ((const AppendPath *) path)->subpaths;
-			break;
 		case T_MergeAppendPath:
-			inputs = ((const MergeAppendPath *) path)->subpaths;
-			break;
+			foreach(cell, ((const AppendPath *) path)->subpaths)
+				if (IsOrderedByIndex(lfirst(cell)))
+					return true;
+			return false;
 		default:
 			return false;
 	}
-	foreach(cell, inputs)
-		if (IsOrderedByIndex(lfirst(cell)))
-			return true;
-	return false;
 }
 
 /*
- * Returns the relation's cheapest path that omits no rows, with the same parameters as the cheapest
- * one, or NULL if the planner kept none.  With of_table, returns a non-parallel scan of the table
- * itself without parameters.  Such a scan can return columns that the planner did not foresee,
- * unlike an index-only scan or a Gather.
+ * Returns the relation's cheapest path that omits no rows, or NULL if the planner kept none.  With
+ * of_table, returns a non-parallel scan of the table itself.  Such a scan can return columns that the
+ * planner did not foresee, unlike an index-only scan or a Gather.
  */
 static Path *
 CheapestPath(PlannerInfo *root, RelOptInfo *rel, bool of_table)
 {
-	Relids		parameters = of_table ? NULL : PATH_REQ_OUTER(rel->cheapest_total_path);
 	Path	   *cheapest = NULL;
 	ListCell   *cell;
 
@@ -200,7 +182,7 @@ CheapestPath(PlannerInfo *root, RelOptInfo *rel, bool of_table)
 		bool		scan = path->pathtype == T_SeqScan || path->pathtype == T_IndexScan ||
 			path->pathtype == T_BitmapHeapScan;
 
-		if (bms_equal(PATH_REQ_OUTER(path), parameters) && !IsOrderedByIndex(path) &&
+		if (PATH_REQ_OUTER(path) == NULL && !IsOrderedByIndex(path) &&
 			(!of_table || (scan && !path->parallel_aware)) &&
 			(cheapest == NULL || path->total_cost < cheapest->total_cost))
 			cheapest = path;
@@ -211,11 +193,10 @@ CheapestPath(PlannerInfo *root, RelOptInfo *rel, bool of_table)
 /*
  * Returns a path that reads a side by parallel workers, or NULL.  Path reads it by the leader alone.
  *
- * Workers convert a late-materialized vector of every row, so this must not raise an error.  Without
- * late materialization, workers pass the columns as they are; this requires equality keys, because
- * such a side is read before its vectors are used.  There is no clause on single outer rows: the
- * leader could not evaluate it on rows whose vector the workers convert.  The leader reads the outer
- * side before it knows whether the inner side has rows, so the outer keys must not raise an error.
+ * Workers convert a late-materialized vector.  Without late materialization, they pass the columns as
+ * they are; this requires equality keys, because such a side is read before its vectors are used.
+ * There is no clause on single outer rows: the leader could not evaluate it on rows whose vector the
+ * workers convert.
  *
  * The size of the table alone decides whether workers read it, as in fasted's functions.  The costs
  * are therefore those of path.
@@ -226,20 +207,16 @@ ParallelPathOfSide(PlannerInfo *root, const JoinPathData *data, int number, Path
 {
 	RelOptInfo *side = data->rels[number];
 	Expr	   *vector = data->late[number] == NULL ? NULL : data->clause.vectors[number];
-	List	   *evaluated = number == INNER_SIDE ? data->plan.keys[OUTER_SIDE] : NIL;
 	Path	   *read;
 	int			workers;
 	ListCell   *cell;
 
-	if (vector != NULL)
-		evaluated = list_make3(data->clause.vectors[OUTER_SIDE], data->clause.vectors[INNER_SIDE],
-							   data->clause.bound);
 	/* the engine's rows have more dimensions than the workers' (join_bound.c) */
 	if (vector != NULL && HasMargin(&data->clause.kind))
 		return NULL;
 	if ((vector == NULL && data->plan.keys[number] == NIL) || path->pathtype != T_SeqScan ||
 		!root->glob->parallelModeOK || !side->consider_parallel ||
-		!is_parallel_safe(root, (Node *) vector) || MayRaise((Node *) evaluated, root))
+		!is_parallel_safe(root, (Node *) vector))
 		return NULL;
 	foreach(cell, data->plan.shared ? NIL : data->restrictlist)
 	{
@@ -277,7 +254,7 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 	bool		of_table = data->plan.shared || data->late[number] != NULL;
 	ListCell   *cell;
 
-	if (!of_table && (data->param_info != NULL || !IsPlainTable(root, side)))
+	if (!of_table && !IsPlainTable(root, side))
 		return CheapestPath(root, side, false);
 	path = CheapestPath(root, side, true);
 	target = copy_pathtarget(path->pathtarget);
@@ -406,30 +383,19 @@ AddPartitionKey(RestrictInfo *rinfo, JoinPathData *data)
 }
 
 /*
- * Moves the pseudoconstant clauses to data->one_time.  They filter the rows of an outer join and
- * are never its conditions.  They are constant during an execution, so the node evaluates them
- * before it reads a row.
- *
- * Also finds the equality keys and the ordering clause of shared rows.  The ordering clause is
- * evaluated first, so it must be leakproof or have security level 0.
+ * Finds the equality keys and the ordering clause of shared rows.  The ordering clause is evaluated
+ * first, so it must be leakproof or have security level 0.
  */
 static void
-DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
+FindKeys(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 {
 	List	   *equalities = NIL;
-	List	   *others = NIL;
 	ListCell   *cell;
 
 	foreach(cell, data->restrictlist)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
-		if (rinfo->pseudoconstant)
-		{
-			data->one_time = lappend(data->one_time, rinfo);
-			continue;
-		}
-		others = lappend(others, rinfo);
 		if (IsFilterAboveJoin(data, rinfo))
 			continue;
 		if (AddPartitionKey(rinfo, data))
@@ -438,20 +404,17 @@ DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 			IsRowOrder(root, rinfo))
 			data->order = rinfo;
 	}
-	data->restrictlist = others;
 	data->partition_selectivity = clauselist_selectivity(root, equalities, 0, data->plan.type, sjinfo);
 }
 
 /*
  * Chooses the vector columns to late-materialize.  This requires a single pass over the vectors.
- * With equality keys, rows are visited in a different order than the table's.  If an expression may
- * raise an error, whether a vector may be evaluated depends on other rows.
+ * With equality keys, rows are visited in a different order than the table's.
  */
 static void
 FindLateVectors(PlannerInfo *root, JoinPathData *data)
 {
-	if (data->plan.keys[OUTER_SIDE] != NIL || data->plan.may_raise || data->plan.bound_may_raise ||
-		data->param_info != NULL || MayBeRechecked(root))
+	if (data->plan.keys[OUTER_SIDE] != NIL || MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
 		data->late[i] = LateVectorOf(root, data, i);
@@ -485,7 +448,7 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 	QualCost	quals;
 	ListCell   *cell;
 
-	cost_qual_eval(&quals, list_concat_copy(data->restrictlist, data->one_time), root);
+	cost_qual_eval(&quals, data->restrictlist, root);
 	own->startup_cost = BEGIN_COST + quals.startup + own->pathtarget->cost.startup;
 	foreach(cell, path->custom_paths)
 	{
@@ -512,33 +475,16 @@ LevelOf(const RestrictInfo *rinfo)
 		rinfo->security_level;
 }
 
-/* Sorts clauses by security level, then by cost, like order_qual_clauses in a nested loop. */
-static List *
-OrderedQuals(PlannerInfo *root, List *clauses)
+static int
+CompareQuals(const ListCell *a, const ListCell *b)
 {
-	List	   *ordered = NIL;
-	QualCost	cost;
-	ListCell   *cell;
+	const RestrictInfo *x = lfirst(a);
+	const RestrictInfo *y = lfirst(b);
 
-	/* caches each clause's cost in eval_cost */
-	cost_qual_eval(&cost, clauses, root);
-	foreach(cell, clauses)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
-		int			position = list_length(ordered);
-
-		for (; position > 0; position--)
-		{
-			const RestrictInfo *before = list_nth(ordered, position - 1);
-
-			if (LevelOf(before) < LevelOf(rinfo) ||
-				(LevelOf(before) == LevelOf(rinfo) &&
-				 before->eval_cost.per_tuple <= rinfo->eval_cost.per_tuple))
-				break;
-		}
-		ordered = list_insert_nth(ordered, position, rinfo);
-	}
-	return ordered;
+	if (LevelOf(x) != LevelOf(y))
+		return LevelOf(x) < LevelOf(y) ? -1 : 1;
+	return x->eval_cost.per_tuple < y->eval_cost.per_tuple ? -1 :
+		x->eval_cost.per_tuple > y->eval_cost.per_tuple;
 }
 
 /*
@@ -567,13 +513,19 @@ FindColumn(const void *column, List *tlist)
 	return entry->resno - 1;
 }
 
+/* Adds the clauses by security level, then by cost, like order_qual_clauses in a nested loop. */
 static void
 AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 {
+	List	   *ordered = list_copy(data->restrictlist);
+	QualCost	cost;
 	ListCell   *cell;
 
 	plan->order_qual = -1;
-	foreach(cell, OrderedQuals(root, data->restrictlist))
+	/* caches each clause's cost in eval_cost */
+	cost_qual_eval(&cost, ordered, root);
+	list_sort(ordered, CompareQuals);
+	foreach(cell, ordered)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
@@ -591,7 +543,6 @@ AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 			plan->outer_quals++;
 		plan->join_quals = lappend(plan->join_quals, AboveJoin((Node *) rinfo->clause, data));
 	}
-	plan->one_time_quals = copyObject(extract_actual_clauses(OrderedQuals(root, data->one_time), true));
 }
 
 /* Returns the target list of the scan tuple: the columns of both sides, and count(*). */
@@ -671,8 +622,7 @@ AddJoinPath(PlannerInfo *root, const JoinPathData *data)
 	own->pathtype = T_CustomScan;
 	own->parent = data->joinrel;
 	own->pathtarget = data->joinrel->reltarget;
-	own->param_info = data->param_info;
-	own->rows = data->param_info != NULL ? data->param_info->ppi_rows : data->joinrel->rows;
+	own->rows = data->joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	for (int i = 0; i < (data->plan.shared ? 1 : 2); i++)
 	{
@@ -692,32 +642,22 @@ AddJoinPath(PlannerInfo *root, const JoinPathData *data)
 }
 
 /*
- * Sides may depend on relations outside the join (LATERAL).  The path is then parameterized by
- * these relations, with the clauses that this allows.  Returns false if the node does not support
- * the join.
+ * Returns true if a side depends on another relation (LATERAL), or if the join has a condition without
+ * columns, which PostgreSQL evaluates in a node of its own.  Neither is supported.
  */
 static bool
-FindParameterization(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extra)
+DependsOnOthers(const JoinPathData *data)
 {
-	RelOptInfo *joinrel = data->joinrel;
-	Path	   *outer = data->rels[OUTER_SIDE]->cheapest_total_path;
-	Path	   *inner = data->rels[INNER_SIDE]->cheapest_total_path;
-	Relids		needed;
+	ListCell   *cell;
 
-	if (outer == NULL || inner == NULL)
-		return false;
-	needed = bms_union(PATH_REQ_OUTER(outer), PATH_REQ_OUTER(inner));
-	if (bms_is_empty(needed))
-		return bms_is_empty(joinrel->lateral_relids);
-	/* partitionwise joins would have to reparameterize the path */
-	if (bms_overlap(needed, joinrel->relids) || !bms_overlap(needed, extra->param_source_rels) ||
-		!bms_is_subset(joinrel->lateral_relids, needed) ||
-		joinrel->reloptkind != RELOPT_JOINREL || enable_partitionwise_join)
-		return false;
-	data->restrictlist = list_copy(data->restrictlist);
-	data->param_info = get_joinrel_parampathinfo(root, joinrel, outer, inner, extra->sjinfo, needed,
-												 &data->restrictlist);
-	return true;
+	for (int i = 0; i < 2; i++)
+		if (data->rels[i]->cheapest_total_path == NULL ||
+			PATH_REQ_OUTER(data->rels[i]->cheapest_total_path) != NULL)
+			return true;
+	foreach(cell, data->restrictlist)
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return true;
+	return !bms_is_empty(data->joinrel->lateral_relids);
 }
 
 /*
@@ -764,61 +704,18 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (!fasted_setting_join_node ||
 		(type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI && type != JOIN_ANTI) ||
 		!FindNullingJoin(data, extra->sjinfo) ||
-		!FindDistanceClause(data) ||
-		!FindParameterization(root, data, extra))
+		!FindDistanceClause(data) || DependsOnOthers(data))
 		return;
-	data->plan.shared = data->param_info == NULL && !MayBeRechecked(root) &&
-		SidesAreIdentical(root, data);
-	DivideClauses(root, data, extra->sjinfo);
+	data->plan.shared = !MayBeRechecked(root) && SidesAreIdentical(root, data);
+	FindKeys(root, data, extra->sjinfo);
 	clauses = get_actual_clauses(data->restrictlist);
 	if (contain_volatile_functions((Node *) clauses) || contain_subplans((Node *) clauses))
 		return;
-	/* without another clause a nested loop evaluates every vector */
-	if (list_length(clauses) > 1)
-	{
-		data->plan.may_raise = MayRaise((Node *) list_make2(data->clause.vectors[0],
-															data->clause.vectors[1]), root);
-		data->plan.bound_may_raise = MayRaise((Node *) data->clause.bound, root);
-	}
 	FindLateVectors(root, data);
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
 	AddJoinPath(root, data);
 }
-
-#if PG_VERSION_NUM < 170000
-
-/*
- * Before version 17, PostgreSQL does not call the join hook for joins with pseudoconstant clauses,
- * because a custom path's plan would lose these clauses.  This node evaluates them itself.  The
- * flag hasPseudoConstantQuals is therefore cleared during the join search and restored for plan
- * creation.  It is not cleared if another extension's hook or a foreign data wrapper could be
- * misled.
- */
-static RelOptInfo *
-SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
-{
-	bool		pseudoconstants = root->hasPseudoConstantQuals;
-	bool		alone = set_join_pathlist_hook == OfferJoin && previous_join_hook == NULL &&
-		fasted_setting_join_node;
-	RelOptInfo *found;
-
-	for (int i = 1; i < root->simple_rel_array_size; i++)
-		if (root->simple_rel_array[i] != NULL && root->simple_rel_array[i]->fdwroutine != NULL)
-			alone = false;
-	if (alone)
-		root->hasPseudoConstantQuals = false;
-	if (previous_search != NULL)
-		found = previous_search(root, levels_needed, initial_rels);
-	else if (enable_geqo && levels_needed >= geqo_threshold)
-		found = geqo(root, levels_needed, initial_rels);
-	else
-		found = standard_join_search(root, levels_needed, initial_rels);
-	root->hasPseudoConstantQuals = pseudoconstants;
-	return found;
-}
-
-#endif
 
 /*
  * --- SELECT count(*) over a join by the node, without forming rows
@@ -894,10 +791,6 @@ InstallJoinNode(void)
 	RegisterCustomScanMethods(&fasted_join_methods);
 	previous_join_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = OfferJoin;
-#if PG_VERSION_NUM < 170000
-	previous_search = join_search_hook;
-	join_search_hook = SearchJoins;
-#endif
 	previous_upper_hook = create_upper_paths_hook;
 	create_upper_paths_hook = OfferCount;
 	InstallJoinEstimates();

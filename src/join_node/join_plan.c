@@ -3,7 +3,7 @@
  * join_plan.c
  *	  Stores the plan data of the join node in a CustomScan, and reads it.
  *
- * Expressions are in custom_exprs, in the order of plan_fields, because the planner adapts the
+ * Expressions are in custom_exprs, in the order of the array below, because the planner adapts the
  * column references there.  All other fields are in custom_private, each as a named DefElem.  So
  * PostgreSQL can copy and print the plan, and send it to parallel workers.
  *
@@ -15,109 +15,66 @@
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 
-typedef enum FieldType
-{
-	FIELD_BOOL,
-	FIELD_INT,					/* also an enum */
-	FIELD_LIST,					/* a list of integers or OIDs */
-	FIELD_EXPRESSION			/* an expression or a list of expressions */
-} FieldType;
+#define FIELD(field) {#field, offsetof(JoinPlan, field), sizeof(((JoinPlan *) NULL)->field)}
+#define FIELDS(field) FIELD(field[OUTER_SIDE]), FIELD(field[INNER_SIDE])
 
-#define FIELD(type, field) {#field, type, offsetof(JoinPlan, field)}
-
-static const struct PlanField
+typedef struct PlanField
 {
 	const char *name;
-	FieldType	type;
 	Size		offset;
-}			plan_fields[] = {
-	FIELD(FIELD_INT, type),
-	FIELD(FIELD_INT, distance.function),
-	FIELD(FIELD_INT, distance.metric),
-	FIELD(FIELD_BOOL, distance.strict),
-	FIELD(FIELD_BOOL, distance.similarity),
-	FIELD(FIELD_BOOL, may_raise),
-	FIELD(FIELD_BOOL, bound_may_raise),
-	FIELD(FIELD_BOOL, count),
-	FIELD(FIELD_BOOL, distance_decides),
-	FIELD(FIELD_BOOL, shared),
-	FIELD(FIELD_INT, outer_columns),
-	FIELD(FIELD_INT, late_vector[OUTER_SIDE]),
-	FIELD(FIELD_INT, late_vector[INNER_SIDE]),
-	FIELD(FIELD_INT, late_ctid[OUTER_SIDE]),
-	FIELD(FIELD_INT, late_ctid[INNER_SIDE]),
-	FIELD(FIELD_INT, order_qual),
-	FIELD(FIELD_INT, distance_qual),
-	FIELD(FIELD_INT, outer_quals),
-	FIELD(FIELD_LIST, shared_columns),
-	FIELD(FIELD_LIST, hashes[OUTER_SIDE]),
-	FIELD(FIELD_LIST, hashes[INNER_SIDE]),
-	FIELD(FIELD_LIST, key_collations),
-	FIELD(FIELD_EXPRESSION, vectors[OUTER_SIDE]),
-	FIELD(FIELD_EXPRESSION, vectors[INNER_SIDE]),
-	FIELD(FIELD_EXPRESSION, bound),
-	FIELD(FIELD_EXPRESSION, keys[OUTER_SIDE]),
-	FIELD(FIELD_EXPRESSION, keys[INNER_SIDE]),
-	FIELD(FIELD_EXPRESSION, join_quals),
-	FIELD(FIELD_EXPRESSION, other_quals),
-	FIELD(FIELD_EXPRESSION, one_time_quals)
+	Size		size;			/* 1: bool; 4: int or an enum; otherwise a pointer to a node */
+} PlanField;
+
+static const PlanField values[] = {
+	FIELD(type), FIELD(distance.function), FIELD(distance.metric), FIELD(distance.strict),
+	FIELD(distance.similarity), FIELD(count), FIELD(distance_decides), FIELD(shared),
+	FIELD(outer_columns), FIELDS(late_vector), FIELDS(late_ctid), FIELD(order_qual),
+	FIELD(distance_qual), FIELD(outer_quals), FIELD(shared_columns), FIELDS(hashes),
+	FIELD(key_collations)
+};
+
+static const PlanField expressions[] = {
+	FIELDS(vectors), FIELD(bound), FIELDS(keys), FIELD(join_quals), FIELD(other_quals)
 };
 
 void
 WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 {
-	for (size_t i = 0; i < lengthof(plan_fields); i++)
+	for (size_t i = 0; i < lengthof(values); i++)
 	{
-		const struct PlanField *field = &plan_fields[i];
-		const void *value = (const char *) plan + field->offset;
-		Node	   *node;
+		const void *value = (const char *) plan + values[i].offset;
+		Node	   *node = values[i].size == sizeof(bool) ? (Node *) makeInteger(*(const bool *) value) :
+			values[i].size == sizeof(int) ? (Node *) makeInteger(*(const int *) value) :
+			*(Node *const *) value;
 
-		switch (field->type)
-		{
-			case FIELD_BOOL:
-				node = (Node *) makeInteger(*(const bool *) value);
-				break;
-			case FIELD_INT:
-				node = (Node *) makeInteger(*(const int *) value);
-				break;
-			default:
-				node = *(Node *const *) value;
-		}
-		if (field->type == FIELD_EXPRESSION)
-			scan->custom_exprs = lappend(scan->custom_exprs, node);
-		else
-			scan->custom_private = lappend(scan->custom_private,
-										   makeDefElem(pstrdup(field->name), node, -1));
+		scan->custom_private = lappend(scan->custom_private,
+									   makeDefElem(pstrdup(values[i].name), node, -1));
 	}
+	for (size_t i = 0; i < lengthof(expressions); i++)
+		scan->custom_exprs = lappend(scan->custom_exprs,
+									 *(Node *const *) ((const char *) plan + expressions[i].offset));
 }
 
 JoinPlan
 ReadJoinPlan(const CustomScan *scan)
 {
 	JoinPlan	plan = {0};
-	int			values = 0;
-	int			expressions = 0;
 
-	for (size_t i = 0; i < lengthof(plan_fields); i++)
+	for (size_t i = 0; i < lengthof(values); i++)
 	{
-		const struct PlanField *field = &plan_fields[i];
-		void	   *value = (char *) &plan + field->offset;
-		const DefElem *element;
+		void	   *value = (char *) &plan + values[i].offset;
+		const DefElem *element = list_nth_node(DefElem, scan->custom_private, i);
 
-		if (field->type == FIELD_EXPRESSION)
-		{
-			*(void **) value = list_nth(scan->custom_exprs, expressions++);
-			continue;
-		}
-		element = list_nth_node(DefElem, scan->custom_private, values++);
-		if (strcmp(element->defname, field->name) != 0)
+		if (strcmp(element->defname, values[i].name) != 0)
 			elog(ERROR, "unexpected field \"%s\" in the plan of a fasted join", element->defname);
-		if (field->type == FIELD_BOOL)
+		if (values[i].size == sizeof(bool))
 			*(bool *) value = intVal(element->arg) != 0;
-		else if (field->type == FIELD_INT)
+		else if (values[i].size == sizeof(int))
 			*(int *) value = intVal(element->arg);
 		else
 			*(void **) value = element->arg;
 	}
+	for (size_t i = 0; i < lengthof(expressions); i++)
+		*(void **) ((char *) &plan + expressions[i].offset) = list_nth(scan->custom_exprs, i);
 	return plan;
 }

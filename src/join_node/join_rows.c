@@ -84,33 +84,15 @@ InitKeys(JoinNode *node, JoinSide *side)
 	}
 }
 
-/* Returns the retained column of a column of the child plan, which is not the late vector. */
-static int
-RetainedColumn(const JoinSide *side, int column)
-{
-	return column - (side->late_vector >= 0 && column > side->late_vector);
-}
-
-/* Returns the descriptor of the retained columns. */
+/* Returns the descriptor of the retained columns: the late vector is null, and its row's ctid an int8. */
 static TupleDesc
 RetainedColumns(const JoinNode *node, const JoinSide *side)
 {
-	TupleDesc	columns = ExecGetResultType(side->plan);
-	TupleDesc	retained;
+	TupleDesc	columns = CreateTupleDescCopy(ExecGetResultType(side->plan));
 
-	if (side->late_vector < 0)
-		return columns;
-	retained = CreateTemplateTupleDesc(columns->natts - 1);
-	for (int i = 0; i < columns->natts; i++)
-	{
-		int			to = RetainedColumn(side, i) + 1;
-
-		if (i == node->plan.late_ctid[side->number])
-			TupleDescInitEntry(retained, to, NULL, INT8OID, -1, 0);
-		else if (i != side->late_vector)
-			TupleDescCopyEntry(retained, to, columns, i + 1);
-	}
-	return retained;
+	if (side->late_vector >= 0)
+		TupleDescInitEntry(columns, node->plan.late_ctid[side->number] + 1, NULL, INT8OID, -1, 0);
+	return columns;
 }
 
 static void
@@ -176,11 +158,11 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 		if (column == side->late_vector)
 			side->late_column = side->first + i;
 		else if (column != node->plan.late_ctid[number])
-			AddCopy(&side->to_scan, RetainedColumn(side, column), side->first + i);
+			AddCopy(&side->to_scan, column, side->first + i);
 	}
 	if (node->copies_result)
 		InitResult(node, side);
-	side->rows.loaded = -1;
+	side->run.loaded = -1;
 	InitVector(node, side);
 	InitKeys(node, side);
 	if (node->used_columns == NULL)
@@ -202,23 +184,23 @@ BeginSide(JoinNode *node, JoinSide *side)
 {
 	int64		budget = (int64) fasted_setting_memory_limit * 1024 / (node->plan.shared ? 2 : 4);
 
-	side->rows.retained = RetainedRowsCreate(node->context, side->row->tts_tupleDescriptor, budget);
+	side->run.retained = RetainedRowsCreate(node->context, side->row->tts_tupleDescriptor, budget);
 }
 
 int
 CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 {
-	RetainedRows *retained = node->sides[OUTER_SIDE].rows.retained;
+	RetainedRows *retained = node->sides[OUTER_SIDE].run.retained;
 	RetainedRow a = RetainedRowsFetch(retained, row, OUTER_SIDE);
 	RetainedRow b = RetainedRowsFetch(retained, other, INNER_SIDE);
-	int			column = RetainedColumn(&node->sides[OUTER_SIDE], node->order.column);
+	int			column = node->order.column;
 	MemoryContext old;
 	int			compared;
 
 	/* fetching from the file invalidates loaded rows */
 	if (RetainedRowIsInFile(retained, Max(row, other)))
-		node->sides[OUTER_SIDE].rows.loaded = node->sides[INNER_SIDE].rows.loaded = -1;
-	if ((a.isnull != NULL && a.isnull[column]) || (b.isnull != NULL && b.isnull[column]))
+		node->sides[OUTER_SIDE].run.loaded = node->sides[INNER_SIDE].run.loaded = -1;
+	if (a.isnull[column] || b.isnull[column])
 		return 0;
 	old = MemoryContextSwitchTo(node->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
 	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order.comparator);
@@ -226,46 +208,26 @@ CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 	return compared < 0 ? -1 : compared > 0;
 }
 
-/* Updates node->run.direction.  While it is set, the order of a pair follows from its row numbers. */
-static void
-NoteDirection(JoinNode *node, const RetainedRows *retained)
-{
-	uint32		last = retained->count - 1;
-
-	if (RetainedRowIsInFile(retained, last))
-		node->run.direction = 0;
-	else if (last == 1)
-		node->run.direction = CompareByOrder(node, 0, last);
-	else if (node->run.direction != 0 && CompareByOrder(node, last - 1, last) != node->run.direction)
-		node->run.direction = 0;
-}
-
 /* Stores a column of the child plan's row in side->row, in the retained representation. */
 static inline void
 SetColumn(JoinSide *side, int column, Datum value, bool isnull)
 {
-	int			to = RetainedColumn(side, column);
-
-	if (column == side->late_vector)
-		return;
 	if (column == side->node->plan.late_ctid[side->number])
 		value = Int64GetDatum(itemptr_encode((ItemPointer) DatumGetPointer(value)));
-	side->row->tts_values[to] = value;
-	side->row->tts_isnull[to] = isnull;
+	side->row->tts_values[column] = value;
+	side->row->tts_isnull[column] = isnull || column == side->late_vector;
 }
 
 void
 RetainBlock(JoinNode *node, JoinSide *side, const InputBlock *block)
 {
-	/* the rows of several workers come in no order */
-	node->run.direction = 0;
-	side->rows.loaded = -1;
-	side->rows.has_vector = false;
+	side->run.loaded = -1;
+	side->run.has_vector = false;
 	for (uint32 row = 0; row < block->nrows; row++)
 	{
 		for (int i = 0; i < block->natts; i++)
 			SetColumn(side, i, InputValues(block, i)[row], InputNulls(block, i)[row]);
-		RetainedRowsAdd(side->rows.retained, side->row);
+		RetainedRowsAdd(side->run.retained, side->row);
 	}
 }
 
@@ -291,11 +253,9 @@ RetainRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 		scan->tts_isnull[side->first + i] = isnull;
 		SetColumn(side, i, value, isnull);
 	}
-	side->rows.loaded = -1;
-	side->rows.has_vector = true;
-	RetainedRowsAdd(side->rows.retained, side->row);
-	if (node->order.comparator != NULL)
-		NoteDirection(node, side->rows.retained);
+	side->run.loaded = -1;
+	side->run.has_vector = true;
+	RetainedRowsAdd(side->run.retained, side->row);
 	MemoryContextSwitchTo(old);
 }
 
@@ -304,15 +264,15 @@ ReadRow(JoinNode *node, JoinSide *side)
 {
 	/* executor nodes expect the per-query memory context */
 	MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
-	uint32		count = side->rows.retained->count;
+	uint32		count = side->run.retained->count;
 
-	while (!side->rows.complete)
+	while (!side->run.complete)
 	{
 		TupleTableSlot *slot = side->input != NULL ? InputNext(side->input, side->plan) :
 			side->batch != NULL ? ReadPlanInBatches(side->batch, side->plan) : ExecProcNode(side->plan);
 
-		side->rows.complete = TupIsNull(slot);
-		if (side->rows.complete)
+		side->run.complete = TupIsNull(slot);
+		if (side->run.complete)
 			break;
 		if (side->input == NULL || InputIsRow(side->input, slot))
 		{
@@ -320,11 +280,11 @@ ReadRow(JoinNode *node, JoinSide *side)
 			break;
 		}
 		/* a null row: the rows of a block have been retained, or Gather is to fetch a tuple */
-		if (!side->push.with_input && side->rows.retained->count > count)
+		if (!side->run.with_input && side->run.retained->count > count)
 			break;
 	}
 	MemoryContextSwitchTo(old);
-	return !side->rows.complete;
+	return !side->run.complete;
 }
 
 void
@@ -337,24 +297,22 @@ ReadSide(JoinNode *node, JoinSide *side)
 bool
 IsEmptySide(JoinNode *node, JoinSide *side)
 {
-	return side->rows.retained->count == 0 && !ReadRow(node, side);
+	return side->run.retained->count == 0 && !ReadRow(node, side);
 }
 
 void
 EndSide(JoinSide *side)
 {
 	/* shared rows are ended with the outer side */
-	if (side->rows.retained != NULL && !(side->node->plan.shared && side->number == INNER_SIDE))
-		RetainedRowsEnd(side->rows.retained);
+	if (side->run.retained != NULL && !(side->node->plan.shared && side->number == INNER_SIDE))
+		RetainedRowsEnd(side->run.retained);
 	if (side->late_slot != NULL)
 		ExecClearTuple(side->late_slot);
 	if (side->input != NULL)
 		InputEnd(side->input);
 	if (side->batch != NULL)
 		RowBatchReset(side->batch);
-	side->rows = (SideRows) {.loaded = -1};
-	side->partitions = (SidePartitions) {0};
-	side->push = (SidePush) {0};
+	side->run = (SideRun) {.loaded = -1};
 }
 
 /* --- the scan tuple */
@@ -368,27 +326,27 @@ CopyColumns(JoinSide *side, const ColumnCopies *columns, uint32 row, TupleTableS
 	if (columns->count == 0)
 		return;
 	if (!none)
-		retained = RetainedRowsFetch(side->rows.retained, row, side->number);
+		retained = RetainedRowsFetch(side->run.retained, row, side->number);
 	/* fetching from the file invalidates the loaded row */
-	if (!none && RetainedRowIsInFile(side->rows.retained, row))
-		side->rows.loaded = -1;
+	if (!none && RetainedRowIsInFile(side->run.retained, row))
+		side->run.loaded = -1;
 	for (int i = 0; i < columns->count; i++)
 	{
 		int			from = columns->from[i];
 
 		slot->tts_values[columns->to[i]] = none ? (Datum) 0 : retained.values[from];
-		slot->tts_isnull[columns->to[i]] = none || (retained.isnull != NULL && retained.isnull[from]);
+		slot->tts_isnull[columns->to[i]] = none || retained.isnull[from];
 	}
 }
 
 void
 LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 {
-	if (side->rows.loaded == row)
+	if (side->run.loaded == row)
 		return;
 	CopyColumns(side, &side->to_scan, row, node->css.ss.ss_ScanTupleSlot);
-	side->rows.loaded = row;
-	side->rows.has_vector = side->late_vector < 0;
+	side->run.loaded = row;
+	side->run.has_vector = side->late_vector < 0;
 }
 
 void
@@ -403,14 +361,13 @@ LoadVector(JoinNode *node, JoinSide *side)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
 	TargetEntry *entry;
-	int			ctid = RetainedColumn(side, node->plan.late_ctid[side->number]);
 	RetainedRow retained;
 	ItemPointerData position;
 
-	if (side->rows.has_vector || side->rows.loaded < 0 || side->rows.loaded == NO_ROW)
+	if (side->run.has_vector || side->run.loaded < 0 || side->run.loaded == NO_ROW)
 		return;
-	retained = RetainedRowsFetch(side->rows.retained, side->rows.loaded, side->number);
-	itemptr_decode(&position, DatumGetInt64(retained.values[ctid]));
+	retained = RetainedRowsFetch(side->run.retained, side->run.loaded, side->number);
+	itemptr_decode(&position, DatumGetInt64(retained.values[node->plan.late_ctid[side->number]]));
 	if (!table_tuple_fetch_row_version(side->scan->ss_currentRelation, &position,
 									   side->plan->state->es_snapshot, side->late_slot))
 		elog(ERROR, "could not fetch a row of the join again from its table");
@@ -418,7 +375,7 @@ LoadVector(JoinNode *node, JoinSide *side)
 	scan->tts_values[side->late_column] =
 		slot_getattr(side->late_slot, castNode(Var, entry->expr)->varattno,
 					 &scan->tts_isnull[side->late_column]);
-	side->rows.has_vector = true;
+	side->run.has_vector = true;
 }
 
 ExprContext *

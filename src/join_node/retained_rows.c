@@ -9,7 +9,7 @@
 
 #include "base/large_memory.h"
 #include "join/row_set.h"
-#include "join_node/retained_rows.h"
+#include "join_node/join_node.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
@@ -28,6 +28,7 @@ RetainedRowsCreate(MemoryContext context, TupleDesc columns, int64 budget)
 
 	retained->context = context;
 	retained->columns = columns;
+	retained->row_datums = columns->natts + (columns->natts + sizeof(Datum) - 1) / sizeof(Datum);
 	retained->budget = budget;
 	return retained;
 }
@@ -67,19 +68,12 @@ static void
 AddInMemory(RetainedRows *retained, const TupleTableSlot *row)
 {
 	int			natts = retained->columns->natts;
-	Size		first = (Size) retained->count * natts;
 	Datum	   *values;
 
 	if (retained->count == retained->capacity)
-	{
-		uint32		capacity = retained->capacity;
-
-		if (retained->nulls != NULL)
-			retained->nulls = GrowArray(retained->context, retained->nulls, &capacity, natts);
 		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
-								   natts * sizeof(Datum));
-	}
-	values = retained->rows + first;
+								   retained->row_datums * sizeof(Datum));
+	values = retained->rows + retained->count * retained->row_datums;
 	for (int i = 0; i < natts; i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
@@ -87,15 +81,10 @@ AddInMemory(RetainedRows *retained, const TupleTableSlot *row)
 		values[i] = row->tts_isnull[i] ? (Datum) 0 :
 			column->attbyval ? row->tts_values[i] :
 			CopyValue(retained, row->tts_values[i], column->attlen);
-		if (row->tts_isnull[i] && retained->nulls == NULL)
-			retained->nulls = MemoryContextAllocExtended(retained->context,
-														 (Size) retained->capacity * natts,
-														 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	}
-	if (retained->nulls != NULL)
-		memcpy(retained->nulls + first, row->tts_isnull, natts);
+	memcpy(values + natts, row->tts_isnull, natts * sizeof(bool));
 	retained->in_memory++;
-	retained->budget -= natts * (sizeof(Datum) + sizeof(bool));
+	retained->budget -= retained->row_datums * sizeof(Datum);
 }
 
 static void

@@ -101,28 +101,23 @@ struct InputReader
 extern void InstallInputNode(void);
 
 /*
- * Inserts the node below the plan's top node, a Gather.  Runs the plan, and passes the rows to the
+ * Inserts the node below the plan's top node, a Gather, runs the plan, and passes the rows to the
  * taker's sink.  Must be called in the GUC nest level in which the plan was made.
  */
 extern void RunInputPlan(struct PlannedStmt *plan, RowTaker *taker);
 
 /*
- * Returns the path of a Gather over the custom scan node over a partial path.  vector is an
- * expression over the columns of that path, of type real[], double precision[] or bit; or NULL.
+ * For a node that executes a Gather itself: the path of a Gather over the custom scan node over a partial
+ * path.  vector is an expression over its columns, of type real[], double precision[] or bit; or NULL.
+ * InputReaderOf returns the reader, for the caller to complete; NULL for another plan.  InputNext returns
+ * Gather's next row, a null row (InputIsRow), or an empty slot at the end.  InputIsRow must be called
+ * once for each row.  InputEnd ends the use of shared memory, which is about to be freed or used again.
  */
 extern Path *InputPath(PlannerInfo *root, Path *partial, Expr *vector);
-
-/* Returns the reader of such a Gather, for the caller to complete; NULL for another plan. */
 extern InputReader *InputReaderOf(PlanState *gather);
-
-/* Executes such a Gather.  Returns its next row, a null row, or an empty slot at the end. */
 extern TupleTableSlot *InputNext(InputReader *reader, PlanState *gather);
-
-/* Ends the use of shared memory, which is about to be freed or used again.  Workers stop. */
-extern void InputEnd(InputReader *reader);
-
-/* Returns false for a null row.  Must be called once for each row that Gather returns. */
 extern bool InputIsRow(InputReader *reader, const TupleTableSlot *slot);
+extern void InputEnd(InputReader *reader);
 
 /*
  * Passes vectors of a block to the reader's sink, which may read them until the block is released.

@@ -17,7 +17,9 @@
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/interrupts.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_proc.h"
+#include "commands/extension.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
@@ -35,7 +37,6 @@
 #include "parser/parse_collate.h"
 #include "parser/parse_relation.h"
 #include "postmaster/bgworker_internals.h"
-#include "rows/distributor.h"
 #include "rows/input_queue.h"
 #include "rows/row_batch.h"
 #include "rows/vector.h"
@@ -173,9 +174,10 @@ AddHidden(List **targets, Node *expression)
  * case it sorts by the key's column, if the column has the same order as the key.
  */
 static List *
-SortKeys(ParseState *pstate, const VectorSource *source, bool in_order, List **targets)
+SortKeys(ParseState *pstate, const VectorSource *source, List **targets)
 {
 	TargetEntry *key = linitial_node(TargetEntry, *targets);
+	bool		in_order = source->order_column != NULL;
 	Node	   *column = ColumnOf(pstate, in_order ? source->order_column : source->key_column);
 	List	   *sort_keys = NIL;
 
@@ -197,49 +199,19 @@ MakeSourceQuery(const VectorSource *source, Oid function)
 	targets = AddTarget(targets, ValueOf(pstate, source, function), "v");
 	if (source->partition_column != NULL)
 		targets = AddTarget(targets, ColumnOf(pstate, source->partition_column), "g");
-	if (source->order_column != NULL && !source->order_apart)
-		sort_keys = SortKeys(pstate, source, true, &targets);
-	else if (source->key_order)
-		sort_keys = SortKeys(pstate, source, false, &targets);
+	if (source->order_column != NULL || source->key_order)
+		sort_keys = SortKeys(pstate, source, &targets);
 	return FinishQuery(pstate, targets, sort_keys);
-}
-
-/* Makes SELECT key FROM relation, of the rows with a vector, in the source's order. */
-static Query *
-MakeOrderQuery(const VectorSource *source)
-{
-	ParseState *pstate = BeginQuery(source->relid);
-	List	   *targets = AddTarget(NIL, KeyOf(pstate, source), "k");
-	List	   *sort_keys = SortKeys(pstate, source, true, &targets);
-	NullTest   *has_vector = makeNode(NullTest);
-	Query	   *query;
-
-	has_vector->arg = (Expr *) ColumnOf(pstate, source->vector_column);
-	has_vector->nulltesttype = IS_NOT_NULL;
-	has_vector->location = -1;
-	query = FinishQuery(pstate, targets, sort_keys);
-	query->jointree->quals = (Node *) has_vector;
-	return query;
 }
 
 /* --- planning and running */
 
-/* SQL text of the query, for log messages and statistics views. */
+/* SQL text of the query, in short, for log messages and statistics views. */
 static char *
 QueryText(const VectorSource *source)
 {
-	const char *key = source->key_column == NULL ? "0" : quote_identifier(source->key_column);
-	const char *partition = source->partition_column == NULL ? NULL :
-		quote_identifier(source->partition_column);
-	const char *order = source->key_order ? key : NULL;
-
-	if (order == NULL && source->order_column != NULL)
-		order = psprintf("%s%s NULLS LAST, %s", quote_identifier(source->order_column),
-						 source->descending ? " DESC" : "", key);
-	return psprintf("SELECT %s, %s%s%s FROM %s%s%s", key, quote_identifier(source->vector_column),
-					partition == NULL ? "" : ", ", partition == NULL ? "" : partition,
-					quote_identifier(source->relation),
-					order == NULL ? "" : " ORDER BY ", order == NULL ? "" : order);
+	return psprintf("SELECT %s FROM %s", quote_identifier(source->vector_column),
+					quote_identifier(source->relation));
 }
 
 PlannedStmt *
@@ -600,23 +572,21 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 	}
 	return TakeSourceRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
 						 slot->tts_values[VECTOR_COLUMN], slot->tts_isnull[VECTOR_COLUMN],
+						 taker->has_vectors ? VectorFormType(taker->source->form) :
 						 TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid);
 }
 
-/* Passes the rows of the batch to the sink.  Returns false if the sink takes no more rows. */
-static bool
+bool
 TakeBatch(RowTaker *taker)
 {
 	TupleTableSlot *slot;
 
-	while ((slot = RowBatchNext(taker->batch)) != NULL)
-		if (!TakeSlot(taker, slot))
-			return false;
-	return true;
+	while (taker->batch != NULL && !taker->stopped && (slot = RowBatchNext(taker->batch)) != NULL)
+		(void) TakeSlot(taker, slot);
+	return !taker->stopped;
 }
 
-/* TupleCallback for a RowTaker: passes rows to the sink in batches (row_batch.h). */
-static bool
+bool
 TakeSlotInBatch(void *arg, TupleTableSlot *slot)
 {
 	RowTaker   *taker = arg;
@@ -642,8 +612,7 @@ static void
 TakeAllRows(RowTaker *taker, PlannedStmt *plan)
 {
 	RunPlan(taker->source, plan, TakeSlotInBatch, taker);
-	if (taker->batch != NULL && !taker->stopped)
-		TakeBatch(taker);
+	(void) TakeBatch(taker);
 }
 
 /* --- all rows */
@@ -716,88 +685,104 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 		TakeAllRows(taker, plan);
 		AtEOXact_GUC(true, nest_level);
 	}
-	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
+	else if (source->key_order || source->order_column != NULL || !ReadInParallel(taker, rows))
 		TakeAllRows(taker, plan);
 	RowTakerEnd(taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }
 
-/* --- reading keys in order */
+/* --- the extension that distributes joins over other servers */
 
-typedef struct OrderTaker
-{
-	void		(*take) (void *arg, Datum key);
-	void	   *arg;
-	MemoryContext row_context;
-} OrderTaker;
+#define EXTENSION "fasted_citus"
 
-/* Keys should not be null here: the first query has reported rows with a vector but no key. */
-static bool
-ReceiveKey(void *arg, TupleTableSlot *slot)
-{
-	OrderTaker *taker = arg;
-	MemoryContext old = MemoryContextSwitchTo(taker->row_context);
-	bool		isnull;
-	Datum		key = slot_getattr(slot, KEY_COLUMN + 1, &isnull);
-
-	if (!isnull)
-		taker->take(taker->arg, key);
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(taker->row_context);
-	return true;
-}
+const JoinDistributor *join_distributor = NULL;
 
 void
-ReadOrder(const VectorSource *source, void (*take) (void *arg, Datum key), void *arg)
+RegisterDistributor(const JoinDistributor *distributor)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted reading",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	OrderTaker	taker = {.take = take,.arg = arg};
+	join_distributor = distributor;
+}
 
-	taker.row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
-	RunPlan(source,
-			PlanQuery(source, MakeOrderQuery(source), CURSOR_OPT_PARALLEL_OK),
-			ReceiveKey, &taker);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
+/* Most databases have no such schema, which the catalog cache knows. */
+const JoinDistributor *
+FindDistributor(void)
+{
+	if (!OidIsValid(get_namespace_oid(EXTENSION, true)) ||
+		!OidIsValid(get_extension_oid(EXTENSION, true)))
+		return NULL;
+	if (join_distributor == NULL)
+		load_file("$libdir/" EXTENSION, false);
+	return join_distributor;
 }
 
 /* --- facts */
 
-bool
-FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *facts)
+/* Returns the condition that a column is not null. */
+static Node *
+IsNotNull(const Node *column)
 {
-	Relation	rel = try_relation_open(relid, AccessShareLock);
+	NullTest   *test = makeNode(NullTest);
+
+	test->arg = copyObject((Expr *) column);
+	test->nulltesttype = IS_NOT_NULL;
+	test->location = -1;
+	return (Node *) test;
+}
+
+/*
+ * Rewrites SELECT vector_column FROM relation WHERE vector_column IS NOT NULL, without the condition if the
+ * user may not read the column, since its estimate would tell about it.  Returns NULL if the relation
+ * or column does not exist, or is not of a kind to select from.
+ */
+static Query *
+VectorQuery(Oid relid, const char *vector_column)
+{
+	Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
 	bool		can_be = rel != NULL && IsSelectable(rel->rd_rel->relkind) &&
-		(vector_column == NULL || get_attnum(relid, vector_column) != InvalidAttrNumber);
-	List	   *targets = NIL;
-	List	   *inval_items;
+		get_attnum(relid, vector_column) != InvalidAttrNumber;
 	ParseState *pstate;
+	Node	   *column;
 	Query	   *query;
-	Oid			cast = InvalidOid;
 
 	if (rel != NULL)
 		relation_close(rel, NoLock);
 	if (!can_be)
-		return false;
+		return NULL;
 	pstate = BeginQuery(relid);
-	if (vector_column != NULL)
-		targets = AddTarget(NIL, ColumnOf(pstate, vector_column), "v");
-	query = linitial_node(Query, pg_rewrite_query(FinishQuery(pstate, targets, NIL)));
+	column = ColumnOf(pstate, vector_column);
+	query = FinishQuery(pstate, AddTarget(NIL, column, "v"), NIL);
+	if (MayRead(relid, get_attnum(relid, vector_column)))
+		query->jointree->quals = IsNotNull(column);
+	return linitial_node(Query, pg_rewrite_query(query));
+}
+
+bool
+FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *facts)
+{
+	Query	   *query = VectorQuery(relid, vector_column);
+	List	   *inval_items;
+	Oid			cast = InvalidOid;
+
+	if (query == NULL)
+		return false;
 	extract_query_dependencies((Node *) query, &facts->relations, &inval_items, &facts->by_role);
 	facts->parallel_safe = max_parallel_hazard(query) != PROPARALLEL_UNSAFE &&
-		(vector_column == NULL ||
-		 FindVectorCast(get_atttype(relid, get_attnum(relid, vector_column)), &cast)) &&
+		FindVectorCast(get_atttype(relid, get_attnum(relid, vector_column)), &cast) &&
 		(!OidIsValid(cast) || func_parallel(cast) != PROPARALLEL_UNSAFE);
 	return true;
 }
 
-List *
-FindSourceRelations(Oid relid)
+bool
+EstimateSource(Oid relid, const char *vector_column, double *rows, Cost *cost)
 {
-	SourceFacts facts;
+	Query	   *query = VectorQuery(relid, vector_column);
+	const Plan *plan;
 
-	return FindSourceFacts(relid, NULL, &facts) ? facts.relations : NIL;
+	if (query == NULL)
+		return false;
+	plan = pg_plan_query(query, "", 0, NULL)->planTree;
+	*rows = plan->plan_rows;
+	*cost = plan->total_cost;
+	return true;
 }

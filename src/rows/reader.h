@@ -68,17 +68,6 @@ struct RowSink
  */
 extern void ReadVectors(const VectorSource *source, RowSink *sink);
 
-/*
- * Calls take for the key of each row with a vector, in the source's order, in the active
- * snapshot.  Memory that take allocates is valid until take returns.  The source's order_apart
- * must be true.
- *
- * Reading the rows themselves in order would make PostgreSQL sort them with their vectors, and
- * would exclude parallel workers.  This second scan reads keys only, and no vectors that are
- * stored out of line.
- */
-extern void ReadOrder(const VectorSource *source, void (*take) (void *arg, Datum key), void *arg);
-
 /* --- from the tuples of a query to the sink: checks, conversion, errors */
 
 /* Columns of the query that reads a source, numbered from 0. */
@@ -92,6 +81,7 @@ typedef struct RowTaker
 	RowSink    *sink;
 	Datum		partition;		/* partition of the current row, if the source has partitions */
 	MemoryContext row_context;	/* for detoasted values; reset for each row */
+	bool		has_vectors;	/* slots have vectors of the source's form, whatever type they declare */
 	Oid			value_type;		/* of the last value that was converted; InvalidOid before it */
 	struct ExprState *cast;		/* from that type; NULL: values are vectors already */
 	struct ExprContext *econtext;	/* of the cast */
@@ -113,14 +103,17 @@ extern void RowTakerEnd(RowTaker *taker);
  */
 extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum value, bool isnull, Oid type);
 
-/*
- * Casts an expression to the array type or bit type of a form.  Returns the expression itself if its
- * values are such vectors already.
- */
+/* Casts an expression to the type of a form; returns it unchanged if its values are such vectors already. */
 extern Expr *CastToVector(Expr *value, VectorForm form);
 
-/* TupleCallback for a RowTaker: passes the row in the slot to the sink, if it has a vector. */
+/*
+ * TupleCallbacks for a RowTaker: pass the row in the slot to the sink, if it has a vector; the second
+ * one in batches (row_batch.h), of which TakeBatch passes the rows that still wait.  All return false if
+ * the sink takes no more rows.
+ */
 extern bool TakeSlot(void *taker, TupleTableSlot *slot);
+extern bool TakeSlotInBatch(void *taker, TupleTableSlot *slot);
+extern bool TakeBatch(RowTaker *taker);
 
 /*
  * Calls set_dimensions for the first row, or begin_row for each row of a source with partitions.
@@ -143,15 +136,12 @@ extern int	CountScanWorkers(Oid relid, const RelOptInfo *rel);
 
 /*
  * Makes SELECT key, vector [, partition] FROM relation.  The rows come in the source's order, if it
- * has one, unless order_apart is set.  If function is valid, it is called with each vector, and its
+ * has one.  If function is valid, it is called with each vector, and its
  * result is selected instead.
  */
 extern Query *MakeSourceQuery(const VectorSource *source, Oid function);
 
-/*
- * Returns true if values keep their order in this cast, so that an index on the column can sort
- * them.
- */
+/* Returns true if values keep their order in this cast, so that an index on the column can sort them. */
 extern bool CastKeepsOrder(Oid from, Oid to);
 
 /*
@@ -193,7 +183,42 @@ typedef struct SourceFacts
 
 extern bool FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *facts);
 
-/* Returns the relations only; NIL if there is no such relation, or it is of another kind. */
-extern List *FindSourceRelations(Oid relid);
+/*
+ * Estimates the number of rows that have a vector, and the cost of reading them, by the planner.
+ * Returns false as FindSourceFacts.
+ */
+extern bool EstimateSource(Oid relid, const char *vector_column, double *rows, Cost *cost);
+
+/* --- an extension that distributes joins over other servers, and reads their tables */
+
+struct JoinRequest;
+struct VectorJoin;
+
+/*
+ * distribute: starts a distributed join of the request's sources.  Returns false if this is not possible
+ * or not wanted.  Otherwise it adds the rows' keys to the join's `keys` and finishes them, and sets
+ * the join's backend, distributed, output and order.  Memory and connections belong to the current
+ * memory context, and the sources outlive the join.  Raises an error if a server is unreachable.
+ * read: passes all rows of the taker's source to the taker.  Returns false if the plan, that of the
+ * source's query, is to be run instead; then nothing was read.
+ * label: the label of the servers' shares in EXPLAIN.
+ */
+typedef struct JoinDistributor
+{
+	bool		(*distribute) (struct VectorJoin *join, const struct JoinRequest *request);
+	bool		(*read) (RowTaker *taker, const struct PlannedStmt *plan);
+	const char *label;
+} JoinDistributor;
+
+/* The distributor whose library this session has loaded, which has set it; or NULL. */
+extern const JoinDistributor *join_distributor;
+
+extern void RegisterDistributor(const JoinDistributor *distributor);
+
+/*
+ * Returns the distributor if its extension exists in this database, else NULL.  The first call
+ * loads its library.  Error: the library cannot be loaded.
+ */
+extern const JoinDistributor *FindDistributor(void);
 
 #endif							/* FASTED_READER_H */

@@ -30,6 +30,13 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+/*
+ * Bounds of a batch: its rows, and the bytes of rows and fetched values.  A batch has at least one
+ * row, however long.
+ */
+#define BATCH_ROWS 64
+#define BATCH_BYTES (256 * 1024)
+
 /* Chunks of other values that the scan passes over before it descends the index again. */
 #define MAX_PASSED_CHUNKS 40
 
@@ -70,13 +77,14 @@ struct RowBatch
 
 /* --- fetching values */
 
-bool
+static bool
 IsOutOfLine(Datum value)
 {
 	return VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value));
 }
 
-Size
+/* Returns the bytes of the copy of such a value, aligned. */
+static Size
 OutOfLineBytes(Datum value)
 {
 	struct varatt_external pointer;
@@ -204,7 +212,13 @@ FetchFromTable(OutOfLine *values, int n)
 	table_close(toast, AccessShareLock);
 }
 
-void
+/*
+ * Fetches the values among n <= BATCH_ROWS Datums of type varlena, or 0, that are out of line, and
+ * replaces them by pointers to copies in the buffer, which may still be compressed.  The buffer is
+ * aligned and has the sum of their OutOfLineBytes.  A value that is damaged, or that another kind of
+ * TOAST table has, is not replaced: PostgreSQL's own detoasting then fetches it or raises its error.
+ */
+static void
 FetchOutOfLine(Datum *values, int n, char *buffer)
 {
 	OutOfLine	found[BATCH_ROWS];

@@ -15,27 +15,6 @@
 
 #include "executor/tuptable.h"
 
-/*
- * Bounds of a batch: its rows, and the bytes of rows and fetched values.  A batch has at least one
- * row, however long.
- */
-#define BATCH_ROWS 64
-#define BATCH_BYTES (256 * 1024)
-
-/*
- * Fetches the values among n <= BATCH_ROWS Datums of type varlena, or 0, that are stored out of line on
- * disk, and replaces them by pointers to copies in the buffer, which may still be compressed.  The
- * buffer is aligned and has the sum of their OutOfLineBytes.  A value that is damaged, or that another kind of TOAST table has, is not replaced:
- * PostgreSQL's own detoasting then fetches it or raises its error.  Processes interrupts.
- */
-extern void FetchOutOfLine(Datum *values, int n, char *buffer);
-
-/* Returns true for a value that FetchOutOfLine fetches. */
-extern bool IsOutOfLine(Datum value);
-
-/* Returns the bytes of the copy of such a value, aligned. */
-extern Size OutOfLineBytes(Datum value);
-
 /* Collects the rows of one plan. */
 typedef struct RowBatch RowBatch;
 

@@ -20,7 +20,6 @@
 #include "catalog/pg_cast.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
@@ -37,7 +36,6 @@
 #include "utils/memutils.h"
 #include "utils/regproc.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 #include "utils/varlena.h"
@@ -558,38 +556,6 @@ ResolveValues(Oid type, FastedMetric metric, const char *function)
 	return source;
 }
 
-static bool
-HasForeignChild(Relation rel)
-{
-	ListCell   *cell;
-
-	foreach(cell, find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL))
-		if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE)
-			return true;
-	return false;
-}
-
-/*
- * Returns true if a second query can read the order.  That query must return the same rows in the
- * same snapshot, which a view or a row security policy does not guarantee.  The user must also have
- * the privilege to read the column; otherwise the error is raised before any vector is read.
- */
-static bool
-CanReadTwice(const VectorSource *source, Relation rel, const char *order)
-{
-	Oid			relid = RelationGetRelid(rel);
-	Oid			vector_type = get_atttype(relid, get_attnum(relid, source->vector_column));
-	Oid			cast;
-
-	/* the converted vector must be null exactly where the column is */
-	if (!FindVectorCast(vector_type, &cast) || (OidIsValid(cast) && !func_strict(cast)))
-		return false;
-	return rel->rd_rel->relkind != RELKIND_VIEW &&
-		rel->rd_rel->relkind != RELKIND_FOREIGN_TABLE && !HasForeignChild(rel) &&
-		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED &&
-		MayRead(relid, get_attnum(relid, order));
-}
-
 void
 OrderSource(VectorSource *source, const char *column, bool descending)
 {
@@ -604,8 +570,6 @@ OrderSource(VectorSource *source, const char *column, bool descending)
 				 errhint("Specify a column whose type has a default btree operator class; a view can add one.")));
 	source->order_column = order.name;
 	source->descending = descending;
-	/* keys of the second query are found among those of the first one as Datums */
-	source->order_apart = get_typbyval(source->key_type) && CanReadTwice(source, rel, order.name);
 	relation_close(rel, NoLock);
 }
 
@@ -615,15 +579,14 @@ PartitionSource(VectorSource *source, const char *column)
 	Relation	rel = OpenRelation(source->relid);
 	Column		partition = FindColumn(rel, column);
 	TypeCacheEntry *type = lookup_type_cache(getBaseType(partition.type),
-											 TYPECACHE_EQ_OPR | TYPECACHE_HASH_PROC | TYPECACHE_LT_OPR);
+											 TYPECACHE_EQ_OPR | TYPECACHE_HASH_PROC);
 
-	if (!OidIsValid(type->lt_opr) && !(OidIsValid(type->eq_opr) && OidIsValid(type->hash_proc)))
+	if (!OidIsValid(type->eq_opr) || !OidIsValid(type->hash_proc))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("cannot partition rows by column \"%s\" of relation \"%s\" of type %s",
 						column, RelationGetRelationName(rel), format_type_be(partition.type)),
-				 errhint("Specify a column whose type has a default hash or btree operator class; a view can add one.")));
-	source->order_apart = false;
+				 errhint("Specify a column whose type has a default hash operator class; a view can add one.")));
 	source->partition_column = partition.name;
 	source->partition_type = getBaseType(partition.type);
 	source->partition_collation = partition.collation;
@@ -640,8 +603,6 @@ PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, SortSupport ord
 
 /* --- numbers for the values of a partition column */
 
-/* Either a hash table, with the type's own equality operator, or a sorted array. */
-
 typedef struct PartitionEntry
 {
 	Datum		value;
@@ -657,10 +618,7 @@ struct GroupNumbers
 	MemoryContext context;
 	TypeCacheEntry *type;
 	Oid			collation;
-	struct values_hash *table;	/* NULL if the type has no hash function */
-	SortSupportData order;
-	PartitionEntry *sorted;		/* values in order, if there is no table */
-	uint32		capacity;
+	struct values_hash *table;
 	uint32		count;
 };
 
@@ -693,15 +651,7 @@ GroupNumbersCreate(const VectorSource *source)
 	numbers->type = lookup_type_cache(source->partition_type,
 									  TYPECACHE_HASH_PROC_FINFO | TYPECACHE_EQ_OPR_FINFO);
 	numbers->collation = source->partition_collation;
-	if (OidIsValid(numbers->type->hash_proc) && OidIsValid(numbers->type->eq_opr))
-	{
-		numbers->table = values_create(CurrentMemoryContext, 256, numbers);
-		return numbers;
-	}
-	PrepareTypeOrder(source->partition_type, source->partition_collation, CurrentMemoryContext,
-					 &numbers->order);
-	numbers->capacity = 256;
-	numbers->sorted = palloc(numbers->capacity * sizeof(PartitionEntry));
+	numbers->table = values_create(CurrentMemoryContext, 256, numbers);
 	return numbers;
 }
 
@@ -718,48 +668,12 @@ CopyValue(const GroupNumbers *numbers, Datum value)
 	return value;
 }
 
-static uint32
-FindSorted(GroupNumbers *numbers, Datum value)
-{
-	uint32		low = 0;
-	uint32		high = numbers->count;
-
-	while (low < high)
-	{
-		uint32		middle = low + (high - low) / 2;
-		int			order = ApplySortComparator(numbers->sorted[middle].value, false, value, false,
-												&numbers->order);
-
-		if (order == 0)
-			return numbers->sorted[middle].number;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (numbers->count == numbers->capacity)
-	{
-		numbers->capacity *= 2;
-		numbers->sorted = repalloc_huge(numbers->sorted,
-										(Size) numbers->capacity * sizeof(PartitionEntry));
-	}
-	memmove(&numbers->sorted[low + 1], &numbers->sorted[low],
-			(numbers->count - low) * sizeof(PartitionEntry));
-	numbers->sorted[low] = (PartitionEntry) {
-		.value = CopyValue(numbers, value),.number = numbers->count
-	};
-	return numbers->count++;
-}
-
 uint32
 GroupNumberOf(GroupNumbers *numbers, Datum value)
 {
-	PartitionEntry *entry;
 	bool		found;
+	PartitionEntry *entry = values_insert(numbers->table, value, &found);
 
-	if (numbers->table == NULL)
-		return FindSorted(numbers, value);
-	entry = values_insert(numbers->table, value, &found);
 	if (!found)
 	{
 		entry->value = CopyValue(numbers, value);

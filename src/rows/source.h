@@ -2,8 +2,7 @@
  *
  * source.h
  *	  The input of a join: a relation with its vector, key and partition columns.  Also checks
- *	  of arguments that several SQL functions share.  Declares the functions of source.c and
- *	  statistics.c.
+ *	  of arguments that several SQL functions share.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,8 +38,7 @@ typedef struct VectorSource
 	Oid			key_collation;
 	char	   *order_column;	/* NULL: unordered; else see OrderSource */
 	bool		descending;
-	bool		order_apart;	/* the order is read by a second query (ReadOrder) */
-	bool		key_order;		/* rows are read in the order of their keys */
+	bool		key_order;		/* rows are read in the order of their keys, unless there is an order_column */
 	char	   *partition_column;	/* NULL: no partitions; else see PartitionSource */
 	Oid			partition_type;
 	Oid			partition_collation;
@@ -50,50 +48,44 @@ typedef struct VectorSource
 } VectorSource;
 
 /*
- * Looks up the columns and how to read their values.  If id_column is NULL, the key is
- * the single-column primary key.  Locks the relation as SELECT does, until the end of the
- * transaction.  Privileges are not checked here, but when the query runs (reader.h).
- * Allocates in the current memory context.
+ * Looks up the columns and how to read their values.  If id_column is NULL, the key is the single-column
+ * primary key.  Locks the relation as SELECT does, until the end of the transaction.  Privileges are not
+ * checked here, but when the query runs (reader.h).  Allocates in the current memory context.
+ *
+ * If key_type is InvalidOid, keys are used in messages only: the primary key is read in its own type, if
+ * it exists and the current user may read it.  With a metric of directions, rows whose vector is zero are
+ * skipped, unless the caller clears skip_zeros.  Hints quote id_argument, the function, and the window
+ * function that needs no key, if there is one.
  *
  * Errors: the relation or a column does not exist, the relation cannot be selected from, the
  * column has no vector type, or none of the metric; there is no usable key, the key does not
  * convert to key_type.
- *
- * If key_type is InvalidOid, keys are used in messages only.  The primary key is then read in
- * its own type, if it exists and the current user may read it.
- *
- * metric is the metric of the join.  With cosine, rows whose vector is zero are skipped, unless
- * the caller clears skip_zeros afterwards.
- *
- * Hints quote id_argument, the function, and the window function that needs no key, if there is one.
  */
 extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 								   const char *id_argument, Oid key_type, FastedMetric metric,
 								   const char *function, const char *window);
 
 /*
- * Returns the form of vectors of a type, which is the type of an argument of an SQL function.
+ * Returns the form of vectors of a type, that of an argument of an SQL function.
  * Errors: it is not a vector type, or its cast to real[] runs code of another user.
  */
 extern VectorForm RequireVector(Oid type, const char *argument, const char *function);
 
 /*
- * Makes a source of values of a type that are not read from a relation, but are those of the rows
- * of a window partition.  Their keys are their numbers, from 1.  Errors: it is not a vector type,
- * or not one of the metric.
+ * Makes a source of values of a type: those of the rows of a window partition, whose keys are their
+ * numbers, from 1.  Errors: it is not a vector type, or not one of the metric.
  */
 extern VectorSource *ResolveValues(Oid type, FastedMetric metric, const char *function);
 
 /*
- * Sorts the rows of a source by a column, nulls last, and then by key.  The order is read by a
- * second query if that is possible (order_apart); else the rows are read in this order.
- * Errors: no such column, or its type has no order.
+ * Sorts the rows of a source by a column, nulls last, and then by key.  Errors: no such column, or its
+ * type has no order.
  */
 extern void OrderSource(VectorSource *source, const char *column, bool descending);
 
 /*
- * Partitions a source by a column: only rows with equal values are compared.  Rows where it is
- * null are skipped.  Clears order_apart.  Errors: no such column, or its type has no equality.
+ * Partitions a source by a column: only rows with equal values are compared, and those with null are
+ * skipped.  Errors: no such column, or its type has no default hash operator class.
  */
 extern void PartitionSource(VectorSource *source, const char *column);
 
@@ -103,14 +95,6 @@ extern void PartitionSource(VectorSource *source, const char *column);
  * rounding to real.
  */
 extern void ShareElement(VectorSource *a, VectorSource *b);
-
-/* Returns true if the rows are read in the order of their keys or of the order column. */
-static inline bool
-RowsComeInOrder(const VectorSource *source)
-{
-	return source->key_order ||
-		(source->order_column != NULL && !source->order_apart);
-}
 
 /*
  * Returns true if the current user may read the column, by a privilege on the column or the
@@ -203,44 +187,16 @@ GreatestDistance(FastedMetric metric, double dimensions)
 	return rules->is_count ? dimensions : rules->greatest;
 }
 
-/* --- numbers of the values of a partition column: equal values have the same number */
-
+/*
+ * Numbers of the values of a partition column: equal values have the same number, from 0 in the order of
+ * first use.  They serve other sources with the same type and collation, too.
+ */
 typedef struct GroupNumbers GroupNumbers;
 
-/* For the partition column of this source, and of others with the same type and collation. */
 extern GroupNumbers *GroupNumbersCreate(const VectorSource *source);
-
-/* Returns a number from 0, assigned in the order of first use.  Leaves garbage. */
 extern uint32 GroupNumberOf(GroupNumbers *numbers, Datum value);
 
 /* Returns the number of different values so far. */
 extern uint32 GroupNumbersCount(const GroupNumbers *numbers);
-
-/* --- statistics */
-
-/*
- * Statistics of ANALYZE about a column, as far as the current user may see them.  That matters
- * since estimates appear in EXPLAIN, which anyone who may call the function can run.
- */
-
-/* The fraction of rows without a vector; 0 if unknown. */
-extern double NullVectors(Oid relid, AttrNumber column);
-
-/*
- * The number of dimensions, for estimates of costs; 0 if unknown.  32 bits count as one dimension.
- * A type modifier needs no privilege.
- */
-extern double KnownDimensions(Oid relid, AttrNumber column);
-
-/*
- * The fraction of all pairs of rows that are within eps of each other, estimated from the
- * vectors in the column's statistics.  Returns a negative number if no statistics have
- * vectors of the metric.  children says whether to include the rows of child tables.
- */
-extern double ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric,
-						  double eps);
-
-/* Estimated number of distinct values of a column in this number of rows. */
-extern double EstimateGroups(Oid relid, AttrNumber column, double rows);
 
 #endif							/* FASTED_SOURCE_H */

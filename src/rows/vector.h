@@ -15,10 +15,7 @@
 #include "rows/source.h"
 #include "utils/array.h"
 
-/*
- * Problems of a vector.  These are returned, because only the caller knows the row; it
- * raises the error with ReportVectorProblem.
- */
+/* These are returned, because only the caller knows the row; it raises the error. */
 typedef enum VectorProblem
 {
 	VECTOR_OK,

@@ -270,13 +270,7 @@ Explain(void)
 
 	pfree(psprintf("%s %d", sum.engine, sum.filter_sampled));
 	foreach(cell, Shares(&join))
-	{
-		const JoinShare *share = lfirst(cell);
-		const FastedStats *stats = &share->stats;
-
-		pfree(psprintf("%s %s %s %s %s %d", share->name, stats->engine, stats->device, stats->kernel,
-					   stats->filter, stats->filter_sampled));
-	}
+		pfree(strVal(lfirst(cell)));
 }
 
 void

@@ -16,7 +16,7 @@
 #include "executor/tuptable.h"
 #include "join_node/join_node.h"
 #include "utils/fmgrprotos.h"
-#include "vectors.h"
+#include "fasted_citus.h"
 
 #define MOST_ELEMENTS 40
 

@@ -48,7 +48,6 @@ for my $name (sort keys %statements)
 	my $expected = outcome('off', $statement);
 	cmp_ok(length $expected, '>', 500, "$name: many rows");
 	is(outcome('on', $statement), $expected, "$name: the same as by the function");
-	like($node->safe_psql('postgres', "EXPLAIN $statement"), qr/Custom Scan \(Fasted(Clustering|SpanningTree)\)/, "$name: by the node");
 }
 
 # A statement that waited for another transaction evaluates the row again, with those of the call.

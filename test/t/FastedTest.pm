@@ -78,7 +78,7 @@ sub simulated_engine
 		  or die 'could not compile the CPU engine';
 	}
 	my $library = PostgreSQL::Test::Utils::tempdir_short() . '/simulated';
-	system(@cc, @options, '-shared', "$here/engine/simulated_engine.c", "$here/../../src/engine/thread.c", $cpu, '-lpthread', '-lm', '-o', "$library.so") == 0
+	system(@cc, @options, '-shared', "$here/engine/simulated_engine.c", "$here/../../src/engine/thread.c", "$here/../../src/engine/processors.c", $cpu, '-lpthread', '-lm', '-o', "$library.so") == 0
 	  or die 'could not compile simulated_engine.c';
 	return $library;
 }

@@ -209,7 +209,7 @@ check_kinds(FastedMetric metric)
 	for (int kind = 0; kind < KINDS; kind++)
 	{
 		uint32_t	d = on_gpu() ? 100 : dims[(kind + (int) metric) % 6];
-		uint64_t	n = on_gpu() ? 900 : quick() ? 100 : 250;
+		uint64_t	n = on_gpu() ? quick() ? 600 : 900 : quick() ? 100 : 250;
 
 		if (metric == FASTED_METRIC_L2 || kind % 2 == 0)
 			check_shape((Kind) kind, metric, n, 0, false, d);

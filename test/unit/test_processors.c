@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/cpu/kernels/processors.h"
+#include "../../src/engine/processors.h"
 #include "tap.h"
 
 static char top[] = "/tmp/fasted_processors_XXXXXX";

@@ -11,7 +11,7 @@
  */
 #include <time.h>
 
-#include "../../src/cpu/rows/kd_order.h"
+#include "../../src/cpu/rows/order.h"
 #include "../../src/engine/filter_bound.h"
 #include "../../src/engine/host_device.h"
 #include "kinds.h"

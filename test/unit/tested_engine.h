@@ -185,7 +185,7 @@ opens_with(FastedOptions options, uint64_t limit)
 	return status != FASTED_OUT_OF_DEVICE_MEMORY;
 }
 
-/* Returns the smallest memory limit with which a device can be opened, or up to 3% more. */
+/* Returns the smallest memory limit with which a device can be opened, or up to 2% more. */
 static inline uint64_t
 least_device_memory(FastedOptions options)
 {
@@ -209,7 +209,7 @@ least_device_memory(FastedOptions options)
 	known[next % 64].tuning = tuning;
 	while (least < 1 << 30 && !opens_with(options, least))
 		least *= 2;
-	for (uint64_t step = least / 4, last = least / 64; step >= last; step /= 2)
+	for (uint64_t step = least / 4, last = least / 128; step >= last; step /= 2)
 	{
 		if (opens_with(options, least - step))
 			least -= step;

@@ -4,11 +4,8 @@
  *	  Rows of bits: the fold, the order of rows, packed rows and thresholds.
  *
  * The filter computes the Hamming distance of folded rows.  A fold to few words is cheap, but has
- * more false candidates.  A sample of the pairs shows which fold costs least.
- *
- * Rows are sorted by their number of bits, because rows whose numbers differ much are in no pair.
- * Their tiles are skipped.
- *
+ * more false candidates.  A sample of the pairs shows which fold costs least.  Rows are sorted by their
+ * number of bits, because rows whose numbers differ much are in no pair: their tiles are skipped.
  * doc/internals/bound.md, section 10, proves that no pair is lost.
  *
  *-------------------------------------------------------------------------
@@ -17,20 +14,15 @@
 
 #include "../../engine/filter_bound.h"
 #include "../rows/levels.h"
-#include "../rows/sample.h"
-#include "bits.h"
+#include "../rows/filter_row.h"
 #include "choice.h"
-#include "choice_eps.h"
-#include "fp32.h"
-#include "near_bits.h"
+#include "filters.h"
+#include "near_thresholds.h"
 
 /* Most folds: to 1, 2, 4, ... words, and none. */
 #define MOST_FOLDS 12
 
-/*
- * A sample has at most this number of words of pairs, at most one in SAMPLED_PART pairs, and this
- * number of rows per set.
- */
+/* A sample: most words of pairs, least pairs per sampled pair, and numbers of rows per set. */
 #define SAMPLED_WORDS (1 << 21)
 #define SAMPLED_PART 512
 #define SAMPLED_ROWS_LEAST 8
@@ -42,10 +34,14 @@
 /* Rows between two checks for a pause or stop. */
 #define CHECK_EVERY 4096
 
-bool
-cpu_bits_have_pairs(const FastedContext *context, double ones, double eps)
+/* Exceeds the rounding errors of a threshold from the rows' radii. */
+#define BITS_SLACK 0x1p-30
+
+/* Returns true unless no pair of a row is within eps. */
+static bool
+has_pairs(const FastedContext *context, const RowTerms *terms, double eps)
 {
-	return !context->metric->of_union || ones > 0.0 || eps >= 1.0;
+	return row_has_pairs(terms) && (!context->metric->of_union || terms->ones > 0.0 || eps >= 1.0);
 }
 
 /* --- the fold */
@@ -68,9 +64,8 @@ sampled_rows(const FastedJoin *join, const FastedSet *set)
 }
 
 /*
- * Counts a sampled pair as a candidate of each fold that does not exclude it.  The folds are those
- * to 1, 2, 4, ... words; the last one is the whole row.  Returns false if the numbers of bits
- * exclude the pair.
+ * Counts a sampled pair as a candidate of each fold, to 1, 2, 4, ... words and none, that does not
+ * exclude it.  Returns false if the numbers of bits exclude the pair.
  */
 static bool
 count_pair(const FastedJoin *join, const uint32_t *x, const uint32_t *y, int folds,
@@ -204,19 +199,21 @@ sort_by_digit(FastedContext *context, const uint32_t *ones, bool high, const uin
  * rows, of at least 8 bytes per row, holds the numbers of bits and the order by the lower digit.
  */
 static void
-sort_set(FastedContext *context, FastedSet *set)
+sort_set(Worker *worker, int i)
 {
+	FastedContext *context = worker->context;
+	FastedSet  *set = worker->join->sets[i];
 	size_t		rows = set->rows.rows;
-	uint32_t   *ones = set->packed.packed;
+	uint32_t   *ones = set->packed.as_b.packed;
 	uint32_t   *by_low = ones + rows;
 
-	for (size_t i = 0; i < rows; i++)
+	for (size_t r = 0; r < rows; r++)
 	{
-		const float *row = row_store_row(&set->rows, i);
+		const float *row = row_store_row(&set->rows, r);
 
-		if (i % CHECK_EVERY == 0 && !cpu_may_continue(context))
+		if (r % CHECK_EVERY == 0 && !cpu_may_continue(context))
 			return;
-		ones[i] = (uint32_t) context->kernel->dot(row, row, context->length);
+		ones[r] = (uint32_t) context->kernel->dot(row, row, context->length);
 	}
 	set->levels.ordered = sort_by_digit(context, ones, false, NULL, rows, by_low) &&
 		sort_by_digit(context, ones, true, by_low, rows, set->levels.order) &&
@@ -227,14 +224,7 @@ sort_set(FastedContext *context, FastedSet *set)
 void
 cpu_sort_rows(Worker *worker)
 {
-	FastedJoin *join = worker->join;
-	uint64_t	i;
-
-	while ((i = cpu_next_item(join->context)) < (uint64_t) join->nsets)
-	{
-		if (join->pruning.packing[i] == PACK_ROWS)
-			sort_set(join->context, join->sets[i]);
-	}
+	cpu_do_sets(worker, PACK_ROWS, sort_set);
 }
 
 /* CpuFilter.useful_tiles: those whose numbers of bits allow a pair with the column tile. */
@@ -298,7 +288,7 @@ pack_row(const FastedContext *context, const FastedSet *set, size_t place)
 	for (uint32_t first = 0; first < layout->words; first += layout->segment)
 	{
 		uint32_t	depth = segment_words(layout, first);
-		uint32_t   *out = (uint32_t *) to->packed
+		uint32_t   *out = (uint32_t *) to->as_b.packed
 			+ pack_offset(layout, width, place / width, first) + place % width;
 
 		for (uint32_t k = 0; k < depth; k++)
@@ -309,8 +299,8 @@ pack_row(const FastedContext *context, const FastedSet *set, size_t place)
 }
 
 /*
- * Sets a row's thresholds: minus its part of the largest Hamming distance.  Rounding the part of
- * a down and that of b up does not reduce the integer part of their sum.
+ * Sets a row's thresholds: minus its part of the largest Hamming distance, rounded down for a and up for
+ * b, which does not reduce the integer part of their sum.
  */
 static void
 set_threshold(const FastedContext *context, const PackedRows *to, size_t place, double eps)
@@ -319,7 +309,7 @@ set_threshold(const FastedContext *context, const PackedRows *to, size_t place, 
 	int32_t		down = FASTED_INT8_PADDING;
 	int32_t		up = FASTED_INT8_PADDING;
 
-	if (row_has_pairs(&to->terms[place]) && cpu_bits_have_pairs(context, ones, eps))
+	if (has_pairs(context, &to->terms[place], eps))
 	{
 		double		reach = fmin(fasted_bits_reach(context->metric->of_union, eps, (uint32_t) ones),
 								 FASTED_MAX_DIMENSIONS);
@@ -347,27 +337,109 @@ pack_set(Worker *worker, int i, size_t sliver)
 	}
 }
 
-/* --- the filter */
+/* --- nearest neighbors */
 
-static const char *
-name(const CpuKernel *kernel)
+/* Returns a row's threshold: minus its part of the Hamming distance, an integer, if it may have pairs. */
+static uint32_t
+threshold_of(const NearSide *side, size_t place, double part)
 {
-	(void) kernel;
-	return "bits";
+	return has_pairs(side->join->context, &side->packed->terms[place], side->join->problem.eps)
+		? (uint32_t) -(int32_t) part : FASTED_INT8_PADDING;
 }
 
 /*
- * CpuFilter.column_term: none, because the product is minus the Hamming distance of folded rows, which
- * takes the place of the squared distance.
+ * Computes the rows' thresholds for their own lists.  reach has the rows' reaches, none of which
+ * exceeds `most`; rows of the other side have at least `least` bits.
  */
-static float
-column_term(const FastedJoin *join, const PackedRows *cols, size_t place)
+static void
+make_bits_own(const NearSide *side, size_t first, uint32_t count, const double *reach, double most,
+			  double least, uint32_t *own)
 {
-	(void) join;
-	(void) cols;
-	(void) place;
-	return 0.0f;
+	bool		jaccard = side->join->context->metric->of_union;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		double		part = reach[i];
+
+		if (jaccard)
+			part = reach[i] * side->packed->terms[first + i].ones - (most - reach[i]) * least
+				+ BITS_SLACK;
+		own[i] = threshold_of(side, first + i, floor(part));
+	}
 }
+
+/* Computes the rows' thresholds for lists of the other side, whose reaches are at most `most`. */
+static void
+make_bits_other(const NearSide *side, size_t first, uint32_t count, double most, uint32_t *other)
+{
+	bool		jaccard = side->join->context->metric->of_union;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		double		part = jaccard ? most * side->packed->terms[first + i].ones + BITS_SLACK : 0.0;
+
+		other[i] = threshold_of(side, first + i, ceil(part));
+	}
+}
+
+/* Returns the smallest number of bits of the rows from `first` on that may have pairs. */
+static double
+least_bits(const NearSide *side, size_t first, uint32_t count)
+{
+	double		least = INFINITY;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (has_pairs(side->join->context, &side->packed->terms[first + i], side->join->problem.eps))
+			least = fmin(least, side->packed->terms[first + i].ones);
+	}
+	return least < INFINITY ? least : 0.0;
+}
+
+/*
+ * Computes the rows' reaches: the Hamming distance of their neighbours at most; of the Jaccard distance,
+ * divided by the sum of both numbers of bits.  Returns the largest one.
+ */
+static double
+find_reaches(const NearSide *side, size_t first, uint32_t count, double *reach)
+{
+	bool		jaccard = side->join->context->metric->of_union;
+	double		most = 0.0;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		double		radius = first + i < side->packed->rows ? cpu_radius_at(side, first + i) : 0.0;
+
+		reach[i] = jaccard ? fasted_bits_reach(true, radius, 1) : fmin(floor(radius), FASTED_MAX_DIMENSIONS);
+		most = fmax(most, reach[i]);
+	}
+	return most;
+}
+
+/* CpuFilter.near_thresholds.  The reaches of the columns are retained. */
+static void
+near_thresholds(NearThresholds *near, const NearSide *a, const NearSide *b, StageThresholds *stage)
+{
+	if (b->lists)
+	{
+		if (stage->columns != near->columns)
+			stage->reach_b = find_reaches(b, near->first_b, near->cols, near->reach);
+		make_bits_own(b, near->first_b, near->cols, near->reach, stage->reach_b,
+					  least_bits(a, near->first_a, near->rows), stage->b_own);
+		make_bits_other(a, near->first_a, near->rows, stage->reach_b, stage->a_other);
+	}
+	if (a->lists)
+	{
+		double		reach[STRIP_ROWS];
+
+		stage->reach_a = find_reaches(a, near->first_a, near->rows, reach);
+		make_bits_own(a, near->first_a, near->rows, reach, stage->reach_a,
+					  least_bits(b, near->first_b, near->cols), stage->a_own);
+		make_bits_other(b, near->first_b, near->cols, stage->reach_a, stage->b_other);
+	}
+}
+
+/* --- the filter */
 
 /* CpuFilter.prepare_choice: prepares the fold and the order of rows. */
 static bool
@@ -383,28 +455,18 @@ prepare_choice(FastedJoin *join)
 		join->encoding = join->choice.known_encoding;
 	else
 		join->choice.encoding = ENCODING_NEW;
-	for (int i = 0; i < join->nsets && join->choice.sorts; i++)
-	{
-		if (!cpu_levels_reserve(context, &join->sets[i]->levels, join->sets[i]->rows.rows))
-			return false;
-	}
+	if (join->choice.sorts && !cpu_reserve_orders(join))
+		return false;
 	if (join->encoding == NULL)
 		join->encoding = join->choice.new_encoding = cpu_encoding_new(context);
 	return join->encoding != NULL;
 }
 
 const CpuFilter cpu_filter_bits = {
-	.name = name,
+	.name = "bits",
 	.integer_sums = true,
-	.words = cpu_fp32_words,
-	.word_step = cpu_fp32_word_step,
-	.sides_differ = cpu_fp32_sides_differ,
-	.two_thresholds = true,
 	.pack_set = pack_set,
-	.sweep = cpu_fp32_sweep,
 	.useful_tiles = useful_tiles,
-	.near_thresholds = cpu_near_thresholds_of_bits,
-	.column_term = column_term,
-	.partial_side = cpu_fp32_partial_side,
+	.near_thresholds = near_thresholds,
 	.prepare_choice = prepare_choice,
 };

@@ -3,22 +3,18 @@
  * choice.c
  *	  Chooses the encoding and the filter of a join.
  *
- * INT8 multiplies four times as fast as FP32, but finds more false candidates: pairs that turn
- * out to be too far apart.  An encoding that was computed for other rows may increase their number, too.
- * The number is estimated by joining a sample of the rows.
- *
- * The larger set's encoding is retained if it is good enough, because packing the larger set costs
- * more.
+ * INT8 multiplies four times as fast as FP32, but finds more false candidates, and so may an encoding
+ * that was computed for other rows.  Their number is estimated by joining a sample of the rows.  The
+ * larger set's encoding is retained if it is good enough, because packing the larger set costs more.
  *
  *-------------------------------------------------------------------------
  */
 #include <string.h>
 
+#include "../../engine/filter_bound.h"
 #include "../rows/encoding.h"
 #include "../rows/pack.h"
-#include "../rows/sample.h"
 #include "choice.h"
-#include "choice_eps.h"
 #include "recheck.h"
 #include "strip.h"
 
@@ -32,12 +28,14 @@
 #define WORTH_CANDIDATES 2.0
 #define WORTH_SHARE 2
 
+/* Rows sampled to estimate the distance of neighbours, and the rows each is compared with. */
+#define EPS_ROWS 64
+#define EPS_OTHERS 256
+
 /*
- * Returns the least number of compared pairs per false candidate with which INT8 pays off.
- *
- * INT8 saves about 11 ps per pair and dimension.  A recheck takes 40 ns and 0.25 ns per dimension,
- * on a Xeon of 2023.  With INT16 rows a false candidate takes 18 ns and 15 ps per dimension, on an
- * EPYC.  The latter result has a margin of one half for other CPUs.
+ * Returns the least number of compared pairs per false candidate with which INT8 pays off.  It saves
+ * about 11 ps per pair and dimension.  A recheck takes 40 ns and 0.25 ns per dimension, on a Xeon of
+ * 2023; with INT16 rows 18 ns and 15 ps per dimension, on an EPYC, to which one half is added.
  */
 static uint64_t
 pairs_per_recheck(uint32_t dimensions, bool fine)
@@ -63,10 +61,8 @@ have_common_encoding(const FastedJoin *join)
 	const FastedSet *a = join->sets[0];
 	const FastedSet *b = join->sets[1];
 
-	if (a->encoding == NULL)
-		return false;
-	return join->self ? a->suits_itself
-		: a->encoding == b->encoding && a->packed.filter == b->packed.filter;
+	return a->encoding != NULL &&
+		(join->self ? a->suits_itself : a->encoding == b->encoding && a->packed.filter == b->packed.filter);
 }
 
 /* Allocates an encoding and the samples.  Returns false if out of memory. */
@@ -93,18 +89,17 @@ cpu_find_known_encoding(FastedJoin *join)
 	bool		open = join->choice.filter == FILTER_BY_SAMPLE;
 
 	join->choice.eps = join->problem.eps;
-	join->choice.key = (ChoiceKey) {.known = true,.eps = join->problem.eps};
-	if (join->nearest)
-		join->choice.key = (ChoiceKey) {.known = true,.k = join->problem.k};
+	join->choice.key = (ChoiceKey) {
+		.known = true,.k = join->nearest ? join->problem.k : 0,.eps = join->nearest ? 0.0 : join->problem.eps
+	};
 	open = open && !choice_keys_are_equal(larger->chosen_for, join->choice.key);
 	join->choice.known_encoding = larger->encoding;
-	if (larger->encoding == NULL)
-		return !open;
-	larger->encoding->refcount++;
-	if (!have_common_encoding(join))
-		join->choice.encoding = ENCODING_TESTED;
-	else
-		join->choice.encoding = open ? ENCODING_COMMON_TESTED : ENCODING_COMMON;
+	if (larger->encoding != NULL)
+	{
+		larger->encoding->refcount++;
+		join->choice.encoding = !have_common_encoding(join) ? ENCODING_TESTED
+			: open ? ENCODING_COMMON_TESTED : ENCODING_COMMON;
+	}
 	return !open;
 }
 
@@ -131,6 +126,85 @@ cpu_prepare_choice_of_numbers(FastedJoin *join)
 	join->filter = join->choice.known_filter;
 	return true;
 }
+
+/* --- the distance of nearest neighbors */
+
+/* Returns the distance of two input rows; NaN if a row has no direction. */
+static double
+distance_of(const FastedContext *context, const float *x, const float *y)
+{
+	double		squares[2] = {0.0, 0.0};
+	const PackedRows sides[2] = {{.squares = &squares[0]}, {.squares = &squares[1]}};
+
+	if (context->metric->of_squares != NULL)
+	{
+		squares[0] = context->dot(x, x, context->length);
+		squares[1] = context->dot(y, y, context->length);
+		if (!fasted_has_direction(squares[0]) || !fasted_has_direction(squares[1]))
+			return NAN;
+	}
+	return cpu_distance(context, &sides[0], &sides[1], 0, 0, x, y);
+}
+
+/*
+ * Returns the row's bound, if it has a finite one.  Otherwise estimates the distance of its k-th
+ * neighbour from a sample; NaN if that is not possible.
+ */
+static double
+radius_by_sample(Worker *worker, uint32_t number)
+{
+	const FastedJoin *join = worker->join;
+	const float *row = row_store_row(&join->sets[0]->rows, number);
+	FastedSpan	span = cpu_rows_met(join, 0, number);
+	uint32_t	all = span.end - span.first;
+	uint32_t	others = cpu_clamp(all, 0, EPS_OTHERS);
+	double	   *distances = worker->near.reach;
+	uint32_t	count = 0;
+	uint64_t	place;
+
+	if (join->problem.components != NULL && isfinite(join->problem.components->bound[number]))
+		return join->problem.components->bound[number];
+	for (uint32_t s = 0; s < others; s++)
+	{
+		const float *other = row_store_row(&join->sets[1]->rows,
+										   span.first + fasted_sample_row(s, others, all));
+		double		dist = other == row ? NAN : distance_of(worker->context, row, other);
+
+		if (!isnan(dist))
+			distances[count++] = dist;
+	}
+	if (count == 0)
+		return NAN;
+	cpu_sort_doubles(distances, count);
+	place = (uint64_t) join->problem.k * others / all;
+	return distances[place < count ? place : count - 1];
+}
+
+void
+cpu_find_choice_eps(Worker *worker)
+{
+	FastedJoin *join = worker->join;
+	const RowStore *rows = &join->sets[0]->rows;
+	uint32_t	nrows = cpu_clamp(rows->rows, 0, EPS_ROWS);
+	double		radii[EPS_ROWS];
+	uint32_t	count = 0;
+
+	for (uint32_t s = 0; s < nrows && !cpu_stopping(worker->context); s++)
+	{
+		double		radius = radius_by_sample(worker, fasted_sample_row(s, nrows,
+																		(uint32_t) rows->rows));
+
+		if (!isnan(radius))
+			radii[count++] = radius;
+	}
+	if (count == 0)
+		return;
+	cpu_sort_doubles(radii, count);
+	join->choice.eps = fmin(join->problem.eps, join->context->metric->negative_product ? radii[count / 2]
+							: fmax(radii[count / 2], 0.0));
+}
+
+/* --- samples */
 
 /* Returns the number of sampled rows of a set. */
 static uint32_t
@@ -166,8 +240,7 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 {
 	FastedJoin *join = worker->join;
 	const FastedContext *context = join->context;
-	Recheck		recheck = cpu_recheck(context, &context->samples[0],
-									  &context->samples[join->self ? 0 : 1]);
+	const PackedRows *samples = context->samples;
 	uint32_t	count_a = strip->rows_a;
 	uint32_t	count_b = sampled_rows(join->col_set);
 
@@ -181,24 +254,21 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 		{
 			uint32_t	col = worker->list[c].col;
 			const float *y = cpu_sampled_row(&join->col_set->rows, col, count_b);
-			double		value = recheck.rows(x, y, context->options.dimensions);
 
-			*pairs += cpu_distance(&recheck, value, row, col) <= join->choice.eps;
+			*pairs += cpu_distance(context, &samples[0], &samples[join->self ? 0 : 1], row, col, x, y)
+				<= join->choice.eps;
 		}
 		*candidates += worker->listed;
 	}
 	worker->listed = 0;
 }
 
-/* Returns true if a sample of `area` pairs of rows indicates that INT16 rows pay. */
+/* Returns true if a sample of `area` pairs, `vain` of them false candidates, shows that INT16 rows pay. */
 static bool
-cpu_int16_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, uint64_t area)
+int16_may_pay(const FastedJoin *join, double vain, uint64_t pairs, uint64_t area)
 {
-	double		vain = (double) (candidates - pairs);
-	double		rows = (double) cpu_join_rows(join);
-
 	return vain * WORTH_SHARE >= (double) pairs &&
-		vain / (double) area * cpu_join_area(join) >= WORTH_CANDIDATES * rows;
+		vain / (double) area * cpu_join_area(join) >= WORTH_CANDIDATES * (double) cpu_join_rows(join);
 }
 
 /* Joins a sample with an encoding and a filter.  Returns true if it has few enough false candidates. */
@@ -224,7 +294,7 @@ encoding_is_good(Worker *worker, const Encoding *encoding, const CpuFilter *filt
 	cpu_filter_strip(worker, &samples[0], &samples[join->self ? 0 : 1], &strip, false);
 	count_sample(worker, &strip, &candidates, &pairs);
 	if (filter->transforms)
-		join->choice.int16_pays = cpu_int16_may_pay(join, candidates, pairs, area);
+		join->choice.int16_pays = int16_may_pay(join, (double) (candidates - pairs), pairs, area);
 	if (filter->transforms && context->options.filter == FASTED_FILTER_AUTO)
 	{
 		pthread_mutex_lock(&context->threads.lock);
@@ -258,6 +328,8 @@ cpu_choose_filter(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	FastedContext *context = join->context;
+
+	cpu_find_scale(join);
 	if (join->nearest && (join->choice.filter == FILTER_BY_SAMPLE || join->pruning.state != PRUNING_OFF ||
 						  join->choice.encoding != ENCODING_NEW))
 		cpu_find_choice_eps(worker);

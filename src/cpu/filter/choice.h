@@ -11,16 +11,16 @@
 #include "../state/worker.h"
 
 /*
- * Finds the encoding of the larger set, and whether both sets have it.  Returns true if a filter need
- * not be chosen from a sample, also because an earlier join has done so.
+ * Finds the encoding of the larger set, and whether both sets have it.  Returns false if a filter must
+ * be chosen from a sample, because no earlier join has done so.
  */
 extern bool cpu_find_known_encoding(FastedJoin *join);
 
-/*
- * Determines which encodings the sets have, and what has to be decided.  Returns false if out of
- * memory.  Implements CpuFilter.prepare_choice for numbers.
- */
+/* Implements CpuFilter.prepare_choice for numbers. */
 extern bool cpu_prepare_choice_of_numbers(FastedJoin *join);
+
+/* Nearest neighbors: sets the eps for which the filter is chosen, the median radius of sampled rows. */
+extern void cpu_find_choice_eps(Worker *worker);
 
 /* Phase of a join: tests the larger set's encoding, and chooses it if it is good. */
 extern void cpu_try_encoding(Worker *worker);
@@ -31,10 +31,7 @@ extern void cpu_try_encoding(Worker *worker);
  */
 extern void cpu_choose_filter(Worker *worker);
 
-/*
- * Records the encoding and the choice of a join in its sets.  Called at the end of every join, also of
- * an unfinished one.
- */
+/* Records the encoding and the choice in the sets, at the end of every join. */
 extern void cpu_keep_encodings(FastedJoin *join);
 
 #endif							/* FASTED_CPU_CHOICE_H */

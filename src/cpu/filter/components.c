@@ -12,7 +12,7 @@
 #include <float.h>
 
 #include "components.h"
-#include "../rows/component_order.h"
+#include "../rows/order.h"
 
 /* --- lists */
 

@@ -10,10 +10,7 @@
 
 #include "../state/worker.h"
 
-/*
- * Lowers the radius of each row of set a to its bound.  The radius of a row without neighbours is
- * set to minus infinity.
- */
+/* Lowers the radius of each row of set a to its bound; of a row without neighbours, to -infinity. */
 extern void cpu_bound_radii(FastedJoin *join);
 
 /* Returns the mutual reachability distance of rows a and b, whose distance is dist. */

@@ -15,58 +15,11 @@
 #include "../../engine/filter_bound.h"
 #include "../rows/pack.h"
 #include "choice.h"
-#include "fp32.h"
+#include "filters.h"
 #include "near_thresholds.h"
 #include "strip.h"
 
-static const char *
-name(const CpuKernel *kernel)
-{
-	(void) kernel;
-	return "fp32";
-}
-
-uint32_t
-cpu_fp32_words(const CpuKernel *kernel, uint32_t dimensions)
-{
-	(void) kernel;
-	return dimensions;
-}
-
-uint32_t
-cpu_fp32_word_step(const CpuKernel *kernel)
-{
-	(void) kernel;
-	return 8;
-}
-
-bool
-cpu_fp32_sides_differ(const CpuKernel *kernel)
-{
-	(void) kernel;
-	return false;
-}
-
-void
-cpu_fp32_sweep(const CpuKernel *kernel, const TileSweep *sweep)
-{
-	kernel->sweep(sweep);
-}
-
-uint32_t
-cpu_fp32_partial_side(const CpuKernel *kernel)
-{
-	(void) kernel;
-	return 0;
-}
-
 /* --- packed rows */
-
-static double
-scale(const Encoding *encoding)
-{
-	return encoding->scale;
-}
 
 static double
 product_spread(const FastedContext *context, const Encoding *encoding, double eps)
@@ -77,7 +30,14 @@ product_spread(const FastedContext *context, const Encoding *encoding, double ep
 	return fasted_gamma32(context->options.dimensions, 2);
 }
 
-/* Computes the thresholds of one sliver from its rows' terms. */
+/* Returns a row's threshold, given its part in the squared distance. */
+static float
+threshold_of(const RowTerms *terms, double half, double gamma, double alpha, double slack)
+{
+	return !row_has_pairs(terms) ? INFINITY
+		: fasted_threshold(terms->norm2 * (1.0 - slack), terms->norm2 * (1.0 + slack), half, gamma, alpha);
+}
+
 static void
 set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 {
@@ -88,13 +48,8 @@ set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 	double		slack = fasted_sum_slack(d);
 
 	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
-	{
-		const RowTerms *terms = &to->terms[row];
-
-		((float *) to->threshold)[row] = !row_has_pairs(terms) ? INFINITY
-			: fasted_threshold(terms->norm2 * (1.0 - slack), terms->norm2 * (1.0 + slack),
-							   cpu_half_of(job, row, false), gamma, alpha);
-	}
+		((float *) to->as_b.threshold)[row] = threshold_of(&to->terms[row], cpu_half_of(job, row, false),
+														   gamma, alpha, slack);
 }
 
 static void
@@ -108,7 +63,7 @@ pack(Worker *worker, const PackJob *job, size_t sliver)
 		.scale = job->encoding->scale,
 		.layout = &job->to->layout,
 		.sliver = sliver,
-		.packed = job->to->packed,
+		.packed = job->to->as_b.packed,
 		.stop = &context->threads.stop,
 	};
 	RowTerms   *terms = job->to->terms + sliver * kernel->width;
@@ -143,33 +98,22 @@ cost(const FastedContext *context, uint32_t dimensions)
 static uint32_t
 near_threshold(const NearSide *side, size_t place, double half)
 {
-	const RowTerms *terms = &side->packed->terms[place];
-	float		threshold = INFINITY;
+	float		threshold = threshold_of(&side->packed->terms[place], half, side->gamma, side->alpha,
+										 side->slack);
 	uint32_t	word;
 
-	if (row_has_pairs(terms))
-		threshold = fasted_threshold(terms->norm2 * (1.0 - side->slack),
-									 terms->norm2 * (1.0 + side->slack),
-									 half, side->gamma, side->alpha);
 	memcpy(&word, &threshold, sizeof(word));
 	return word;
 }
 
 const CpuFilter cpu_filter_fp32 = {
-	.name = name,
-	.words = cpu_fp32_words,
-	.word_step = cpu_fp32_word_step,
-	.sides_differ = cpu_fp32_sides_differ,
+	.name = "fp32",
 	.pack = pack,
 	.set_thresholds = set_thresholds,
 	.pack_set = cpu_pack_set_sliver,
-	.scale = scale,
 	.product_spread = product_spread,
-	.sweep = cpu_fp32_sweep,
 	.cost = cost,
 	.near_thresholds = cpu_near_thresholds_of_numbers,
 	.near_threshold = near_threshold,
-	.column_term = cpu_column_term_of_numbers,
-	.partial_side = cpu_fp32_partial_side,
 	.prepare_choice = cpu_prepare_choice_of_numbers,
 };

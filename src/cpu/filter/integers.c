@@ -4,10 +4,7 @@
  *	  The filter for numbers in INT8, or in INT16 on CPUs without products of INT8.
  *
  * Rows that are out of range or not finite have the error bound infinity, so that they are candidates
- * of every row.
- *
- * Candidates of the INT8 filter are compared as INT16 rows before they are rechecked (recheck.c):
- * doc/internals/bound-int8.md, section 10.
+ * of every row.  Candidates of the INT8 filter may be compared as INT16 rows, too (recheck.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +14,7 @@
 #include "../../engine/filter_bound.h"
 #include "../rows/pack.h"
 #include "choice.h"
-#include "integers.h"
+#include "filters.h"
 #include "near_thresholds.h"
 #include "strip.h"
 
@@ -25,30 +22,6 @@
 #define LOSSLESS_SPREAD 0x1p-10
 #define SPREAD_LEAST 0x1p-20
 #define SPREAD_MOST 0.25
-
-static const char *
-name(const CpuKernel *kernel)
-{
-	return kernel->int8->bytes == 2 ? "int16" : "int8";
-}
-
-static uint32_t
-word_step(const CpuKernel *kernel)
-{
-	return kernel->int8->word_step;
-}
-
-static bool
-sides_differ(const CpuKernel *kernel)
-{
-	return !int8_sides_identical(kernel->int8);
-}
-
-static double
-scale(const Encoding *encoding)
-{
-	return (double) encoding->transform.scale;
-}
 
 /*
  * The spread is the ratio of the packing errors of two rows to their distance.  The distance is that of
@@ -140,7 +113,7 @@ copy_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const i
 
 /* Copies a row's words into its sliver, for columns and for rows of tiles. */
 static void
-interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t sliver,
+interleave(const TileProduct *product, const PackedRows *to, uint32_t width, size_t sliver,
 		   uint32_t r, const int8_t *values)
 {
 	const PackLayout *layout = &to->layout;
@@ -150,13 +123,20 @@ interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t 
 		uint32_t	depth = segment_words(layout, first);
 		size_t		offset = pack_offset(layout, width, sliver, first);
 
-		copy_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,
+		copy_words((uint32_t *) to->as_b.packed + offset, width, r, product->b_words,
 				   values + 4 * first, depth, 0);
 		if (to->as_a.packed == to->as_b.packed)
 			continue;
-		copy_words((uint32_t *) to->as_a.packed + offset, width, r, int8->a_words,
-				   values + 4 * first, depth, int8->a_flip);
+		copy_words((uint32_t *) to->as_a.packed + offset, width, r, product->a_words,
+				   values + 4 * first, depth, product->a_flip);
 	}
+}
+
+/* Returns a row's threshold, given its part in the squared distance. */
+static int32_t
+threshold_of(const RowTerms *terms, double half)
+{
+	return row_has_pairs(terms) ? fasted_threshold_int(terms->norm2, half) : FASTED_INT8_PADDING;
 }
 
 /*
@@ -167,10 +147,8 @@ static void
 set_threshold(const PackJob *job, size_t row, uint32_t more)
 {
 	const PackedRows *to = job->to;
-	int32_t		threshold = FASTED_INT8_PADDING;
+	int32_t		threshold = threshold_of(&to->terms[row], cpu_half_of(job, row, false));
 
-	if (row_has_pairs(&to->terms[row]))
-		threshold = fasted_threshold_int(to->terms[row].norm2, cpu_half_of(job, row, false));
 	((int32_t *) to->as_a.threshold)[row] = threshold;
 	((uint32_t *) to->as_b.threshold)[row] = (uint32_t) threshold + more;
 }
@@ -195,7 +173,7 @@ pack(Worker *worker, const PackJob *job, size_t sliver)
 	const Int8Kernel *int8 = context->kernel->int8;
 	uint32_t	width = context->kernel->width;
 	uint32_t	padded = transform->padded;
-	uint32_t	extra = int8->a_flip != 0 ? 128 : 0;
+	uint32_t	extra = int8->product.a_flip != 0 ? 128 : 0;
 	int8_t	   *values = (int8_t *) (worker->image + padded);
 
 	memset(values, 0, job->to->layout.words * sizeof(uint32_t));
@@ -222,18 +200,12 @@ pack(Worker *worker, const PackJob *job, size_t sliver)
 			memset(values, 0, padded * int8->bytes);
 			job->to->terms[row] = row_without_pairs();
 		}
-		interleave(int8, job->to, width, sliver, r, values);
+		interleave(&int8->product, job->to, width, sliver, r, values);
 		set_threshold(job, row, extra * (uint32_t) sums.sum);
 	}
 }
 
 /* --- comparison */
-
-static void
-sweep_tiles(const CpuKernel *kernel, const TileSweep *sweep)
-{
-	kernel->int8->sweep(sweep);
-}
 
 static double
 cost(const FastedContext *context, uint32_t dimensions)
@@ -243,39 +215,21 @@ cost(const FastedContext *context, uint32_t dimensions)
 }
 
 static uint32_t
-partial_side(const CpuKernel *kernel)
-{
-	return kernel->int8->part;
-}
-
-static uint32_t
 near_threshold(const NearSide *side, size_t place, double half)
 {
-	const PackedRows *packed = side->packed;
-	int32_t		threshold = FASTED_INT8_PADDING;
-
-	if (row_has_pairs(&packed->terms[place]))
-		threshold = fasted_threshold_int(packed->terms[place].norm2, half);
-	return (uint32_t) threshold + (side->columns ? cpu_flip_sum(packed, place) : 0);
+	return (uint32_t) threshold_of(&side->packed->terms[place], half)
+		+ (side->columns ? cpu_flip_sum(side->packed, place) : 0);
 }
 
 const CpuFilter cpu_filter_integers = {
-	.name = name,
 	.integer_sums = true,
 	.transforms = true,
-	.words = cpu_int8_words,
-	.word_step = word_step,
-	.sides_differ = sides_differ,
 	.pack = pack,
 	.set_thresholds = set_thresholds,
 	.pack_set = cpu_pack_set_sliver,
-	.scale = scale,
 	.product_spread = product_spread,
-	.sweep = sweep_tiles,
 	.cost = cost,
 	.near_thresholds = cpu_near_thresholds_of_numbers,
 	.near_threshold = near_threshold,
-	.column_term = cpu_column_term_of_numbers,
-	.partial_side = partial_side,
 	.prepare_choice = cpu_prepare_choice_of_numbers,
 };

@@ -3,16 +3,14 @@
  * level_choice.c
  *	  Chooses the pruning levels of a join.
  *
- * The pruning levels are chosen by testing a sample of tiles.  Costs are in bytes per row of a
- * tile: one per INT8 component, two in 16 bits, four in FP32.  Multiplying a byte takes about as
- * long with any filter.  Nothing here depends on time or threads, so that the same rows always get
+ * A sample of tiles is tested.  Costs are in bytes per row of a tile, because multiplying a byte takes
+ * about as long with any filter.  Nothing depends on time or threads, so that the same rows always get
  * the same levels.
  *
  *-------------------------------------------------------------------------
  */
 #include <string.h>
 
-#include "../rows/fit.h"
 #include "../rows/levels.h"
 #include "../rows/projection.h"
 #include "level_choice.h"
@@ -61,11 +59,8 @@ cpu_prepare_pruning(FastedJoin *join)
 	}
 	if (!context->plan.may_prune || !cpu_rows_may_move(join) || !is_worth_it(join))
 		return true;
-	for (int i = 0; i < join->nsets; i++)
-	{
-		if (!cpu_levels_reserve(context, &join->sets[i]->levels, join->sets[i]->rows.rows))
-			return false;
-	}
+	if (!cpu_reserve_orders(join))
+		return false;
 	join->pruning.projection = known_projection(join);
 	if (join->pruning.projection != NULL)
 	{
@@ -133,8 +128,7 @@ test_row(Worker *worker, const PruneCosts *costs, size_t row, double *sums)
 	{
 		uint32_t	hits[FASTED_PRUNE_LEVELS] = {0};
 
-		if (tiles++ % 64 == 0)
-			if (!cpu_may_continue(join->context))
+		if (tiles++ % 64 == 0 && !cpu_may_continue(join->context))
 			break;
 		test_tile(worker, row, col, hits);
 		for (uint32_t levels = 1; levels < 1U << join->pruning.projection->levels; levels++)

@@ -3,12 +3,9 @@
  * near_thresholds.c
  *	  Thresholds of a strip in a nearest-neighbor join, from the radii of its rows.
  *
- * A pair may enter the list of either of its rows.  So a tile is tested with two pairs of
- * thresholds.  One uses the radii of the tile's rows, the other the radii of its columns.
- * Thresholds are computed for each strip from the current radii, those of columns only when
- * necessary.  Outdated radii are safe because they are larger.
- *
- * doc/internals/bound-nearest.md proves that no neighbour is lost.
+ * A pair may enter the list of either of its rows.  So a tile is tested with two pairs of thresholds,
+ * by the radii of its rows and by those of its columns.  They are computed for each strip from the
+ * current radii; outdated radii are safe because they are larger (doc/internals/bound-nearest.md).
  *
  *-------------------------------------------------------------------------
  */
@@ -16,9 +13,9 @@
 #include <string.h>
 
 #include "../../engine/filter_bound.h"
+#include "../rows/filter_row.h"
 #include "../rows/levels.h"
 #include "../rows/pack.h"
-#include "../rows/sample.h"
 #include "near_thresholds.h"
 
 /* Rows sampled to estimate the packing error, and the fraction of them that the estimate covers. */
@@ -41,7 +38,7 @@ packed_of(const FastedSet *set, int stage)
 static double
 find_rho(const FastedSet *set, const PackedRows *packed)
 {
-	uint32_t	rows = set->rows.rows < RHO_ROWS ? (uint32_t) set->rows.rows : RHO_ROWS;
+	uint32_t	rows = cpu_clamp(set->rows.rows, 0, RHO_ROWS);
 	double		rho[RHO_ROWS];
 	uint32_t	count = 0;
 
@@ -100,22 +97,18 @@ cpu_radius_at(const NearSide *side, size_t place)
 				side->join->context->metric->negative_product ? -FLT_MAX : 0.0);
 }
 
-/* Returns the part of a row in the squared distance of a pair, if it is reach^2. */
-static double
-half_of_reach(double reach)
-{
-	return fasted_reach_half(0.0, sqrt(2.0) * reach * (1.0 + 16 * FASTED_U64));
-}
-
 /*
- * The same for inner products (doc/internals/bound.md, section 8).  The radius is zero
- * unless the row's own list is meant.
+ * Returns the part of a row in the squared distance of a pair, if it is reach^2.  For inner products
+ * (doc/internals/bound.md, section 8) it depends on the radius, which is zero unless the row's own list
+ * is meant.
  */
 static double
-half_of_product(const NearSide *side, size_t place, double radius)
+half_of(const NearSide *side, size_t place, double reach, double radius)
 {
 	const FastedJoin *join = side->join;
 
+	if (!join->context->metric->negative_product)
+		return fasted_reach_half(0.0, sqrt(2.0) * reach * (1.0 + 16 * FASTED_U64));
 	return cpu_product_half(join->context, join->encoding, side->packed, place, 2.0 * radius,
 							side->spread, false);
 }
@@ -125,15 +118,16 @@ half_of_product(const NearSide *side, size_t place, double radius)
  * of that row.
  */
 static double
-reach_of(const NearSide *side, size_t place)
+reach_of(const NearSide *side, size_t place, double radius)
 {
 	const FastedJoin *join = side->join;
-	double		radius = cpu_radius_at(side, place);
-	double		upper = side->stage == FULL_STAGE
-		? cpu_eps_upper(join, join->encoding, join->filter, radius)
-		: cpu_level_eps_upper(join->context, join->pruning.projection, (uint32_t) side->stage, radius);
 
-	return upper + side->packed->terms[place].rho;
+	if (join->context->metric->negative_product)
+		return INFINITY;
+	return side->packed->terms[place].rho + (side->stage == FULL_STAGE
+											 ? cpu_eps_upper(join, join->encoding, join->filter, radius)
+											 : cpu_level_eps_upper(join->context, join->pruning.projection,
+																   (uint32_t) side->stage, radius));
 }
 
 /* Computes the rows' thresholds for their own lists.  Returns the largest finite reach, or zero. */
@@ -144,21 +138,17 @@ make_own(const NearSide *side, size_t first, uint32_t count, uint32_t *own)
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		double		reach = INFINITY;
 		double		half = INFINITY;
 
 		if (first + i < side->packed->rows && row_has_pairs(&side->packed->terms[first + i]))
 		{
-			if (side->join->context->metric->negative_product)
-				half = half_of_product(side, first + i, cpu_radius_at(side, first + i));
-			else
-			{
-				reach = reach_of(side, first + i);
-				half = half_of_reach(reach + side->rho_other);
-			}
+			double		radius = cpu_radius_at(side, first + i);
+			double		reach = reach_of(side, first + i, radius);
+
+			half = half_of(side, first + i, reach + side->rho_other, radius);
+			if (reach <= DBL_MAX && reach > most)
+				most = reach;
 		}
-		if (reach <= DBL_MAX && reach > most)
-			most = reach;
 		own[i] = side->packed->filter->near_threshold(side, first + i, half);
 	}
 	return most;
@@ -179,9 +169,7 @@ make_other(const NearSide *side, size_t first, uint32_t count, double reach, uin
 		if (row_has_pairs(&side->packed->terms[first + i]) && rho > side->rho_most)
 			more = (rho - side->rho_most) * (2.0 * reach + rho + side->rho_most);
 		other[i] = side->packed->filter->near_threshold(side, first + i,
-														side->join->context->metric->negative_product
-														? half_of_product(side, first + i, 0.0)
-														: half_of_reach(sqrt(more)));
+														half_of(side, first + i, sqrt(more), 0.0));
 	}
 }
 
@@ -225,20 +213,6 @@ thresholds_of(Worker *worker, int number)
 	return stage;
 }
 
-float
-cpu_column_term_of_numbers(const FastedJoin *join, const PackedRows *cols, size_t place)
-{
-	double		norm2 = cols->terms[place].norm2;
-
-	if (join->context->metric->negative_product)
-	{
-		double		scale = cols->filter->scale(join->encoding);
-
-		return (float) (norm2 - scale * scale * cols->squares[place]);
-	}
-	return (float) norm2;
-}
-
 void
 cpu_set_near_strip(Worker *worker, const Strip *strip)
 {
@@ -258,19 +232,13 @@ cpu_set_near_strip(Worker *worker, const Strip *strip)
 	near->cols = cols;
 }
 
-/* Returns the stage of packed rows that are the rows of tiles. */
-static int
-stage_of(const FastedJoin *join, const PackedRows *a)
-{
-	return a == &join->row_set->packed ? FULL_STAGE : (int) (a - join->row_set->levels.packed);
-}
-
 void
 cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t row, size_t col,
 						TileSweep *sweep)
 {
 	const FastedJoin *join = worker->join;
-	const StageThresholds *stage = thresholds_of(worker, stage_of(join, a));
+	const StageThresholds *stage = thresholds_of(worker, a == &join->row_set->packed ? FULL_STAGE
+												 : (int) (a - join->row_set->levels.packed));
 
 	row -= worker->near.first_a;
 	col -= worker->near.first_b;

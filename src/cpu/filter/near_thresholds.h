@@ -41,17 +41,7 @@ extern double cpu_radius_at(const NearSide *side, size_t place);
 extern void cpu_near_thresholds_of_numbers(NearThresholds *near, const NearSide *a,
 										   const NearSide *b, StageThresholds *stage);
 
-/*
- * Implements CpuFilter.column_term for numbers: returns the squared norm of the packed row.  For inner
- * products the squared norm of the input row is subtracted, so that the sum is -2 x.y and a term that
- * depends on the row only.
- */
-extern float cpu_column_term_of_numbers(const FastedJoin *join, const PackedRows *cols, size_t place);
-
-/*
- * Called when rows are packed.  Returns true if initial radii are to be computed.  The caller holds
- * the lock.
- */
+/* Called when rows are packed.  Returns true if initial radii are to be computed. */
 extern bool cpu_begin_nearest(FastedJoin *join);
 
 /* Begins a strip: its thresholds are computed when they are first needed. */

@@ -4,12 +4,11 @@
  *	  Recheck of a strip's candidates, and output of pairs.
  *
  * The bits of a strip's hit map are listed row by row.  Rows are prefetched ahead of their
- * recheck, and a row with several candidates is widened to FP64 once.
+ * recheck.
  *
- * With many dimensions INT8 finds several candidates per true pair.  A recheck waits for the
- * memory of its rows, 4 bytes per coordinate.  INT16 rows have 2 bytes per coordinate, and their
- * products are cheap.  Comparing them first removes most false candidates.  No pair is lost:
- * doc/internals/bound-int8.md, section 10.
+ * With many dimensions INT8 finds several candidates per true pair.  A recheck waits for the memory of
+ * its rows.  INT16 rows have half the bytes, and their products are cheap.  Comparing them first removes
+ * most false candidates, and no pair: doc/internals/bound-int8.md, section 10.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,33 +16,14 @@
 
 #include "components.h"
 #include "recheck.h"
+#include "strip.h"
 
-/*
- * Number of candidates prefetched ahead, and bytes per row at most; the same number for INT16
- * rows.
- */
+/* Number of candidates prefetched ahead, and bytes per row at most; the number for INT16 rows. */
 #define PREFETCH_AHEAD 2
 #define PREFETCH_MOST 4096
 #define FETCH_AHEAD 4
 
-/* A row is widened to FP64 if it has at least this many candidates. */
-#define WIDEN_FROM 3
-
 /* --- blocks of pairs */
-
-void
-cpu_flush_block(Worker *worker)
-{
-	FastedContext *context = worker->context;
-
-	worker->work.pairs += worker->block->npairs;
-	pthread_mutex_lock(&context->threads.lock);
-	cpu_add_work_stats(worker);
-	pair_pool_push(&context->pool, worker->block);
-	worker->block = NULL;
-	pthread_cond_signal(&context->threads.out_cond);
-	pthread_mutex_unlock(&context->threads.lock);
-}
 
 /* Waits for a free block.  Returns false if the join is being closed. */
 static bool
@@ -59,7 +39,7 @@ fetch_block(Worker *worker)
 	if (worker->block == NULL)
 		return false;
 	worker->block->npairs = 0;
-	worker->block->since = cpu_now();
+	worker->block->since = fasted_now();
 	return true;
 }
 
@@ -75,24 +55,11 @@ emit_pair(Worker *worker, uint32_t a, uint32_t b, double dist)
 	pair->b = b;
 	pair->dist = dist;
 	if (worker->block->npairs == worker->context->pool.block_pairs)
-		cpu_flush_block(worker);
+		cpu_report(worker, true);
 	return true;
 }
 
 /* --- the list of candidates */
-
-/* Returns 64 bits of a hit map; bit b is column 64 * word + b. */
-static uint64_t
-hit_word(const uint8_t *map, uint32_t word)
-{
-	uint64_t	bits;
-
-	memcpy(&bits, map + 8 * word, sizeof(bits));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	bits = __builtin_bswap64(bits);
-#endif
-	return bits;
-}
 
 void
 cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
@@ -104,7 +71,7 @@ cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 
 	for (uint32_t word = 0; word < FASTED_HIT_BYTES / 8; word++)
 	{
-		for (uint64_t bits = hit_word(map, word); bits != 0; bits &= bits - 1)
+		for (uint64_t bits = cpu_hit_word(map + 8 * word); bits != 0; bits &= bits - 1)
 		{
 			uint32_t	col = 64 * word + (uint32_t) __builtin_ctzll(bits);
 
@@ -125,10 +92,7 @@ prefetch(const void *row, size_t bytes)
 		__builtin_prefetch((const char *) row + at);
 }
 
-/*
- * Compares the candidates from `first` on as INT16 rows, and removes those that are too far
- * apart.  Returns the new number of candidates.
- */
+/* Removes candidates from `first` on that are too far apart as INT16 rows.  Returns the new number. */
 static uint32_t
 keep_near_int16(Worker *worker, const Strip *strip, uint32_t first)
 {
@@ -192,14 +156,6 @@ prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
 	prefetch(cpu_stored_row(join->col_set, strip->first_b + worker->list[c].col), bytes);
 }
 
-/* Returns true if enough candidates from c on share a row that widening it pays. */
-static bool
-row_repeats(const Worker *worker, uint32_t c)
-{
-	return c + WIDEN_FROM <= worker->listed &&
-		worker->list[c + WIDEN_FROM - 1].row == worker->list[c].row;
-}
-
 /* Returns the rank of a row of set b, which orders neighbours at the same distance. */
 static uint32_t
 rank_of(const FastedJoin *join, size_t row)
@@ -224,10 +180,7 @@ offer_pair(const FastedJoin *join, size_t row, size_t col, double dist)
 		neighbor_lists_offer(lists, col, rank_of(join, row), dist);
 }
 
-/*
- * Emits or counts a pair of the result, given by places.  Returns false if the join is being
- * closed.
- */
+/* Emits or counts a pair of the result, given by places.  False if the join is being closed. */
 static bool
 output_pair(Worker *worker, size_t row, size_t col, double dist)
 {
@@ -263,10 +216,7 @@ refine_list(Worker *worker, const Strip *strip)
 	FastedContext *context = worker->context;
 	const FastedSet *row_set = worker->join->row_set;
 	const FastedSet *col_set = worker->join->col_set;
-	Recheck		recheck = cpu_recheck(context, &row_set->packed, &col_set->packed);
 	double		eps = worker->join->problem.eps;
-	uint32_t	d = context->length;
-	int			wide = -1;		/* the row widened last */
 
 	(void) cpu_may_continue(context);
 	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
@@ -276,18 +226,11 @@ refine_list(Worker *worker, const Strip *strip)
 		Candidate	pair = worker->list[c];
 		size_t		row = strip->first_a + pair.row;
 		size_t		col = strip->first_b + pair.col;
-		const float *x = cpu_stored_row(row_set, row);
-		const float *y = cpu_stored_row(col_set, col);
 		double		dist;
 
 		prefetch_candidate(worker, strip, c + PREFETCH_AHEAD);
-		if (recheck.wide != NULL && pair.row != wide && row_repeats(worker, c))
-		{
-			context->kernel->widen(x, d, worker->wide);
-			wide = pair.row;
-		}
-		dist = cpu_distance(&recheck, pair.row == wide ? recheck.wide(worker->wide, y, d)
-							: recheck.rows(x, y, d), row, col);
+		dist = cpu_distance(context, &row_set->packed, &col_set->packed, row, col,
+							cpu_stored_row(row_set, row), cpu_stored_row(col_set, col));
 		if (dist <= eps && !output_pair(worker, row, col, dist))
 			return false;
 		if (cpu_stopping(context))
@@ -318,10 +261,7 @@ keep_partition(Worker *worker, const Strip *strip, uint32_t row, uint32_t first)
 	worker->listed = kept;
 }
 
-/*
- * Lists a row's candidates in one block.  If there are partitions or components, those in another
- * partition or in the same component are removed.
- */
+/* Lists a row's candidates in one block, except those in another partition or in the same component. */
 static void
 list_candidates(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 {

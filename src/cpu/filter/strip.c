@@ -3,11 +3,9 @@
  * strip.c
  *	  Filters a strip, at all dimensions or at the join's pruning levels first.
  *
- * The result is a hit map of the strip, one bit per pair.
- *
- * With pruning, all tiles are tested at the first level.  Tiles with hits are tested at the next
- * level, and finally at all dimensions, unless rechecking the remaining hits costs less.  The hit
- * map has the same meaning as without pruning.
+ * The result is a hit map of the strip, one bit per pair.  With pruning, all tiles are tested at the
+ * first level.  Tiles with hits are tested at the next level, and finally at all dimensions, unless
+ * rechecking the remaining hits costs less.
  *
  *-------------------------------------------------------------------------
  */
@@ -81,7 +79,7 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			sweep.hits = worker->hits + row * sweep.hit_stride + number * FASTED_HIT_BYTES + col / 8;
 			if (nearest)
 				cpu_point_at_thresholds(worker, a, strip->first_a + row, first_b + col, &sweep);
-			cpu_sweep(kernel, b, &sweep);
+			cpu_product(kernel, b->filter)->sweep(&sweep);
 			memset(worker->has_hits + row, true, sweep.tiles * kernel->tile_rows);
 		}
 	}
@@ -118,42 +116,25 @@ cpu_prune_costs(const FastedJoin *join)
 
 /* --- levels */
 
-/* Returns a tile row's bits, in any byte order. 48 bits are read in two pieces, which is fast. */
+/* Returns the bits of a tile's row. */
 static uint64_t
 hit_bits(const uint8_t *hits, uint32_t columns)
 {
-	uint64_t	bits = 0;
-	uint32_t	low;
-	uint16_t	high;
-
-	if (columns != 48)
-	{
-		memcpy(&bits, hits, columns / 8);
-		return bits;
-	}
-	memcpy(&low, hits, sizeof(low));
-	memcpy(&high, hits + sizeof(low), sizeof(high));
-	return low | (uint64_t) high << 32;
+	return cpu_hit_word(hits) & (UINT64_MAX >> (64 - columns));
 }
 
 /* Clears a tile row's bits that are not in `bits`.  Returns the remaining ones. */
 static uint64_t
 keep_bits(uint8_t *hits, uint32_t columns, uint64_t bits)
 {
-	uint32_t	low;
-	uint16_t	high;
+	uint64_t	kept = hit_bits(hits, columns) & bits;
+	uint64_t	word = (cpu_hit_word(hits) & ~(UINT64_MAX >> (64 - columns))) | kept;
 
-	bits &= hit_bits(hits, columns);
-	if (columns != 48)
-	{
-		memcpy(hits, &bits, columns / 8);
-		return bits;
-	}
-	low = (uint32_t) bits;
-	high = (uint16_t) (bits >> 32);
-	memcpy(hits, &low, sizeof(low));
-	memcpy(hits + sizeof(low), &high, sizeof(high));
-	return bits;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	word = __builtin_bswap64(word);
+#endif
+	memcpy(hits, &word, sizeof(word));
+	return kept;
 }
 
 /* Counts the bits of a word, which usually has very few. */
@@ -195,7 +176,7 @@ cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const T
 	for (uint32_t k = 0; k < b->layout.words; k += b->layout.segment)
 	{
 		cpu_point_at_segment(&sweep, kernel, a, tile->row, b, tile->col, k);
-		cpu_sweep(kernel, b, &sweep);
+		cpu_product(kernel, b->filter)->sweep(&sweep);
 	}
 }
 
@@ -246,7 +227,7 @@ prune_tile(Worker *worker, const PruneCosts *costs, uint32_t first, const Tile *
 static bool
 merge_hits(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
 {
-	memset(all, 0, FASTED_HIT_BYTES);
+	memset(all, 0, FASTED_HIT_BYTES + sizeof(*all));
 	for (uint32_t r = 0; r < rows; r++)
 	{
 		uint64_t	words[FASTED_HIT_BYTES / 8];
@@ -272,8 +253,7 @@ prune_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Strip
 	for (uint32_t row = 0; row < strip->rows_a; row += kernel->tile_rows)
 	{
 		uint8_t    *hits = worker->hits + row * join->work.hit_stride + number * FASTED_HIT_BYTES;
-
-		uint64_t	all[FASTED_HIT_BYTES / 8];
+		uint64_t	all[FASTED_HIT_BYTES / 8 + 1];
 
 		if (cpu_stopping(join->context))
 			return;

@@ -8,6 +8,8 @@
 #ifndef FASTED_CPU_STRIP_H
 #define FASTED_CPU_STRIP_H
 
+#include <string.h>
+
 #include "../state/worker.h"
 
 /* A tile, given by the places of its first row and column. */
@@ -18,6 +20,19 @@ typedef struct Tile
 	uint8_t    *hits;			/* hit map of the tile's first row */
 	size_t		hit_stride;
 } Tile;
+
+/* Returns 64 bits of a hit map, from the byte `hits` on; bit b is column b. */
+static inline uint64_t
+cpu_hit_word(const uint8_t *hits)
+{
+	uint64_t	bits;
+
+	memcpy(&bits, hits, sizeof(bits));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	bits = __builtin_bswap64(bits);
+#endif
+	return bits;
+}
 
 /* Points a sweep at the segment that begins with word k, for the given rows of tiles and columns. */
 static inline void
@@ -34,16 +49,9 @@ cpu_point_at_segment(TileSweep *sweep, const CpuKernel *kernel, const PackedRows
 	sweep->b = (const uint32_t *) b->as_b.packed + pack_offset(&b->layout, width, col / width, k);
 }
 
-/* Multiplies the tiles of a sweep with the columns of b. */
-static inline void
-cpu_sweep(const CpuKernel *kernel, const PackedRows *b, const TileSweep *sweep)
-{
-	b->filter->sweep(kernel, sweep);
-}
-
 /*
- * Cost per row of a tile in addition to its bytes.  The unit is the time in which VNNI multiplies one
- * byte of a pair; other kernels scale it by Int8Kernel.speed.
+ * Cost per row of a tile in addition to its bytes, in the time in which VNNI multiplies one byte of a
+ * pair; other kernels scale it by Int8Kernel.speed.
  */
 #define TILE_COST 12.0
 
@@ -51,8 +59,7 @@ cpu_sweep(const CpuKernel *kernel, const PackedRows *b, const TileSweep *sweep)
 static inline double
 cpu_integer_speed(const FastedContext *context)
 {
-	return context->integer_filter != NULL && context->kernel->int8->speed > 1
-		? context->kernel->int8->speed : 1;
+	return context->integer_filter != NULL ? context->kernel->int8->speed : 1;
 }
 
 /* Costs of the steps that may follow a level, in bytes per row of a tile. */
@@ -63,10 +70,7 @@ typedef struct PruneCosts
 	double		recheck;		/* recheck of one candidate */
 } PruneCosts;
 
-/*
- * Filters a strip: fills the worker's hit map.  `sparse`: most tiles have no hit, so that the AMX
- * kernel first tests whether there is any.
- */
+/* Filters a strip: fills the worker's hit map.  `sparse`: see TileSweep. */
 extern void cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 							 const Strip *strip, bool sparse);
 

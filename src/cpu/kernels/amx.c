@@ -17,7 +17,6 @@
 #define _GNU_SOURCE
 #endif
 
-#include "amx.h"
 #include "kernel.h"
 
 #ifdef FASTED_HAVE_AMX
@@ -65,12 +64,10 @@ amx_permitted(void)
 {
 #if defined(__linux__) && defined(SYS_arch_prctl)
 	const unsigned tile_and_int8 = 3U << 24;
-	unsigned	a;
-	unsigned	b;
-	unsigned	c;
-	unsigned	d;
+	unsigned	registers[4];
 
-	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & tile_and_int8) == tile_and_int8 &&
+	return __get_cpuid_count(7, 0, &registers[0], &registers[1], &registers[2], &registers[3]) &&
+		(registers[3] & tile_and_int8) == tile_and_int8 &&
 		syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 #else
 	return false;
@@ -145,15 +142,15 @@ fasted_end_amx(void)
 TARGET static inline __attribute__((always_inline)) void
 start_sums(const TileSums *before)
 {
-	if (before == NULL)
+	if (before != NULL)
 	{
-		TILE_ZERO(0);
-		TILE_ZERO(1);
-		TILE_ZERO(2);
-		TILE_ZERO(3);
+		FOR_SUMS(TILE_LOAD, before);
 		return;
 	}
-	FOR_SUMS(TILE_LOAD, before);
+	TILE_ZERO(0);
+	TILE_ZERO(1);
+	TILE_ZERO(2);
+	TILE_ZERO(3);
 }
 
 /* Multiplies and adds 64 bytes of each row per step, from step `first` up to `end`. */
@@ -209,7 +206,7 @@ test_part(const int32_t *sums, const TileSweep *test, int row, int column, bool 
  * of each column is compared, because this takes half as many instructions as testing each sum.
  */
 TARGET static inline __attribute__((always_inline)) bool
-half_has_hits(const int32_t *left, const int32_t *right, const TileSweep *test)
+half_has_hits(const int32_t (*parts)[TILE_WORDS], const TileSweep *test)
 {
 	const int32_t *a = test->a_threshold;
 	const int32_t *b = test->b_threshold;
@@ -219,33 +216,32 @@ half_has_hits(const int32_t *left, const int32_t *right, const TileSweep *test)
 	{
 		__m512i		na = _mm512_set1_epi32(a[i]);
 
-		most[0] = _mm512_max_epi32(most[0], _mm512_sub_epi32(_mm512_load_si512(left + i * SIDE), na));
-		most[1] = _mm512_max_epi32(most[1], _mm512_sub_epi32(_mm512_load_si512(right + i * SIDE), na));
+		most[0] = _mm512_max_epi32(most[0], _mm512_sub_epi32(_mm512_load_si512(parts[0] + i * SIDE), na));
+		most[1] = _mm512_max_epi32(most[1], _mm512_sub_epi32(_mm512_load_si512(parts[1] + i * SIDE), na));
 	}
 	return (_mm512_cmpge_epi32_mask(most[0], _mm512_loadu_si512(b)) |
 			_mm512_cmpge_epi32_mask(most[1], _mm512_loadu_si512(b + SIDE))) != 0;
 }
 
-/* Tests the sums of 16 rows and all columns. */
+/* Tests the sums of 16 rows and all columns, in two parts. */
 TARGET static inline __attribute__((always_inline)) void
-test_half(const int32_t *left, const int32_t *right, const TileSweep *test, int row)
+test_half(const int32_t (*parts)[TILE_WORDS], const TileSweep *test, int row)
 {
-	if (test->a_second != NULL)
+	UNROLL for (int column = 0; column < AMX_TILE; column += SIDE)
 	{
-		test_part(left, test, row, 0, true);
-		test_part(right, test, row, SIDE, true);
-		return;
+		if (test->a_second != NULL)
+			test_part(parts[column / SIDE], test, row, column, true);
+		else
+			test_part(parts[column / SIDE], test, row, column, false);
 	}
-	test_part(left, test, row, 0, false);
-	test_part(right, test, row, SIDE, false);
 }
 
 /* Tests all sums of a tile. */
 TARGET static inline __attribute__((always_inline)) void
 test_sums(const TileSums *sums, const TileSweep *test)
 {
-	test_half(sums->part[0], sums->part[1], test, 0);
-	test_half(sums->part[2], sums->part[3], test, SIDE);
+	test_half(sums->part, test, 0);
+	test_half(sums->part + 2, test, SIDE);
 }
 
 /* Advances the thresholds and hits by `rows` rows. */
@@ -332,8 +328,8 @@ sweep_short(const TileSweep *sweep, const TileOperands *tile, size_t sliver, int
 		{
 			const int32_t (*before)[TILE_WORDS] = sums[(half - 1) % 2];
 
-			if (!sparse || half_has_hits(before[0], before[1], &test))
-				test_half(before[0], before[1], &test, 0);
+			if (!sparse || half_has_hits(before, &test))
+				test_half(before, &test, 0);
 			move_test(&test, SIDE);
 		}
 		if (half < halves)

@@ -103,54 +103,6 @@ available_avx2(void)
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-/* --- bits: 8 vectors of counts, 1 of b, 2 constants */
-
-#undef TARGET
-#define TARGET __attribute__((target("avx2,popcnt")))
-#undef TILE_SLIVERS
-#define TILE_SLIVERS 2
-#define KERNEL(name) name##_avx2_bits
-#define Word int32_t
-#define BYTE_COUNTS(x) byte_counts_avx2((__m256i) (x))
-/* Adds up pairs of bytes, then pairs of 16-bit numbers. */
-#define SUM_BYTES(x) \
-	_mm256_madd_epi16(_mm256_maddubs_epi16((__m256i) (x), _mm256_set1_epi8(1)), \
-					  _mm256_set1_epi16(1))
-#define BITS_ROWS
-
-/* Looks up the numbers of bits in the low and in the high half of each byte. */
-TARGET static inline __attribute__((always_inline)) __m256i
-byte_counts_avx2(__m256i x)
-{
-	__m256i		low = _mm256_set1_epi8(0x0f);
-	__m256i		counts = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
-										  0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
-
-	return _mm256_add_epi8(_mm256_shuffle_epi8(counts, _mm256_and_si256(x, low)),
-						   _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16(x, 4), low)));
-}
-
-#include "tile_kernel.inc.h"
-
-static bool
-available_avx2_bits(void)
-{
-	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
-}
-
-const CpuKernel fasted_kernel_avx2_bits = {
-	.name = "avx2",
-	.available = available_avx2_bits,
-	.bits = &fasted_kernel_portable_bits,
-	.recheck_words = 400,
-	BITS_OF(avx2_bits),
-};
-
-#undef TARGET
-#define TARGET __attribute__((target("avx2,fma")))
-#undef TILE_SLIVERS
-#define TILE_SLIVERS 3
-
 const CpuKernel fasted_kernel_avx2 = {
 	.name = "avx2",
 	.available = available_avx2,
@@ -193,10 +145,10 @@ const CpuKernel fasted_kernel_avx2 = {
 #include "tile_kernel.inc.h"
 
 static const Int8Kernel int16_avx2 = {
+	.name = "int16",
 	.bytes = 2,
-	.word_step = 8,
-	.a_words = 1,
-	.b_words = 1,
+	.speed = 1,
+	.product = PRODUCT_OF(sweep_avx2_int16, 0),
 	INTEGERS_OF(avx2_int16),
 };
 
@@ -257,22 +209,19 @@ available_avxvnni(void)
 		__builtin_cpu_supports("avx512vnni");
 #else
 	const unsigned avx_vnni = 1U << 4;
-	unsigned	a;
-	unsigned	b;
-	unsigned	c;
-	unsigned	d;
+	unsigned	registers[4];
 
-	return available_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
-		(a & avx_vnni) != 0;
+	return available_avx2() &&
+		__get_cpuid_count(7, 1, &registers[0], &registers[1], &registers[2], &registers[3]) &&
+		(registers[0] & avx_vnni) != 0;
 #endif
 }
 
 static const Int8Kernel int8_avxvnni = {
+	.name = "int8",
 	.bytes = 1,
-	.word_step = 8,
-	.a_words = 1,
-	.b_words = 1,
-	.a_flip = UINT32_C(0x80808080),
+	.speed = 1,
+	.product = PRODUCT_OF(sweep_avxvnni, UINT32_C(0x80808080)),
 	INTEGERS_OF(avxvnni),
 	INT16_RECHECK_OF(avxvnni),
 };
@@ -287,4 +236,47 @@ const CpuKernel fasted_kernel_avxvnni = {
 };
 
 #endif							/* FASTED_HAVE_AVXVNNI */
+
+/* --- bits: 8 vectors of counts, 1 of b, 2 constants */
+
+#undef TARGET
+#define TARGET __attribute__((target("avx2,popcnt")))
+#undef TILE_SLIVERS
+#define TILE_SLIVERS 2
+#define KERNEL(name) name##_avx2_bits
+#define Word int32_t
+#define BYTE_COUNTS(x) byte_counts_avx2((__m256i) (x))
+/* Adds up pairs of bytes, then pairs of 16-bit numbers. */
+#define SUM_BYTES(x) \
+	_mm256_madd_epi16(_mm256_maddubs_epi16((__m256i) (x), _mm256_set1_epi8(1)), \
+					  _mm256_set1_epi16(1))
+#define BITS_ROWS
+
+/* Looks up the numbers of bits in the low and in the high half of each byte. */
+TARGET static inline __attribute__((always_inline)) __m256i
+byte_counts_avx2(__m256i x)
+{
+	__m256i		low = _mm256_set1_epi8(0x0f);
+	__m256i		counts = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
+										  0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+
+	return _mm256_add_epi8(_mm256_shuffle_epi8(counts, _mm256_and_si256(x, low)),
+						   _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16(x, 4), low)));
+}
+
+#include "tile_kernel.inc.h"
+
+static bool
+available_avx2_bits(void)
+{
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
+}
+
+const CpuKernel fasted_kernel_avx2_bits = {
+	.name = "avx2",
+	.available = available_avx2_bits,
+	.bits = &fasted_kernel_portable_bits,
+	.recheck_words = 400,
+	BITS_OF(avx2_bits),
+};
 #endif							/* __x86_64__ */

@@ -14,7 +14,6 @@
  *-------------------------------------------------------------------------
  */
 #include "../../engine/exact_distance.h"
-#include "amx.h"
 #include "kernel.h"
 
 #if defined(__x86_64__)
@@ -202,11 +201,10 @@ dot_int16_avx512_int8(const int16_t *x, const int16_t *y, uint32_t padded)
 }
 
 static const Int8Kernel int8_avx512 = {
+	.name = "int8",
 	.bytes = 1,
-	.word_step = 8,
-	.a_words = 1,
-	.b_words = 1,
-	.a_flip = UINT32_C(0x80808080),
+	.speed = 1,
+	.product = PRODUCT_OF(sweep_avx512_int8, UINT32_C(0x80808080)),
 	INTEGERS_OF(avx512_int8),
 	INT16_RECHECK_OF(avx512_int8),
 };
@@ -235,17 +233,15 @@ available_amx(void)
 }
 
 static const Int8Kernel int8_amx = {
+	.name = "int8",
 	.bytes = 1,
-	.word_step = AMX_SIDE,
-	.a_words = AMX_SIDE,
-	.b_words = 1,
-	.part = AMX_SIDE,
 	.speed = 4,
+	.product = {
+		.word_step = AMX_SIDE,.a_words = AMX_SIDE,.b_words = 1,.part = AMX_SIDE,.sweep = fasted_sweep_amx
+	},
 	.begin = fasted_begin_amx,
 	.end = fasted_end_amx,
-	.sweep = fasted_sweep_amx,
-	.transform = transform_avx512_int8,
-	.round = round_avx512_int8,
+	INTEGERS_OF(avx512_int8),
 	INT16_RECHECK_OF(avx512_int8),
 };
 
@@ -257,7 +253,7 @@ const CpuKernel fasted_kernel_amx = {
 	.bits = &bits_avx512,
 	.tile_rows = AMX_TILE,
 	.tile_cols = AMX_TILE,
-	.sweep = sweep_amx_tiles_fp32,
+	.product = PRODUCT_OF(sweep_amx_tiles_fp32, 0),
 	ROWS_OF(avx512),
 };
 #endif

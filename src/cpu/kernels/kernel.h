@@ -5,11 +5,9 @@
  *
  * Packed rows.  The filter reads rows that are centred, scaled and interleaved, in words of 4
  * bytes.  A word holds one coordinate in FP32, or four in INT8.  Rows are stored in slivers of
- * `width` rows, word by word: [sliver][k][row].  The words of a row are divided into segments of at
- * most `segment` words.  One segment of all slivers is stored before the next segment:
+ * `width` rows, word by word, and in segments of at most `segment` words:
  * [segment][sliver][k][row].  So one pass of the kernel reads contiguous memory, whatever the
- * dimension.  In FP32 both operands of the product have this layout.  Integer operands may differ
- * in the number of adjacent words: see Int8Kernel.
+ * dimension.  Integer operands may differ in the number of adjacent words: see TileProduct.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,11 +48,9 @@ typedef struct PackLayout
 } PackLayout;
 
 /*
- * One sweep: the tiles of one tile column, over one segment.
- *
- * A tile is tile_rows rows of a by tile_cols rows of b.  The sums of unfinished tiles are stored
- * in partial.  After the last segment they are compared with the thresholds, and hits are set in the
- * map.  Rows, sums and thresholds are FP32, or INT32 for INT8 rows.
+ * One sweep: the tiles of one tile column, over one segment.  A tile is tile_rows rows of a by
+ * tile_cols rows of b.  The sums of unfinished tiles are stored in partial.  After the last segment they
+ * are compared with the thresholds, FP32 or INT32 as the sums, and hits are set in the map.
  */
 typedef struct TileSweep
 {
@@ -64,7 +60,7 @@ typedef struct TileSweep
 	uint32_t	tiles;			/* number of tiles, from the first row on */
 	bool		first;			/* first segment: sums start at zero */
 	bool		last;			/* last segment: test the sums, do not store them */
-	bool		sparse;			/* most tiles have no hit */
+	bool		sparse;			/* most tiles have no hit: AMX first tests whether there is any */
 	void	   *partial;		/* tiles x tile_rows x tile_cols */
 	const void *a_threshold;
 	const void *b_threshold;
@@ -75,10 +71,7 @@ typedef struct TileSweep
 	size_t		hit_stride;		/* bytes from one row of the map to the next */
 } TileSweep;
 
-/*
- * One sliver of rows to be packed.  A missing row is NULL and is packed as zeros. norm2 and error2
- * are the arguments of fasted_rho.
- */
+/* One sliver of rows to be packed; NULL: zeros. norm2 and error2 are the arguments of fasted_rho. */
 typedef struct PackSliver
 {
 	const float *rows[FASTED_MAX_WIDTH];
@@ -112,27 +105,32 @@ typedef struct Int8Sums
 } Int8Sums;
 
 /*
- * The integer filter of a kernel, with that kernel's tiles and slivers.  Components are INT8, or
- * INT16 in two bytes.
+ * How a kernel multiplies tiles of one number format.
  *
  * n = a_words or b_words words of a row are adjacent: [segment][sliver][k / n][row][k % n].  If the
  * instruction takes unsigned bytes for a, the words of a are XORed with a_flip.
  */
-typedef struct Int8Kernel
+typedef struct TileProduct
 {
-	uint32_t	bytes;			/* bytes per component: 1 or 2 */
-	uint32_t	word_step;		/* words per row are a multiple of this */
+	uint32_t	word_step;		/* words per segment are a multiple of this, itself one of 8 */
 	uint32_t	a_words;		/* adjacent words of a row of a */
 	uint32_t	b_words;
 	uint32_t	a_flip;			/* 0, or 0x80808080: adds 128 to each byte of a */
 	uint32_t	part;			/* partial sums are stored as squares of this side; 0: by rows */
-	uint32_t	speed;			/* bytes multiplied while VNNI multiplies one byte; 0: one */
+	void		(*sweep) (const TileSweep *sweep);
+} TileProduct;
+
+/* The integer filter of a kernel, with that kernel's tiles and slivers. */
+typedef struct Int8Kernel
+{
+	const char *name;			/* of the filter */
+	uint32_t	bytes;			/* bytes per component: 1 or 2 */
+	uint32_t	speed;			/* bytes multiplied while VNNI multiplies one byte */
+	TileProduct product;
 
 	/* Called before a thread's first sweep and after its last one; or NULL. */
 	void		(*begin) (void);
 	void		(*end) (void);
-
-	void		(*sweep) (const TileSweep *sweep);
 
 	/* Computes a row's image: `padded` floats, aligned to a cache line. */
 	void		(*transform) (const Int8Transform *transform, const float *row,
@@ -142,19 +140,13 @@ typedef struct Int8Kernel
 	void		(*round) (const float *image, float factor, uint32_t padded,
 						  int8_t *values, Int8Sums *sums);
 
-	/*
-	 * INT16 rows: rounding to two bytes, and the inner product of two such rows; or NULL.  The
-	 * factor is a power of two.
-	 */
+	/* INT16 rows: rounding by a power of two, and the inner product of two such rows; or NULL. */
 	void		(*round_int16) (const float *image, float factor, uint32_t padded,
 							   int16_t *values, Int8Sums *sums);
 	int32_t		(*dot_int16) (const int16_t *x, const int16_t *y, uint32_t padded);
 } Int8Kernel;
 
-/*
- * A function of two rows of floats or doubles, such as their distance.  Of rows of bits, the number
- * of 64-bit words takes the place of the number of dimensions.
- */
+/* A function of two rows of `dimensions` floats or doubles, or of as many 64-bit words of bits. */
 typedef double (*RowFunction) (const void *x, const void *y, uint32_t dimensions);
 
 typedef struct CpuKernel
@@ -165,42 +157,29 @@ typedef struct CpuKernel
 	uint32_t	tile_cols;		/* a multiple of width and of tile_rows */
 
 	bool		(*available) (void);
-	void		(*sweep) (const TileSweep *sweep);
+	TileProduct product;		/* of rows in FP32, or of bits */
 	void		(*pack) (PackSliver *job);
 	const Int8Kernel *int8;		/* or NULL */
 
 	/*
-	 * The kernel for rows of bits.  A kernel for rows of bits points to the next best one.  It has
-	 * these functions only: sweep, whose sums are minus the Hamming distance, distance (Hamming)
-	 * and dot (the number of common bits).
+	 * The kernel for rows of bits, which points to the next best one.  It has only a product, whose sums
+	 * are minus the Hamming distance, distance (Hamming) and dot (the number of common bits).
 	 */
 	const struct CpuKernel *bits;
 	uint32_t	recheck_words;	/* rows of bits: words of pairs filtered in the time of a recheck */
 
-	/*
-	 * The canonical distance of exact_distance.h, and x.y for the cosine distance.  Without
-	 * suffix: of two rows of floats. _wide: of a row widened to FP64 and a row of floats, which
-	 * is faster if the first row is used several times. _double: of two rows of doubles.
-	 */
+	/* The canonical distance of exact_distance.h, and x.y; _double: of two rows of doubles. */
 	RowFunction distance;
-	RowFunction distance_wide;
 	RowFunction distance_double;
 	RowFunction dot;
-	RowFunction dot_wide;
 	RowFunction dot_double;
-
-	/*
-	 * Converts a row to FP64.  The buffer holds `dimensions` values, rounded up to a multiple of
-	 * 32.
-	 */
-	void		(*widen) (const float *row, uint32_t dimensions, double *wide);
 } CpuKernel;
 
-/* Returns true if packed rows of a and of b are identical. */
+/* Returns true if rows of a are packed in another way than those of b. */
 static inline bool
-int8_sides_identical(const Int8Kernel *int8)
+sides_differ(const TileProduct *product)
 {
-	return int8->a_words == int8->b_words && int8->a_flip == 0;
+	return product->a_words != product->b_words || product->a_flip != 0;
 }
 
 /* Returns the rows of this kernel's largest block, in whole tiles. */
@@ -236,6 +215,23 @@ pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
 #define FASTED_HAVE_AVXVNNI
 #endif
 #endif
+
+#ifdef FASTED_HAVE_AMX
+/* --- the parts of the AMX kernel that need its instructions: amx.c */
+
+#define AMX_SIDE 16				/* rows of a tile register, and its columns of 4 bytes */
+#define AMX_TILE (2 * AMX_SIDE) /* rows and columns of a tile */
+
+/* Int8Kernel.begin and end: configure and release the tile registers of this thread. */
+extern void fasted_begin_amx(void);
+extern void fasted_end_amx(void);
+
+/* Int8Kernel.sweep: multiplies the tiles of one tile column over one segment of INT8 rows. */
+extern void fasted_sweep_amx(const TileSweep *sweep);
+
+/* Returns true if the CPU has AMX and the process may use it.  Only the first call asks the system. */
+extern bool fasted_amx_permitted(void);
+#endif							/* FASTED_HAVE_AMX */
 
 /* The kernels, by instruction set.  Only those that are available may be called. */
 #if defined(__x86_64__)

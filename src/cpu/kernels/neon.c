@@ -119,10 +119,10 @@ const CpuKernel fasted_kernel_neon = {
 #include "tile_kernel.inc.h"
 
 static const Int8Kernel int8_sdot = {
+	.name = "int8",
 	.bytes = 1,
-	.word_step = 8,
-	.a_words = 1,
-	.b_words = 1,
+	.speed = 1,
+	.product = PRODUCT_OF(sweep_sdot, 0),
 	INTEGERS_OF(sdot),
 };
 

@@ -49,15 +49,14 @@ hit_bits(Hit h)
 
 /* The sum of squared differences, or of products; see tile_kernel.inc.h. */
 static inline __attribute__((always_inline)) double
-sum_portable(const float *x, const double *wide, const float *y, const double *doubles,
-			 uint32_t dimensions, bool product)
+sum_portable(const void *x, const void *y, uint32_t dimensions, bool doubles, bool product)
 {
 	double		sums[FASTED_EXACT_LANES] = {0};
 
 	for (uint32_t k = 0; k < dimensions; k++)
 	{
-		double		left = wide != NULL ? wide[k] : (double) x[k];
-		double		right = doubles != NULL ? doubles[k] : (double) y[k];
+		double		left = doubles ? ((const double *) x)[k] : (double) ((const float *) x)[k];
+		double		right = doubles ? ((const double *) y)[k] : (double) ((const float *) y)[k];
 
 		if (!product)
 			left = right = left - right;

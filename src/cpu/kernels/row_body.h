@@ -1,15 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * row_body.h
- *	  Conversion of rows to the filter's format, and to FP64.
+ *	  Conversion of rows to the filter's format.
  *
- * These functions are inlined into each kernel's own functions, so that they are compiled for its
- * instruction set.
- *
- * FP32: one sliver of rows is centred, scaled and interleaved.  Results may differ in the last
- * bits between kernels. norm2 and error2 are sums in any order, which the error bound allows for.
- *
- * Integers: see doc/internals/bound-int8.md, sections 1 to 3.
+ * These functions are inlined into each kernel's own, and so compiled for its instruction set.  FP32:
+ * sums are in any order, which the error bound allows for.  Integers: see doc/internals/bound-int8.md,
+ * sections 1 to 3.
  *
  *-------------------------------------------------------------------------
  */
@@ -122,27 +118,6 @@ pack_sliver(PackSliver *job, const uint32_t width)
 			}
 		}
 	}
-}
-
-/* Converts a row to FP64, padded with zeros to a multiple of 32 coordinates. */
-static inline __attribute__((always_inline)) void
-widen_row(const float *row, uint32_t dimensions, double *wide)
-{
-	uint32_t	k = 0;
-
-	for (; k + 4 <= dimensions; k += 4)
-	{
-		Float4		x;
-		Double4		w;
-
-		memcpy(&x, row + k, sizeof(x));
-		w = __builtin_convertvector(x, Double4);
-		memcpy(wide + k, &w, sizeof(w));
-	}
-	for (; k < dimensions; k++)
-		wide[k] = (double) row[k];
-	for (; k % 32 != 0; k++)
-		wide[k] = 0.0;
 }
 
 /* --- integers */

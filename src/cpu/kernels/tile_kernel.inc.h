@@ -256,14 +256,24 @@ KERNEL(sweep) (const TileSweep *sweep)
 #ifdef DoubleVec
 #define SUM_VECS (32 / DOUBLES)
 
+/* Adds one term to each of 32 sums; left and right are expressions for vector v of a row. */
+#define ADD_TERMS(left, right) \
+	UNROLL for (int v = 0; v < SUM_VECS; v++) \
+	{ \
+		DoubleVec	from = (left); \
+		DoubleVec	to = (right); \
+ \
+		sums[v] = product ? DOUBLE_FMA(from, to, sums[v]) : DOUBLE_FMA(from - to, from - to, sums[v]); \
+	}
+#define FLOATS(p) ((const float *) (p) + k + DOUBLES * v)
+#define DOUBLES_OF(p) ((const double *) (p) + k + DOUBLES * v)
+
 /*
- * Returns the sum of squared differences, or of products, as exact_distance.h defines it.  One of
- * x and wide is NULL, and so is one of y and doubles.  If doubles is given, wide is not padded.
- * All of that is known at compile time.
+ * Returns the sum of squared differences, or of products, of two rows of floats or doubles, as
+ * exact_distance.h defines it.  Both flags are known at compile time.
  */
 TARGET static inline __attribute__((always_inline)) double
-KERNEL(sum) (const float *x, const double *wide, const float *y, const double *doubles,
-			 uint32_t dimensions, bool product)
+KERNEL(sum) (const void *x, const void *y, uint32_t dimensions, bool doubles, bool product)
 {
 	DoubleVec	sums[SUM_VECS];
 	uint32_t	k = 0;
@@ -272,32 +282,19 @@ KERNEL(sum) (const float *x, const double *wide, const float *y, const double *d
 		sums[v] = (DoubleVec) {0};
 	for (; k + 32 <= dimensions; k += 32)
 	{
-		UNROLL for (int v = 0; v < SUM_VECS; v++)
-		{
-			DoubleVec	left = wide != NULL ? DOUBLE_LOAD(wide + k + DOUBLES * v)
-				: DOUBLE_WIDEN(x + k + DOUBLES * v);
-			DoubleVec	right = doubles != NULL ? DOUBLE_LOAD(doubles + k + DOUBLES * v)
-				: DOUBLE_WIDEN(y + k + DOUBLES * v);
-
-			sums[v] = product ? DOUBLE_FMA(left, right, sums[v])
-				: DOUBLE_FMA(left - right, left - right, sums[v]);
-		}
+		if (doubles)
+			ADD_TERMS(DOUBLE_LOAD(DOUBLES_OF(x)), DOUBLE_LOAD(DOUBLES_OF(y)))
+		else
+			ADD_TERMS(DOUBLE_WIDEN(FLOATS(x)), DOUBLE_WIDEN(FLOATS(y)))
 	}
 	if (k < dimensions)
 	{
 		uint32_t	rest = dimensions - k;
 
-		UNROLL for (int v = 0; v < SUM_VECS; v++)
-		{
-			DoubleVec	left = doubles != NULL ? DOUBLE_LOAD_REST(wide + k + DOUBLES * v, rest, v)
-				: wide != NULL ? DOUBLE_LOAD(wide + k + DOUBLES * v)
-				: DOUBLE_WIDEN_REST(x + k + DOUBLES * v, rest, v);
-			DoubleVec	right = doubles != NULL ? DOUBLE_LOAD_REST(doubles + k + DOUBLES * v, rest, v)
-				: DOUBLE_WIDEN_REST(y + k + DOUBLES * v, rest, v);
-
-			sums[v] = product ? DOUBLE_FMA(left, right, sums[v])
-				: DOUBLE_FMA(left - right, left - right, sums[v]);
-		}
+		if (doubles)
+			ADD_TERMS(DOUBLE_LOAD_REST(DOUBLES_OF(x), rest, v), DOUBLE_LOAD_REST(DOUBLES_OF(y), rest, v))
+		else
+			ADD_TERMS(DOUBLE_WIDEN_REST(FLOATS(x), rest, v), DOUBLE_WIDEN_REST(FLOATS(y), rest, v))
 	}
 	UNROLL for (int v = 0; v < SUM_VECS / 2; v++)
 		sums[v] += sums[v + SUM_VECS / 2];
@@ -309,6 +306,9 @@ KERNEL(sum) (const float *x, const double *wide, const float *y, const double *d
 		sums[v] += sums[v + SUM_VECS / 16];
 	return DOUBLE_FOLD(sums[0]);
 }
+#undef ADD_TERMS
+#undef FLOATS
+#undef DOUBLES_OF
 #endif							/* DoubleVec */
 
 /* The function sqrt may set errno; the instruction does not. */
@@ -331,12 +331,10 @@ KERNEL(root) (double square)
 		return result; \
 	}
 
-FUNCTION_OF_ROWS(dot, KERNEL(sum) (x, NULL, y, NULL, dimensions, true))
-FUNCTION_OF_ROWS(dot_wide, KERNEL(sum) (NULL, x, y, NULL, dimensions, true))
-FUNCTION_OF_ROWS(dot_double, KERNEL(sum) (NULL, x, NULL, y, dimensions, true))
-FUNCTION_OF_ROWS(distance, KERNEL(root) (KERNEL(sum) (x, NULL, y, NULL, dimensions, false)))
-FUNCTION_OF_ROWS(distance_wide, KERNEL(root) (KERNEL(sum) (NULL, x, y, NULL, dimensions, false)))
-FUNCTION_OF_ROWS(distance_double, KERNEL(root) (KERNEL(sum) (NULL, x, NULL, y, dimensions, false)))
+FUNCTION_OF_ROWS(dot, KERNEL(sum) (x, y, dimensions, false, true))
+FUNCTION_OF_ROWS(dot_double, KERNEL(sum) (x, y, dimensions, true, true))
+FUNCTION_OF_ROWS(distance, KERNEL(root) (KERNEL(sum) (x, y, dimensions, false, false)))
+FUNCTION_OF_ROWS(distance_double, KERNEL(root) (KERNEL(sum) (x, y, dimensions, true, false)))
 
 TARGET static void
 KERNEL(pack) (PackSliver *job)
@@ -344,27 +342,18 @@ KERNEL(pack) (PackSliver *job)
 	pack_sliver(job, WIDTH);
 }
 
-TARGET static void
-KERNEL(widen) (const float *row, uint32_t dimensions, double *wide)
-{
-	widen_row(row, dimensions, wide);
-}
-
 /* Initializers of a kernel's row functions and tiles, by the suffix of their names. */
 #define ROWS_OF(kernel) \
 	.width = WIDTH, \
 	.pack = pack_##kernel, \
-	.widen = widen_##kernel, \
 	.distance = distance_##kernel, \
-	.distance_wide = distance_wide_##kernel, \
 	.distance_double = distance_double_##kernel, \
 	.dot = dot_##kernel, \
-	.dot_wide = dot_wide_##kernel, \
 	.dot_double = dot_double_##kernel
 #define TILES_OF(kernel) \
 	.tile_rows = TILE_ROWS, \
 	.tile_cols = TILE_COLS, \
-	.sweep = sweep_##kernel
+	.product = PRODUCT_OF(sweep_##kernel, 0)
 
 #undef FUNCTION_OF_ROWS
 #undef FP32_ROWS
@@ -398,7 +387,6 @@ KERNEL(round_int16) (const float *image, float factor, uint32_t padded, int16_t 
 
 /* Initializers of a kernel's integer functions, by the suffix of their names. */
 #define INTEGERS_OF(kernel) \
-	.sweep = sweep_##kernel, \
 	.transform = transform_##kernel, \
 	.round = round_##kernel
 #define INT16_RECHECK_OF(kernel) \
@@ -409,6 +397,12 @@ KERNEL(round_int16) (const float *image, float factor, uint32_t padded, int16_t 
 #undef INT16_ROWS
 #undef INT16_RECHECK
 #endif							/* INT8_ROWS or INT16_ROWS */
+
+/* Initializer of a product of tiles whose rows have no adjacent words. */
+#define PRODUCT_OF(function, flip) \
+	{ \
+		.word_step = 8, .a_words = 1, .b_words = 1, .a_flip = flip, .sweep = function \
+	}
 
 #ifdef BITS_ROWS
 
@@ -427,9 +421,7 @@ KERNEL(dot) (const void *x, const void *y, uint32_t words)
 /* Initializers of a kernel for rows of bits, by the suffix of their names. */
 #define BITS_OF(kernel) \
 	.width = WIDTH, \
-	.tile_rows = TILE_ROWS, \
-	.tile_cols = TILE_COLS, \
-	.sweep = sweep_##kernel, \
+	TILES_OF(kernel), \
 	.distance = distance_##kernel, \
 	.dot = dot_##kernel
 

@@ -4,10 +4,8 @@
  *	  Nearest neighbors: initial radii, computed before any recheck.
  *
  * The largest distance of a row to any k other rows is an upper bound of the distance of its k-th
- * neighbour.  The filter's products with rows adjacent in the order show which rows are near.
- * These rows do not enter the lists here, because the join finds them again.
- *
- * doc/internals/bound-nearest.md proves that no neighbour is lost.
+ * neighbour (doc/internals/bound-nearest.md).  The filter's products with rows adjacent in the order show
+ * which rows are near.  These rows do not enter the lists here, because the join finds them again.
  *
  *-------------------------------------------------------------------------
  */
@@ -57,9 +55,27 @@ col_place(const RadiusSearch *search, uint32_t col)
 }
 
 /*
- * Stores the terms of the columns (CpuFilter.column_term).  The term is infinite if the column must be
- * ignored.
+ * Returns the term that is added to minus twice a product to give the squared distance of a column
+ * from a row, up to a term of the row: the squared norm of the packed row.  For inner products the
+ * squared norm of the input row is subtracted, so that the sum is -2 x.y and a term of the row.  Rows
+ * of bits have none: the product is minus the Hamming distance of folded rows, which takes the place
+ * of the squared distance.
  */
+static float
+column_term(const FastedJoin *join, const PackedRows *cols, size_t place)
+{
+	double		norm2 = cols->terms[place].norm2;
+	double		scale;
+
+	if (join->context->metric->of_bits)
+		return 0.0f;
+	if (!join->context->metric->negative_product)
+		return (float) norm2;
+	scale = cpu_scale(cols->filter, join->encoding);
+	return (float) (norm2 - scale * scale * cols->squares[place]);
+}
+
+/* Stores the terms of the columns.  The term is infinite if the column must be ignored. */
 static void
 prepare_columns(const RadiusSearch *search)
 {
@@ -72,7 +88,7 @@ prepare_columns(const RadiusSearch *search)
 		const RowTerms *terms = &packed->terms[place];
 		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
-		near->column_terms[col] = good ? packed->filter->column_term(search->worker->join, packed, place)
+		near->column_terms[col] = good ? column_term(search->worker->join, packed, place)
 			: INFINITY;
 		near->flip_sums[col] = packed->filter->transforms ? cpu_flip_sum(packed, place) : 0;
 	}
@@ -89,6 +105,7 @@ make_sums(const RadiusSearch *search)
 	const CpuKernel *kernel = context->kernel;
 	const PackedRows *a = &search->rows->packed;
 	const PackedRows *b = &search->cols->packed;
+	const TileProduct *product = cpu_product(kernel, b->filter);
 	TileSweep	sweep = {.tiles = search->nrows / kernel->tile_rows};
 
 	for (uint32_t col = 0; col < search->ncols; col += kernel->tile_cols)
@@ -100,7 +117,7 @@ make_sums(const RadiusSearch *search)
 				return false;
 			cpu_point_at_segment(&sweep, kernel, a, search->first_row, b, col_place(search, col), k);
 			sweep.last = false;	/* store the sums instead of testing them */
-			cpu_sweep(kernel, b, &sweep);
+			product->sweep(&sweep);
 		}
 	}
 	return true;
@@ -156,15 +173,12 @@ offer_columns(const RadiusSearch *search, uint32_t k, size_t place, const uint32
 	}
 }
 
-/*
- * Finds the k columns whose packed rows are nearest to this row.  Returns false if there are
- * fewer.
- */
+/* Finds the k columns whose packed rows are nearest to this row.  Returns false if there are fewer. */
 static bool
 find_nearest(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
 	const CpuKernel *kernel = search->worker->context->kernel;
-	uint32_t	side = search->cols->packed.filter->partial_side(kernel);
+	uint32_t	side = cpu_product(kernel, search->cols->packed.filter)->part;
 	uint32_t	run = side > 0 ? side : kernel->tile_cols;
 	uint32_t	in_tile = row % kernel->tile_rows;
 	const uint32_t *tile = (const uint32_t *) search->worker->partial
@@ -193,23 +207,16 @@ static void
 set_radius(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
 	Worker	   *worker = search->worker;
-	FastedContext *context = worker->context;
-	Recheck		recheck = cpu_recheck(context, &search->rows->packed, &search->cols->packed);
-	uint32_t	d = context->length;
 	size_t		place = search->first_row + row;
 	size_t		number = cpu_row_at(search->rows, place);
 	const float *x = row_store_row(&search->rows->rows, number);
 	double		radius = -INFINITY;
 
-	if (recheck.wide != NULL)
-		context->kernel->widen(x, d, worker->wide);
 	for (uint32_t i = 0; i < k; i++)
 	{
 		size_t		col = col_place(search, worker->near.nearest[i].row);
-		const float *other = cpu_stored_row(search->cols, col);
-		double		value = recheck.wide != NULL ? recheck.wide(worker->wide, other, d)
-			: recheck.rows(x, other, d);
-		double		dist = cpu_distance(&recheck, value, place, col);
+		double		dist = cpu_distance(worker->context, &search->rows->packed, &search->cols->packed,
+										place, col, x, cpu_stored_row(search->cols, col));
 
 		if (isnan(dist))
 			return;
@@ -270,10 +277,7 @@ columns_met(const RadiusSearch *search)
 	return all;
 }
 
-/*
- * Chooses at most `most` columns for a block of rows.  If there are more, columns near in the
- * order are chosen.
- */
+/* Chooses at most `most` columns for a block of rows: if there are more, those near in the order. */
 static void
 choose_columns(RadiusSearch *search, uint32_t most)
 {

@@ -3,17 +3,14 @@
  * component_order.c
  *	  Moves the packed rows of large components together (FastedComponents).
  *
- * Pairs of rows of the same component are often near each other, but must be ignored.  Packed rows
- * are therefore moved, so that the rows of a large component are adjacent.  Tiles whose rows and
- * columns all belong to one component are skipped (filter/components.c).
- *
- * Within a component, and among the rows of small components, the order of rows is retained.  Near
- * rows thus remain adjacent, on which pruning depends.
+ * Pairs of rows of the same component must be ignored.  If the rows of a large component are adjacent,
+ * tiles within one component are skipped (filter/components.c), which halves the time of HDBSCAN.  Within
+ * a component, and among the rows of small ones, the order is retained, on which pruning depends.
  *
  *-------------------------------------------------------------------------
  */
-#include "component_order.h"
 #include "levels.h"
+#include "order.h"
 
 /*
  * A component is large if it has at least one in LARGE_PART of a sample of a set's rows.  There are at
@@ -43,10 +40,10 @@ cpu_reserve_grouping(FastedJoin *join)
 		size_t		rows = join->sets[i]->rows.rows;
 
 		join->keys[i] = fasted_cpu_map(rows * sizeof(uint32_t), &context->memory);
-		if (join->keys[i] == NULL || !cpu_levels_reserve(context, &join->sets[i]->levels, rows))
+		if (join->keys[i] == NULL)
 			return false;
 	}
-	return true;
+	return cpu_reserve_orders(join);
 }
 
 bool
@@ -138,14 +135,14 @@ find_order(Worker *worker, int i, size_t *grouped)
 
 /* --- moving rows */
 
-static void
-swap_words(uint32_t *x, uint32_t *y)
-{
-	uint32_t	word = *x;
-
-	*x = *y;
-	*y = word;
-}
+#define SWAP(x, y) \
+	do \
+	{ \
+		__typeof__(x) held = (x); \
+ \
+		(x) = (y); \
+		(y) = held; \
+	} while (0)
 
 /* Exchanges the words of two packed rows of one side of tiles. */
 static void
@@ -162,7 +159,7 @@ swap_packed(uint32_t *packed, const PackLayout *layout, uint32_t width, uint32_t
 		{
 			size_t		at = (size_t) (k / together) * together * width + k % together;
 
-			swap_words(to_x + at, to_y + at);
+			SWAP(to_x[at], to_y[at]);
 		}
 	}
 }
@@ -171,25 +168,17 @@ swap_packed(uint32_t *packed, const PackLayout *layout, uint32_t width, uint32_t
 static void
 swap_rows(const CpuKernel *kernel, PackedRows *rows, size_t x, size_t y)
 {
-	const Int8Kernel *int8 = rows->filter->transforms ? kernel->int8 : NULL;
+	const TileProduct *product = cpu_product(kernel, rows->filter);
 	uint32_t   *thresholds[2] = {rows->as_a.threshold, rows->as_b.threshold};
-	RowTerms	terms = rows->terms[x];
 
-	rows->terms[x] = rows->terms[y];
-	rows->terms[y] = terms;
+	SWAP(rows->terms[x], rows->terms[y]);
 	if (rows->squares != NULL)
-	{
-		double		square = rows->squares[x];
-
-		rows->squares[x] = rows->squares[y];
-		rows->squares[y] = square;
-	}
-	swap_packed(rows->as_b.packed, &rows->layout, kernel->width,
-				int8 != NULL ? int8->b_words : 1, x, y);
+		SWAP(rows->squares[x], rows->squares[y]);
+	swap_packed(rows->as_b.packed, &rows->layout, kernel->width, product->b_words, x, y);
 	if (rows->as_a.packed != rows->as_b.packed)
-		swap_packed(rows->as_a.packed, &rows->layout, kernel->width, int8->a_words, x, y);
+		swap_packed(rows->as_a.packed, &rows->layout, kernel->width, product->a_words, x, y);
 	for (int side = thresholds[0] == thresholds[1]; side < 2; side++)
-		swap_words(&thresholds[side][x], &thresholds[side][y]);
+		SWAP(thresholds[side][x], thresholds[side][y]);
 }
 
 /*
@@ -211,7 +200,7 @@ move_rows(Worker *worker, FastedSet *set, const Projection *projection, uint32_t
 		{
 			if (moved++ % CHECK_EVERY == 0 && !cpu_may_continue(worker->context))
 				return false;
-			swap_words(&set->levels.order[hole], &set->levels.order[next]);
+			SWAP(set->levels.order[hole], set->levels.order[next]);
 			swap_rows(kernel, &set->packed, hole, next);
 			for (uint32_t level = 0; projection != NULL && level < projection->levels; level++)
 				swap_rows(kernel, &set->levels.packed[level], hole, next);
@@ -251,8 +240,5 @@ group_set(Worker *worker, int i)
 void
 cpu_group_rows(Worker *worker)
 {
-	uint64_t	i;
-
-	while ((i = cpu_next_item(worker->context)) < (uint64_t) worker->join->nsets)
-		group_set(worker, (int) i);
+	cpu_do_sets(worker, PACKED_ALREADY, group_set);
 }

@@ -3,17 +3,13 @@
  * encoding.c
  *	  Encodings: the centre, the scale and the integer transform.
  *
- * The filter uses (x - centre) * scale.  Any centre is correct.  A good centre makes norms small,
- * and with them the error terms.  For each coordinate it is the mean of the middle half of a
- * sample, which a few huge rows do not affect.
- *
- * The scale is a power of two that brings typical rows to about 1, far from underflow and
- * overflow.
+ * The filter uses (x - centre) * scale.  Any centre and scale are correct (doc/internals/bound-int8.md);
+ * good ones make norms and error terms small.  The centre is the mean of the middle half of a sample,
+ * for each coordinate; a few huge rows do not affect it.  The scale is a power of two that brings typical
+ * rows to about 1.
  *
  * The integer filter computes exact inner products of rows that are centred, scaled, rotated and
  * rounded.  Rows of small integers are only centred, and therefore exact.
- * doc/internals/bound-int8.md proves that no pair is lost, for any centre and scale.  Here they are
- * chosen so that there are few false candidates.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +18,6 @@
 
 #include "../../engine/filter_bound.h"
 #include "encoding.h"
-#include "filter_row.h"
 
 /* Coordinates per work item while the centre is computed. */
 #define CENTRE_STEP 64
@@ -87,21 +82,20 @@ find_coordinate(Worker *worker, const Sample *sample, const double *scales, uint
 {
 	float	   *centre = worker->join->choice.new_encoding->centre;
 	uint32_t	count = cpu_sample_size(sample);
+	double		x[CENTRE_ROWS];
+	double		sorted[CENTRE_ROWS];
 	uint32_t	finite = 0;
 
 	for (uint32_t s = 0; s < count; s++)
 	{
-		float		x = (float) (cpu_coordinate(worker->context, cpu_stored_sample_row(sample, s), k)
-									 * scales[s]);
-
-		if (isfinite(x))
-			worker->sample[finite++] = x;
+		x[s] = cpu_coordinate(worker->context, cpu_stored_sample_row(sample, s), k) * scales[s];
+		if (isfinite((float) x[s]))
+			sorted[finite++] = (float) x[s];
 	}
-	centre[k] = finite > 0 ? middle_mean(worker->sample, finite) : 0.0f;
+	centre[k] = finite > 0 ? middle_mean(sorted, finite) : 0.0f;
 	for (uint32_t s = 0; s < count; s++)
 	{
-		double		v = fabs(cpu_coordinate(worker->context, cpu_stored_sample_row(sample, s), k)
-								 * scales[s] - centre[k]);
+		double		v = fabs(x[s] - centre[k]);
 
 		if (isfinite(v) && v > peak[s])
 			peak[s] = v;
@@ -158,18 +152,13 @@ cpu_find_scale(FastedJoin *join)
 		if (half > 0.0f)
 			peaks[count++] = half;
 	}
-	if (count > 0)
-	{
-		cpu_sort_doubles(peaks, count);
-		typical = 2.0 * peaks[count / 2];
-	}
-	else
-		typical = join->context->metric->has_direction ? 1.0 : join->problem.eps;
+	cpu_sort_doubles(peaks, count);
+	typical = count > 0 ? 2.0 * peaks[count / 2]
+		: join->context->metric->has_direction ? 1.0 : join->problem.eps;
 	if (!(typical > 0x1p-149))
 		typical = count > 0 ? 0x1p-149 : 1.0;
 	if (!(typical < 0x1p129))
 		typical = 0x1p129;
-
 	join->choice.new_encoding->scale = ldexp(1.0, -ilogb(typical));
 }
 
@@ -340,26 +329,19 @@ find_factor_int8(Worker *worker, const Int8Transform *transform, const Sample *s
 	return factors[best];
 }
 
-/*
- * Returns the factor for 16-bit images.  It is so large that rounding hardly matters, but leaves a
- * margin for rows longer than typical ones.
- */
-static float
-find_factor_int16(Worker *worker, const Int8Transform *transform, const Sample *sample)
-{
-	double		norms[FASTED_INT8_SCALE_ROWS];
-	float		typical = find_sizes(worker, transform, sample, norm_of, norms);
-
-	return is_usual(typical) ? sqrtf(FASTED_INT16_NORM2) / FASTED_INT16_ROOM / typical : 1.0f;
-}
-
 float
 cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const Sample *sample)
 {
+	double		norms[FASTED_INT8_SCALE_ROWS];
+	float		typical;
+
 	if (cpu_sample_size(sample) == 0)
 		return 1.0f;
-	return worker->context->kernel->int8->bytes == 2
-		? find_factor_int16(worker, transform, sample) : find_factor_int8(worker, transform, sample);
+	if (worker->context->kernel->int8->bytes == 1)
+		return find_factor_int8(worker, transform, sample);
+	/* so large that rounding hardly matters, but with a margin for rows longer than typical ones */
+	typical = find_sizes(worker, transform, sample, norm_of, norms);
+	return is_usual(typical) ? sqrtf(FASTED_INT16_NORM2) / FASTED_INT16_ROOM / typical : 1.0f;
 }
 
 /*

@@ -8,15 +8,12 @@
 #ifndef FASTED_CPU_ENCODING_H
 #define FASTED_CPU_ENCODING_H
 
-#include "sample.h"
+#include "filter_row.h"
 
 /* Largest number of rows from which an integer scale is computed. */
 #define FASTED_INT8_SCALE_ROWS 256
 
-/*
- * Phase of a join: computes the centre of the new encoding from a sample of both sets.  Each work item
- * is a range of coordinates.
- */
+/* Phase of a join: computes the centre of the new encoding; a work item is a range of coordinates. */
 extern void cpu_find_centre(Worker *worker);
 
 /*
@@ -26,10 +23,7 @@ extern void cpu_find_centre(Worker *worker);
  */
 extern void cpu_find_scale(FastedJoin *join);
 
-/*
- * Computes the centre and the scale of integer rows from a sample.  The encoding's FP32 centre and
- * scale must be known.
- */
+/* Computes the centre and the scale of integer rows, when those of FP32 rows are known. */
 extern void cpu_int8_find_transform(Worker *worker, Encoding *encoding);
 
 /* Returns the factor for a sample of at most FASTED_INT8_SCALE_ROWS rows, which may be empty. */

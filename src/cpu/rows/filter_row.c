@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * filter_row.c
- *	  Filter rows: the rows that are packed or sampled in place of the input rows.
+ *	  Filter rows: the rows that are packed or sampled in place of the input rows; and samples of rows.
  *
  * Input rows are stored unmodified.  To pack or sample a row, its filter row is requested here.
  * That is the row itself or, written to a worker's buffer, x / |x| in FP32 (cosine) or the row
- * rounded to FP32 (rows of doubles). doc/internals/bound.md, sections 7
- * and 9, proves that the filter loses no pair.
+ * rounded to FP32 (rows of doubles).  doc/internals/bound.md, sections 7 and 9, proves that the filter
+ * loses no pair.
  *
  *-------------------------------------------------------------------------
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "../../engine/filter_bound.h"
 #include "filter_row.h"
@@ -66,4 +67,35 @@ cpu_filter_row(const Worker *worker, const float *row, float *to, double *square
 	for (uint32_t k = 0; k < d; k++)
 		to[k] = (float) (cpu_coordinate(worker->context, row, k) * scale);
 	return to;
+}
+
+/* --- samples */
+
+Sample
+cpu_choose_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least, uint32_t most)
+{
+	uint32_t	count = cpu_clamp(coordinates / join->context->options.dimensions, least, most);
+	Sample		sample = {.rows = {&join->sets[0]->rows, &join->sets[1]->rows}};
+
+	if (!join->self)
+		count = (count + 1) / 2;
+	for (int i = 0; i < join->nsets; i++)
+		sample.counts[i] = count < sample.rows[i]->rows ? count
+			: (uint32_t) sample.rows[i]->rows;
+	return sample;
+}
+
+static int
+compare_doubles(const void *left, const void *right)
+{
+	double		x = *(const double *) left;
+	double		y = *(const double *) right;
+
+	return (x > y) - (x < y);
+}
+
+void
+cpu_sort_doubles(double *values, size_t count)
+{
+	qsort(values, count, sizeof(double), compare_doubles);
 }

@@ -3,10 +3,9 @@
  * fit.c
  *	  Computes a projection: the leading directions of a sample of rows.
  *
- * The directions come from two rounds of subspace iteration, V = X' Y, Y = X V, that start with
- * random signs.  Within the subspace found, the eigenvectors order the directions, so that the
- * first 31 are good as well.  The filter is correct for any directions.  How far they are from
- * orthonormal is measured at the end (eta).
+ * The directions come from two rounds of subspace iteration, V = X' Y, Y = X V, that start with random
+ * signs.  Within the subspace found, eigenvectors order the directions, so that the first 31 are good as
+ * well.  The filter is correct for any directions; eta measures how far they are from orthonormal.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,8 +15,6 @@
 #include "../../engine/filter_bound.h"
 #include "../kernels/row_body.h"
 #include "encoding.h"
-#include "filter_row.h"
-#include "fit.h"
 #include "levels.h"
 #include "pack.h"
 #include "projection.h"
@@ -67,6 +64,7 @@ typedef struct Fit
 	float	   *level_rows;
 	float	   *zeros;
 	double	   *wide;			/* one direction, or norms of rows */
+	double	   *other;			/* another row, in FP64 */
 	double	   *sums;
 	double	   *matrix;
 	double	   *vectors;
@@ -107,6 +105,7 @@ lay_out_buffers(Fit *fit, uintptr_t buffer, const FastedContext *context, uint32
 	fit->level_rows = fasted_carve(&next, FASTED_INT8_SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
 	fit->zeros = fasted_carve(&next, longest * sizeof(float));
 	fit->wide = fasted_carve(&next, ((longest > most ? longest : most) + 31) * sizeof(double));
+	fit->other = fasted_carve(&next, d * sizeof(double));
 	fit->sums = fasted_carve(&next, FASTED_MAX_WIDTH * PRODUCT_COLUMNS * sizeof(double));
 	fit->matrix = fasted_carve(&next, columns * (size_t) columns * sizeof(double));
 	fit->vectors = fasted_carve(&next, columns * (size_t) columns * sizeof(double));
@@ -125,30 +124,9 @@ cpu_fit_bytes(const FastedContext *context)
 						   cpu_product_columns(context, EXTRA_DIRECTIONS + directions));
 }
 
-static void
-begin_fit(Fit *fit, Worker *worker, uint32_t rows, uint32_t directions)
-{
-	FastedContext *context = worker->context;
-	const CpuKernel *kernel = context->product_kernel;
-	uint32_t	d = context->options.dimensions;
+/* --- eigenvectors of a small symmetric matrix */
 
-	*fit = (Fit) {
-		.worker = worker,.kernel = kernel,.d = d,.rows = rows,
-		.columns = cpu_product_columns(context, directions + EXTRA_DIRECTIONS),
-		.by_row = {.words = d,.segment = FASTED_PRUNE_PIECE,.padded_rows = rows},
-		.by_coordinate = {
-			.words = rows,.segment = FASTED_PRUNE_PIECE,
-			.padded_rows = (d + kernel->width - 1) / kernel->width * kernel->width
-		}
-	};
-	(void) lay_out_buffers(fit, (uintptr_t) context->fit_buffer, context, rows, fit->columns);
-}
-
-/*
- * --- eigenvectors of a small symmetric matrix; they need not be exact, so a few sweeps are
- * enough
- */
-
+/* They need not be exact. */
 #define SWEEPS 4
 
 /* Off-diagonal elements below this fraction of the diagonal are left. */
@@ -232,6 +210,15 @@ find_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n)
 
 /* --- arithmetic */
 
+/* Writes n floats to a buffer as doubles.  Returns the buffer. */
+static const double *
+widen(double *to, const float *from, uint32_t n)
+{
+	for (uint32_t k = 0; k < n; k++)
+		to[k] = (double) from[k];
+	return to;
+}
+
 /* x += factor * y */
 static void
 add_times(double *x, double factor, const float *y, uint32_t n)
@@ -274,22 +261,9 @@ find_mean(const Fit *fit, uint32_t count, const double *distances, double most, 
 }
 
 /*
- * Removes rows that are far from the centre.  A few of them would attract all directions.  Their
- * level rows differ from the others' by their length alone.
- */
-static void
-drop_far_rows(const Fit *fit, uint32_t count, const double *distances, double most)
-{
-	for (uint32_t i = 0; i < count && most > 0.0; i++)
-	{
-		if (distances[i] > FAR_ROWS * most)
-			fit->pointers[i] = NULL;
-	}
-}
-
-/*
  * Computes the centre: the mean of all sampled rows, then the mean without the farthest ones.
- * Computes the scale: the power of two that makes typical norms about 1.  Removes outliers.
+ * Computes the scale: the power of two that makes typical norms about 1.  Removes rows that are far from
+ * the centre: a few of them would attract all directions, and their level rows differ by length alone.
  */
 static void
 find_centre(const Fit *fit, uint32_t count, Projection *projection)
@@ -305,7 +279,8 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 	{
 		for (uint32_t i = 0; i < count; i++)
 		{
-			double		dist = fit->kernel->distance_wide(mean, fit->pointers[i], fit->d);
+			const double *row = widen(fit->other, fit->pointers[i], fit->d);
+			double		dist = fit->kernel->distance_double(mean, row, fit->d);
 
 			sorted[i] = distances[i] = dist <= DBL_MAX ? dist : INFINITY;
 		}
@@ -315,7 +290,11 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 		find_mean(fit, count, distances, fmin(round == 0 ? DBL_MAX : sorted[count - 1 - count / OUTLIERS],
 											  DBL_MAX), mean);
 	}
-	drop_far_rows(fit, count, distances, far);
+	for (uint32_t i = 0; i < count && far > 0.0; i++)
+	{
+		if (distances[i] > FAR_ROWS * far)
+			fit->pointers[i] = NULL;
+	}
 	for (uint32_t k = 0; k < fit->d; k++)
 		projection->centre[k] = fabs(mean[k]) <= FLT_MAX ? (float) mean[k] : 0.0f;
 	if (!(typical > 0x1p-120))
@@ -407,7 +386,7 @@ orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
 
 		if (!cpu_may_continue(fit->worker->context))
 			return 0;
-		fit->kernel->widen(columns + (size_t) j * d, d, fit->wide);
+		(void) widen(fit->wide, columns + (size_t) j * d, d);
 		before = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
 		for (int pass = 0; pass < passes; pass++)
 		{
@@ -415,7 +394,8 @@ orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
 			{
 				const float *other = columns + (size_t) i * d;
 
-				add_times(fit->wide, -fit->kernel->dot_wide(fit->wide, other, d), other, d);
+				add_times(fit->wide, -fit->kernel->dot_double(fit->wide, widen(fit->other, other, d), d),
+						  other, d);
 			}
 		}
 		norm = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
@@ -451,10 +431,10 @@ rotate_directions(const Fit *fit, uint32_t count, uint32_t wanted)
 	{
 		if (!cpu_may_continue(fit->worker->context))
 			return false;
-		fit->kernel->widen(fit->products + (size_t) i * fit->rows, fit->rows, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
 			fit->matrix[i * count + j] = fit->matrix[j * count + i] =
-				fit->kernel->dot_wide(fit->wide, fit->products + (size_t) j * fit->rows, fit->rows);
+				fit->kernel->dot(fit->products + (size_t) i * fit->rows,
+								 fit->products + (size_t) j * fit->rows, fit->rows);
 	}
 	find_eigenvectors(fit->matrix, fit->vectors, fit->places, count);
 	for (uint32_t i = 0; i < wanted; i++)
@@ -482,11 +462,10 @@ measure_eta(const Fit *fit, uint32_t count)
 	{
 		if (!cpu_may_continue(fit->worker->context))
 			return INFINITY;
-		fit->kernel->widen(fit->rotated + (size_t) i * fit->d, fit->d, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
 		{
-			double		product = fit->kernel->dot_wide(fit->wide,
-														fit->rotated + (size_t) j * fit->d, fit->d);
+			double		product = fit->kernel->dot(fit->rotated + (size_t) i * fit->d,
+												   fit->rotated + (size_t) j * fit->d, fit->d);
 			double		off = fabs(product - (i == j ? 1.0 : 0.0)) + 2.0 * fasted_sum_slack(fit->d);
 
 			sum += (i == j ? 1.0 : 2.0) * off * off;
@@ -610,27 +589,50 @@ point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t ste
 	return count;
 }
 
+/*
+ * Fits a projection of this many levels to every step-th row of a sample, at most `most` rows.  `rows`
+ * is at least their number, and a multiple of FASTED_MAX_WIDTH.  Returns false if there is none or the
+ * join is being closed.
+ */
+static bool
+fit_sample(Fit *fit, Worker *worker, Projection *projection, uint32_t levels, const Sample *sample,
+		   uint32_t rows, uint32_t step, uint32_t most)
+{
+	FastedContext *context = worker->context;
+	const CpuKernel *kernel = context->product_kernel;
+	uint32_t	d = context->options.dimensions;
+	uint32_t	wanted = cpu_most_directions(context, levels);
+
+	*fit = (Fit) {
+		.worker = worker,.kernel = kernel,.d = d,.rows = rows,
+		.columns = cpu_product_columns(context, wanted + EXTRA_DIRECTIONS),
+		.by_row = {.words = d,.segment = FASTED_PRUNE_PIECE,.padded_rows = rows},
+		.by_coordinate = {
+			.words = rows,.segment = FASTED_PRUNE_PIECE,
+			.padded_rows = (d + kernel->width - 1) / kernel->width * kernel->width
+		}
+	};
+	(void) lay_out_buffers(fit, (uintptr_t) context->fit_buffer, context, rows, fit->columns);
+	projection->levels = levels;
+	if (!find_directions(fit, projection, point_at_rows(fit, sample, 0, step, most), wanted))
+		return false;
+	projection->stride = projection->directions + 2 * levels;
+	return true;
+}
+
 bool
 cpu_fit(Worker *worker, Projection *projection)
 {
 	FastedContext *context = worker->context;
-	uint32_t	rows = fit_rows(context);
-	Sample		sample = cpu_choose_sample(worker->join, 0, rows, rows);
+	uint32_t	most = fit_rows(context);
+	Sample		sample = cpu_choose_sample(worker->join, 0, most, most);
+	uint32_t	count = cpu_sample_size(&sample);
 	Fit			fit;
-	uint32_t	count;
-	uint32_t	wanted;
 
-	count = cpu_sample_size(&sample);
-	projection->levels = cpu_prune_levels(context);
-	wanted = cpu_most_directions(context, projection->levels);
-	begin_fit(&fit, worker, (count + FASTED_MAX_WIDTH - 1) / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH,
-			  wanted);
-	count = point_at_rows(&fit, &sample, 0, 1, rows);
-	if (!find_directions(&fit, projection, count, wanted))
+	if (!fit_sample(&fit, worker, projection, cpu_prune_levels(context), &sample,
+					(count + FASTED_MAX_WIDTH - 1) / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH, 1, most))
 		return false;
-	projection->stride = projection->directions + 2 * projection->levels;
-	count = point_at_rows(&fit, &sample, 0, cpu_sample_size(&sample) / FASTED_INT8_SCALE_ROWS + 1,
-						  FASTED_INT8_SCALE_ROWS);
+	count = point_at_rows(&fit, &sample, 0, count / FASTED_INT8_SCALE_ROWS + 1, FASTED_INT8_SCALE_ROWS);
 	if (!project_rows(&fit, projection, count))
 		return false;
 	for (uint32_t level = 0; level < projection->levels; level++)
@@ -667,16 +669,11 @@ cpu_fit_promises(Worker *worker, Projection *projection)
 {
 	FastedJoin *join = worker->join;
 	Sample		sample = cpu_choose_sample(join, 0, 2 * TRIAL_ROWS, 2 * TRIAL_ROWS);
-	uint32_t	wanted = cpu_most_directions(worker->context, 1);
 	Fit			fit;
 	uint32_t	count;
 
-	projection->levels = 1;
-	begin_fit(&fit, worker, TRIAL_ROWS, wanted);
-	count = point_at_rows(&fit, &sample, 0, 2, TRIAL_ROWS);
-	if (!find_directions(&fit, projection, count, wanted))
+	if (!fit_sample(&fit, worker, projection, 1, &sample, TRIAL_ROWS, 2, TRIAL_ROWS))
 		return false;
-	projection->stride = projection->directions + 2;
 	count = point_at_rows(&fit, &sample, 1, 4, TRIAL_TESTED);
 	if (!project_rows(&fit, projection, count))
 		return false;

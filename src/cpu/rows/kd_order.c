@@ -9,7 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "kd_order.h"
+#include "order.h"
 #include "projection.h"
 
 /* Number of coordinates that may divide a part, and of rows sampled to choose among them. */
@@ -119,9 +119,7 @@ select_keys(const KdOrder *kd, int64_t count, int64_t middle)
 	return true;
 }
 
-/*
- * Divides a part, so that the first `left` rows form one half.  False if the join is being closed.
- */
+/* Divides a part, so that the first `left` rows form one half.  False if the join is being closed. */
 static bool
 divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 {

@@ -12,8 +12,8 @@
 
 #include "../../engine/filter_bound.h"
 #include "filter_row.h"
-#include "kd_order.h"
 #include "levels.h"
+#include "order.h"
 #include "pack.h"
 #include "projection.h"
 
@@ -38,7 +38,7 @@ cpu_levels_row_bytes(const FastedContext *context)
 	if (!shares_packed_buffer(context))
 		bytes += cpu_projected_stride(context) * sizeof(float);
 	for (uint32_t level = 0; level < cpu_prune_levels(context); level++)
-		bytes += cpu_packed_row_bytes(context, level) + cpu_packed_side_bytes(context, level);
+		bytes += cpu_packed_bytes(context, level);
 	return bytes;
 }
 
@@ -64,8 +64,8 @@ cpu_levels_free(FastedContext *context, SetLevels *levels)
 	levels->eps = NAN;
 }
 
-bool
-cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
+static bool
+levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 {
 	size_t		stride = shares_packed_buffer(context) ? 0 : cpu_projected_stride(context);
 	bool		allocated;
@@ -82,6 +82,19 @@ cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 		allocated = cpu_packed_reserve(context, &levels->packed[level], rows, level);
 	levels->capacity = allocated ? rows : 0;
 	return allocated;
+}
+
+bool
+cpu_reserve_orders(FastedJoin *join)
+{
+	for (int i = 0; i < join->nsets; i++)
+	{
+		FastedSet  *set = join->sets[i];
+
+		if (!levels_reserve(join->context, &set->levels, set->rows.rows))
+			return false;
+	}
+	return true;
 }
 
 void
@@ -128,7 +141,7 @@ cpu_level_eps_upper(const FastedContext *context, const Projection *projection, 
 					double eps)
 {
 	double		scale = projection->scale
-		* cpu_level_filter(context)->scale(&projection->encodings[level]);
+		* cpu_scale(cpu_level_filter(context), &projection->encodings[level]);
 
 	return fasted_eps_upper(cpu_reach(context, eps), scale, context->options.dimensions)
 		* fasted_prune_stretch(projection->eta) * (1.0 + 4 * FASTED_U64);
@@ -137,7 +150,7 @@ cpu_level_eps_upper(const FastedContext *context, const Projection *projection, 
 static float *
 projected_rows(const FastedSet *set)
 {
-	return set->levels.projected != NULL ? set->levels.projected : set->packed.packed;
+	return set->levels.projected != NULL ? set->levels.projected : set->packed.as_b.packed;
 }
 
 /* --- work of the phases */
@@ -173,31 +186,21 @@ cpu_project(Worker *worker)
 	cpu_do_slivers(worker, worker->join->pruning.packing, PACK_ROWS, project_set_sliver);
 }
 
-/*
- * Orders the rows of a set.  The first level's packed rows are not yet needed, so their buffer
- * holds the keys.  Returns false if the join is being closed.
- */
-static bool
-order_set(Worker *worker, FastedSet *set)
+/* Orders the rows of a set.  The buffer of the first level's packed rows is free, and holds the keys. */
+static void
+order_set(Worker *worker, int i)
 {
-	SetLevels  *levels = &set->levels;
+	FastedSet  *set = worker->join->sets[i];
 
-	return cpu_kd_order(worker, worker->join->pruning.projection, projected_rows(set), set->rows.rows,
-						levels->packed[0].packed, levels->order) &&
-		cpu_hash_order(set);
+	if (cpu_kd_order(worker, worker->join->pruning.projection, projected_rows(set), set->rows.rows,
+					 set->levels.packed[0].as_b.packed, set->levels.order))
+		(void) cpu_hash_order(set);
 }
 
 void
 cpu_order(Worker *worker)
 {
-	FastedJoin *join = worker->join;
-	uint64_t	i;
-
-	while ((i = cpu_next_item(join->context)) < (uint64_t) join->nsets)
-	{
-		if (join->pruning.packing[i] == PACK_ROWS && !order_set(worker, join->sets[i]))
-			return;
-	}
+	cpu_do_sets(worker, PACK_ROWS, order_set);
 }
 
 /* Loads the level rows of a sliver. */
@@ -215,7 +218,7 @@ load_level_rows(Worker *worker, const FastedSet *set, uint32_t level, size_t sli
 			+ (size_t) set->levels.order[sliver * width + r] * projection->stride;
 		float	   *row = rows + r * LEVEL_MOST_WORDS;
 
-		if (!projected_has_pairs(projection, projected))
+		if (isnan(projected[projected_moved(projection, 0)]))
 			continue;
 		cpu_level_row(projection, projected, level, row);
 		job->rows[r] = row;

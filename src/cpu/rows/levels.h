@@ -13,8 +13,8 @@
 /* Returns the pruning memory per row: order, level rows, and temporary projected rows. */
 extern size_t cpu_levels_row_bytes(const FastedContext *context);
 
-/* Allocates pruning memory for `rows` rows.  Returns false if out of memory. */
-extern bool cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows);
+/* Allocates the order and the level rows of the sets of a join.  Returns false if out of memory. */
+extern bool cpu_reserve_orders(FastedJoin *join);
 
 /* Frees the order and the level rows. */
 extern void cpu_levels_free(FastedContext *context, SetLevels *levels);

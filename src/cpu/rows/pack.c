@@ -3,9 +3,6 @@
  * pack.c
  *	  Packs rows of numbers, with thresholds for an eps, by the filter of a join.
  *
- * A row that is too large for the encoding's scale, or not finite, is out of range.  It is packed as
- * zeros, with a threshold that makes it a candidate of every row.  The recheck decides.
- *
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -26,7 +23,7 @@ double
 cpu_eps_upper(const FastedJoin *join, const Encoding *encoding, const CpuFilter *filter,
 			  double eps)
 {
-	return fasted_eps_upper(cpu_reach(join->context, eps), filter->scale(encoding),
+	return fasted_eps_upper(cpu_reach(join->context, eps), cpu_scale(filter, encoding),
 							join->context->options.dimensions);
 }
 
@@ -56,7 +53,7 @@ cpu_product_half(const FastedContext *context, const Encoding *encoding, const P
 				 size_t row, double eps, double spread, bool int16)
 {
 	double		factor = int16 ? (double) encoding->int16_factor : 1.0;
-	double		scale = rows->filter->scale(encoding) * factor;
+	double		scale = cpu_scale(rows->filter, encoding) * factor;
 	double		reach2 = fasted_product_reach2(rows->squares[row], eps, context->options.dimensions);
 
 	return fasted_product_half(reach2 * (scale * scale),
@@ -133,12 +130,12 @@ cpu_begin_packing(FastedJoin *join)
 			set->packed.fine.values = NULL;
 			if (cpu_has_int16(join, join->encoding, join->filter))
 				set->packed.fine.values = (int16_t *)
-					((char *) set->packed.packed + set->packed.layout.padded_rows
+					((char *) set->packed.as_b.packed + set->packed.layout.padded_rows
 					 * cpu_int8_row_bytes(context->kernel, context->options.dimensions));
 		}
 	}
 	snprintf(context->stats.filter, sizeof(context->stats.filter), "%s",
-			 join->filter->name(context->kernel));
+			 join->filter->name != NULL ? join->filter->name : context->kernel->int8->name);
 	if (join->encoding->folded > 0)
 		context->stats.filter_dimensions = join->encoding->folded < cpu_filter_words(context)
 			? 32 * join->encoding->folded : 0;

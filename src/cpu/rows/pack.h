@@ -25,16 +25,10 @@ struct PackJob
 	double		moved[FASTED_MAX_WIDTH];	/* bounds of their distances from the exact rows */
 };
 
-/*
- * The largest squared norm of a packed row; a row above it is out of range.  Inner products and
- * thresholds are at most that, well within FP32.
- */
+/* The largest squared norm of a packed row in range.  Thresholds are at most that, well within FP32. */
 #define NORM2_LIMIT 0x1p120
 
-/*
- * Packs a sliver.  Rows that are out of range or not finite are packed as zeros.  Returns a bit
- * mask of them.
- */
+/* Packs a sliver.  Returns a bit mask of rows out of range or not finite, which are packed as zeros. */
 static inline uint32_t
 cpu_pack_in_range(const CpuKernel *kernel, PackSliver *pack)
 {
@@ -67,32 +61,24 @@ extern double cpu_reach(const FastedContext *context, double eps);
 extern double cpu_eps_upper(const FastedJoin *join, const Encoding *encoding,
 							const CpuFilter *filter, double eps);
 
-/*
- * Returns a job that packs rows of this encoding and filter into `to`, with thresholds for eps.  The
- * rows have to be loaded.
- */
+/* Returns a job that packs rows into `to`, with thresholds for eps.  The rows have to be loaded. */
 extern PackJob cpu_pack_job(const FastedJoin *join, const Encoding *encoding,
 							const CpuFilter *filter, double eps, PackedRows *to);
 
 /*
- * Inner product: returns a good spread for fasted_product_half, the ratio of the packing errors of
- * two rows to their distance.  Other metrics: returns zero.
+ * Inner product: returns a good spread for fasted_product_half, the ratio of the packing errors of two
+ * rows to their distance; else zero.
  */
 extern double cpu_product_spread(const FastedJoin *join, const Encoding *encoding,
 								 const CpuFilter *filter, double eps);
 
 /*
- * Inner product: returns the part of a row, or of its INT16 row, in the squared distance of the packed
- * rows of a pair within eps.
+ * Return the part of a row, or of its INT16 row, in the squared distance of the packed rows of a pair:
+ * for inner products within eps, and for any metric within the eps of the job.
  */
 extern double cpu_product_half(const FastedContext *context, const Encoding *encoding,
 							   const PackedRows *rows, size_t row, double eps, double spread,
 							   bool int16);
-
-/*
- * Returns the part of a row, or of its INT16 row, in the squared distance of the packed rows of a pair
- * within the eps of the job.
- */
 extern double cpu_half_of(const PackJob *job, size_t row, bool int16);
 
 /* Returns true if rows of this encoding and filter get INT16 rows, too. */
@@ -101,16 +87,10 @@ extern bool cpu_has_int16(const FastedJoin *join, const Encoding *encoding, cons
 /* Loads a row into its place of the sliver to be packed. */
 extern void cpu_load_row(Worker *worker, PackJob *job, size_t place, const float *row);
 
-/*
- * Packs one sliver of a set, or recomputes its thresholds.  Places beyond the last row are
- * padding.  Implements CpuFilter.pack_set for numbers.
- */
+/* Implements CpuFilter.pack_set for numbers.  Places beyond the last row are padding. */
 extern void cpu_pack_set_sliver(Worker *worker, int i, size_t sliver);
 
-/*
- * Determines what has to be packed, when encoding and filter are known.  Returns false if nothing has.
- * The caller holds the lock.
- */
+/* Determines what has to be packed, when encoding and filter are known; false if nothing has. */
 extern bool cpu_begin_packing(FastedJoin *join);
 
 #endif							/* FASTED_CPU_PACK_H */

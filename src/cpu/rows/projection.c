@@ -84,7 +84,7 @@ cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const PackLayout *a
 		for (size_t col = 0; col < columns; col += kernel->tile_cols)
 		{
 			sweep.b = b + pack_offset(b_layout, kernel->width, col / kernel->width, k);
-			kernel->sweep(&sweep);
+			kernel->product.sweep(&sweep);
 			add_piece(kernel, partial, columns, sums + col);
 		}
 	}

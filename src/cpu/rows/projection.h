@@ -17,10 +17,7 @@
 
 #include "../state/worker.h"
 
-/*
- * Largest number of columns of a product: the directions in whole tiles, and the extra ones of
- * fit.c.
- */
+/* Largest number of columns of a product: the directions and the extra ones of fit.c, in whole tiles. */
 #define PRODUCT_COLUMNS 192
 
 /* Returns the number of columns of a product, padded to whole tiles. */
@@ -33,8 +30,9 @@ cpu_product_columns(const FastedContext *context, uint32_t columns)
 }
 
 /*
- * Returns the index of the residual of a level in a projected row, which holds the directions, then
- * a residual and an error bound per level.
+ * Return the index of the residual and of the error bound of a level in a projected row, which holds
+ * the directions and then both for each level.  The error bound is NaN for a row without pairs, and
+ * infinite for an out-of-range row.
  */
 static inline uint32_t
 projected_residual(const Projection *projection, uint32_t level)
@@ -42,21 +40,10 @@ projected_residual(const Projection *projection, uint32_t level)
 	return projection->directions + 2 * level;
 }
 
-/* Returns the index of the error bound of a level in a projected row. */
 static inline uint32_t
 projected_moved(const Projection *projection, uint32_t level)
 {
-	return projection->directions + 2 * level + 1;
-}
-
-/*
- * Returns whether a row can have pairs.  The error bound is NaN for a row without pairs, and infinite
- * for an out-of-range row.
- */
-static inline bool
-projected_has_pairs(const Projection *projection, const float *projected)
-{
-	return !isnan(projected[projected_moved(projection, 0)]);
+	return projected_residual(projection, level) + 1;
 }
 
 /* Returns the number of directions of a level row. */
@@ -69,15 +56,12 @@ level_directions(const Projection *projection, uint32_t level)
 }
 
 /*
- * Returns the kernel that multiplies slivers: this kernel or, if its tiles are higher than its
- * slivers, another kernel with the same width.  Returns NULL if there is none.
+ * Returns the kernel that multiplies slivers: this one or, if its tiles are higher than its slivers,
+ * another one with the same width; NULL if there is none.
  */
 extern const CpuKernel *cpu_product_kernel(const CpuKernel *kernel);
 
-/*
- * Packs rows as an operand.  Rows that are NULL, not finite or huge, and padding, become zeros.
- * Returns false if the join is being closed.
- */
+/* Packs rows as an operand, invalid rows and padding as zeros.  False if the join is being closed. */
 extern bool cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *rows,
 							 size_t count, const float *centre, double scale, float *packed);
 
@@ -86,10 +70,7 @@ extern void cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const P
 								size_t sliver, const float *b, const PackLayout *b_layout,
 								double *sums);
 
-/*
- * Returns the number of levels.  Level rows have at most half of the rows' dimensions, except in
- * tests.
- */
+/* Returns the number of levels.  Level rows have at most half of the dimensions, except in tests. */
 extern uint32_t cpu_prune_levels(const FastedContext *context);
 
 /* Returns the number of directions for this many levels. */
@@ -110,17 +91,22 @@ extern Projection *cpu_projection_new(FastedContext *context);
 /* Drops one reference; the last one frees the projection.  NULL is allowed. */
 extern void cpu_projection_drop(FastedContext *context, Projection *projection);
 
-/*
- * Sets a projected row that has no coordinates.  The bound is NaN if the row has no pairs, and
- * infinite if the row is out of range.
- */
+/* Sets a projected row that has no coordinates, and the error bound NaN or infinity. */
 extern void cpu_project_bound(const Projection *projection, float bound, float *out);
 
-/*
- * Projects the rows of one sliver. moved[r] bounds the distance of row r from the exact row.  Rows
- * that are NULL are skipped.
- */
+/* Projects the rows of one sliver, except NULL. moved[r] bounds the distance from the exact row. */
 extern void cpu_project_sliver(Worker *worker, const Projection *projection,
 							   const float *const *rows, const double *moved, float *out);
+
+/* --- computation of a projection from a sample of rows: fit.c */
+
+/* Returns the bytes of the context's fit buffer, in which a projection is computed. */
+extern size_t cpu_fit_bytes(const FastedContext *context);
+
+/* Computes a projection and its levels' encodings.  False if there is none or the join is being closed. */
+extern bool cpu_fit(Worker *worker, Projection *projection);
+
+/* Computes a cheap trial projection.  Returns true if few pairs of other rows are within its reach. */
+extern bool cpu_fit_promises(Worker *worker, Projection *projection);
 
 #endif							/* FASTED_CPU_PROJECTION_H */

@@ -34,16 +34,13 @@
 #include <cpuid.h>
 #endif
 
-#include "../filter/bits.h"
 #include "../filter/choice.h"
 #include "../filter/components.h"
-#include "../filter/fp32.h"
+#include "../filter/filters.h"
 #include "../filter/level_choice.h"
-#include "../rows/component_order.h"
 #include "../rows/levels.h"
-#include "memory_plan.h"
-#include "work_plan.h"
-#include "threads.h"
+#include "../rows/order.h"
+#include "schedule.h"
 
 /* --- sets */
 
@@ -175,10 +172,7 @@ cpu_commit(FastedSet *set, size_t nrows)
 	return FASTED_OK;
 }
 
-/*
- * Rows are copied immediately, so memory need not be registered, and staging is as fast.  It is
- * allowed nevertheless, so that callers of put also run without a GPU.
- */
+/* Rows are copied at once.  Registering is allowed so that callers of put also run without a GPU. */
 static bool
 cpu_register_memory(FastedSet *set, void *memory, size_t bytes)
 {
@@ -441,8 +435,9 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
 	FastedContext *context = join->context;
 	struct timespec deadline = fasted_deadline(timeout_ms);
-	FastedStatus status = FASTED_OK;
+	PairBlock  *block;
 	int			rc = 0;
+	bool		over;
 
 	memset(batch, 0, sizeof(*batch));
 	pthread_mutex_lock(&context->threads.lock);
@@ -453,26 +448,16 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 		pair_pool_release(&context->pool, context->caller_block);
 		pthread_cond_signal(&context->threads.free_cond);
 	}
-	while ((context->caller_block = pair_pool_pop(&context->pool.queue_head)) == NULL)
-	{
-		if (join->phase == PHASE_OVER)
-			status = FASTED_DONE;
-		else if (rc != 0)
-			status = FASTED_AGAIN;
-		else
-		{
-			rc = pthread_cond_timedwait(&context->threads.out_cond, &context->threads.lock, &deadline);
-			continue;
-		}
-		break;
-	}
+	while ((block = pair_pool_pop(&context->pool.queue_head)) == NULL && join->phase != PHASE_OVER && rc == 0)
+		rc = pthread_cond_timedwait(&context->threads.out_cond, &context->threads.lock, &deadline);
+	context->caller_block = block;
+	over = join->phase == PHASE_OVER;
 	pthread_mutex_unlock(&context->threads.lock);
-	if (status == FASTED_OK)
-	{
-		batch->pairs = context->caller_block->pairs;
-		batch->npairs = context->caller_block->npairs;
-	}
-	return status;
+	if (block == NULL)
+		return over ? FASTED_DONE : FASTED_AGAIN;
+	batch->pairs = block->pairs;
+	batch->npairs = block->npairs;
+	return FASTED_OK;
 }
 
 static void
@@ -523,23 +508,6 @@ cpu_probe(const char *devices, char *reason, size_t size)
 	return FASTED_OK;
 }
 
-/* Chooses the functions of the kernel that compute canonical distances. */
-static void
-choose_exact(FastedContext *context)
-{
-	const CpuKernel *kernel = context->kernel;
-	bool		product = context->metric->of_product;
-
-	context->dot = context->doubles ? kernel->dot_double : kernel->dot;
-	if (context->doubles)
-		context->distance = product ? kernel->dot_double : kernel->distance_double;
-	else
-	{
-		context->distance = product ? kernel->dot : kernel->distance;
-		context->distance_wide = product ? kernel->dot_wide : kernel->distance_wide;
-	}
-}
-
 /* Checks the options and chooses the kernel. */
 static FastedStatus
 check_options(FastedContext *context)
@@ -568,7 +536,9 @@ check_options(FastedContext *context)
 			context->kernel = context->kernel->bits;
 		while (!context->kernel->available());
 	}
-	choose_exact(context);
+	context->dot = context->doubles ? context->kernel->dot_double : context->kernel->dot;
+	context->distance = context->metric->of_product ? context->dot
+		: context->doubles ? context->kernel->distance_double : context->kernel->distance;
 	return FASTED_OK;
 }
 
@@ -598,9 +568,6 @@ static pthread_once_t processor_named = PTHREAD_ONCE_INIT;
 static void
 find_processor_name(void)
 {
-	char	   *name = processor_name;
-	size_t		size = sizeof(processor_name);
-
 	struct utsname system;
 #if defined(__x86_64__)
 	unsigned	brand[13] = {0};
@@ -611,11 +578,11 @@ find_processor_name(void)
 						   &brand[4 * i + 2], &brand[4 * i + 3]);
 	while (*text == ' ')
 		text++;
-	snprintf(name, size, "%s", text);
+	snprintf(processor_name, sizeof(processor_name), "%s", text);
 	if (*text != '\0')
 		return;
 #endif
-	snprintf(name, size, "%s", uname(&system) == 0 ? system.machine : "cpu");
+	snprintf(processor_name, sizeof(processor_name), "%s", uname(&system) == 0 ? system.machine : "cpu");
 }
 
 /* Fills in the statistics that are known when the context is opened. */
@@ -626,8 +593,7 @@ name_all(FastedContext *context)
 
 	pthread_once(&processor_named, find_processor_name);
 	snprintf(stats->engine, sizeof(stats->engine), "cpu");
-	snprintf(stats->filter, sizeof(stats->filter), "%s",
-			 context->filter->name(context->kernel));
+	snprintf(stats->filter, sizeof(stats->filter), "%s", context->filter->name);
 	snprintf(stats->device, sizeof(stats->device), "%s", processor_name);
 	if (context->kernel != NULL)
 		snprintf(stats->kernel, sizeof(stats->kernel), "%s", context->kernel->name);

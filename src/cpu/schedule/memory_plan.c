@@ -8,14 +8,11 @@
 #include <unistd.h>
 
 #include "../../engine/filter_bound.h"
-#include "../filter/integers.h"
+#include "../filter/filters.h"
 #include "../filter/level_choice.h"
-#include "../rows/fit.h"
 #include "../rows/levels.h"
 #include "../rows/projection.h"
-#include "../state/join.h"
-#include "memory_plan.h"
-#include "threads.h"
+#include "schedule.h"
 
 /* Pairs per block if memory allows, the least number of pairs, and the least number of blocks. */
 #define BLOCK_PAIRS 4096
@@ -38,17 +35,13 @@
 /* Number of sets that a context can hold without exceeding its memory limit. */
 #define PLANNED_SETS 3
 
-/*
- * Rows of more dimensions are not pruned: their samples would take as much memory as all other
- * buffers together.
- */
+/* Dimensions of pruned rows: those of the second level, and those whose samples fit into memory. */
+#define LEAST_DIMENSIONS LEVEL_WORDS(1)
 #define MOST_DIMENSIONS 8192
 
-/* Rows of fewer dimensions than the second level has are not pruned. */
-#define LEAST_DIMENSIONS LEVEL_WORDS(1)
-
-uint64_t
-cpu_memory_limit(const FastedOptions *options)
+/* Returns the memory limit in bytes: the caller's, or else half of the machine's memory. */
+static uint64_t
+memory_limit(const FastedOptions *options)
 {
 	long		pages = sysconf(_SC_PHYS_PAGES);
 	long		size = sysconf(_SC_PAGESIZE);
@@ -60,17 +53,13 @@ cpu_memory_limit(const FastedOptions *options)
 	return (uint64_t) pages * (uint64_t) size / 2;
 }
 
-/*
- * Returns true if INT8 may be used.  Rows of fewer than 32 dimensions would be padded to 32 and
- * may then take more bytes than in FP32.
- */
+/* Returns true if INT8 may be used.  Rows of fewer than 32 dimensions would be padded to 32. */
 static bool
 may_use_int8(const FastedContext *context)
 {
 	const FastedOptions *options = &context->options;
 
-	return context->kernel->int8 != NULL &&
-		options->dimensions <= FASTED_INT8_MOST_DIMENSIONS &&
+	return context->kernel->int8 != NULL && options->dimensions <= FASTED_INT8_MOST_DIMENSIONS &&
 		(options->filter == FASTED_FILTER_INT8 ||
 		 (options->filter == FASTED_FILTER_AUTO && options->dimensions >= 32));
 }
@@ -81,18 +70,11 @@ cpu_pool_blocks(int threads)
 	return 4 * threads > BLOCKS_MIN ? 4 * (size_t) threads : BLOCKS_MIN;
 }
 
-/* Returns the largest number of threads.  Together they may take a quarter of the memory. */
-static int
-limit_threads(const FastedContext *context, uint64_t limit)
+int
+cpu_limit_workers(const FastedContext *context, int workers, bool sums)
 {
-	const FastedOptions *options = &context->options;
-	int			threads = options->threads;
-
-	if (threads <= 0)
-		threads = fasted_processors();
-	if (threads > MAX_THREADS)
-		threads = MAX_THREADS;
-	return (int) cpu_clamp(limit / 4 / cpu_worker_bytes(context, false), 1, (uint32_t) threads);
+	return (int) cpu_clamp(memory_limit(&context->options) / 4 / cpu_worker_bytes(context, sums), 1,
+						   (uint32_t) workers);
 }
 
 /* Returns the number of sampled rows: one block, or fewer if rows are long or memory is short. */
@@ -117,8 +99,7 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 {
 	uint64_t	row_bytes = context->metric->of_bits ? 0 : context->options.dimensions * sizeof(float);
 	uint64_t	stored_bytes = fasted_row_bytes(&context->options);
-	uint64_t	packed_bytes = cpu_packed_row_bytes(context, FULL_STAGE)
-		+ cpu_packed_side_bytes(context, FULL_STAGE);
+	uint64_t	packed_bytes = cpu_packed_bytes(context, FULL_STAGE);
 	uint64_t	padding = PLANNED_SETS * context->kernel->tile_cols
 		+ 2 * cpu_whole_tiles(context, context->plan.sample_rows);
 
@@ -136,11 +117,13 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 static void
 plan_memory(FastedContext *context, uint64_t limit)
 {
+	int			threads = context->options.threads > 0 ? context->options.threads : fasted_processors();
 	uint64_t	fixed;
 
 	context->plan.longest_segment = cpu_longest_segment(context->kernel);
 	context->plan.segment = cpu_segment_words(context, cpu_filter_words(context), 8);
-	context->plan.thread_limit = limit_threads(context, limit);
+	context->plan.thread_limit =
+		cpu_limit_workers(context, threads < MAX_THREADS ? threads : MAX_THREADS, false);
 	context->plan.block_pairs = BLOCK_PAIRS;
 	while (context->plan.block_pairs > BLOCK_PAIRS_MIN &&
 		   cpu_pool_blocks(context->plan.thread_limit) * context->plan.block_pairs * sizeof(FastedPair)
@@ -151,24 +134,22 @@ plan_memory(FastedContext *context, uint64_t limit)
 
 	fixed = fixed_bytes(context, limit);
 	context->plan.row_bytes = fasted_row_bytes(&context->options)
-		+ cpu_packed_row_bytes(context, FULL_STAGE) + cpu_packed_side_bytes(context, FULL_STAGE)
+		+ cpu_packed_bytes(context, FULL_STAGE)
 		+ cpu_levels_row_bytes(context)
 		+ sizeof(uint32_t);		/* counts, or the order of components */
 	context->plan.row_limit = cpu_clamp(fixed < limit ? (limit - fixed) / context->plan.row_bytes : 0,
 								   2 * context->kernel->tile_cols, FASTED_MAX_ROWS);
 }
 
-/* Returns true if joins may be pruned.  The field integer_filter must be set. */
+/* Returns true if joins may be pruned.  The field product_kernel must be set. */
 static bool
 may_prune(const FastedContext *context)
 {
 	const FastedOptions *options = &context->options;
 
-	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS ||
-		context->product_kernel == NULL || context->metric->negative_product)
-		return false;
-	return options->prune == FASTED_PRUNE_FORCE ||
-		options->dimensions >= LEAST_DIMENSIONS;
+	return options->prune != FASTED_PRUNE_OFF && options->dimensions <= MOST_DIMENSIONS &&
+		context->product_kernel != NULL && !context->metric->negative_product &&
+		(options->prune == FASTED_PRUNE_FORCE || options->dimensions >= LEAST_DIMENSIONS);
 }
 
 /* Returns true if pruning can pay for sets that fit into memory. */
@@ -182,7 +163,7 @@ pruning_suits(const FastedContext *context, uint64_t limit)
 void
 cpu_plan_memory(FastedContext *context)
 {
-	uint64_t	limit = cpu_memory_limit(&context->options);
+	uint64_t	limit = memory_limit(&context->options);
 
 	context->integer_filter = may_use_int8(context) ? &cpu_filter_integers : NULL;
 	context->plan.may_use_int16 = context->integer_filter != NULL &&

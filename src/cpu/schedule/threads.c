@@ -14,20 +14,19 @@
  */
 #include <string.h>
 
-#include "../filter/bits.h"
 #include "../filter/choice.h"
+#include "../filter/filters.h"
 #include "../filter/level_choice.h"
 #include "../filter/near_thresholds.h"
 #include "../filter/recheck.h"
 #include "../filter/strip.h"
 #include "../nearest/radii.h"
-#include "../rows/component_order.h"
 #include "../rows/encoding.h"
 #include "../rows/levels.h"
+#include "../rows/order.h"
 #include "../rows/pack.h"
 #include "../rows/projection.h"
-#include "work_plan.h"
-#include "threads.h"
+#include "schedule.h"
 
 #define STACK_BYTES (256 * 1024)
 
@@ -39,10 +38,7 @@
 
 /* --- units of work */
 
-/*
- * Nearest neighbors: maps a work item so that squares of blocks on the diagonal come first.  Near
- * rows are found there, so that radii are small for the other squares.
- */
+/* Nearest neighbors: maps a work item so that squares on the diagonal, where near rows are, come first. */
 static uint64_t
 diagonal_first(const FastedJoin *join, uint64_t item)
 {
@@ -95,39 +91,21 @@ locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 		return locate_partition_strip(join, item, strip);
 	if (join->self && join->nearest)
 		item = diagonal_first(join, item);
-	strip->block_rows = block;
-	strip->blocks = 0;
+	*strip = (Strip) {.block_rows = block};
 	for (uint64_t in = 0; in < join->work.order.square; in++)
 	{
 		uint64_t	i;
 		uint64_t	j;
 
-		if (!fasted_order_unit(&join->work.order, item * join->work.order.square + in,
-							   &i, &j))
+		if (!fasted_order_unit(&join->work.order, item * join->work.order.square + in, &i, &j) ||
+			strip->blocks++ > 0)
 			continue;
-		if (strip->blocks++ == 0)
-		{
-			strip->first_a = i * block;
-			strip->rows_a = end_a - strip->first_a < block
-				? end_a - strip->first_a : block;
-			strip->first_b = j * block;
-			strip->diagonal = join->self && i == j;
-		}
+		strip->first_a = i * block;
+		strip->rows_a = end_a - strip->first_a < block ? end_a - strip->first_a : block;
+		strip->first_b = j * block;
+		strip->diagonal = join->self && i == j;
 	}
 	return strip->blocks > 0;
-}
-
-/*
- * Adds a worker's statistics to the context's.  Not called after each strip: strips may be so
- * short that the lock would be contended.
- */
-static void
-add_work_stats(Worker *worker, uint64_t now)
-{
-	pthread_mutex_lock(&worker->context->threads.lock);
-	cpu_add_work_stats(worker);
-	pthread_mutex_unlock(&worker->context->threads.lock);
-	worker->report_at = now + REPORT_EVERY_NS;
 }
 
 /* Joins one strip.  Returns false if the join is being closed. */
@@ -142,22 +120,26 @@ join_strip(Worker *worker, const Strip *strip)
 	bool		done;
 
 	(void) cpu_may_continue(context);
-	begin = cpu_now();
+	begin = fasted_now();
 	if (join->nearest)
 		cpu_set_near_strip(worker, strip);
 	if (join->pruning.levels != 0)
 		cpu_prune_strip(worker, strip);
 	else
 		cpu_filter_strip(worker, &join->row_set->packed, &join->col_set->packed, strip, false);
-	filtered = cpu_now();
+	filtered = fasted_now();
 	done = !cpu_stopping(context) && cpu_refine_strip(worker, strip);
-	end = cpu_now();
+	end = fasted_now();
 	worker->work.filter_seconds += 1e-9 * (double) (filtered - begin);
 	worker->work.refine_seconds += 1e-9 * (double) (end - filtered);
+	/* not after each strip: strips may be so short that the lock would be contended */
 	if (end >= worker->report_at)
-		add_work_stats(worker, end);
+	{
+		cpu_report(worker, false);
+		worker->report_at = end + REPORT_EVERY_NS;
+	}
 	if (done && worker->block != NULL && end - worker->block->since > FLUSH_AFTER_NS)
-		cpu_flush_block(worker);
+		cpu_report(worker, true);
 	return done;
 }
 
@@ -180,9 +162,7 @@ join_units(Worker *worker)
 			break;
 		worker->work.units_done++;
 	}
-	if (worker->block != NULL)
-		cpu_flush_block(worker);
-	add_work_stats(worker, cpu_now());
+	cpu_report(worker, worker->block != NULL);
 }
 
 /* --- phases */
@@ -205,21 +185,12 @@ note_orders(FastedJoin *join)
 static bool
 begin_trial(FastedJoin *join)
 {
-	return join->choice.encoding == ENCODING_TESTED ||
-		join->choice.encoding == ENCODING_COMMON_TESTED;
+	return join->choice.encoding == ENCODING_TESTED || join->choice.encoding == ENCODING_COMMON_TESTED;
 }
 
 static bool
 lacks_encoding(FastedJoin *join)
 {
-	return join->encoding == NULL;
-}
-
-static bool
-begin_choice(FastedJoin *join)
-{
-	if (join->encoding == NULL)
-		cpu_find_scale(join);
 	return join->encoding == NULL;
 }
 
@@ -230,16 +201,16 @@ begin_fit(FastedJoin *join)
 }
 
 static bool
-prunes(FastedJoin *join)
-{
-	return join->pruning.state != PRUNING_OFF;
-}
-
-static bool
 begin_packing(FastedJoin *join)
 {
 	cpu_choose_levels(join);
 	return cpu_begin_packing(join);
+}
+
+static bool
+prunes(FastedJoin *join)
+{
+	return join->pruning.state != PRUNING_OFF;
 }
 
 /* Called when all rows are packed. */
@@ -248,7 +219,7 @@ begin_radii(FastedJoin *join)
 {
 	join->packed = ROWS_PACKED;
 	note_orders(join);
-	join->context->stats.prepare_seconds += 1e-9 * (double) (cpu_now() - join->begun_at);
+	join->context->stats.prepare_seconds += 1e-9 * (double) (fasted_now() - join->begun_at);
 	return join->nearest && cpu_begin_nearest(join);
 }
 
@@ -271,7 +242,7 @@ static const struct PhaseWork
 }			phases[PHASE_OVER] = {
 	[PHASE_TRY] = {begin_trial, cpu_try_encoding, true},
 	[PHASE_CENTRE] = {lacks_encoding, cpu_find_centre, false},
-	[PHASE_CHOOSE] = {begin_choice, cpu_choose_filter, true},
+	[PHASE_CHOOSE] = {lacks_encoding, cpu_choose_filter, true},
 	[PHASE_FIT] = {begin_fit, cpu_fit_projection, true},
 	[PHASE_PROJECT] = {cpu_begin_projecting, cpu_project, false},
 	[PHASE_ORDER] = {prunes, cpu_order, false},
@@ -365,7 +336,7 @@ cpu_begin_join(FastedJoin *join)
 
 	pthread_mutex_lock(&context->threads.lock);
 	context->threads.engaged = join->work.nworkers;
-	join->begun_at = cpu_now();
+	join->begun_at = fasted_now();
 	cpu_rest_after(context, CALLER_AWAY_MS);
 	begin_phase(join, PHASE_TRY);
 	pthread_mutex_unlock(&context->threads.lock);
@@ -404,9 +375,9 @@ carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 	uint32_t	padded = context->padded < LEVEL_MOST_WORDS ? LEVEL_MOST_WORDS : context->padded;
 	uintptr_t	next = piece;
 
-	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * SQUARE_BLOCKS * FASTED_HIT_BYTES);
-	if (!context->metric->of_bits)
-		worker->wide = fasted_carve(&next, (d + 31) * sizeof(double));
+	/* the last row's bits may be read as a word */
+	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * SQUARE_BLOCKS * FASTED_HIT_BYTES
+								+ sizeof(uint64_t));
 	if (context->integer_filter != NULL)
 		worker->image = fasted_carve(&next, 2 * padded * sizeof(float));
 	if (context->plan.may_prune)

@@ -5,11 +5,10 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <math.h>
 #include <stdlib.h>
 
-#include "memory_plan.h"
-#include "work_plan.h"
-#include "threads.h"
+#include "schedule.h"
 
 /* Multiply-adds for which one more thread pays off. */
 #define THREAD_WORK 4e6
@@ -60,11 +59,9 @@ partition_columns(const FastedJoin *join)
 static uint32_t
 partition_block(const FastedJoin *join, uint32_t step)
 {
-	double		most = join->work.partition_columns / BLOCKS_PER_PARTITION;
+	double		most = fmin(join->work.partition_columns / BLOCKS_PER_PARTITION, FASTED_MAX_BLOCK);
 
-	if (most >= FASTED_MAX_BLOCK)
-		return FASTED_MAX_BLOCK / step * step;
-	return most < step ? step : (uint32_t) most / step * step;
+	return cpu_clamp((uint64_t) most, step, FASTED_MAX_BLOCK) / step * step;
 }
 
 /*
@@ -146,14 +143,8 @@ cpu_plan_join(FastedJoin *join)
 	join->work.nworkers = join->context->plan.thread_limit;
 	if (useful < join->work.nworkers)
 		join->work.nworkers = (int) useful;
-	if (join->nearest)
-	{
-		/* as many as have memory for their sums: cpu_reserve_workers */
-		uint64_t	each = cpu_worker_bytes(join->context, true);
-
-		join->work.nworkers = (int) cpu_clamp(cpu_memory_limit(&join->context->options) / 4 / each,
-										 1, (uint32_t) join->work.nworkers);
-	}
+	if (join->nearest)			/* as many as have memory for their sums: cpu_reserve_workers */
+		join->work.nworkers = cpu_limit_workers(join->context, join->work.nworkers, true);
 	if (!plan_blocks(join))
 		return false;
 	items = join->problem.partitions != NULL ? join->work.strips.count
@@ -161,70 +152,25 @@ cpu_plan_join(FastedJoin *join)
 	join->work.number = ++join->context->joins;
 	join->work.interleaved = join->problem.slices > 1 && join->problem.identical_kernels &&
 		join->problem.partitions == NULL;
-	if (join->work.interleaved)
+	join->work.end_item = items;
+	if (!join->work.interleaved)
 	{
-		join->work.end_item = items;
-		return true;
+		join->work.first_item = items_before(join, items, join->problem.slice);
+		join->work.end_item = items_before(join, items, (uint64_t) join->problem.slice + 1
+										   + join->problem.more_slices);
 	}
-	join->work.first_item = items_before(join, items, join->problem.slice);
-	join->work.end_item = items_before(join, items, (uint64_t) join->problem.slice + 1
-								  + join->problem.more_slices);
 	return true;
-}
-
-/*
- * Returns the sum of floor((step * n + start) / 2^32) over 0 <= n < count, modulo 2^64.  It counts
- * the lattice points below a line: rows of points first, then, with the axes swapped, the
- * remaining columns, as in Euclid's algorithm.  Requires step < 2^32, start < 2^33, count < 2^32.
- */
-static uint64_t
-sum_of_quotients(uint64_t step, uint64_t start, uint64_t count)
-{
-	uint64_t	divisor = UINT64_C(1) << 32;
-	uint64_t	sum = 0;
-
-	for (;;)
-	{
-		uint64_t	last;
-		uint64_t	former = divisor;
-
-		if (count > 0)
-			sum += count * (count - 1) / 2 * (step / divisor);
-		sum += count * (start / divisor);
-		step %= divisor;
-		last = step * count + start % divisor;
-		if (last < divisor)
-			return sum;
-		count = last / divisor;
-		start = last % divisor;
-		divisor = step;
-		step = former;
-	}
-}
-
-/* Returns the least place in slice s or a later slice: see cpu_is_in_slice. */
-static uint64_t
-first_place(const FastedJoin *join, uint64_t s)
-{
-	return ((s << 32) + join->problem.slices - 1) / join->problem.slices;
 }
 
 uint64_t
 cpu_count_items(const FastedJoin *join)
 {
-	uint64_t	all = UINT64_C(1) << 32;
-	uint64_t	rest = join->work.end_item % all;
-	uint64_t	from;
-	uint64_t	to;
-	uint64_t	start;
+	uint64_t	slices = join->problem.slices;
+	uint64_t	count = join->work.end_item / slices * (join->problem.more_slices + 1);
 
 	if (!join->work.interleaved)
 		return join->work.end_item - join->work.first_item;
-	from = first_place(join, join->problem.slice);
-	to = first_place(join, (uint64_t) join->problem.slice + 1 + join->problem.more_slices);
-	/* each place occurs once in 2^32 items */
-	start = (uint32_t) join->work.number * GOLDEN_RATIO_STEP + all;
-	return join->work.end_item / all * (to - from) +
-		sum_of_quotients(GOLDEN_RATIO_STEP, start - from, rest) -
-		sum_of_quotients(GOLDEN_RATIO_STEP, start - to, rest);
+	for (uint64_t item = join->work.end_item / slices * slices; item < join->work.end_item; item++)
+		count += cpu_is_in_slice(join, item);
+	return count;
 }

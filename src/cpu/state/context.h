@@ -34,8 +34,8 @@ typedef struct MemoryPlan
 } MemoryPlan;
 
 /*
- * The threads of a context.  They start when a join first needs them, and end with the context.  The
- * lock guards these fields, the last three excepted, the pool, and the statistics.
+ * The threads of a context, from the first join that needs them on.  The lock guards these fields, the
+ * last three excepted, the pool, and the statistics.
  */
 typedef struct Threads
 {
@@ -54,7 +54,7 @@ typedef struct Threads
 
 	/* Read and written without the lock. */
 	atomic_bool stop;			/* the join is being closed */
-	_Atomic uint64_t rest_at;	/* workers pause from this time on; see cpu_now */
+	_Atomic uint64_t rest_at;	/* workers pause from this time on; see fasted_now */
 	_Atomic uint64_t next_item; /* next work item of the phase */
 } Threads;
 
@@ -67,7 +67,6 @@ struct FastedContext
 	bool		doubles;		/* input rows are in FP64 */
 	RowFunction dot;			/* x.y of two input rows */
 	RowFunction distance;		/* canonical distance, or the value from which it is computed */
-	RowFunction distance_wide;	/* the same, the first row widened to FP64; NULL: not for doubles */
 	uint32_t	length;			/* dimensions of a row; of rows of bits, 64-bit words */
 	uint32_t	padded;			/* dimensions of integer rows, padded to 32 */
 	const CpuKernel *kernel;
@@ -133,7 +132,6 @@ cpu_next_item(FastedContext *context)
 	return atomic_fetch_add_explicit(&context->threads.next_item, 1,
 									 memory_order_relaxed);
 }
-
 
 /* Stores the message of a failure in the context.  Returns the status. */
 extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,

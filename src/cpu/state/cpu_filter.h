@@ -3,9 +3,7 @@
  * cpu_filter.h
  *	  The filter as an object: how rows are packed, compared and rechecked.
  *
- * There are three filters: for numbers in FP32 (filter/fp32.c), for numbers in INT8 or INT16
- * (filter/integers.c), and for rows of bits (filter/bits.c).  Modules below the folder filter use them by
- * this table only.
+ * Modules below the folder filter use the filters (filter/filters.h) by this table only.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,34 +21,19 @@ typedef struct Strip Strip;
 
 struct CpuFilter
 {
-	/* Returns the name of the filter in statistics. */
-	const char *(*name) (const CpuKernel *kernel);
-
-	/* Sums of tiles, and thresholds, are INT32; otherwise FP32. */
-	bool		integer_sums;
+	/* The name in statistics; NULL: that of the kernel's integer filter. */
+	const char *name;
 
 	/*
-	 * The packed rows are integers that an encoding's transform has computed from numbers.  Only they
-	 * may be accompanied by INT16 rows.
+	 * Sums of tiles, and thresholds, are INT32, and rows of tiles have other thresholds than columns.
+	 * Otherwise sums and thresholds are FP32.
 	 */
+	bool		integer_sums;
+
+	/* Packed rows are integers computed by an encoding's transform, with which INT16 rows may go. */
 	bool		transforms;
 
 	/* --- packed rows */
-
-	/*
-	 * Returns the number of words of a packed row.  `dimensions` is the number of dimensions, or the
-	 * number of words to which a row of bits is folded.
-	 */
-	uint32_t	(*words) (const CpuKernel *kernel, uint32_t dimensions);
-
-	/* Returns the number of which the words of a segment are a multiple; itself a multiple of 8. */
-	uint32_t	(*word_step) (const CpuKernel *kernel);
-
-	/* Returns true if rows of tiles are packed in another way than columns. */
-	bool		(*sides_differ) (const CpuKernel *kernel);
-
-	/* Rows of tiles have other thresholds than columns even if both are packed alike. */
-	bool		two_thresholds;
 
 	/* Packs the rows loaded into a job as one sliver, and computes their thresholds. */
 	void		(*pack) (Worker *worker, const PackJob *job, size_t sliver);
@@ -61,16 +44,10 @@ struct CpuFilter
 	/* Packs one sliver of set i of a join, or recomputes its thresholds: see Packing. */
 	void		(*pack_set) (Worker *worker, int i, size_t sliver);
 
-	/* Returns the factor by which an encoding multiplies centred rows. */
-	double		(*scale) (const Encoding *encoding);
-
 	/* Inner product: returns a good spread for fasted_product_half. */
 	double		(*product_spread) (const FastedContext *context, const Encoding *encoding, double eps);
 
 	/* --- comparison */
-
-	/* Multiplies the tiles of a sweep. */
-	void		(*sweep) (const CpuKernel *kernel, const TileSweep *sweep);
 
 	/*
 	 * Returns those of the given row tiles of a strip that may have a pair with the column tile that
@@ -88,28 +65,30 @@ struct CpuFilter
 	void		(*near_thresholds) (NearThresholds *near, const NearSide *a, const NearSide *b,
 									StageThresholds *stage);
 
-	/*
-	 * Returns the threshold of a row, as a word.  `half` is its part in the squared distance.  Used by
-	 * near_thresholds of numbers; NULL for bits.
-	 */
+	/* Numbers: returns the threshold of a row, as a word.  `half` is its part in the squared distance. */
 	uint32_t	(*near_threshold) (const NearSide *side, size_t place, double half);
-
-	/*
-	 * Initial radii: returns the term that is added to minus twice a product to give the squared
-	 * distance of a column from a row, up to a term of the row.
-	 */
-	float		(*column_term) (const FastedJoin *join, const PackedRows *cols, size_t place);
-
-	/* Returns the side of the squares in which partial sums are stored; 0: they are stored by rows. */
-	uint32_t	(*partial_side) (const CpuKernel *kernel);
 
 	/* --- choice */
 
 	/*
-	 * Determines which encodings the sets of a join have, what has to be decided, and allocates what
-	 * this takes.  Returns false if out of memory.  Called for the context's filter.
+	 * Determines which encodings the sets of a join have and what has to be decided, and allocates what
+	 * this takes; false if out of memory.  Called for the context's filter.
 	 */
 	bool		(*prepare_choice) (FastedJoin *join);
 };
+
+/* Returns how the kernel multiplies rows that this filter has packed. */
+static inline const TileProduct *
+cpu_product(const CpuKernel *kernel, const CpuFilter *filter)
+{
+	return filter->transforms ? &kernel->int8->product : &kernel->product;
+}
+
+/* Returns the factor by which an encoding multiplies centred rows. */
+static inline double
+cpu_scale(const CpuFilter *filter, const Encoding *encoding)
+{
+	return filter->transforms ? (double) encoding->transform.scale : encoding->scale;
+}
 
 #endif							/* FASTED_CPU_CPU_FILTER_H */

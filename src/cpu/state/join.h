@@ -12,15 +12,12 @@
 #include "context.h"
 #include "cpu_filter.h"
 
-/*
- * Number of rows sampled to compute the centre and the scale: one row in CENTRE_SHARE, between
- * CENTRE_ROWS_LEAST and CENTRE_ROWS.  For small joins a better centre does not pay.
- */
+/* Rows sampled for the centre and the scale: one in CENTRE_SHARE, between the least and CENTRE_ROWS. */
 #define CENTRE_ROWS_LEAST 12
 #define CENTRE_ROWS 64
 #define CENTRE_SHARE 16
 
-/* Largest number of blocks per side of a square of blocks: see host_device.h. */
+/* Largest number of blocks per side of a square of blocks: see block_order.h. */
 #define SQUARE_BLOCKS 8
 
 /* Number of sets of levels, and most rows of tiles with which they are tested. */
@@ -28,8 +25,8 @@
 #define TESTED_MOST 32
 
 /*
- * Phases of a join.  Sets that are joined must share an encoding and be packed for one filter.  The
- * first phases establish that.  A phase is skipped if the sets already have its result.
+ * Phases of a join.  Sets that are joined share an encoding and a filter, which the first phases
+ * establish.  A phase is skipped if the sets already have its result.
  */
 typedef enum Phase
 {
@@ -164,7 +161,7 @@ struct FastedJoin
 	FastedSet  *row_set;
 	FastedSet  *col_set;
 	Phase		phase;			/* guarded by the lock */
-	uint64_t	begun_at;		/* see cpu_now */
+	uint64_t	begun_at;		/* see fasted_now */
 
 	JoinWork	work;
 	JoinChoice	choice;
@@ -193,9 +190,8 @@ cpu_rows_met(const FastedJoin *join, int side, uint32_t row)
 }
 
 /*
- * Returns true if rows may be reordered.  Slices must be the same on every machine, but the order
- * depends on the kernel's rounding.  Rows of a partition must be adjacent.  Otherwise rows stay in
- * input order, or return to it.
+ * Returns true if rows may be reordered.  The order depends on the kernel's rounding, but slices must be
+ * the same on every machine, and rows of a partition must be adjacent.
  */
 static inline bool
 cpu_rows_may_move(const FastedJoin *join)

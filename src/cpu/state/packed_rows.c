@@ -45,21 +45,19 @@ cpu_segment_words(const FastedContext *context, uint32_t words, uint32_t step)
 	return ((words + segments - 1) / segments + step - 1) / step * step;
 }
 
-/*
- * Assigns the parts of packed rows within an allocation that begins at `piece`.  Returns its size.
- */
+/* Assigns the parts of packed rows within an allocation that begins at `piece`.  Returns its size. */
 static size_t
 carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, uintptr_t piece)
 {
 	uintptr_t	next = piece;
 	size_t		capacity = packed->capacity;
 
-	packed->packed = fasted_carve(&next, capacity * cpu_packed_row_bytes(context, level));
-	packed->threshold = fasted_carve(&next,
-									 (context->integer_filter != NULL || context->filter->two_thresholds ? 2 : 1)
+	packed->as_b.packed = fasted_carve(&next, capacity * cpu_packed_row_bytes(context, level));
+	packed->as_b.threshold = fasted_carve(&next,
+									 (context->integer_filter != NULL || context->filter->integer_sums ? 2 : 1)
 									 * capacity * sizeof(float));
 	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
-	if (level == FULL_STAGE && (context->metric->of_product))
+	if (level == FULL_STAGE && context->metric->of_product)
 		packed->squares = fasted_carve(&next, capacity * sizeof(double));
 	if (level == FULL_STAGE && context->plan.may_use_int16)
 	{
@@ -70,12 +68,11 @@ carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, u
 }
 
 size_t
-cpu_packed_side_bytes(const FastedContext *context, uint32_t level)
+cpu_packed_bytes(const FastedContext *context, uint32_t level)
 {
 	PackedRows	rows = {.capacity = 64};
 
-	return carve_packed(context, &rows, level, 0) / rows.capacity
-		- cpu_packed_row_bytes(context, level);
+	return carve_packed(context, &rows, level, 0) / rows.capacity;
 }
 
 bool
@@ -99,7 +96,7 @@ cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows, uint
 void
 cpu_packed_free(FastedContext *context, PackedRows *packed)
 {
-	fasted_cpu_unmap(packed->packed, packed->bytes, &context->memory);
+	fasted_cpu_unmap(packed->as_b.packed, packed->bytes, &context->memory);
 	memset(packed, 0, sizeof(*packed));
 }
 
@@ -107,19 +104,19 @@ void
 cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
 				   uint32_t dimensions, const CpuFilter *filter)
 {
+	const TileProduct *product = cpu_product(context->kernel, filter);
 	PackLayout *layout = &packed->layout;
 
 	packed->rows = rows;
 	packed->filter = filter;
-	layout->words = filter->words(context->kernel, dimensions);
-	layout->segment = cpu_segment_words(context, layout->words, filter->word_step(context->kernel));
+	layout->words = filter->transforms ? cpu_int8_words(context->kernel, dimensions) : dimensions;
+	layout->segment = cpu_segment_words(context, layout->words, product->word_step);
 	layout->padded_rows = cpu_whole_tiles(context, rows);
-	packed->as_a.packed = packed->as_b.packed = packed->packed;
-	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;
-	if (filter->sides_differ(context->kernel))
-		packed->as_a.packed = (uint32_t *) packed->packed + layout->padded_rows * layout->words;
-	if (filter->two_thresholds || filter->sides_differ(context->kernel))
-		packed->as_a.threshold = (int32_t *) packed->threshold + layout->padded_rows;
+	packed->as_a = packed->as_b;
+	if (sides_differ(product))
+		packed->as_a.packed = (uint32_t *) packed->as_b.packed + layout->padded_rows * layout->words;
+	if (filter->integer_sums)
+		packed->as_a.threshold = (int32_t *) packed->as_b.threshold + layout->padded_rows;
 }
 
 /* Returns the bytes of an encoding and of its two centres. */

@@ -12,13 +12,12 @@
 #include "../kernels/kernel.h"
 #include "../store/memory.h"
 
-/*
- * An encoding: the encoding, that is, the parameters that turn rows into packed rows.  It is computed
- * from a sample, and shared by all sets whose rows are packed with it.  Only the caller's thread
- * changes the reference count.
- */
 typedef struct CpuFilter CpuFilter;
 
+/*
+ * An encoding: the parameters that turn rows into packed rows.  It is computed from a sample, and shared
+ * by all sets whose rows are packed with it.  Only the caller's thread changes the reference count.
+ */
 typedef struct Encoding
 {
 	int			refcount;
@@ -32,10 +31,7 @@ typedef struct Encoding
 	double		large_square;	/* INT8, inner product: x.x of a large row, outliers excluded */
 } Encoding;
 
-/*
- * One operand of a tile: packed rows and their thresholds.  No sum reaches the threshold of
- * padding.
- */
+/* One operand of a tile: packed rows and their thresholds.  No sum reaches that of padding. */
 typedef struct Operand
 {
 	void	   *packed;
@@ -67,10 +63,7 @@ row_has_pairs(const RowTerms *terms)
 	return terms->norm2 >= 0.0;
 }
 
-/*
- * Rows in INT16, row-major, stored behind packed INT8 rows.  Candidates of the INT8 filter are
- * compared in INT16 before they are rechecked: see recheck.c.
- */
+/* Rows in INT16, row-major, stored behind packed INT8 rows: see recheck.c. */
 typedef struct Int16Rows
 {
 	int16_t    *values;			/* context->padded values per row; NULL: no INT16 rows */
@@ -78,7 +71,7 @@ typedef struct Int16Rows
 	RowTerms   *terms;
 } Int16Rows;
 
-/* Packed rows.  They are stored at the start of one allocation. */
+/* Packed rows.  Those that are columns of tiles are stored at the start of one allocation. */
 typedef struct PackedRows
 {
 	size_t		rows;
@@ -86,18 +79,15 @@ typedef struct PackedRows
 	size_t		capacity;		/* capacity in rows, padding included */
 	PackLayout	layout;
 	const CpuFilter *filter;	/* for which the rows are packed */
-	void	   *packed;
-	void	   *threshold;
 	RowTerms   *terms;
 	double	   *squares;		/* cosine, inner product, Jaccard: x.x of the input rows, by place */
 	Int16Rows	fine;
-	Operand		as_a;			/* operand for rows of tiles; in FP32 the same as as_b */
+	Operand		as_a;			/* operand for rows of tiles; may be the same as as_b */
 	Operand		as_b;			/* operand for columns of tiles */
 } PackedRows;
 
 /* The stage that follows the pruning levels: filtering at all dimensions. */
 #define FULL_STAGE FASTED_PRUNE_LEVELS
-
 
 /* Number of components of a level row. */
 #define LEVEL_WORDS(level) (UINT32_C(32) << (level))
@@ -107,25 +97,21 @@ typedef struct PackedRows
 static inline uint32_t
 cpu_int8_words(const CpuKernel *kernel, uint32_t dimensions)
 {
-	const Int8Kernel *int8 = kernel->int8;
-	uint32_t	words = (dimensions + 31) / 32 * 32 * int8->bytes / 4;
+	uint32_t	step = kernel->int8->product.word_step;
+	uint32_t	words = (dimensions + 31) / 32 * 32 * kernel->int8->bytes / 4;
 
-	return (words + int8->word_step - 1) / int8->word_step * int8->word_step;
+	return (words + step - 1) / step * step;
 }
 
 /* Returns the bytes of a packed integer row, for both sides of a tile together. */
 static inline size_t
 cpu_int8_row_bytes(const CpuKernel *kernel, uint32_t dimensions)
 {
-	return (int8_sides_identical(kernel->int8) ? 1 : 2)
+	return (sides_differ(&kernel->int8->product) ? 2 : 1)
 		* cpu_int8_words(kernel, dimensions) * sizeof(uint32_t);
 }
 
-
-/*
- * Returns what flipping the rows of tiles adds to the sums of a column, and to its threshold: see
- * Int8Kernel.a_flip.
- */
+/* Returns what TileProduct.a_flip adds to the sums of a column, and to its threshold. */
 static inline uint32_t
 cpu_flip_sum(const PackedRows *packed, size_t place)
 {
@@ -134,19 +120,17 @@ cpu_flip_sum(const PackedRows *packed, size_t place)
 }
 
 /*
- * Returns the bytes of a packed row of a level or of FULL_STAGE: those of an FP32 or an integer row,
- * for full rows the larger of the two.  Integer rows are counted for both sides of a tile, and with
- * INT16 rows.
+ * Returns the bytes of a packed row of a level or of FULL_STAGE: for full rows the larger of FP32 and
+ * integers, which are counted for both sides of a tile, and with INT16 rows.
  */
 extern size_t cpu_packed_row_bytes(const FastedContext *context, uint32_t level);
 
-/* Returns the bytes per packed row in addition to the row itself: thresholds and terms. */
-extern size_t cpu_packed_side_bytes(const FastedContext *context, uint32_t level);
+/* Returns the bytes of a packed row with its thresholds and terms. */
+extern size_t cpu_packed_bytes(const FastedContext *context, uint32_t level);
 
 /*
- * Ensures capacity for packed rows of a level or of FULL_STAGE.  If the buffer grows, the rows
- * packed before are lost.  Level rows have neither squares nor INT16 rows, because only input rows
- * are rechecked.  Returns false if out of memory; the capacity is then zero.
+ * Ensures capacity for packed rows of a level or of FULL_STAGE, which alone has squares and INT16 rows.
+ * If the buffer grows, its rows are lost.  Returns false if out of memory; the capacity is then zero.
  */
 extern bool cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows,
 							   uint32_t level);
@@ -154,24 +138,17 @@ extern bool cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_
 /* Frees the buffer.  The capacity is then zero. */
 extern void cpu_packed_free(FastedContext *context, PackedRows *packed);
 
-/*
- * Sets the layout of packed rows and of their thresholds within their buffer, whose capacity must
- * suffice.  The two sides of a tile may need separate packed rows.  Columns are stored first.
- */
+/* Sets the layout of packed rows and thresholds within their buffer: columns first, then rows of tiles. */
 extern void cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
 							   uint32_t dimensions, const CpuFilter *filter);
 
 /*
- * Returns the most words per segment: a column of tiles fills three quarters of the L1 cache.  It is
- * called once per context, because all sides of a join need the same segments, and the size of the
- * cache may depend on the core, or be unknown for a moment.
+ * Returns the most words per segment: a column of tiles fills three quarters of the L1 cache.  Called
+ * once per context: all sides need the same segments, and the cache may depend on the core.
  */
 extern uint32_t cpu_longest_segment(const CpuKernel *kernel);
 
-/*
- * Returns the words per segment of rows of `words` words: a multiple of step, which must be a multiple
- * of 8.  All segments have about the same length.
- */
+/* Returns the words per segment of rows of `words` words, a multiple of step; segments are about equal. */
 extern uint32_t cpu_segment_words(const FastedContext *context, uint32_t words, uint32_t step);
 
 /* Returns a new encoding with one reference and the scale 1, or NULL if out of memory. */

@@ -43,10 +43,7 @@ typedef struct SetLevels
 	double		eps;			/* eps of the level rows' thresholds; NaN: not set */
 } SetLevels;
 
-/*
- * Identifies the joins of a set for which a sample chooses the same filter: joins within eps, or joins
- * for k nearest neighbors.
- */
+/* The joins of a set for which a sample chooses the same filter: within eps, or for k neighbors. */
 typedef struct ChoiceKey
 {
 	bool		known;			/* false: no choice */

@@ -8,7 +8,7 @@
 #ifndef FASTED_CPU_WORKER_H
 #define FASTED_CPU_WORKER_H
 
-#include "../kernels/processors.h"
+#include "../../engine/processors.h"
 #include "join.h"
 
 /* A candidate pair: offsets from the first row and the first column of the current strip. */
@@ -28,8 +28,8 @@ typedef struct Candidate
 #define RADII_MOST 1024
 
 /*
- * Thresholds of the current strip at one stage, as FP32 or INT32 words. "own" thresholds test a
- * pair for the row's own list, "other" thresholds for the list of the other row.
+ * Thresholds of the current strip at one stage, as FP32 or INT32 words: "own" ones test a pair for the
+ * row's own list, "other" ones for the list of the other row.
  */
 struct StageThresholds
 {
@@ -54,7 +54,7 @@ struct NearThresholds
 	uint64_t	columns;		/* incremented when the columns change */
 	StageThresholds stages[FULL_STAGE + 1];
 	double		reach[STRIP_COLS];	/* buffer for sampled distances */
-	float		column_terms[STRIP_COLS];	/* initial radii: CpuFilter.column_term of the columns */
+	float		column_terms[STRIP_COLS];	/* initial radii: see radii.c */
 	uint32_t	flip_sums[STRIP_COLS];	/* what flipping the rows of a adds to the columns' sums */
 	FastedNeighbor nearest[RADII_MOST]; /* heap of columns and their squared distances */
 };
@@ -72,18 +72,16 @@ struct Worker
 	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
 	/* false: the row has no hits; true: it may have */
 	bool		has_hits[FASTED_MAX_BLOCK + FASTED_MAX_WIDTH];
-	double	   *wide;			/* buffer for one row in FP64 */
 	float	   *image;			/* INT8: buffer for two padded rows; or NULL */
 	void	   *project_buffer;	/* pruning: buffer, see projection.c; or NULL */
 	float	   *directions;		/* buffer for a sliver's filter rows; or NULL */
-	double		sample[CENTRE_ROWS];	/* sampled FP32 values of one coordinate */
 	NearThresholds near;
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
 
 	PairBlock  *block;			/* the block being filled, or NULL */
 	FastedStats work;			/* statistics not yet added to the context's */
-	uint64_t	report_at;		/* when to add them to the context's; see cpu_now */
+	uint64_t	report_at;		/* when to add them to the context's; see fasted_now */
 };
 
 /* Returns the buffer for the filter row at a place of a sliver; NULL if none is needed. */
@@ -94,9 +92,14 @@ cpu_direction_buffer(const Worker *worker, size_t place)
 		: worker->directions + place * worker->context->options.dimensions;
 }
 
+/*
+ * Adds a worker's statistics to the context's, and clears them.  `flush`: also passes the block being
+ * filled to the caller's queue.
+ */
+extern void cpu_report(Worker *worker, bool flush);
 
-/* Adds a worker's statistics to the context's, and clears them.  The caller holds the lock. */
-extern void cpu_add_work_stats(Worker *worker);
+/* Calls `work` for each distinct set that needs at least this preparation.  Workers share the sets. */
+extern void cpu_do_sets(Worker *worker, Packing least, void (*work) (Worker *worker, int set));
 
 /*
  * Calls `work` for all slivers of set a, then of set b.  Sets that need less preparation than

@@ -32,42 +32,28 @@ real_size(size_t size)
 	return (size + MAP_UNIT - 1) / MAP_UNIT * MAP_UNIT;
 }
 
-/* Maps one huge page more than requested, and unmaps the unaligned ends. */
+/*
+ * Maps memory: with small pages; or aligned to huge pages, for which one page more is mapped, and the
+ * unaligned ends are unmapped.
+ */
 static void *
-map_aligned(size_t size)
+map_pages(size_t size, bool huge)
 {
-	char	   *start;
-	char	   *aligned;
+	size_t		more = huge ? HUGE_PAGE : 0;
+	char	   *start = mmap(NULL, size + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	size_t		before;
 
-	start = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (start == MAP_FAILED)
 		return NULL;
-
-	before = (HUGE_PAGE - (uintptr_t) start % HUGE_PAGE) % HUGE_PAGE;
-	aligned = start + before;
+	before = huge ? (HUGE_PAGE - (uintptr_t) start % HUGE_PAGE) % HUGE_PAGE : 0;
 	if (before > 0)
 		munmap(start, before);
-	if (before < HUGE_PAGE)
-		munmap(aligned + size, HUGE_PAGE - before);
+	if (before < more)
+		munmap(start + before + size, more - before);
 #ifdef MADV_HUGEPAGE
-	(void) madvise(aligned, size, MADV_HUGEPAGE);
+	(void) madvise(start + before, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 #endif
-	return aligned;
-}
-
-static void *
-map_small_pages(size_t size)
-{
-	void	   *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (memory == MAP_FAILED)
-		return NULL;
-#ifdef MADV_NOHUGEPAGE
-	(void) madvise(memory, size, MADV_NOHUGEPAGE);
-#endif
-	return memory;
+	return start + before;
 }
 
 static void *
@@ -79,7 +65,7 @@ map(size_t size, bool lazily, MemoryCount *count)
 		return NULL;
 	size = real_size(size);
 	if (size >= MAP_FROM)
-		memory = lazily ? map_small_pages(size) : map_aligned(size);
+		memory = map_pages(size, !lazily);
 	else if (posix_memalign(&memory, CACHE_LINE, size) != 0)
 		return NULL;
 	else if (!lazily)

@@ -34,8 +34,8 @@ extern void *fasted_cpu_map_lazily(size_t size, MemoryCount *count);
 extern void fasted_cpu_unmap(void *memory, size_t size, MemoryCount *count);
 
 /*
- * Returns the next part of an allocation, aligned to a cache line, and advances `next` past it.
- * Starting from zero, `next` ends as the total size.
+ * Returns the next part of an allocation, aligned to a cache line, and advances `next` past it: from zero
+ * to the total size.
  */
 static inline void *
 fasted_carve(uintptr_t *next, size_t bytes)

@@ -5,10 +5,8 @@
  *
  * A list is a heap whose root is the farthest neighbour, by distance and then by rank.  A row's
  * radius is the root's distance once the list is full, and eps until then.  No row beyond the
- * radius can enter the list.  Radii only shrink, so an outdated radius is safe to use.
- *
- * Any number of threads may offer pairs concurrently.  The same row must not be offered to a list
- * twice.
+ * radius can enter the list.  Radii only shrink, so an outdated radius is safe to use.  Any number of
+ * threads may offer pairs concurrently, but no row to a list twice.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,10 +65,7 @@ extern void neighbor_lists_bound(NeighborLists *lists, size_t row, double radius
 /* Offers a neighbour to the row's list.  A distance of NaN is ignored. */
 extern void neighbor_lists_offer(NeighborLists *lists, size_t row, uint32_t rank, double dist);
 
-/*
- * Copies a row's neighbours, nearest first, and returns their number.  No offer may be in
- * progress.
- */
+/* Copies a row's neighbours, nearest first, and returns their number.  No offer may be in progress. */
 extern uint32_t neighbor_lists_sorted(const NeighborLists *lists, size_t row,
 									  FastedNeighbor *neighbors);
 

@@ -33,7 +33,6 @@ typedef struct PairPool
 	PairBlock  *queue_tail;		/* undefined while the queue is empty */
 } PairPool;
 
-
 /*
  * Ensures that the pool has at least nblocks blocks of block_pairs pairs each.  If the pool grows,
  * the contents of all blocks are lost.  Returns false if out of memory; the pool is then empty.

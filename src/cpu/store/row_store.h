@@ -14,10 +14,7 @@
 
 #include "memory.h"
 
-/*
- * Rows in chunks.  A chunk holds a power of two of rows, so that no row moves as the set grows.
- * Row r begins at chunks[r >> shift] + (r & mask) * row_floats.
- */
+/* Row r begins at chunks[r >> shift] + (r & mask) * row_floats.  No row moves as the set grows. */
 typedef struct RowStore
 {
 	uint32_t	row_floats;		/* a double counts as two floats */
@@ -31,10 +28,7 @@ typedef struct RowStore
 	bool		may_be_few;		/* rows may fill only a small part of the first chunk */
 } RowStore;
 
-/*
- * Initializes an empty store of rows of row_floats floats.  chunk_bytes is the largest size of a chunk,
- * which has at least one row.  may_be_few: the rows may fill only a small part of the first chunk.
- */
+/* Initializes an empty store.  Chunks have at most chunk_bytes bytes, or one row. */
 extern void row_store_init(RowStore *store, uint32_t row_floats,
 						   size_t chunk_bytes, bool may_be_few);
 

@@ -5,13 +5,13 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_CPU_PROCESSORS_H
-#define FASTED_CPU_PROCESSORS_H
+#ifndef FASTED_PROCESSORS_H
+#define FASTED_PROCESSORS_H
 
 #include <stdint.h>
 
 /* Returns the monotonic time in nanoseconds. */
-extern uint64_t cpu_now(void);
+extern uint64_t fasted_now(void);
 
 /* Returns the number of CPUs that this process may run on, limited by its cgroup's CPU quota. */
 extern int	fasted_processors(void);
@@ -23,4 +23,4 @@ extern int	fasted_processors(void);
  */
 extern int	fasted_cgroup_processors(const char *root);
 
-#endif							/* FASTED_CPU_PROCESSORS_H */
+#endif							/* FASTED_PROCESSORS_H */

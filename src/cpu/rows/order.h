@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * component_order.h
- *	  Moves the packed rows of large components together.
+ * order.h
+ *	  Orders of rows: near rows adjacent (kd_order.c); rows of large components (component_order.c).
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_CPU_COMPONENT_ORDER_H
-#define FASTED_CPU_COMPONENT_ORDER_H
+#ifndef FASTED_CPU_ORDER_H
+#define FASTED_CPU_ORDER_H
 
 #include "../state/worker.h"
 
@@ -17,10 +17,7 @@ cpu_component_at(const FastedJoin *join, int side, size_t place)
 	return join->problem.components->component[side][cpu_row_at(join->sets[side], place)];
 }
 
-/*
- * Allocates the buffers of cpu_group_rows, unless rows must not be moved.  Returns false if out of
- * memory.
- */
+/* Allocates the buffers of cpu_group_rows, unless rows must not be moved.  False if out of memory. */
 extern bool cpu_reserve_grouping(FastedJoin *join);
 
 /* Returns true if rows are to be moved. */
@@ -32,4 +29,11 @@ extern void cpu_group_rows(Worker *worker);
 /* Frees the buffers.  Sets whose rows were moved only in part have to be packed again. */
 extern void cpu_end_grouping(FastedJoin *join);
 
-#endif							/* FASTED_CPU_COMPONENT_ORDER_H */
+/*
+ * Writes the row number at each place to order[].  The buffer holds 8 bytes per row.  Returns false if
+ * the join is being closed.
+ */
+extern bool cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
+						 size_t rows, void *buffer, uint32_t *order);
+
+#endif							/* FASTED_CPU_ORDER_H */

@@ -137,7 +137,7 @@ allowed_processors(void)
 }
 
 uint64_t
-cpu_now(void)
+fasted_now(void)
 {
 	struct timespec now;
 
@@ -151,7 +151,7 @@ fasted_processors(void)
 {
 	static _Atomic uint64_t known;	/* time of the last read in ms << 16 | quota */
 	uint64_t	read = atomic_load(&known);
-	uint64_t	now = cpu_now() / 1000000;
+	uint64_t	now = fasted_now() / 1000000;
 	int			allowed = allowed_processors();
 	int			quota = (int) (read & 0xffff);
 
