@@ -210,7 +210,7 @@ PrepareQuery(VectorQuery *query, const IndexState *state, const double *vector)
 	*query = (VectorQuery) {
 		.kind = state->kind,.unit = state->scale,.levels = layout->levels,.norm = norm,
 		.product = state->kind->metric == FASTED_METRIC_INNER_PRODUCT,
-		.unbounded = norm < 0.0 || isinf(norm),.limit = INFINITY,
+		.unbounded = norm < 0.0 || isinf(norm),.no_direction = norm < 0.0,.limit = INFINITY,
 		.vector_norm = VectorNorm(vector, d),.relative = state->kind->relative * (d + 16.0),
 		.fixed_error = ProjectionError(state, 0.0),.codes = palloc((d + HEAD_WORDS) * sizeof(int16))
 	};
@@ -430,7 +430,7 @@ HeadBounds(const VectorQuery *query, const IndexState *state, Page page, float *
 	if (query->unbounded)
 	{
 		for (uint32 r = 0; r < n; r++)
-			bounds[r] = -INFINITY;
+			bounds[r] = query->no_direction ? BOUND_NAN : -INFINITY;
 	}
 #if defined(__x86_64__)
 	else if (__builtin_cpu_supports("avx2"))

@@ -64,6 +64,7 @@ typedef struct VectorQuery
 {
 	const IndexedKind *kind;
 	bool		unbounded;		/* there are no bounds: all rows pass */
+	bool		no_direction;	/* unbounded, because all distances are NaN */
 	bool		product;
 	double		unit;			/* the scale of the index */
 	uint32		levels;
