@@ -63,9 +63,11 @@ for my $case (1 .. 12)
 		my $error;
 		$node->psql('postgres', "\\set VERBOSITY sqlstate\nSET enable_seqscan = off; SET ignore_checksum_failure = on;\n$statement",
 			stderr => \$error);
-		# errors of the index, of its pages, and of a TID that the table has not
+		# errors of the index and of its pages; XX000: of the executor, "index returned tuples in wrong order",
+		# to which damaged codes lead
 		$others .= "case $case: $statement: $error\n"
-			if $error =~ /ERROR|FATAL|connection/ && $error !~ /ERROR:  (?:XX001|XX002)/;
+			if $error =~ /ERROR|FATAL|connection/ && $error !~ /ERROR:  (?:XX001|XX002)/
+			&& !($error =~ /ERROR:  XX000/ && $statement =~ /ORDER BY/);
 	}
 	$node->stop;
 	system('rm', '-rf', $node->data_dir) == 0 or die;
