@@ -13,6 +13,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev m
 COPY Makefile fasted.control /fasted/
 COPY cuda /fasted/cuda
 COPY fasted_citus /fasted/fasted_citus
+COPY fasted_pgvector /fasted/fasted_pgvector
 COPY sql /fasted/sql
 COPY src /fasted/src
 RUN make -C /fasted NVCC= clean && make -C /fasted NVCC= -j2 && make -C /fasted NVCC= install DESTDIR=/installed

@@ -13,7 +13,8 @@
 #	make demo DATA=debian-wordllama		uses embeddings of sentences; also DATA=debian-minilm
 #	make check			builds the extension, and runs all tests in a private server
 
-EXTENSION = fasted
+# fasted_pgvector has no library of its own
+EXTENSION = fasted fasted_pgvector/fasted_pgvector
 
 BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-over-rows bench-rows
 
@@ -79,7 +80,7 @@ else
 all:
 
 MODULE_big = fasted
-DATA = $(wildcard sql/fasted--*.sql)
+DATA = $(wildcard sql/fasted--*.sql fasted_pgvector/sql/fasted_pgvector--*.sql)
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/cpu/*/*.c)))
 
 # Distances are bit-identical on all machines, so the compiler must not fuse a
@@ -113,7 +114,7 @@ include $(PGXS)
 include $(srcdir)/src/build.mk
 
 # Loops over elements take most of the time to read a row that is stored inline.
-src/rows/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/rows/vector.o src/index/basis.o src/index/bound.o src/index/scan.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
 src/fasted.o src/fasted.bc src/info.o src/info.bc: CPPFLAGS += -DFASTED_VERSION='"$(FASTED_VERSION)"'
 src/core.o src/core.bc: CPPFLAGS += -DFASTED_INTERFACE='"$(FASTED_INTERFACE)"'

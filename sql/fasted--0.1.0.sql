@@ -156,6 +156,523 @@ CREATE SCHEMA fasted_internal;
 COMMENT ON SCHEMA fasted_internal IS
 	'internal to the extension fasted';
 
+-- The same distances as operators, for arrays.  A vector of real[] beside one of double precision[] is cast;
+-- the planner then replaces the operator by one that an index on real[] has, too, but that the parser
+-- must not see: it could not choose among so many for an operand of type numeric[].
+
+CREATE FUNCTION fasted_internal.array_distance(a real[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <-> (LEFTARG = real[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_distance, COMMUTATOR = <->);
+
+COMMENT ON FUNCTION fasted_internal.array_distance(real[], real[]) IS
+	'implementation of <-> operator';
+COMMENT ON OPERATOR <-> (real[], real[]) IS
+	'Euclidean distance';
+
+CREATE FUNCTION fasted_internal.array_distance(a real[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<-> (LEFTARG = real[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_distance, COMMUTATOR = OPERATOR(fasted_internal.<->));
+
+COMMENT ON FUNCTION fasted_internal.array_distance(real[], double precision[]) IS
+	'implementation of <-> operator';
+COMMENT ON OPERATOR fasted_internal.<-> (real[], double precision[]) IS
+	'Euclidean distance';
+
+CREATE FUNCTION fasted_internal.array_distance(a double precision[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<-> (LEFTARG = double precision[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_distance, COMMUTATOR = OPERATOR(fasted_internal.<->));
+
+COMMENT ON FUNCTION fasted_internal.array_distance(double precision[], real[]) IS
+	'implementation of <-> operator';
+COMMENT ON OPERATOR fasted_internal.<-> (double precision[], real[]) IS
+	'Euclidean distance';
+
+CREATE FUNCTION fasted_internal.array_distance(a double precision[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <-> (LEFTARG = double precision[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_distance, COMMUTATOR = <->);
+
+COMMENT ON FUNCTION fasted_internal.array_distance(double precision[], double precision[]) IS
+	'implementation of <-> operator';
+COMMENT ON OPERATOR <-> (double precision[], double precision[]) IS
+	'Euclidean distance';
+
+CREATE FUNCTION fasted_internal.array_cosine_distance(a real[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <=> (LEFTARG = real[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_cosine_distance, COMMUTATOR = <=>);
+
+COMMENT ON FUNCTION fasted_internal.array_cosine_distance(real[], real[]) IS
+	'implementation of <=> operator';
+COMMENT ON OPERATOR <=> (real[], real[]) IS
+	'cosine distance, from 0 to 2; NaN if either vector is zero';
+
+CREATE FUNCTION fasted_internal.array_cosine_distance(a real[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<=> (LEFTARG = real[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_cosine_distance, COMMUTATOR = OPERATOR(fasted_internal.<=>));
+
+COMMENT ON FUNCTION fasted_internal.array_cosine_distance(real[], double precision[]) IS
+	'implementation of <=> operator';
+COMMENT ON OPERATOR fasted_internal.<=> (real[], double precision[]) IS
+	'cosine distance, from 0 to 2; NaN if either vector is zero';
+
+CREATE FUNCTION fasted_internal.array_cosine_distance(a double precision[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<=> (LEFTARG = double precision[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_cosine_distance, COMMUTATOR = OPERATOR(fasted_internal.<=>));
+
+COMMENT ON FUNCTION fasted_internal.array_cosine_distance(double precision[], real[]) IS
+	'implementation of <=> operator';
+COMMENT ON OPERATOR fasted_internal.<=> (double precision[], real[]) IS
+	'cosine distance, from 0 to 2; NaN if either vector is zero';
+
+CREATE FUNCTION fasted_internal.array_cosine_distance(a double precision[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <=> (LEFTARG = double precision[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_cosine_distance, COMMUTATOR = <=>);
+
+COMMENT ON FUNCTION fasted_internal.array_cosine_distance(double precision[], double precision[]) IS
+	'implementation of <=> operator';
+COMMENT ON OPERATOR <=> (double precision[], double precision[]) IS
+	'cosine distance, from 0 to 2; NaN if either vector is zero';
+
+CREATE FUNCTION fasted_internal.array_negative_inner_product(a real[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <#> (LEFTARG = real[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_negative_inner_product, COMMUTATOR = <#>);
+
+COMMENT ON FUNCTION fasted_internal.array_negative_inner_product(real[], real[]) IS
+	'implementation of <#> operator';
+COMMENT ON OPERATOR <#> (real[], real[]) IS
+	'negative inner product';
+
+CREATE FUNCTION fasted_internal.array_negative_inner_product(a real[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<#> (LEFTARG = real[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_negative_inner_product, COMMUTATOR = OPERATOR(fasted_internal.<#>));
+
+COMMENT ON FUNCTION fasted_internal.array_negative_inner_product(real[], double precision[]) IS
+	'implementation of <#> operator';
+COMMENT ON OPERATOR fasted_internal.<#> (real[], double precision[]) IS
+	'negative inner product';
+
+CREATE FUNCTION fasted_internal.array_negative_inner_product(a double precision[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR fasted_internal.<#> (LEFTARG = double precision[], RIGHTARG = real[],
+	FUNCTION = fasted_internal.array_negative_inner_product, COMMUTATOR = OPERATOR(fasted_internal.<#>));
+
+COMMENT ON FUNCTION fasted_internal.array_negative_inner_product(double precision[], real[]) IS
+	'implementation of <#> operator';
+COMMENT ON OPERATOR fasted_internal.<#> (double precision[], real[]) IS
+	'negative inner product';
+
+CREATE FUNCTION fasted_internal.array_negative_inner_product(a double precision[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_array_negative_inner_product'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+CREATE OPERATOR <#> (LEFTARG = double precision[], RIGHTARG = double precision[],
+	FUNCTION = fasted_internal.array_negative_inner_product, COMMUTATOR = <#>);
+
+COMMENT ON FUNCTION fasted_internal.array_negative_inner_product(double precision[], double precision[]) IS
+	'implementation of <#> operator';
+COMMENT ON OPERATOR <#> (double precision[], double precision[]) IS
+	'negative inner product';
+
+-- All vectors within a distance of a vector: an operand of index conditions, and of exclusion constraints.
+CREATE TYPE fasted_ball;
+
+CREATE FUNCTION fasted_ball_in(cstring)
+RETURNS fasted_ball
+AS 'MODULE_PATHNAME', 'fasted_ball_in'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_ball_in(cstring) IS
+	'I/O of type fasted_ball';
+
+CREATE FUNCTION fasted_ball_out(fasted_ball)
+RETURNS cstring
+AS 'MODULE_PATHNAME', 'fasted_ball_out'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_ball_out(fasted_ball) IS
+	'I/O of type fasted_ball';
+
+CREATE TYPE fasted_ball (
+	INPUT = fasted_ball_in,
+	OUTPUT = fasted_ball_out,
+	ALIGNMENT = double,
+	STORAGE = external);
+
+COMMENT ON TYPE fasted_ball IS
+	'a vector and a radius: all vectors within this Euclidean distance';
+
+CREATE FUNCTION fasted_ball(centre real[], radius double precision)
+RETURNS fasted_ball
+AS 'MODULE_PATHNAME', 'fasted_ball'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_ball(real[], double precision) IS
+	'all vectors within a Euclidean distance of a vector';
+
+CREATE FUNCTION fasted_ball(centre double precision[], radius double precision)
+RETURNS fasted_ball
+AS 'MODULE_PATHNAME', 'fasted_ball'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_ball(double precision[], double precision) IS
+	'all vectors within a Euclidean distance of a vector';
+
+-- Balls of index conditions, which the planner adds beside conditions on distances.
+CREATE FUNCTION fasted_internal.index_ball(centre double precision[], radius double precision, least_distance double precision)
+RETURNS fasted_ball
+AS 'MODULE_PATHNAME', 'fasted_index_ball'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.index_ball(double precision[], double precision, double precision) IS
+	'the vectors that an index condition selects';
+
+CREATE FUNCTION fasted_internal.index_ball(centre bit, radius double precision, least_distance double precision)
+RETURNS fasted_ball
+AS 'MODULE_PATHNAME', 'fasted_index_ball_of_bits'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.index_ball(bit, double precision, double precision) IS
+	'the vectors that an index condition selects';
+
+CREATE FUNCTION fasted_internal.ball_overlaps(a fasted_ball, b fasted_ball)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'fasted_ball_overlaps'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+
+CREATE OPERATOR && (LEFTARG = fasted_ball, RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.ball_overlaps, COMMUTATOR = &&, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON FUNCTION fasted_internal.ball_overlaps(fasted_ball, fasted_ball) IS
+	'implementation of && operator';
+COMMENT ON OPERATOR && (fasted_ball, fasted_ball) IS
+	'is the distance of the centres at most the sum of the radii?';
+
+-- Only for index conditions, one for each metric: the original condition decides.
+
+CREATE FUNCTION fasted_internal.maybe_within_ball(vector real[], ball fasted_ball)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'fasted_maybe_within_ball'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.maybe_within_ball(real[], fasted_ball) IS
+	'implementation of operators of index conditions';
+
+CREATE OPERATOR fasted_internal.<@ (LEFTARG = real[], RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON OPERATOR fasted_internal.<@ (real[], fasted_ball) IS
+	'condition of an index scan; true for all rows';
+
+CREATE OPERATOR fasted_internal.<=>@ (LEFTARG = real[], RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON OPERATOR fasted_internal.<=>@ (real[], fasted_ball) IS
+	'condition of an index scan; true for all rows';
+
+CREATE OPERATOR fasted_internal.<#>@ (LEFTARG = real[], RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON OPERATOR fasted_internal.<#>@ (real[], fasted_ball) IS
+	'condition of an index scan; true for all rows';
+
+CREATE FUNCTION fasted_internal.maybe_within_ball(vector double precision[], ball fasted_ball)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'fasted_maybe_within_ball'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.maybe_within_ball(double precision[], fasted_ball) IS
+	'implementation of operators of index conditions';
+
+CREATE OPERATOR fasted_internal.<@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON OPERATOR fasted_internal.<@ (double precision[], fasted_ball) IS
+	'condition of an index scan; true for all rows';
+
+CREATE OPERATOR fasted_internal.<=>@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON OPERATOR fasted_internal.<=>@ (double precision[], fasted_ball) IS
+	'condition of an index scan; true for all rows';
+
+CREATE OPERATOR fasted_internal.<#>@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
+	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
+
+COMMENT ON OPERATOR fasted_internal.<#>@ (double precision[], fasted_ball) IS
+	'condition of an index scan; true for all rows';
+
+-- Exact indexes.  src/index/index.h describes the strategies and support functions of the operator classes.
+CREATE FUNCTION fasted_handler(internal)
+RETURNS index_am_handler
+AS 'MODULE_PATHNAME', 'fasted_handler'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION fasted_handler(internal) IS
+	'handler of index access method fasted';
+
+CREATE ACCESS METHOD fasted TYPE INDEX HANDLER fasted_handler;
+
+COMMENT ON ACCESS METHOD fasted IS
+	'exact index of vectors: all rows within a distance, and nearest rows';
+
+-- Compares an index with its table, which may be written to meanwhile.
+CREATE FUNCTION fasted_index_check(index regclass)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_index_check'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION fasted_index_check(regclass) IS
+	'number of rows of the table, which are in the index; an error if the index is damaged';
+
+REVOKE ALL ON FUNCTION fasted_index_check(regclass) FROM PUBLIC;
+
+CREATE FUNCTION fasted_internal.array_l2_kind(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_array_l2_kind'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.array_l2_kind(internal) IS
+	'support of operator classes real_l2_ops and double_l2_ops';
+
+CREATE OPERATOR CLASS real_l2_ops
+DEFAULT FOR TYPE real[] USING fasted AS
+	OPERATOR 1 <-> (real[], real[]) FOR ORDER BY float_ops,
+	OPERATOR 1 fasted_internal.<-> (real[], double precision[]) FOR ORDER BY float_ops,
+	OPERATOR 2 fasted_internal.<@ (real[], fasted_ball),
+	FUNCTION 1 fasted_internal.array_l2_kind(internal);
+
+CREATE OPERATOR CLASS double_l2_ops
+DEFAULT FOR TYPE double precision[] USING fasted AS
+	OPERATOR 1 <-> (double precision[], double precision[]) FOR ORDER BY float_ops,
+	OPERATOR 1 fasted_internal.<-> (double precision[], real[]) FOR ORDER BY float_ops,
+	OPERATOR 2 fasted_internal.<@ (double precision[], fasted_ball),
+	FUNCTION 1 fasted_internal.array_l2_kind(internal);
+
+CREATE FUNCTION fasted_internal.array_cosine_kind(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_array_cosine_kind'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.array_cosine_kind(internal) IS
+	'support of operator classes real_cosine_ops and double_cosine_ops';
+
+CREATE OPERATOR CLASS real_cosine_ops
+FOR TYPE real[] USING fasted AS
+	OPERATOR 1 <=> (real[], real[]) FOR ORDER BY float_ops,
+	OPERATOR 1 fasted_internal.<=> (real[], double precision[]) FOR ORDER BY float_ops,
+	OPERATOR 2 fasted_internal.<=>@ (real[], fasted_ball),
+	FUNCTION 1 fasted_internal.array_cosine_kind(internal);
+
+CREATE OPERATOR CLASS double_cosine_ops
+FOR TYPE double precision[] USING fasted AS
+	OPERATOR 1 <=> (double precision[], double precision[]) FOR ORDER BY float_ops,
+	OPERATOR 1 fasted_internal.<=> (double precision[], real[]) FOR ORDER BY float_ops,
+	OPERATOR 2 fasted_internal.<=>@ (double precision[], fasted_ball),
+	FUNCTION 1 fasted_internal.array_cosine_kind(internal);
+
+CREATE FUNCTION fasted_internal.array_product_kind(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_array_product_kind'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.array_product_kind(internal) IS
+	'support of operator classes real_ip_ops and double_ip_ops';
+
+CREATE OPERATOR CLASS real_ip_ops
+FOR TYPE real[] USING fasted AS
+	OPERATOR 1 <#> (real[], real[]) FOR ORDER BY float_ops,
+	OPERATOR 1 fasted_internal.<#> (real[], double precision[]) FOR ORDER BY float_ops,
+	OPERATOR 2 fasted_internal.<#>@ (real[], fasted_ball),
+	FUNCTION 1 fasted_internal.array_product_kind(internal);
+
+CREATE OPERATOR CLASS double_ip_ops
+FOR TYPE double precision[] USING fasted AS
+	OPERATOR 1 <#> (double precision[], double precision[]) FOR ORDER BY float_ops,
+	OPERATOR 1 fasted_internal.<#> (double precision[], real[]) FOR ORDER BY float_ops,
+	OPERATOR 2 fasted_internal.<#>@ (double precision[], fasted_ball),
+	FUNCTION 1 fasted_internal.array_product_kind(internal);
+
+CREATE FUNCTION fasted_internal.ball_kind(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_ball_kind'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.ball_kind(internal) IS
+	'support of operator class fasted_ball_ops';
+
+CREATE OPERATOR CLASS fasted_ball_ops
+DEFAULT FOR TYPE fasted_ball USING fasted AS
+	OPERATOR 3 && (fasted_ball, fasted_ball),
+	FUNCTION 1 fasted_internal.ball_kind(internal);
+
+-- Further columns of an index, for equalities.
+CREATE OPERATOR FAMILY integer_ops USING fasted;
+
+CREATE OPERATOR CLASS int2_ops
+DEFAULT FOR TYPE smallint USING fasted FAMILY integer_ops AS
+	OPERATOR 4 = (smallint, smallint),
+	FUNCTION 2 hashint2(smallint);
+
+CREATE OPERATOR CLASS int4_ops
+DEFAULT FOR TYPE integer USING fasted FAMILY integer_ops AS
+	OPERATOR 4 = (integer, integer),
+	FUNCTION 2 hashint4(integer);
+
+CREATE OPERATOR CLASS int8_ops
+DEFAULT FOR TYPE bigint USING fasted FAMILY integer_ops AS
+	OPERATOR 4 = (bigint, bigint),
+	FUNCTION 2 hashint8(bigint);
+
+ALTER OPERATOR FAMILY integer_ops USING fasted ADD
+	OPERATOR 4 = (smallint, integer),
+	OPERATOR 4 = (smallint, bigint),
+	OPERATOR 4 = (integer, smallint),
+	OPERATOR 4 = (integer, bigint),
+	OPERATOR 4 = (bigint, smallint),
+	OPERATOR 4 = (bigint, integer);
+
+CREATE FUNCTION fasted_internal.hash(boolean)
+RETURNS integer
+AS 'hashchar'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(boolean) IS
+	'hash';
+
+CREATE FUNCTION fasted_internal.hash(date)
+RETURNS integer
+AS 'hashint4'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(date) IS
+	'hash';
+
+CREATE FUNCTION fasted_internal.hash(timestamp with time zone)
+RETURNS integer
+AS 'timestamp_hash'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(timestamp with time zone) IS
+	'hash';
+
+CREATE FUNCTION fasted_internal.hash(bytea)
+RETURNS integer
+AS 'hashvarlena'
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.hash(bytea) IS
+	'hash';
+
+CREATE OPERATOR CLASS bool_ops
+DEFAULT FOR TYPE boolean USING fasted AS
+	OPERATOR 4 = (boolean, boolean),
+	FUNCTION 2 fasted_internal.hash(boolean);
+
+CREATE OPERATOR CLASS oid_ops
+DEFAULT FOR TYPE oid USING fasted AS
+	OPERATOR 4 = (oid, oid),
+	FUNCTION 2 hashoid(oid);
+
+CREATE OPERATOR CLASS text_ops
+DEFAULT FOR TYPE text USING fasted AS
+	OPERATOR 4 = (text, text),
+	FUNCTION 2 hashtext(text);
+
+CREATE OPERATOR CLASS bpchar_ops
+DEFAULT FOR TYPE character USING fasted AS
+	OPERATOR 4 = (character, character),
+	FUNCTION 2 hashbpchar(character);
+
+CREATE OPERATOR CLASS uuid_ops
+DEFAULT FOR TYPE uuid USING fasted AS
+	OPERATOR 4 = (uuid, uuid),
+	FUNCTION 2 uuid_hash(uuid);
+
+CREATE OPERATOR CLASS date_ops
+DEFAULT FOR TYPE date USING fasted AS
+	OPERATOR 4 = (date, date),
+	FUNCTION 2 fasted_internal.hash(date);
+
+CREATE OPERATOR CLASS timestamp_ops
+DEFAULT FOR TYPE timestamp USING fasted AS
+	OPERATOR 4 = (timestamp, timestamp),
+	FUNCTION 2 timestamp_hash(timestamp);
+
+CREATE OPERATOR CLASS timestamptz_ops
+DEFAULT FOR TYPE timestamp with time zone USING fasted AS
+	OPERATOR 4 = (timestamp with time zone, timestamp with time zone),
+	FUNCTION 2 fasted_internal.hash(timestamp with time zone);
+
+CREATE OPERATOR CLASS numeric_ops
+DEFAULT FOR TYPE numeric USING fasted AS
+	OPERATOR 4 = (numeric, numeric),
+	FUNCTION 2 hash_numeric(numeric);
+
+CREATE OPERATOR CLASS bytea_ops
+DEFAULT FOR TYPE bytea USING fasted AS
+	OPERATOR 4 = (bytea, bytea),
+	FUNCTION 2 fasted_internal.hash(bytea);
+
+CREATE OPERATOR CLASS enum_ops
+DEFAULT FOR TYPE anyenum USING fasted AS
+	OPERATOR 4 = (anyenum, anyenum),
+	FUNCTION 2 hashenum(anyenum);
+
 -- The eps that gives rows a wanted mean number of neighbors.
 --
 -- The result has NULLs if no eps does.

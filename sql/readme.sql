@@ -48,6 +48,10 @@ SELECT DISTINCT ON (p.name) p.name, i.title
 FROM paints p LEFT JOIN items i ON fasted_within(p.embedding, i.embedding, 0.3)
 ORDER BY p.name, fasted_distance(p.embedding, i.embedding), i.id;
 
+CREATE INDEX ON items USING fasted (embedding);
+SELECT title FROM items WHERE embedding <-> '{1, 0.4, 0.3}' < 0.2 ORDER BY id;
+SELECT title FROM items ORDER BY embedding <-> '{1, 0.4, 0.3}' LIMIT 2;
+
 SET client_min_messages = warning;
 DROP TABLE items CASCADE;
 DROP TABLE paints CASCADE;

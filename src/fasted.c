@@ -8,6 +8,7 @@
  *
  *	  core.c	the functions that another library of the project calls
  *	  info.c	fasted_info(): versions and state of all components; advice on preloading
+ *	  index/	the index access method "fasted", and its index conditions
  *	  join_node/	join method of the planner for joins on a distance: retains the rows of both
  *				sides, pushes their vectors to an engine, checks the other clauses on each pair
  *	  function_node/	plan node for functions in FROM: plans, executes and explains them,
@@ -37,6 +38,7 @@
 #include "base/guc.h"
 #include "fmgr.h"
 #include "function_node/function_node.h"
+#include "index/path.h"
 #include "join_node/join_node.h"
 #include "rows/input_queue.h"
 
@@ -54,7 +56,8 @@ void
 _PG_init(void)
 {
 	static void (*const steps[]) (void) = {
-		DefineSettings, InstallPlannerHook, InstallInputNode, InstallFunctionNode, InstallJoinNode
+		DefineSettings, InstallPlannerHook, InstallInputNode, InstallFunctionNode, InstallJoinNode,
+		InstallIndexPaths
 	};
 	static size_t done = 0;
 

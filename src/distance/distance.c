@@ -12,6 +12,8 @@
 
 #include "access/transam.h"
 #include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -20,6 +22,7 @@
 #include "engine/exact_distance.h"
 #include "engine/metric_rules.h"
 #include "executor/executor.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
@@ -30,6 +33,7 @@
 #include "rows/vector.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/varbit.h"
 
 /* Uses the best kernel for this CPU; all kernels return the same bits. */
@@ -271,7 +275,7 @@ PrepareVectors(FunctionCallInfo fcinfo)
 
 /* --- distances */
 
-/* A checked argument.  Only bits, and doubles for a cosine, are copied. */
+/* A checked argument.  Only bits, doubles for a cosine, and floats to be compared with doubles are copied. */
 typedef struct Vector
 {
 	FastedElement element;
@@ -297,9 +301,13 @@ RequireFinite(const Vector *vector, const char *function, const char *name)
 	}
 }
 
-/* Returns a vector of bits, if the metric compares these, or else an array. */
+/*
+ * Returns a vector of bits, if the metric compares these, or else an array: of doubles if `doubles` is
+ * set or the array is of double precision.
+ */
 static Vector
-GetVector(struct varlena *value, const MetricRules *rules, const char *function, const char *name)
+GetVector(struct varlena *value, const MetricRules *rules, bool doubles, const char *function,
+		  const char *name)
 {
 	VectorForm	form = rules->of_bits ? VECTOR_BIT :
 		ARR_ELEMTYPE((ArrayType *) value) == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_FLOAT4;
@@ -320,8 +328,16 @@ GetVector(struct varlena *value, const MetricRules *rules, const char *function,
 	}
 	vector.elements = (const float *) ARR_DATA_PTR((ArrayType *) value);
 	RequireFinite(&vector, function, name);
+	if (form == VECTOR_FLOAT4 && doubles)
+	{
+		double	   *wide = palloc(vector.dimensions * sizeof(double));
+
+		for (int k = 0; k < vector.dimensions; k++)
+			wide[k] = vector.elements[k];
+		vector = (Vector) {FASTED_ELEMENT_DOUBLE, (const float *) wide, vector.dimensions};
+	}
 	/* scaling changes only vectors with extremely large or small elements */
-	if (form == VECTOR_FLOAT8 && rules->has_direction)
+	if (vector.element == FASTED_ELEMENT_DOUBLE && rules->has_direction)
 	{
 		Size		bytes = vector.dimensions * sizeof(double);
 
@@ -340,8 +356,12 @@ static double
 CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, bool similarity, const char *function)
 {
 	const MetricRules *rules = fasted_metric_rules(metric);
-	Vector		a = GetVector(PG_GETARG_VARLENA_P(0), rules, function, "a");
-	Vector		b = GetVector(PG_GETARG_VARLENA_P(1), rules, function, "b");
+	struct varlena *x = PG_GETARG_VARLENA_P(0);
+	struct varlena *y = PG_GETARG_VARLENA_P(1);
+	bool		doubles = !rules->of_bits && (ARR_ELEMTYPE((ArrayType *) x) == FLOAT8OID ||
+											  ARR_ELEMTYPE((ArrayType *) y) == FLOAT8OID);
+	Vector		a = GetVector(x, rules, doubles, function, "a");
+	Vector		b = GetVector(y, rules, doubles, function, "b");
 
 	if (a.dimensions != b.dimensions)
 		ereport(ERROR,
@@ -385,6 +405,19 @@ COMPARISON(fasted_jaccard_distance, FASTED_METRIC_JACCARD, false)
 COMPARISON(fasted_cosine_similarity, FASTED_METRIC_COSINE, true)
 COMPARISON(fasted_jaccard_similarity, FASTED_METRIC_JACCARD, true)
 
+/* The operators of real[] and double precision[]; the vectors may be of different types. */
+#define ARRAY_OPERATOR(name, metric, symbol) \
+	PG_FUNCTION_INFO_V1(name); \
+	Datum \
+	name(PG_FUNCTION_ARGS) \
+	{ \
+		PG_RETURN_FLOAT8(CompareVectors(fcinfo, metric, false, "operator " symbol)); \
+	}
+
+ARRAY_OPERATOR(fasted_array_distance, FASTED_METRIC_L2, "<->")
+ARRAY_OPERATOR(fasted_array_cosine_distance, FASTED_METRIC_COSINE, "<=>")
+ARRAY_OPERATOR(fasted_array_negative_inner_product, FASTED_METRIC_INNER_PRODUCT, "<#>")
+
 PG_FUNCTION_INFO_V1(fasted_within);
 
 /* fasted_within(a, b, eps, metric), of bits, too */
@@ -415,6 +448,10 @@ static const DistanceFunction distance_functions[] = {
 	{"fasted_cosine_distance", fasted_cosine_distance, DISTANCE_FUNCTION, FASTED_METRIC_COSINE},
 	{"fasted_negative_inner_product", fasted_negative_inner_product, DISTANCE_FUNCTION,
 	FASTED_METRIC_INNER_PRODUCT},
+	{"array_distance", fasted_array_distance, DISTANCE_FUNCTION, FASTED_METRIC_L2},
+	{"array_cosine_distance", fasted_array_cosine_distance, DISTANCE_FUNCTION, FASTED_METRIC_COSINE},
+	{"array_negative_inner_product", fasted_array_negative_inner_product, DISTANCE_FUNCTION,
+	FASTED_METRIC_INNER_PRODUCT},
 	{"fasted_hamming_distance", fasted_hamming_distance, DISTANCE_FUNCTION, FASTED_METRIC_HAMMING},
 	{"fasted_jaccard_distance", fasted_jaccard_distance, DISTANCE_FUNCTION, FASTED_METRIC_JACCARD},
 	{"fasted_cosine_similarity", fasted_cosine_similarity, SIMILARITY_FUNCTION, FASTED_METRIC_COSINE},
@@ -428,19 +465,25 @@ static const DistanceFunction distance_functions[] = {
 	{"jaccard_distance", NULL, PGVECTOR_DISTANCE, FASTED_METRIC_JACCARD}
 };
 
-/* Returns true if the function is one of pgvector that accepts these arguments. */
-static bool
-IsOfPgvector(Oid funcid, List *args)
+bool
+IsOfPgvector(Oid class, Oid object)
 {
 	Oid			extension = get_extension_oid("vector", true);
+
+	return OidIsValid(extension) && getExtensionOfObject(class, object) == extension;
+}
+
+/* Returns true if the function is one of pgvector that accepts these arguments. */
+static bool
+ComparesByPgvector(Oid funcid, List *args)
+{
 	Oid			type = exprType(linitial(args));
 	Oid			cast;
 
-	if (!OidIsValid(extension) || exprType(lsecond(args)) != type ||
-		getExtensionOfObject(ProcedureRelationId, funcid) != extension)
+	if (exprType(lsecond(args)) != type || !IsOfPgvector(ProcedureRelationId, funcid))
 		return false;
 	return FormOfType(getBaseType(type)) == VECTOR_BIT ||
-		(getExtensionOfObject(TypeRelationId, type) == extension &&
+		(IsOfPgvector(TypeRelationId, type) &&
 		 find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &cast) == COERCION_PATH_FUNC &&
 		 func_volatile(cast) == PROVOLATILE_IMMUTABLE);
 }
@@ -458,7 +501,7 @@ FindDistanceFunction(Oid funcid, List *args)
 		if (strcmp(name, function->name) != 0)
 			continue;
 		if (function->address == NULL)
-			return IsOfPgvector(funcid, args) ? function : NULL;
+			return ComparesByPgvector(funcid, args) ? function : NULL;
 		/* a function with SET clauses has the address of a wrapper, and is not recognized */
 		fmgr_info(funcid, &found);
 		if (found.fn_addr == function->address)
@@ -469,7 +512,45 @@ FindDistanceFunction(Oid funcid, List *args)
 
 /* --- the support function */
 
-/* Returns the call with its vectors converted; NULL if there is nothing to convert. */
+/*
+ * Returns an operator call without the cast of a vector from real[] to double precision[] beside one of
+ * double precision[].  Returns NULL if there is no such cast.  The operator of both types returns the
+ * same distance, and indexes on real[] have it.
+ */
+static Node *
+OmitCast(const FuncExpr *call)
+{
+	static char *const operators[] = {
+		[FASTED_METRIC_L2] = "<->",[FASTED_METRIC_COSINE] = "<=>",[FASTED_METRIC_INNER_PRODUCT] = "<#>"
+	};
+	const DistanceFunction *function = FindDistanceFunction(call->funcid, call->args);
+	Oid			types[2] = {FLOAT8ARRAYOID, FLOAT8ARRAYOID};
+	Expr	   *args[2] = {linitial(call->args), lsecond(call->args)};
+	int			omitted = -1;
+	Oid			operator;
+
+	/* preferably of a column */
+	for (int i = 0; i < 2; i++)
+	{
+		const ArrayCoerceExpr *cast = (const ArrayCoerceExpr *) args[i];
+
+		if (IsA(cast, ArrayCoerceExpr) && exprType((Node *) cast->arg) == FLOAT4ARRAYOID &&
+			(omitted < 0 || IsA(cast->arg, Var)))
+			omitted = i;
+	}
+	if (function == NULL || omitted < 0)
+		return NULL;
+	args[omitted] = ((ArrayCoerceExpr *) args[omitted])->arg;
+	types[omitted] = FLOAT4ARRAYOID;
+	/* users have no privilege on the schema, which a search by qualified name would require */
+	operator = GetSysCacheOid4(OPERNAMENSP, Anum_pg_operator_oid, CStringGetDatum(operators[function->metric]),
+							   ObjectIdGetDatum(types[0]), ObjectIdGetDatum(types[1]),
+							   ObjectIdGetDatum(get_namespace_oid("fasted_internal", false)));
+	return !OidIsValid(operator) ? NULL :
+		(Node *) make_opclause(operator, FLOAT8OID, false, args[0], args[1], InvalidOid, InvalidOid);
+}
+
+/* Returns the call with its vectors converted, or without a cast; NULL if there is nothing to change. */
 static Node *
 SimplifyCall(const SupportRequestSimplify *request)
 {
@@ -480,6 +561,8 @@ SimplifyCall(const SupportRequestSimplify *request)
 
 	/* functions of bits convert nothing */
 	(void) get_func_signature(call->funcid, &declared, &nargs);
+	if (declared[0] == FLOAT8ARRAYOID && declared[1] == FLOAT8ARRAYOID)
+		return OmitCast(call);
 	if (declared[0] == ANYOID)
 		call->args = ConvertVectors(call->funcid, args);
 	return call->args == args ? NULL : eval_const_expressions(request->root, (Node *) call);

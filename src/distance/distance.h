@@ -48,6 +48,9 @@ typedef struct DistanceFunction
  */
 extern const DistanceFunction *FindDistanceFunction(Oid funcid, List *args);
 
+/* Returns true if the object of this catalog belongs to the extension pgvector. */
+extern bool IsOfPgvector(Oid class, Oid object);
+
 /* Returns a copy of the expression with an explicit cast, or NULL if there is no cast. */
 extern Node *CastVector(Node *vector, Oid type);
 

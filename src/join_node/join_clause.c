@@ -12,12 +12,14 @@
 
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "engine/metric_rules.h"
 #include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
 #include "parser/parsetree.h"
@@ -126,7 +128,7 @@ IsInnerProduct(Expr *expr, DistanceKind *kind, List **args)
 	else
 		return false;
 	return IsDistance(expr, kind, args) && fasted_metric_rules(kind->metric)->negative_product &&
-		exprType(linitial(*args)) != FLOAT8ARRAYOID;
+		exprType(linitial(*args)) != FLOAT8ARRAYOID && exprType(lsecond(*args)) != FLOAT8ARRAYOID;
 }
 
 /*
@@ -223,13 +225,11 @@ IsOfSide(Expr *expr, Relids side)
 		!contain_subplans((Node *) expr);
 }
 
-/* Recognizes a distance clause between any relations. */
-static bool
-RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
+bool
+RecognizeDistance(RestrictInfo *rinfo, DistanceClause *clause)
 {
 	Expr	   *expr = rinfo->clause;
 	List	   *args;
-	Relids		used[2];
 
 	clause->rinfo = rinfo;
 	if (IsA(expr, BooleanTest) && ((BooleanTest *) expr)->booltesttype == IS_TRUE)
@@ -238,6 +238,17 @@ RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
 		return false;
 	clause->written[0] = linitial(args);
 	clause->written[1] = lsecond(args);
+	return true;
+}
+
+/* Recognizes a distance clause between any relations. */
+static bool
+RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
+{
+	Relids		used[2];
+
+	if (!RecognizeDistance(rinfo, clause))
+		return false;
 	for (int i = 0; i < 2; i++)
 		used[i] = pull_varnos(NULL, (Node *) clause->written[i]);
 	return !bms_is_empty(used[0]) && !bms_is_empty(used[1]) && !bms_overlap(used[0], used[1]) &&
@@ -272,12 +283,16 @@ MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClau
 	}
 	for (int i = 0; i < 2; i++)
 	{
+		Oid			type = exprType((Node *) clause->written[i]);
+
 		if (!IsOfSide(clause->written[i], rels[i]->relids))
 			return false;
-		/* the planner has already converted the arguments of fasted's functions */
+		/* the planner has already converted the arguments of fasted's functions, but not of operators */
 		clause->vectors[i] = clause->written[i];
 		if (clause->kind.function == PGVECTOR_DISTANCE && !fasted_metric_rules(clause->kind.metric)->of_bits)
 			clause->vectors[i] = (Expr *) CastVector((Node *) clause->written[i], FLOAT4ARRAYOID);
+		else if (type == FLOAT4ARRAYOID && exprType((Node *) clause->written[1 - i]) == FLOAT8ARRAYOID)
+			clause->vectors[i] = (Expr *) CastVector((Node *) clause->written[i], FLOAT8ARRAYOID);
 	}
 	return AreReadable(clause);
 }
@@ -415,6 +430,45 @@ SetOrderSelectivity(PlannerInfo *root, List *clauses, const RestrictInfo *distan
 	}
 }
 
+/*
+ * Estimates the rows of a table again, if it has conditions on the distance from a vector that is no
+ * column of another table: PostgreSQL has estimated the rows before the hook, and built paths.
+ */
+static void
+EstimateTable(PlannerInfo *root, RelOptInfo *rel)
+{
+	double		rows = rel->rows;
+	bool		any = false;
+	List	   *paths = list_concat_copy(rel->pathlist, rel->partial_pathlist);
+	DistanceClause clause;
+	ListCell   *cell;
+
+	foreach(cell, rel->baserestrictinfo)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if (rinfo->pseudoconstant || !RecognizeDistance(rinfo, &clause))
+			continue;
+		SetDistanceSelectivity(root, &clause);
+		any = true;
+	}
+	if (!any)
+		return;
+	set_baserel_size_estimates(root, rel);
+	foreach(cell, rel->ppilist)
+	{
+		ParamPathInfo *info = lfirst(cell);
+
+		info->ppi_rows = clamp_row_est(info->ppi_rows * rel->rows / rows);
+	}
+	foreach(cell, paths)
+	{
+		Path	   *path = lfirst(cell);
+
+		path->rows = clamp_row_est(path->rows * rel->rows / rows);
+	}
+}
+
 static void
 EstimateClauses(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
@@ -424,6 +478,9 @@ EstimateClauses(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rt
 
 	if (previous_hook != NULL)
 		previous_hook(root, rel, rti, rte);
+	if (rte->rtekind == RTE_RELATION && !rte->inh && !IS_DUMMY_REL(rel) &&
+		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW))
+		EstimateTable(root, rel);
 	foreach(cell, rel->joininfo)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);

@@ -35,7 +35,7 @@ typedef struct DistanceKind
  *	  fasted_distance(a, b) < x, also with <= or with the operands exchanged
  *	  fasted_cosine_distance(a, b) < x ..., and the other distances of fasted
  *	  a <-> b < x, a <=> b < x, a <#> b < x ...
- *							for pgvector's vector and halfvec; also as functions
+ *							for arrays, and for pgvector's vector and halfvec; also as functions
  *	  a <~> b < x, a <%> b < x ...	for bits; also as pgvector's functions
  *	  fasted_cosine_similarity(a, b) > y, fasted_jaccard_similarity(a, b) > y, also with >=
  *	  1 - (a <=> b) > y, 1 - (a <%> b) > y
@@ -56,6 +56,12 @@ typedef struct DistanceClause
 	Expr	   *vectors[2];		/* cast to real[], unless they are double precision[] or bits */
 	Expr	   *bound;			/* x or y, as double precision */
 } DistanceClause;
+
+/*
+ * Returns true and fills in *clause, except the vectors to be read, if rinfo is such a comparison, of
+ * any vectors and with any bound.
+ */
+extern bool RecognizeDistance(RestrictInfo *rinfo, DistanceClause *clause);
 
 /* Returns true and fills in *clause if rinfo is a distance clause with one vector from each side. */
 extern bool MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2],

@@ -1,0 +1,59 @@
+/*-------------------------------------------------------------------------
+ *
+ * access.h
+ *	  The functions of the access method, and steps that several of them share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_INDEX_ACCESS_H
+#define FASTED_INDEX_ACCESS_H
+
+#include "access/amapi.h"
+#include "index/bound.h"
+#include "nodes/execnodes.h"
+#include "nodes/pathnodes.h"
+
+/* build.c */
+extern IndexBuildResult *IndexBuild(Relation heap, Relation index, IndexInfo *info);
+extern void IndexBuildEmpty(Relation index);
+
+/* insert.c */
+extern bool IndexInsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
+						IndexUniqueCheck check, bool unchanged, IndexInfo *info);
+
+/* vacuum.c */
+extern IndexBulkDeleteResult *IndexBulkDelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+											  IndexBulkDeleteCallback callback, void *callback_state);
+extern IndexBulkDeleteResult *IndexVacuumCleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats);
+
+/* scan.c */
+extern IndexScanDesc IndexBeginScan(Relation index, int nkeys, int norderbys);
+extern void IndexRescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys);
+extern bool IndexGetTuple(IndexScanDesc scan, ScanDirection direction);
+extern int64 IndexGetBitmap(IndexScanDesc scan, TIDBitmap *bitmap);
+extern void IndexEndScan(IndexScanDesc scan);
+
+/* cost.c */
+extern void IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost,
+							  Cost *total_cost, Selectivity *selectivity, double *correlation,
+							  double *pages);
+
+/* row.c */
+
+/*
+ * Returns the elements of a value of the index's first column, or of a vector that is compared with it.
+ * Sets the number of dimensions, and the radius if the value is a ball, else 0.  Allocates in the current
+ * memory context.
+ */
+extern double *ElementsOf(const IndexedKind *kind, Datum value, int *dimensions, double *radius);
+
+/* Raises the error for a row of other dimensions than the index's. */
+pg_noreturn extern void ReportIndexDimensions(Relation index, int dimensions, uint32 expected);
+
+/* Sets the hashes of the further columns of a row. */
+extern void SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashes);
+
+/* Writes a row to its place in the pages of a chunk: of the head (level 0) or of a level. */
+extern void PutRow(const IndexState *state, const IndexRow *row, uint32 number, uint32 level, Page page);
+
+#endif							/* FASTED_INDEX_ACCESS_H */

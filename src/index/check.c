@@ -1,0 +1,271 @@
+/*-------------------------------------------------------------------------
+ *
+ * check.c
+ *	  fasted_index_check(): compares an index with its table.
+ *
+ * Each row of the table that the current snapshot sees must be in the index, once, with its hashes, and its
+ * bound for its own vector must not exceed its distance from it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/index.h"
+#include "catalog/pg_am_d.h"
+#include "commands/defrem.h"
+#include "index/access.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(fasted_index_check);
+
+/* Where a row is in the index. */
+typedef struct Entry
+{
+	ItemPointerData tid;
+	uint32		chunk;
+	uint16		row;
+} Entry;
+
+typedef struct Check
+{
+	Relation	index;
+	const IndexedKind *kind;
+	IndexState *state;			/* with a basis */
+	Entry	   *entries;		/* sorted by TID */
+	Size		count;
+	Size		room;
+	MemoryContext row_context;
+	int64		rows;
+} Check;
+
+pg_noreturn static void
+report_row(const Check *check, const ItemPointerData *tid, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" does not match its table", RelationGetRelationName(check->index)),
+			 errdetail("Row (%u,%u) %s.", ItemPointerGetBlockNumberNoCheck(tid),
+					   ItemPointerGetOffsetNumberNoCheck(tid), what),
+			 errhint("Please REINDEX it.")));
+}
+
+/* --- the index */
+
+static void
+add_entries(Check *check, uint32 chunk)
+{
+	const IndexState *state = check->state;
+	Buffer		buffer = ReadIndexPage(check->index, ChunkBlock(&state->layout, chunk), BUFFER_LOCK_SHARE,
+									   HEAD_PAGE, chunk, 0);
+	Page		page = BufferGetPage(buffer);
+
+	for (uint32 r = 0; r < state->layout.chunk_rows; r++)
+	{
+		uint16		second = HeadSeconds(page, state)[r];
+
+		if (second == ROW_FREE)
+			continue;
+		if (second > ROW_NULL || !ItemPointerIsValid(HeadTids(page, state) + r))
+			ReportCorruption(check->index, BufferGetBlockNumber(buffer));
+		if (check->count == check->room)
+		{
+			check->room = Max(2 * check->room, 1024);
+			check->entries = check->entries == NULL ? palloc(check->room * sizeof(Entry)) :
+				repalloc_huge(check->entries, check->room * sizeof(Entry));
+		}
+		check->entries[check->count++] = (Entry) {
+			.tid = HeadTids(page, state)[r],.chunk = chunk,.row = r
+		};
+	}
+	UnlockReleaseBuffer(buffer);
+	CHECK_FOR_INTERRUPTS();
+}
+
+static int
+compare_entries(const void *a, const void *b)
+{
+	return ItemPointerCompare((ItemPointer) &((const Entry *) a)->tid, (ItemPointer) &((const Entry *) b)->tid);
+}
+
+/* Reads all heads, and checks that all other pages are there. */
+static void
+read_entries(Check *check)
+{
+	const IndexLayout *layout = &check->state->layout;
+
+	for (uint32 chunk = 0; chunk < check->state->meta.chunks; chunk++)
+	{
+		add_entries(check, chunk);
+		for (uint32 l = 1; l < layout->levels && chunk >= layout->null_chunks; l++)
+		{
+			for (uint32 r = 0; r < layout->chunk_rows; r += layout->page_rows[l])
+				UnlockReleaseBuffer(ReadIndexPage(check->index, LevelBlock(layout, chunk, l, r),
+												  BUFFER_LOCK_SHARE, LEVEL_PAGE, chunk, l));
+		}
+	}
+	qsort(check->entries, check->count, sizeof(Entry), compare_entries);
+	for (Size i = 1; i < check->count; i++)
+	{
+		if (compare_entries(&check->entries[i - 1], &check->entries[i]) == 0)
+			report_row(check, &check->entries[i].tid, "is in the index twice");
+	}
+}
+
+/* --- the table */
+
+/* Returns true if a row with codes passes a query. */
+static bool
+row_passes(Check *check, const Entry *entry, const VectorQuery *query, Page head)
+{
+	const IndexState *state = check->state;
+	const IndexLayout *layout = &state->layout;
+	float	   *bounds = palloc(layout->chunk_rows * sizeof(float));
+	RowSums		sums;
+	bool		passes;
+
+	HeadBounds(query, state, head, bounds);
+	passes = bounds[entry->row] <= query->limit;
+	BeginSums(&sums, query, state, head, entry->row);
+	for (uint32 l = 1; l < layout->levels; l++)
+	{
+		Buffer		buffer = ReadIndexPage(check->index, LevelBlock(layout, entry->chunk, l, entry->row),
+										   BUFFER_LOCK_SHARE, LEVEL_PAGE, entry->chunk, l);
+
+		passes &= AddLevel(&sums, query, state, l,
+						   LevelRowOf(BufferGetPage(buffer), layout, l, entry->row)) <= query->limit;
+		UnlockReleaseBuffer(buffer);
+	}
+	return passes;
+}
+
+/* Checks the vector of an entry, which must pass a query of itself. */
+static void
+check_vector(Check *check, const Entry *entry, Datum value, Page head, uint16 second)
+{
+	IndexRow   *row = palloc0(IndexRowBytes(check->state));
+	VectorQuery query;
+	int			dimensions;
+	double		radius;
+	double	   *elements = ElementsOf(check->kind, value, &dimensions, &radius);
+
+	if ((uint32) dimensions != check->state->meta.dimensions || radius > check->state->meta.most_radius)
+		report_row(check, &entry->tid, "has other dimensions, or a greater radius, than the index");
+	EncodeRow(check->state, elements, row);
+	if (row->state != 0 ? second != row->state : HAS_STATE(second))
+		report_row(check, &entry->tid, "has another state in the index");
+	if (row->state != 0)
+		return;
+	PrepareQuery(&query, check->state, elements);
+	SetLimit(&query, query.product ? -query.vector_norm * query.vector_norm : 0.0);
+	if (!row_passes(check, entry, &query, head))
+		report_row(check, &entry->tid, "has codes of another vector");
+}
+
+/* Checks a row of the table. */
+static void
+check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *arg)
+{
+	Check	   *check = arg;
+	MemoryContext old = MemoryContextSwitchTo(check->row_context);
+	Entry		key = {.tid = *tid};
+	Entry	   *entry = bsearch(&key, check->entries, check->count, sizeof(Entry), compare_entries);
+	const IndexState *state = check->state;
+	uint32		hashes[INDEX_MAX_KEYS];
+	Buffer		buffer;
+	Page		head = palloc(BLCKSZ);
+	uint16		second;
+
+	if (entry == NULL)
+		report_row(check, tid, "is not in the index");
+	SetHashes(index, values, isnull, hashes);
+	buffer = ReadIndexPage(index, ChunkBlock(&state->layout, entry->chunk), BUFFER_LOCK_SHARE, HEAD_PAGE,
+						   entry->chunk, 0);
+	memcpy(head, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+	second = HeadSeconds(head, state)[entry->row];
+	for (uint32 c = 0; c < state->meta.columns; c++)
+	{
+		if (HeadHashes(head, &state->layout, c)[entry->row] != hashes[c])
+			report_row(check, tid, "has another value in a further column");
+	}
+	if (isnull[0] != (second == ROW_NULL))
+		report_row(check, tid, "has a vector on one side only");
+	if (!isnull[0])
+		check_vector(check, entry, values[0], head, second);
+	check->rows++;
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(check->row_context);
+}
+
+/* Checks an index that is open. */
+static int64
+check_index(Relation heap, Relation index)
+{
+	Check		check = {.index = index,.kind = KindOf(index)};
+	Snapshot	snapshot = RegisterSnapshot(GetTransactionSnapshot());
+	IndexInfo  *info = BuildIndexInfo(index);
+	IndexMeta	meta;
+	const IndexState *cached = ReadState(index, &meta);
+	Size		floats = (Size) meta.dimensions * (meta.reflections + 1);
+
+	check.state = MakeState(&meta, check.kind, CurrentMemoryContext);
+	memcpy(check.state->centre, cached->centre, floats * sizeof(float));
+	if (!SetFactors(check.state))
+		ReportCorruption(index, META_BLOCK);
+	check.row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted index check",
+											  ALLOCSET_DEFAULT_SIZES);
+	read_entries(&check);
+	info->ii_Concurrent = true; /* the snapshot decides which rows there are */
+	info->ii_Unique = false;
+	info->ii_ExclusionOps = NULL;
+	(void) table_index_build_scan(heap, index, info, true, false, check_row, &check,
+								  table_beginscan_strat(heap, snapshot, 0, NULL, true, true));
+	UnregisterSnapshot(snapshot);
+	return check.rows;
+}
+
+/*
+ * fasted_index_check(index regclass) returns the number of rows.  Errors: the index is damaged; it is not
+ * one of this access method.
+ */
+Datum
+fasted_index_check(PG_FUNCTION_ARGS)
+{
+	Oid			indexid = PG_GETARG_OID(0);
+	Oid			heapid = IndexGetRelation(indexid, true);
+	Relation	heap = OidIsValid(heapid) ? table_open(heapid, AccessShareLock) : NULL;
+	Relation	index;
+	Oid			user;
+	int			security;
+	int			nest_level;
+	int64		rows;
+
+	if (heap == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("relation %u is not an index", indexid)));
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(heap->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
+	nest_level = NewGUCNestLevel();
+	index = index_open(indexid, AccessShareLock);
+	if (index->rd_rel->relkind != RELKIND_INDEX || index->rd_rel->relam != get_index_am_oid("fasted", true))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not an index of access method fasted", RelationGetRelationName(index))));
+	if (!index->rd_index->indisvalid)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" is not valid", RelationGetRelationName(index))));
+	rows = check_index(heap, index);
+	AtEOXact_GUC(false, nest_level);
+	SetUserIdAndSecContext(user, security);
+	index_close(index, AccessShareLock);
+	table_close(heap, AccessShareLock);
+	PG_RETURN_INT64(rows);
+}

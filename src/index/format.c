@@ -1,0 +1,243 @@
+/*-------------------------------------------------------------------------
+ *
+ * format.c
+ *	  Pages of an index: layout, checks, and the state that a session keeps of an index.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "index/format.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+
+/* The last coordinate of each level but the last one. */
+static const uint32 level_ends[INDEX_LEVELS - 1] = {HEAD_WORDS, 64, 128};
+
+/* Bytes of a row in the head, without hashes. */
+#define HEAD_ROW_BYTES (HEAD_WORDS + 2 * sizeof(uint16) + sizeof(ItemPointerData))
+
+/* Rows of a chunk are a multiple of this, which is about what fills pages of levels. */
+#define CHUNK_STEP (2 * GROUP_ROWS)
+
+void
+SetLayout(IndexLayout *layout, const IndexMeta *meta)
+{
+	uint32		dimensions = Max(meta->dimensions, 1);
+	uint32		row_bytes = HEAD_ROW_BYTES + meta->columns * sizeof(uint32);
+
+	memset(layout, 0, sizeof(*layout));
+	layout->chunk_rows = PAGE_ROOM / row_bytes / CHUNK_STEP * CHUNK_STEP;
+	layout->chunk_pages = 1;
+	for (uint32 l = 0; layout->first[l] < dimensions; l++)
+	{
+		uint32		end = l < INDEX_LEVELS - 1 ? Min(level_ends[l], dimensions) : dimensions;
+
+		layout->levels = l + 1;
+		layout->first[l + 1] = end;
+		layout->stride[l] = (offsetof(LevelRow, codes) + end - layout->first[l] + 1) / 2 * 2;
+		layout->page_rows[l] = PAGE_ROOM / layout->stride[l];
+		layout->page[l] = l == 0 ? 0 : layout->chunk_pages;
+		if (l > 0)
+			layout->chunk_pages += (layout->chunk_rows + layout->page_rows[l] - 1) / layout->page_rows[l];
+	}
+	layout->null_chunks = meta->null_chunks;
+	layout->basis_block = META_BLOCK + 1 + meta->null_chunks;
+	if (meta->dimensions > 0)
+		layout->basis_pages = (dimensions * (meta->reflections + 1) - 1) / BASIS_PAGE_FLOATS + 1;
+	layout->chunk_block = layout->basis_block + layout->basis_pages;
+}
+
+const IndexedKind *
+KindOf(Relation index)
+{
+	FmgrInfo   *function = index_getprocinfo(index, 1, INDEX_KIND_PROC);
+
+	return (const IndexedKind *) DatumGetPointer(FunctionCall1(function, (Datum) 0));
+}
+
+IndexMeta
+EmptyMeta(Relation index)
+{
+	return (IndexMeta) {
+		.magic = INDEX_MAGIC,.metric = KindOf(index)->metric,
+		.columns = IndexRelationGetNumberOfKeyAttributes(index) - 1
+	};
+}
+
+IndexState *
+MakeState(const IndexMeta *meta, const IndexedKind *kind, MemoryContext context)
+{
+	Size		floats = (Size) meta->dimensions * (meta->reflections + 1);
+	IndexState *state = MemoryContextAllocZero(context, sizeof(IndexState) +
+											   meta->reflections * sizeof(double) + floats * sizeof(float));
+
+	state->meta = *meta;
+	state->kind = kind;
+	state->scale = ldexp(1.0, meta->exponent);
+	state->factors = (double *) (state + 1);
+	state->centre = (float *) (state->factors + meta->reflections);
+	state->reflections = state->centre + meta->dimensions;
+	SetLayout(&state->layout, meta);
+	return state;
+}
+
+bool
+SetFactors(IndexState *state)
+{
+	uint32		d = state->meta.dimensions;
+
+	for (uint32 k = 0; k < d; k++)
+		if (!isfinite(state->centre[k]))
+			return false;
+	for (uint32 j = 0; j < state->meta.reflections; j++)
+	{
+		const float *v = state->reflections + (Size) j * d;
+		double		square = 0.0;
+
+		for (uint32 k = 0; k < d; k++)
+			square += (double) v[k] * v[k];
+		if (!(square > 0.5 && square < 2.0))
+			return false;
+		state->factors[j] = 2.0 / square;
+	}
+	return true;
+}
+
+void
+ReportCorruption(Relation index, BlockNumber block)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" contains a damaged page at block %u", RelationGetRelationName(index), block),
+			 errhint("Please REINDEX it.")));
+}
+
+static PageOpaque *
+opaque_of(Page page)
+{
+	return (PageOpaque *) PageGetSpecialPointer(page);
+}
+
+Buffer
+ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind, uint32 chunk, uint32 level)
+{
+	Buffer		buffer = ReadBuffer(index, block);
+	Page		page = BufferGetPage(buffer);
+
+	LockBuffer(buffer, lock);
+	if (PageIsNew(page) || PageGetSpecialSize(page) != MAXALIGN(sizeof(PageOpaque)) ||
+		((PageHeader) page)->pd_special != BLCKSZ - MAXALIGN(sizeof(PageOpaque)) ||
+		opaque_of(page)->kind != kind || opaque_of(page)->chunk != chunk || opaque_of(page)->level != level)
+		ReportCorruption(index, block);
+	return buffer;
+}
+
+IndexMeta *
+MetaOf(Relation index, Buffer buffer)
+{
+	IndexMeta  *meta = (IndexMeta *) PageGetContents(BufferGetPage(buffer));
+
+	if (meta->magic != INDEX_MAGIC || meta->dimensions > MOST_INDEX_DIMENSIONS ||
+		meta->metric != (uint32) KindOf(index)->metric ||
+		meta->reflections > Min(MOST_REFLECTIONS, meta->dimensions) ||
+		meta->columns != (uint32) (IndexRelationGetNumberOfKeyAttributes(index) - 1) ||
+		abs(meta->exponent) > 1000 || meta->null_chunks > meta->chunks ||
+		!(meta->most_radius >= 0.0 && isfinite(meta->most_radius)))
+		ReportCorruption(index, META_BLOCK);
+	return meta;
+}
+
+void
+InitIndexPage(Page page, PageKind kind, uint32 chunk, uint32 level)
+{
+	PageInit(page, BLCKSZ, sizeof(PageOpaque));
+	*opaque_of(page) = (PageOpaque) {.chunk = chunk,.level = level,.kind = kind};
+	/* All of the page is in use, so that WAL has no hole. */
+	((PageHeader) page)->pd_lower = ((PageHeader) page)->pd_upper;
+}
+
+void
+InitChunkPage(Page page, const IndexState *state, uint32 chunk, uint32 number)
+{
+	const IndexLayout *layout = &state->layout;
+	uint32		level = 0;
+
+	while (level + 1 < layout->levels && layout->page[level + 1] <= number)
+		level++;
+	InitIndexPage(page, level == 0 ? HEAD_PAGE : LEVEL_PAGE, chunk, level);
+	for (uint32 r = 0; level == 0 && r < layout->chunk_rows; r++)
+	{
+		HeadSeconds(page, state)[r] = ROW_FREE;
+		ItemPointerSetInvalid(HeadTids(page, state) + r);
+	}
+}
+
+void
+FillBasisPage(Page page, const IndexState *state, uint32 number)
+{
+	Size		floats = (Size) state->meta.dimensions * (state->meta.reflections + 1);
+	Size		first = (Size) number * BASIS_PAGE_FLOATS;
+
+	InitIndexPage(page, BASIS_PAGE, number, 0);
+	memcpy(PageGetContents(page), state->centre + first,
+		   Min(floats - first, BASIS_PAGE_FLOATS) * sizeof(float));
+}
+
+/* Reads the centre and the reflections. */
+static void
+read_basis(Relation index, IndexState *state)
+{
+	Size		floats = (Size) state->meta.dimensions * (state->meta.reflections + 1);
+
+	for (uint32 p = 0; p < state->layout.basis_pages; p++)
+	{
+		Size		first = (Size) p * BASIS_PAGE_FLOATS;
+		Buffer		buffer = ReadIndexPage(index, state->layout.basis_block + p, BUFFER_LOCK_SHARE,
+										   BASIS_PAGE, p, 0);
+
+		memcpy(state->centre + first, PageGetContents(BufferGetPage(buffer)),
+			   Min(floats - first, BASIS_PAGE_FLOATS) * sizeof(float));
+		UnlockReleaseBuffer(buffer);
+	}
+	if (!SetFactors(state))
+		ReportCorruption(index, state->layout.basis_block);
+}
+
+const IndexState *
+ReadState(Relation index, IndexMeta *meta)
+{
+	const IndexedKind *kind = KindOf(index);	/* before a page is locked */
+	Buffer		buffer = ReadIndexPage(index, META_BLOCK, BUFFER_LOCK_SHARE, META_PAGE, 0, 0);
+	IndexState *state = index->rd_amcache;
+
+	*meta = *MetaOf(index, buffer);
+	UnlockReleaseBuffer(buffer);
+	if (state == NULL || (state->meta.dimensions == 0 && meta->dimensions > 0))
+	{
+		state = MakeState(meta, kind, index->rd_indexcxt);
+		if (meta->dimensions > 0)
+			read_basis(index, state);
+		if (index->rd_amcache != NULL)
+			pfree(index->rd_amcache);
+		index->rd_amcache = state;
+	}
+	state->meta = *meta;
+	return state;
+}
+
+Buffer
+NewIndexPage(Relation index, BlockNumber block)
+{
+	bool		old = block < RelationGetNumberOfBlocks(index);
+	Buffer		buffer = ReadBuffer(index, old ? block : P_NEW);
+
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	if (BufferGetBlockNumber(buffer) != block)
+		ReportCorruption(index, block);
+	return buffer;
+}

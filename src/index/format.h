@@ -1,0 +1,244 @@
+/*-------------------------------------------------------------------------
+ *
+ * format.h
+ *	  Pages of an index.
+ *
+ *	  block 0			IndexMeta
+ *	  null_chunks pages	chunks of rows without a vector that came before the first vector: heads only
+ *	  basis_pages pages	the basis: the centre and the reflections, FP32
+ *	  then				further chunks of chunk_pages pages
+ *
+ * A chunk is for chunk_rows rows.  It begins with its head page, which has arrays of as many elements:
+ *
+ *	  hashes[columns]	hashes of the further columns
+ *	  codes				of the first 16 coordinates, of each group of 8 rows: [pair][row][2]
+ *	  scales, seconds	of these codes (below)
+ *	  tids
+ *
+ * The pages of a level follow, whose rows are LevelRow.  A row has the same number in all pages of
+ * its chunk.  A scan reads a row's head first, and its levels only if the head passes.
+ *
+ * Scales and seconds are the upper halves of FP32 numbers.  A coordinate is its scale times its code.
+ * The second number is the norm of the coordinates of all further levels or, in the last level, the
+ * error of the whole row.  In the head it may be a RowState in place of that.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_INDEX_FORMAT_H
+#define FASTED_INDEX_FORMAT_H
+
+#include "postgres.h"
+
+#include "base/compat.h"
+#include "index/index.h"
+#include "storage/bufmgr.h"
+#include "storage/itemptr.h"
+#include "utils/rel.h"
+
+#define INDEX_MAGIC 0x46535431
+#define META_BLOCK 0
+
+#define INDEX_LEVELS 4
+#define HEAD_WORDS 16			/* coordinates of the first level, which is in the head */
+#define GROUP_ROWS 8
+#define MOST_REFLECTIONS 128
+#define MOST_INDEX_DIMENSIONS 8000
+
+/* States of a row of which there are no codes. */
+typedef enum RowState
+{
+	ROW_FREE = 0x8000,			/* no row */
+	ROW_PASSES,					/* no bound; each scan returns it */
+	ROW_NAN,					/* its distance from each vector is NaN */
+	ROW_NULL
+} RowState;
+
+#define HAS_STATE(second) (((second) & 0x8000) != 0)
+
+typedef struct IndexMeta
+{
+	uint32		magic;
+	uint32		dimensions;		/* 0: there has been no vector yet */
+	uint32		metric;			/* FastedMetric */
+	uint32		columns;		/* further columns */
+	uint32		reflections;
+	int32		exponent;		/* vectors are scaled by this power of two */
+	uint32		null_chunks;	/* set with the dimensions */
+	uint32		chunks;			/* all */
+	uint32		free_chunk;		/* chunks before this one are full */
+	double		most_radius;	/* of the balls */
+} IndexMeta;
+
+typedef struct LevelRow
+{
+	uint16		scale;
+	uint16		second;
+	int8		codes[FLEXIBLE_ARRAY_MEMBER];
+} LevelRow;
+
+/* Follows from the metapage. */
+typedef struct IndexLayout
+{
+	uint32		levels;
+	uint32		first[INDEX_LEVELS + 1];	/* coordinates of a level: [first[l], first[l + 1]) */
+	uint32		stride[INDEX_LEVELS];	/* bytes of a row */
+	uint32		page_rows[INDEX_LEVELS];
+	uint32		page[INDEX_LEVELS]; /* of the level's first page in the chunk */
+	uint32		chunk_rows;
+	uint32		chunk_pages;
+	uint32		basis_pages;
+	uint32		null_chunks;
+	BlockNumber basis_block;
+	BlockNumber chunk_block;	/* the first chunk but null chunks */
+} IndexLayout;
+
+/* What scans and inserts know of an index, in one piece of memory. */
+typedef struct IndexState
+{
+	IndexMeta	meta;			/* as it was when this was read */
+	IndexLayout layout;
+	const IndexedKind *kind;
+	double		scale;
+	float	   *centre;
+	float	   *reflections;	/* [reflection][coordinate] */
+	double	   *factors;		/* 2 / |v|^2 of each reflection v */
+} IndexState;
+
+typedef enum PageKind
+{
+	META_PAGE = 0xFA01,
+	BASIS_PAGE,
+	HEAD_PAGE,
+	LEVEL_PAGE
+} PageKind;
+
+/* The special space of each page. */
+typedef struct PageOpaque
+{
+	uint32		chunk;			/* or the number of the page of the basis */
+	uint16		level;
+	uint16		kind;
+} PageOpaque;
+
+#define PAGE_ROOM (BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(PageOpaque)))
+#define BASIS_PAGE_FLOATS (PAGE_ROOM / sizeof(float))
+
+/* --- arrays of a head page */
+
+static inline uint32 *
+HeadHashes(Page page, const IndexLayout *layout, uint32 column)
+{
+	return (uint32 *) PageGetContents(page) + (Size) column * layout->chunk_rows;
+}
+
+static inline int8 *
+HeadCodes(Page page, const IndexState *state)
+{
+	return (int8 *) HeadHashes(page, &state->layout, state->meta.columns);
+}
+
+static inline uint16 *
+HeadScales(Page page, const IndexState *state)
+{
+	return (uint16 *) (HeadCodes(page, state) + HEAD_WORDS * state->layout.chunk_rows);
+}
+
+static inline uint16 *
+HeadSeconds(Page page, const IndexState *state)
+{
+	return HeadScales(page, state) + state->layout.chunk_rows;
+}
+
+static inline ItemPointerData *
+HeadTids(Page page, const IndexState *state)
+{
+	return (ItemPointerData *) (HeadSeconds(page, state) + state->layout.chunk_rows);
+}
+
+/* The place of coordinate k of a row among the codes of a head. */
+static inline uint32
+HeadCodePlace(uint32 row, uint32 k)
+{
+	return row / GROUP_ROWS * GROUP_ROWS * HEAD_WORDS + k / 2 * 2 * GROUP_ROWS + row % GROUP_ROWS * 2 + k % 2;
+}
+
+static inline LevelRow *
+LevelRowOf(Page page, const IndexLayout *layout, uint32 level, uint32 row)
+{
+	return (LevelRow *) (PageGetContents(page) +
+						 (Size) (row % layout->page_rows[level]) * layout->stride[level]);
+}
+
+static inline BlockNumber
+ChunkBlock(const IndexLayout *layout, uint32 chunk)
+{
+	return chunk < layout->null_chunks ? META_BLOCK + 1 + chunk :
+		layout->chunk_block + (chunk - layout->null_chunks) * layout->chunk_pages;
+}
+
+static inline BlockNumber
+LevelBlock(const IndexLayout *layout, uint32 chunk, uint32 level, uint32 row)
+{
+	return ChunkBlock(layout, chunk) + layout->page[level] + row / layout->page_rows[level];
+}
+
+/* The number whose upper half this is. */
+static inline float
+FromHalf(uint16 half)
+{
+	union
+	{
+		uint32		bits;
+		float		value;
+	}			word = {.bits = (uint32) half << 16};
+
+	return word.value;
+}
+
+/* Computes the layout.  If there has been no vector yet, it is that for one dimension, without a basis. */
+extern void SetLayout(IndexLayout *layout, const IndexMeta *meta);
+
+/* Returns the kind of the index's operator class. */
+extern const IndexedKind *KindOf(Relation index);
+
+/* Returns the metapage of an index that has had no vector. */
+extern IndexMeta EmptyMeta(Relation index);
+
+/* Allocates the state for an index with this metapage.  Sets the layout and pointers. */
+extern IndexState *MakeState(const IndexMeta *meta, const IndexedKind *kind, MemoryContext context);
+
+/* Sets the factors of the reflections.  Returns false if they are not those of an index. */
+extern bool SetFactors(IndexState *state);
+
+/*
+ * Returns the state of an index, which is valid until invalidations are processed, as by any access to
+ * catalogs.  If the index has had no vector yet, its dimensions are 0.  `meta` gets the present
+ * metapage.
+ */
+extern const IndexState *ReadState(Relation index, IndexMeta *meta);
+
+/* Returns the metapage's contents.  Error: the page is not a metapage of this index. */
+extern IndexMeta *MetaOf(Relation index, Buffer buffer);
+
+/* Makes an empty page. */
+extern void InitIndexPage(Page page, PageKind kind, uint32 chunk, uint32 level);
+
+/* Makes the `number`th page of a chunk without rows. */
+extern void InitChunkPage(Page page, const IndexState *state, uint32 chunk, uint32 number);
+
+/* Pins and locks a page.  Error: it is not of this kind, chunk and level. */
+extern Buffer ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind,
+							uint32 chunk, uint32 level);
+
+/*
+ * Appends a page, or returns one that is there already at this block.  The buffer is locked
+ * exclusively.  Others must not extend the index meanwhile.
+ */
+extern Buffer NewIndexPage(Relation index, BlockNumber block);
+
+/* Fills the `number`th page of the basis of this state. */
+extern void FillBasisPage(Page page, const IndexState *state, uint32 number);
+
+pg_noreturn extern void ReportCorruption(Relation index, BlockNumber block);
+
+#endif							/* FASTED_INDEX_FORMAT_H */

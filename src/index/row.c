@@ -1,0 +1,94 @@
+/*-------------------------------------------------------------------------
+ *
+ * row.c
+ *	  From the values of a row to its place in the pages of an index.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "index/access.h"
+
+double *
+ElementsOf(const IndexedKind *kind, Datum value, int *dimensions, double *radius)
+{
+	Datum		flat = PointerGetDatum(PG_DETOAST_DATUM(value));
+	double	   *elements;
+
+	*dimensions = kind->dimensions(flat);
+	*radius = kind->radius == NULL ? 0.0 : kind->radius(flat);
+	elements = palloc(Max(*dimensions, 1) * sizeof(double));
+	kind->elements(flat, *dimensions, elements);
+	if (DatumGetPointer(flat) != DatumGetPointer(value))
+		pfree(DatumGetPointer(flat));
+	if (*dimensions > MOST_INDEX_DIMENSIONS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("vector has %d dimensions, but an index supports at most %d", *dimensions,
+						MOST_INDEX_DIMENSIONS)));
+	if (*dimensions == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("vector without dimensions cannot be indexed")));
+	return elements;
+}
+
+void
+ReportIndexDimensions(Relation index, int dimensions, uint32 expected)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION),
+			 errmsg("expected %u dimensions, not %d", expected, dimensions),
+			 errdetail("All vectors of index \"%s\" must have the same number of dimensions.",
+					   RelationGetRelationName(index)),
+			 errhint("Use a partial index for the vectors of each number of dimensions.")));
+}
+
+void
+SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashes)
+{
+	int			columns = IndexRelationGetNumberOfKeyAttributes(index) - 1;
+
+	for (int c = 0; c < columns; c++)
+	{
+		FmgrInfo   *function = index_getprocinfo(index, c + 2, INDEX_HASH_PROC);
+
+		hashes[c] = isnull[c + 1] ? 0 :
+			DatumGetUInt32(FunctionCall1Coll(function, index->rd_indcollation[c + 1], values[c + 1]));
+	}
+}
+
+/* Writes the head of a row. */
+static void
+put_head(const IndexState *state, const IndexRow *row, uint32 number, Page page)
+{
+	uint32	   *hashes = RowHashes((IndexRow *) row);
+	const int8 *codes = RowCodes((IndexRow *) row, state);
+
+	for (uint32 c = 0; c < state->meta.columns; c++)
+		HeadHashes(page, &state->layout, c)[number] = hashes[c];
+	for (uint32 k = 0; k < HEAD_WORDS; k++)
+		HeadCodes(page, state)[HeadCodePlace(number, k)] = k < state->layout.first[1] ? codes[k] : 0;
+	HeadScales(page, state)[number] = row->scales[0];
+	HeadSeconds(page, state)[number] = row->state != 0 ? row->state : row->seconds[0];
+	HeadTids(page, state)[number] = row->tid;
+}
+
+void
+PutRow(const IndexState *state, const IndexRow *row, uint32 number, uint32 level, Page page)
+{
+	const IndexLayout *layout = &state->layout;
+	LevelRow   *to;
+
+	if (level == 0)
+	{
+		put_head(state, row, number, page);
+		return;
+	}
+	to = LevelRowOf(page, layout, level, number);
+	to->scale = row->scales[level];
+	to->second = row->seconds[level];
+	memcpy(to->codes, RowCodes((IndexRow *) row, state) + layout->first[level],
+		   layout->first[level + 1] - layout->first[level]);
+}
