@@ -59,13 +59,15 @@ END $$;
 SELECT count(*), count(*) FILTER (WHERE wrong = 0) AS right FROM (VALUES ('l2', 0.5), ('l2', 1.5), ('l2', 2.5), ('cosine', 0.005), ('cosine', 0.05)) AS m (metric, eps),
 	LATERAL (SELECT count(*) FILTER (WHERE k.kept IS DISTINCT FROM r.kept) AS wrong
 		FROM kept_reference(eps, metric) AS r LEFT JOIN fasted_keep_one('copies', 'v', eps, 'p', false, id_column => 'id', metric => metric) AS k USING (id)) AS x;
--- no NOTICE of many pairs: first, few pairs of all rows but most pairs of those that the engine gets; then only pairs of copies, which are not counted
+-- no NOTICE of many pairs, with the CPU engine, which gets few copies: first, few pairs of all rows but most pairs of those that the engine gets; then only pairs of copies, which are not counted
 CREATE TABLE many (id int PRIMARY KEY, v real[]);
 INSERT INTO many SELECT i, CASE WHEN i <= 3000 THEN ARRAY[i % 20 * 100] ELSE ARRAY[9000 + i * 1e-5] END FROM generate_series(1, 3300) AS i;
+SET fasted.engine = cpu;
 SELECT count(DISTINCT cluster) FROM fasted_cluster('many', 'v', 1);
 UPDATE many SET v = ARRAY[CASE WHEN id <= 3000 THEN 0 ELSE id END];
 SELECT count(DISTINCT cluster) FROM fasted_cluster('many', 'v', 0.5);
 DROP TABLE copies, differ, many;
+RESET fasted.engine;
 DROP FUNCTION kept_reference;
 
 -- a border row between two clusters: it joins the nearest core row; if distances tie, the one with the smaller id
@@ -277,7 +279,9 @@ CREATE TABLE dense AS SELECT i AS id, i * 7919 % 1410 AS priority,
 ALTER TABLE dense ADD PRIMARY KEY (id);
 CREATE TABLE dense_kept AS SELECT * FROM fasted_keep_one('dense', 'v', 5, 'priority');
 -- most pairs of rows are within eps, but without a NOTICE, since many rows are copies
+SET fasted.engine = cpu;
 SELECT count(DISTINCT cluster) FROM fasted_cluster('dense', 'v', 30);
+RESET fasted.engine;
 SET fasted.memory_limit = '1MB';
 SET client_min_messages = warning;
 SELECT n AS min_samples, cluster, core, count(*) FROM (VALUES (2), (100), (500), (800)) AS m (n), LATERAL fasted_cluster('dense', 'v', 30, n)

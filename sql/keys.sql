@@ -86,7 +86,9 @@ EXECUTE by_type(NULL);
 RESET plan_cache_mode;
 DEALLOCATE by_type;
 SELECT id_a, id_b, rank FROM fasted_knn_join('t', 'v', 't', 'v', 1, id_type => NULL::text, a_id => 'name') ORDER BY 1;
+SET fasted.engine = auto;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT id FROM fasted_cluster('t', 'v', 0, 2, id_type => NULL::uuid, id_column => 'u');
+RESET fasted.engine;
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'nothing');
 \echo :SQLSTATE

@@ -109,11 +109,11 @@ ok "$(grep -q 'out of GPU memory' <<<"$said"; echo $?)" 'too little GPU memory i
 # "auto" chooses the GPU from 2 n n d = 1e12 operations on.
 used() { sed -n 's/.*engine \([a-z]*\),.*/\1/p'; }
 said=$(query "SET fasted.engine = auto; SET client_min_messages = debug1;
-	SELECT count(*) FROM fasted_self_join('gpu_items', 'v', 0)")
+	SELECT count(*) FROM fasted_self_join('gpu_items', 'v', 1e-9)")
 is "$(used <<<"$said")" cpu 'auto: CPU for a small join'
 said=$(query "SET fasted.engine = auto; SET client_min_messages = debug1;
 	CREATE TEMP VIEW wide AS SELECT id, v || array_fill(0::real, ARRAY[300]) AS v FROM gpu_items;
-	SELECT count(*) FROM fasted_self_join('wide', 'v', 0, id_column => 'id')")
+	SELECT count(*) FROM fasted_self_join('wide', 'v', 1e-9, id_column => 'id')")
 is "$(used <<<"$said")" cuda 'auto: GPU for a large join'
 
 # Returning all 8 * 10^8 pairs would take long.  The session remains usable after a cancel.
@@ -135,17 +135,17 @@ is "$(grep -cFx "$exact" <<<"$said")" 2 'the session is usable after a cancel'
 query "CREATE TABLE gpu_wide (id int PRIMARY KEY, v real[]); ALTER TABLE gpu_wide ALTER v SET STORAGE PLAIN;
 	INSERT INTO gpu_wide SELECT i, array_fill((i % 50000)::real, ARRAY[800]) FROM generate_series(1, 100000) AS i;
 	ANALYZE gpu_wide" >/dev/null
-wide="SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('gpu_wide', 'v', 0)"
+wide="SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('gpu_wide', 'v', 1e-9)"
 said=$(query "$digest; SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
 is "$(tail -n 1 <<<"$said")" '50000|2500000000' 'registered memory: right pairs'
 ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'registered memory: EXPLAIN shows rows' "$said"
 said=$(psql -XqAt 2>&1 <<END
 SELECT count(*) FROM (SELECT set_config('parallel_leader_participation', 'off', false)) AS s;
 CREATE TEMP VIEW wrong AS SELECT id, CASE id WHEN 99999 THEN ARRAY[1::real] ELSE v END AS v FROM gpu_wide;
-SELECT count(*) FROM fasted_self_join('wrong', 'v', 0, id_column => 'id');
+SELECT count(*) FROM fasted_self_join('wrong', 'v', 1e-9, id_column => 'id');
 CREATE TEMP VIEW slow AS SELECT id, v FROM gpu_wide WHERE id <> 99990 OR pg_sleep(60) IS NULL;
 SET statement_timeout = '1s';
-SELECT count(*) FROM fasted_self_join('slow', 'v', 0, id_column => 'id');
+SELECT count(*) FROM fasted_self_join('slow', 'v', 1e-9, id_column => 'id');
 RESET statement_timeout;
 $wide;
 $wide;

@@ -728,7 +728,8 @@ check_skipped(const Way *ways, int count, int first, int step, FastedOptions opt
 
 /*
  * Many rows of clusters that are nearer to each other than to other clusters.  The bound is that of the
- * component's lightest edge.  On a GPU, most pairs within a cluster must not become candidates.
+ * component's lightest edge.  On a GPU, most pairs within a cluster must not become candidates, except of
+ * INT8, whose errors are larger than these distances.
  */
 static void
 check_separated(const Way *ways, int count, uint32_t n)
@@ -779,7 +780,7 @@ check_separated(const Way *ways, int count, uint32_t n)
 				(lengths[i] == 0 || (lists[i].row == nearest[i].row &&
 									 memcmp(&lists[i].dist, &nearest[i].dist, sizeof(double)) == 0));
 		engine->stats(context, &stats);
-		ok(right && (ways[w].prune == FASTED_PRUNE_FORCE ||
+		ok(right && (ways[w].prune == FASTED_PRUNE_FORCE || strcmp(ways[w].name, "int8") == 0 ||
 					 stats.candidates < (uint64_t) c.searched * n / CLUSTERS / 2),
 		   "%u rows in separated clusters, %s %s%s: %llu candidates", n, ways[w].kernel, ways[w].name,
 		   ways[w].pruned, (unsigned long long) stats.candidates);

@@ -235,7 +235,8 @@ check_panels(int nsides)
 	}
 	fill_case(&c, true);
 	use_small_buffers(true);
-	for (uint64_t limit = on_gpu() ? c.sides[0].n * 120 : 1; limit < 800000; limit = limit * 4 + 60000)
+	for (uint64_t limit = on_gpu() ? c.sides[0].n * 120 : 1; limit < (on_gpu() ? c.sides[0].n * 240 : 800000);
+		 limit = limit * 4 + 60000)
 	{
 		uint32_t	panels = check_case(&c, limit);
 
