@@ -148,6 +148,7 @@ EXPLAIN (COSTS OFF) SELECT id FROM items WHERE v <-> '{1,0,0,0,0,0,0,0,0,0,0,0}'
 EXPLAIN (COSTS OFF) SELECT id FROM items ORDER BY v <-> '{1,0,0,0,0,0,0,0,0,0,0,0}' LIMIT 10;
 -- few rows: a nested loop; many: the join node
 SET fasted.join_node = on;
+SET fasted.engine = cpu;
 EXPLAIN (COSTS OFF) SELECT a.id, b.id FROM items a JOIN items b ON a.v <-> b.v < 0.04 AND a.id < b.id WHERE a.id IN (7, 8, 9);
 EXPLAIN (COSTS OFF) SELECT a.id, b.id FROM items a JOIN items b ON a.v <-> b.v < 0.04 AND a.id < b.id;
 DROP FUNCTION compare, vector, estimate;
