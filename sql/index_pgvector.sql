@@ -6,6 +6,13 @@ SELECT count(*) = 0 AS no_pgvector FROM pg_available_extensions WHERE name = 've
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 CREATE EXTENSION vector;
+-- not in a schema whose objects hide those of pgvector
+CREATE SCHEMA hiding;
+CREATE OPERATOR hiding.<~> (LEFTARG = bit, RIGHTARG = bit, FUNCTION = hamming_distance);
+\set VERBOSITY terse
+CREATE EXTENSION fasted_pgvector SCHEMA hiding;
+\set VERBOSITY default
+DROP SCHEMA hiding CASCADE;
 CREATE EXTENSION fasted_pgvector;
 RESET client_min_messages;
 SET jit = off;

@@ -3,6 +3,26 @@
 
 -- Exact indexes for vector, halfvec and bit, by pgvector's own operators.
 
+-- Whoever may install this extension may choose a schema with other objects of the same names.  The functions
+-- below would read values of another type "vector" beyond their ends.  So these must be the extensions' own.
+DO $$
+BEGIN
+	IF EXISTS (
+		SELECT 'pg_type'::regclass::oid, t::oid FROM pg_catalog.unnest('{vector,halfvec,fasted_ball}'::regtype[]) AS t
+		UNION ALL
+		SELECT 'pg_operator'::regclass::oid, o::oid
+		FROM pg_catalog.unnest('{"<->(vector,vector)","<=>(vector,vector)","<#>(vector,vector)","<->(halfvec,halfvec)",
+			"<=>(halfvec,halfvec)","<#>(halfvec,halfvec)","<~>(bit,bit)","<%>(bit,bit)"}'::regoperator[]) AS o
+		EXCEPT
+		SELECT classid, objid FROM pg_depend JOIN pg_extension AS e ON e.oid = refobjid
+		WHERE refclassid = 'pg_extension'::regclass::oid AND deptype = 'e' AND extname IN ('vector', 'fasted'))
+	THEN
+		RAISE object_not_in_prerequisite_state USING
+			MESSAGE = 'objects of the chosen schema hide those of pgvector or fasted',
+			HINT = 'Use CREATE EXTENSION fasted_pgvector SCHEMA with the schema of pgvector.';
+	END IF;
+END $$;
+
 -- Only for index conditions, one for each metric: pgvector's operator decides.
 CREATE FUNCTION fasted_internal.maybe_within_ball(vector vector, ball fasted_ball)
 RETURNS boolean
