@@ -20,6 +20,9 @@ INSERT INTO docs VALUES (310, '{9,0,0}');
 REINDEX TABLE docs;
 INSERT INTO docs VALUES (311, '{9.4,0,0}');
 SELECT count(*) AS overlaps FROM docs a JOIN docs b ON a.id < b.id AND NOT a.draft AND NOT b.draft AND fasted_ball(a.v, 0.25) && fasted_ball(b.v, 0.25);
+ALTER TABLE docs DROP CONSTRAINT docs_unlike;
+ALTER TABLE docs ADD CONSTRAINT docs_unlike EXCLUDE USING fasted (fasted_ball(v, 0.25) WITH &&) WHERE (NOT draft);
+INSERT INTO docs VALUES (311, '{9.4,0,0}');
 -- different radii; checked when the transaction ends; together with a tenant
 CREATE TABLE areas (tenant int, ball fasted_ball, EXCLUDE USING fasted (ball WITH &&, tenant WITH =) DEFERRABLE INITIALLY DEFERRED);
 INSERT INTO areas VALUES (1, '<{0,0},1>'), (1, '<{5,0},3.9>'), (2, '<{0,0},20>'), (NULL, '<{0,0},1>');

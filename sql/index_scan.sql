@@ -90,6 +90,19 @@ SELECT count(*) FROM items WHERE fasted_within(v, vector(4), -1);
 SELECT id FROM items ORDER BY v <-> '{1,2}' LIMIT 1;
 SELECT id FROM items ORDER BY v <-> '{1,NULL}' LIMIT 1;
 
+-- columns that no index has
+CREATE INDEX ON items USING fasted (tenant, v);
+CREATE INDEX items_both ON items USING fasted (v, w);
+-- a concurrent build, before which there was no vector
+CREATE SEQUENCE calls;
+CREATE FUNCTION late(v real[]) RETURNS real[] IMMUTABLE LANGUAGE sql RETURN CASE WHEN nextval('calls') > 2 THEN v END;
+CREATE TABLE few AS SELECT '{1,2,3}'::real[] AS v;
+CREATE INDEX CONCURRENTLY few_late ON few USING fasted (late(v));
+SELECT fasted_index_check('few_late');
+DROP TABLE few;
+DROP FUNCTION late;
+DROP SEQUENCE calls;
+
 -- no index-only scan, also if no column is used
 CREATE TEMP TABLE plain AS SELECT v FROM items;
 CREATE INDEX ON plain USING fasted (v);

@@ -92,14 +92,16 @@ static void
 read_sample(Build *build)
 {
 	BlockSamplerData sampler;
+	IndexInfo	info = *build->info;
 
+	info.ii_ExclusionOps = NULL;	/* a scan of any visible rows cannot check constraints */
 	(void) BlockSampler_Init(&sampler, RelationGetNumberOfBlocks(build->heap), MOST_SAMPLED_BLOCKS,
 							 pg_prng_uint32(&pg_global_prng_state));
 	while (BlockSampler_HasMore(&sampler))
-		(void) table_index_build_range_scan(build->heap, build->index, build->info, false, true, false,
+		(void) table_index_build_range_scan(build->heap, build->index, &info, false, true, false,
 											BlockSampler_Next(&sampler), 1, sample_row, build, NULL);
 	if (build->dimensions == 0)
-		(void) table_index_build_scan(build->heap, build->index, build->info, false, false, sample_row,
+		(void) table_index_build_scan(build->heap, build->index, &info, false, false, sample_row,
 									  build, NULL);
 }
 
@@ -123,9 +125,13 @@ static void
 encode_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *arg)
 {
 	Build	   *build = arg;
-	MemoryContext old = MemoryContextSwitchTo(build->row_context);
+	MemoryContext old;
 	IndexRow   *row = build->row;
 
+	/* The first vector came after the sample was read: PostgreSQL inserts rows that a concurrent build omits. */
+	if (!isnull[0] && build->dimensions == 0 && build->info->ii_Concurrent)
+		return;
+	old = MemoryContextSwitchTo(build->row_context);
 	row->tid = *tid;
 	if (isnull[0])
 		row->state = ROW_NULL;
@@ -162,8 +168,7 @@ begin_sort(Build *build)
 	bool		nulls_first = false;
 
 	TupleDescInitEntry(columns, 1, "key", INT4OID, -1, 0);
-	TupleDescInitEntry(columns, 2, "row", BYTEAOID, -1, 0);
-	TupleDescAttr(columns, 1)->attstorage = TYPSTORAGE_PLAIN;	/* no short headers */
+	TupleDescInitEntry(columns, 2, "row", OIDVECTOROID, -1, 0);	/* stored plain: no short headers */
 	build->sort = tuplesort_begin_heap(columns, 1, &key, &operator, &collation, &nulls_first,
 									   maintenance_work_mem, NULL, TUPLESORT_NONE);
 	build->slot = MakeSingleTupleTableSlot(columns, &TTSOpsVirtual);
@@ -266,6 +271,25 @@ write_meta(Build *build)
 	UnlockReleaseBuffer(buffer);
 }
 
+/* Raises an error unless the first column, and no other, is a vector. */
+static void
+check_columns(Relation index)
+{
+	if (!OidIsValid(index_getprocid(index, 1, INDEX_KIND_PROC)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("first column of index \"%s\" must be a vector", RelationGetRelationName(index)),
+				 errhint("Columns for equalities follow the vector.")));
+	for (int c = 2; c <= IndexRelationGetNumberOfKeyAttributes(index); c++)
+	{
+		if (!OidIsValid(index_getprocid(index, c, INDEX_HASH_PROC)))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("column %d of index \"%s\" must not be a vector", c, RelationGetRelationName(index)),
+					 errhint("Create an index for each vector.")));
+	}
+}
+
 IndexBuildResult *
 IndexBuild(Relation heap, Relation index, IndexInfo *info)
 {
@@ -277,6 +301,7 @@ IndexBuild(Relation heap, Relation index, IndexInfo *info)
 	IndexBuildResult *result;
 	double		heap_rows;
 
+	check_columns(index);
 	build->heap = heap;
 	build->index = index;
 	build->info = info;

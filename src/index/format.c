@@ -217,7 +217,8 @@ ReadState(Relation index, IndexMeta *meta)
 
 	*meta = *MetaOf(index, buffer);
 	UnlockReleaseBuffer(buffer);
-	if (state == NULL || (state->meta.dimensions == 0 && meta->dimensions > 0))
+	if (state == NULL || state->meta.dimensions != meta->dimensions ||
+		state->meta.reflections != meta->reflections || state->meta.null_chunks != meta->null_chunks)
 	{
 		state = MakeState(meta, kind, index->rd_indexcxt);
 		if (meta->dimensions > 0)

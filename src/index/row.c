@@ -42,7 +42,8 @@ ReportIndexDimensions(Relation index, int dimensions, uint32 expected)
 			 errmsg("expected %u dimensions, not %d", expected, dimensions),
 			 errdetail("All vectors of index \"%s\" must have the same number of dimensions.",
 					   RelationGetRelationName(index)),
-			 errhint("Use a partial index for the vectors of each number of dimensions.")));
+			 errhint("Use a partial index for the vectors of each number of dimensions.  REINDEX the index if no row has %u.",
+					 expected)));
 }
 
 void
