@@ -99,6 +99,7 @@ CREATE FUNCTION late(v real[]) RETURNS real[] IMMUTABLE LANGUAGE sql RETURN CASE
 CREATE TABLE few AS SELECT '{1,2,3}'::real[] AS v;
 CREATE INDEX CONCURRENTLY few_late ON few USING fasted (late(v));
 SELECT fasted_index_check('few_late');
+SELECT fasted_index_check('few');
 DROP TABLE few;
 DROP FUNCTION late;
 DROP SEQUENCE calls;

@@ -257,7 +257,10 @@ rotate_directions(Fit *fit, double *next)
 	}
 	memset(next, 0, (Size) n * fit->d * sizeof(double));
 	for (uint32 i = 0; i < fit->count * n; i++)
+	{
 		add_times(next + (Size) (i / n) * fit->d, axes[i], fit->directions + (Size) (i % n) * fit->d, fit->d);
+		CHECK_FOR_INTERRUPTS();
+	}
 	memcpy(fit->directions, next, (Size) n * fit->d * sizeof(double));
 }
 
@@ -315,6 +318,7 @@ find_reflections(Fit *fit, IndexState *state)
 
 			add_times(other + j, -factor * dot(other + j, u + j, d - j), u + j, d - j);
 		}
+		CHECK_FOR_INTERRUPTS();
 	}
 }
 

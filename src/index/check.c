@@ -18,6 +18,7 @@
 #include "commands/defrem.h"
 #include "index/access.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -90,6 +91,7 @@ add_entries(Check *check, uint32 chunk)
 static int
 compare_entries(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS();
 	return ItemPointerCompare((ItemPointer) &((const Entry *) a)->tid, (ItemPointer) &((const Entry *) b)->tid);
 }
 
@@ -249,7 +251,8 @@ fasted_index_check(PG_FUNCTION_ARGS)
 	if (heap == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation %u is not an index", indexid)));
+				 errmsg("%s is not an index",
+						DatumGetCString(DirectFunctionCall1(regclassout, ObjectIdGetDatum(indexid))))));
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(heap->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
 	nest_level = NewGUCNestLevel();

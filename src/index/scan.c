@@ -500,6 +500,7 @@ compare_candidates(const void *a, const void *b)
 	double		x = ((const Candidate *) a)->bound;
 	double		y = ((const Candidate *) b)->bound;
 
+	CHECK_FOR_INTERRUPTS();
 	return x < y ? -1 : x > y;
 }
 
