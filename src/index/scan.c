@@ -576,6 +576,10 @@ begin_scan(VectorScan *scan, IndexScanDesc desc)
 	else
 		scan->keys = palloc(rows * sizeof(float));
 	pgstat_count_index_scan(desc->indexRelation);
+#if PG_VERSION_NUM >= 180000
+	if (desc->instrument != NULL)
+		desc->instrument->nsearches++;
+#endif
 	MemoryContextSwitchTo(old);
 }
 
