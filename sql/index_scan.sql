@@ -93,6 +93,10 @@ SELECT id FROM items ORDER BY v <-> '{1,NULL}' LIMIT 1;
 -- columns that no index has
 CREATE INDEX ON items USING fasted (tenant, v);
 CREATE INDEX items_both ON items USING fasted (v, w);
+-- an operator class without a support function
+CREATE OPERATOR CLASS plain_ops FOR TYPE real[] USING fasted AS OPERATOR 1 <-> (real[], real[]) FOR ORDER BY float_ops;
+SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'plain_ops';
+DROP OPERATOR FAMILY plain_ops USING fasted;
 -- a concurrent build, before which there was no vector
 CREATE SEQUENCE calls;
 CREATE FUNCTION late(v real[]) RETURNS real[] IMMUTABLE LANGUAGE sql RETURN CASE WHEN nextval('calls') > 2 THEN v END;

@@ -24,6 +24,7 @@
 #include "commands/vacuum.h"
 #include "index/access.h"
 #include "utils/catcache.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(fasted_handler);
@@ -35,17 +36,23 @@ index_options(Datum options, bool validate)
 	return (bytea *) build_reloptions(options, validate, 0, 0, NULL, 0);
 }
 
-/* Returns true if the operators of the class's family have known strategies, and orders those of floats. */
+/*
+ * Returns true if the operators of the class's family have known strategies, and orders those of floats, and if
+ * the class has one support function.  Otherwise says what is wrong.
+ */
 static bool
 validate_class(Oid class)
 {
 	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(class));
+	Form_pg_opclass opclass;
 	CatCList   *list;
+	Oid			kind;
 	bool		valid = true;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for operator class %u", class);
-	list = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(((Form_pg_opclass) GETSTRUCT(tuple))->opcfamily));
+	opclass = (Form_pg_opclass) GETSTRUCT(tuple);
+	list = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(opclass->opcfamily));
 	for (int i = 0; i < list->n_members; i++)
 	{
 		Form_pg_amop form = (Form_pg_amop) GETSTRUCT(&list->members[i]->tuple);
@@ -57,8 +64,18 @@ validate_class(Oid class)
 			continue;
 		ereport(INFO,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("operator class %u of access method fasted has an invalid operator with strategy %d",
-						class, form->amopstrategy)));
+				 errmsg("operator class \"%s\" of access method fasted has an invalid operator with strategy %d",
+						NameStr(opclass->opcname), form->amopstrategy)));
+		valid = false;
+	}
+	kind = get_opfamily_proc(opclass->opcfamily, opclass->opcintype, opclass->opcintype, INDEX_KIND_PROC);
+	if (OidIsValid(kind) ? !check_amproc_signature(kind, INTERNALOID, true, 1, 1, INTERNALOID) :
+		!OidIsValid(get_opfamily_proc(opclass->opcfamily, opclass->opcintype, opclass->opcintype, INDEX_HASH_PROC)))
+	{
+		ereport(INFO,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("operator class \"%s\" of access method fasted has no valid support function",
+						NameStr(opclass->opcname))));
 		valid = false;
 	}
 	ReleaseCatCacheList(list);
