@@ -17,11 +17,6 @@ ElementsOf(const IndexedKind *kind, Datum value, int *dimensions, double *radius
 	double	   *elements;
 
 	*dimensions = kind->dimensions(flat);
-	*radius = kind->radius == NULL ? 0.0 : kind->radius(flat);
-	elements = palloc(Max(*dimensions, 1) * sizeof(double));
-	kind->elements(flat, *dimensions, elements);
-	if (DatumGetPointer(flat) != DatumGetPointer(value))
-		pfree(DatumGetPointer(flat));
 	if (*dimensions > MOST_INDEX_DIMENSIONS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -31,6 +26,11 @@ ElementsOf(const IndexedKind *kind, Datum value, int *dimensions, double *radius
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("vector without dimensions cannot be indexed")));
+	*radius = kind->radius == NULL ? 0.0 : kind->radius(flat);
+	elements = palloc(*dimensions * sizeof(double));
+	kind->elements(flat, *dimensions, elements);
+	if (DatumGetPointer(flat) != DatumGetPointer(value))
+		pfree(DatumGetPointer(flat));
 	return elements;
 }
 
@@ -42,8 +42,8 @@ ReportIndexDimensions(Relation index, int dimensions, uint32 expected)
 			 errmsg("expected %u dimensions, not %d", expected, dimensions),
 			 errdetail("All vectors of index \"%s\" must have the same number of dimensions.",
 					   RelationGetRelationName(index)),
-			 errhint("Use a partial index for the vectors of each number of dimensions.  REINDEX the index if no row has %u.",
-					 expected)));
+			 errhint("Use a partial index for the vectors of each number of dimensions.  "
+					 "REINDEX the index if no row has %u.", expected)));
 }
 
 void
