@@ -375,6 +375,8 @@ check_levels(VectorScan *scan, Relation index, uint32 chunk, uint32 n, float *ke
 static void
 append_rows(VectorScan *scan, uint32 n)
 {
+	if (n == 0)
+		return;
 	if (scan->nrows + n > scan->room)
 	{
 		scan->room = Max(2 * scan->room, scan->nrows + n + 64);
