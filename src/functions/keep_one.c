@@ -243,11 +243,14 @@ TakeFromRuns(PairStore *store, uint64 *next, size_t nruns, size_t most)
 	store->count = 0;
 	for (size_t i = 0, run = 0; run < nruns; run++)
 		for (end += PairsToRead(store, run, next[run], most); i < end; i++)
+		{
+			CheckEveryRows(i);
 			if (store->pairs[i].b <= last)
 			{
 				store->pairs[store->count++] = store->pairs[i];
 				next[run]++;
 			}
+		}
 	return nread > 0;
 }
 
