@@ -67,6 +67,8 @@ BeginArguments(FunctionNode *scan)
 
 	scan->arguments = ExecInitExprList(scan->plan.args, state);
 	scan->bounds = ExecInitExprList(scan->plan.bounds, state);
+	if (FindIdType(scan->plan.call->funcid) >= 0)
+		scan->id_type = ExecInitExpr(list_nth(scan->plan.call->args, FindIdType(scan->plan.call->funcid)), state);
 	(void) FindParams((Node *) scan->plan.args, &search);
 	scan->params = search.params;
 	scan->argument_context = AllocSetContextCreate(CurrentMemoryContext, "fasted arguments",
@@ -102,15 +104,13 @@ static const NullableDatum *
 EvaluateArguments(FunctionNode *scan)
 {
 	int			nargs = list_length(scan->arguments);
-	int			id_type = FindIdType(scan->plan.call->funcid);
 	NullableDatum *values;
 	bool		isnull = true;
 
 	if (scan->values != NULL)
 		return scan->values;
-	if (id_type >= 0)
-		(void) ExecEvalExpr(ExecInitExpr(list_nth(scan->plan.call->args, id_type), &scan->css.ss.ps),
-							scan->css.ss.ps.ps_ExprContext, &isnull);
+	if (scan->id_type != NULL)
+		(void) ExecEvalExpr(scan->id_type, scan->css.ss.ps.ps_ExprContext, &isnull);
 	RequireNullIdType(isnull);
 	values = MemoryContextAlloc(scan->argument_context, nargs * sizeof(NullableDatum));
 	for (int n = 0; n < nargs; n++)
