@@ -539,7 +539,7 @@ NextOutputRow(CustomScanState *node)
 
 /* --- relations that the call reads */
 
-/* Sets *value to argument n if it is a constant or external parameter.  Returns false if it is not, or null. */
+/* Sets *value to argument n.  Returns false unless it is a constant or external parameter, and not null. */
 static bool
 KnownArgument(const FunctionNode *scan, int n, Datum *value)
 {
