@@ -5,6 +5,10 @@ RESET client_min_messages;
 
 CREATE TABLE items (id int PRIMARY KEY, v real[]);
 INSERT INTO items SELECT i, ARRAY[i % 4]::real[] FROM generate_series(1, 8) AS i;
+CREATE VIEW over_items AS SELECT * FROM items;
+CREATE TABLE parted (id int PRIMARY KEY, v real[]) PARTITION BY RANGE (id);
+CREATE TABLE parted_one PARTITION OF parted FOR VALUES FROM (0) TO (100);
+INSERT INTO parted TABLE items;
 
 -- a cursor over the table itself
 BEGIN;
@@ -29,6 +33,22 @@ CLOSE c;
 TRUNCATE items;
 ROLLBACK;
 
+-- through a view, and through a partitioned table
+BEGIN;
+DECLARE c CURSOR FOR SELECT count(*) FROM fasted_self_join('over_items', 'v', 0, id_column => 'id');
+SAVEPOINT s;
+TRUNCATE items;
+ROLLBACK TO s;
+FETCH 1 FROM c;
+ROLLBACK;
+BEGIN;
+DECLARE c CURSOR FOR SELECT count(*) FROM fasted_self_join('parted', 'v', 0);
+SAVEPOINT s;
+TRUNCATE parted_one;
+ROLLBACK TO s;
+FETCH 1 FROM c;
+ROLLBACK;
+
 -- the relation is a parameter of a prepared statement
 PREPARE p(regclass) AS SELECT * FROM fasted_self_join($1, 'v', 0);
 SET plan_cache_mode = force_generic_plan;
@@ -51,4 +71,4 @@ SELECT count(*) FROM fasted_self_join('items', 'v', 0);
 ROLLBACK;
 
 SET client_min_messages = warning;
-DROP TABLE items;
+DROP TABLE items, parted CASCADE;

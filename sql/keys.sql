@@ -26,6 +26,10 @@ SELECT pg_typeof(id_a), * FROM fasted_self_join('t', 'v', 0, id_type => NULL::ti
 SELECT pg_typeof(id_a), * FROM fasted_self_join('t', 'v', 0, id_type => NULL::numeric, id_column => 'num') ORDER BY 2;
 SELECT pg_typeof(id_a), * FROM fasted_self_join('t', 'v', 0, id_type => NULL::bigint) ORDER BY 2;
 
+-- id_type is a correlated subquery, with a plan of its own
+SELECT x, count(*) FROM generate_series(1, 3) AS x,
+	fasted_self_join('t', 'v', x - 1, id_type => (SELECT max(t.id) FROM t WHERE t.id < x - 10)) GROUP BY x ORDER BY x;
+
 -- stored in descending key order, and shuffled
 CREATE TABLE shuffled AS SELECT (i * 37) % 101 AS id, ARRAY[i % 10]::real[] AS v FROM generate_series(1, 100) AS i;
 SELECT count(*), bool_and(id_a < id_b), sum(id_a), sum(id_b) FROM fasted_self_join('shuffled', 'v', 0, id_column => 'id');

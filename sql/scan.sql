@@ -268,6 +268,8 @@ CREATE VIEW differing AS
 	FROM unnest('{secret,secured}'::text[]) AS t, unnest('{1,Infinity}'::float8[]) AS eps, unnest('{plain,sparse,wide}'::text[]) AS c
 	GROUP BY t, eps ORDER BY t, eps;
 ALTER VIEW differing SET (security_invoker);
+CREATE VIEW few AS SELECT * FROM secret WHERE id <= 10;
+CREATE VIEW many AS SELECT * FROM secret WHERE id <= 900;
 CREATE ROLE regress_fasted_stranger;
 CREATE ROLE regress_fasted_reader;
 GRANT SELECT ON differing TO regress_fasted_stranger, regress_fasted_reader;
@@ -277,6 +279,8 @@ SET ROLE regress_fasted_reader;
 TABLE differing;
 SET ROLE regress_fasted_stranger;
 TABLE differing;
+SELECT count(DISTINCT numbers(format('SELECT * FROM fasted_self_join(%L, ''plain'', 1, id_column => ''id'')', t)))
+FROM unnest('{few,many}'::text[]) AS t;
 SET fasted.scan_node = off;
 TABLE differing;
 RESET fasted.scan_node;
@@ -351,7 +355,7 @@ SELECT sum(dist) FROM radius, fasted_self_join('points', 'v', eps - 1);
 SELECT * FROM fasted_self_join('no_key', 'v', 1);
 SELECT * FROM fasted_self_join('points', 'v', 1, id_type => NULL::int);
 
-DROP VIEW no_key, differing, scans;
+DROP VIEW no_key, differing, scans, few, many;
 DROP SEQUENCE drawn;
 DROP TABLE points, mixed, radius, square, holes, extremes, secret, secured;
 DROP FUNCTION compare, estimated, planned, numbers;

@@ -143,7 +143,7 @@ SourceText(const VectorSource *source)
 					quote_literal_cstr(source->key_column));
 }
 
-/* Returns the query for a slice; its result rows are messages (cluster.h). */
+/* Returns the query for a slice; its result rows are messages (fasted_citus.h). */
 static char *
 SliceQuery(const RemoteProblem *problem, int slice, int slices)
 {

@@ -3,7 +3,7 @@
  * slices.c
  *	  The worker of a divided join: reads all rows, joins one slice, and streams the result.
  *
- * The SQL functions in this file return messages (cluster.h), one per row.  They are called in a
+ * The SQL functions in this file return messages (fasted_citus.h), one per row.  They are called in a
  * select list, so that rows are streamed and not stored.
  *
  * A slice of a join within eps is a subset of the tiles.  A slice of nearest rows is a share of

@@ -57,7 +57,7 @@ extern void CleanupRegister(Cleanup *cleanup, void (*clean) (void *arg), void *a
 typedef enum ProgressPhase
 {
 	PROGRESS_READING = 1,			/* rows are pushed to the engine */
-	PROGRESS_PREPARING,			/* keys are sorted, the engine starts */
+	PROGRESS_PREPARING,			/* the engine starts */
 	PROGRESS_JOINING,				/* the engine computes and returns pairs */
 	PROGRESS_SPANNING_TREE,		/* the rounds of a minimum spanning tree, and their searches */
 	PROGRESS_CLUSTERING			/* all pairs were returned, rows are clustered */

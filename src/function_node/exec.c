@@ -19,12 +19,14 @@
 #include "access/stratnum.h"
 #include "base/compat.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "function_node/function_node.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "rows/reader.h"
 #include "utils/acl.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -67,6 +69,8 @@ BeginArguments(FunctionNode *scan)
 
 	scan->arguments = ExecInitExprList(scan->plan.args, state);
 	scan->bounds = ExecInitExprList(scan->plan.bounds, state);
+	if (FindIdType(scan->plan.call->funcid) >= 0)
+		scan->id_type = ExecInitExpr(list_nth(scan->plan.call->args, FindIdType(scan->plan.call->funcid)), state);
 	(void) FindParams((Node *) scan->plan.args, &search);
 	scan->params = search.params;
 	scan->argument_context = AllocSetContextCreate(CurrentMemoryContext, "fasted arguments",
@@ -102,15 +106,13 @@ static const NullableDatum *
 EvaluateArguments(FunctionNode *scan)
 {
 	int			nargs = list_length(scan->arguments);
-	int			id_type = FindIdType(scan->plan.call->funcid);
 	NullableDatum *values;
 	bool		isnull = true;
 
 	if (scan->values != NULL)
 		return scan->values;
-	if (id_type >= 0)
-		(void) ExecEvalExpr(ExecInitExpr(list_nth(scan->plan.call->args, id_type), &scan->css.ss.ps),
-							scan->css.ss.ps.ps_ExprContext, &isnull);
+	if (scan->id_type != NULL)
+		(void) ExecEvalExpr(scan->id_type, scan->css.ss.ps.ps_ExprContext, &isnull);
 	RequireNullIdType(isnull);
 	values = MemoryContextAlloc(scan->argument_context, nargs * sizeof(NullableDatum));
 	for (int n = 0; n < nargs; n++)
@@ -537,41 +539,52 @@ NextOutputRow(CustomScanState *node)
 
 /* --- relations that the call reads */
 
-/* Returns the relation of source n if it is a constant or external parameter, or InvalidOid. */
-static Oid
-KnownRelation(const FunctionNode *scan, int n)
+/* Sets *value to argument n.  Returns false unless it is a constant or external parameter, and not null. */
+static bool
+KnownArgument(const FunctionNode *scan, int n, Datum *value)
 {
 	PlanState  *state = (PlanState *) &scan->css.ss.ps;
-	Expr	   *argument = list_nth(scan->plan.args, scan->plan.function->sources[n].relation);
+	Expr	   *argument = list_nth(scan->plan.args, n);
 	bool		isnull;
-	Datum		relation;
 
 	if (!IsA(argument, Const) &&
 		!(IsA(argument, Param) && ((Param *) argument)->paramkind == PARAM_EXTERN))
-		return InvalidOid;
+		return false;
 	/* EXPLAIN (GENERIC_PLAN) has no values */
 	if (IsA(argument, Param) && state->state->es_param_list_info == NULL)
-		return InvalidOid;
-	relation = ExecEvalExprSwitchContext(ExecInitExpr(argument, state), state->ps_ExprContext,
-										 &isnull);
-	return isnull ? InvalidOid : DatumGetObjectId(relation);
+		return false;
+	*value = ExecEvalExprSwitchContext(ExecInitExpr(argument, state), state->ps_ExprContext, &isnull);
+	return !isnull;
 }
 
 /*
- * Opens the relations that the call reads, as the executor opens the tables of a plan.  Then TRUNCATE
- * or ALTER TABLE in the same session fails because the table is in use.  So a cursor sees the rows as
- * of its DECLARE, however late the first FETCH is.
+ * Opens all tables that the call reads, also below views and as children, as the executor opens those of
+ * a plan.  Then TRUNCATE or ALTER TABLE in the same session fails because the table is in use.  So a
+ * cursor sees the rows as of its DECLARE, however late the first FETCH is.
  */
 static void
 OpenRelations(FunctionNode *scan)
 {
 	for (int n = 0; n < scan->plan.function->nsources; n++)
 	{
-		Oid			relid = KnownRelation(scan, n);
-		Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+		const SourceArguments *source = &scan->plan.function->sources[n];
+		SourceFacts facts = {0};
+		Datum		relid;
+		Datum		column;
+		ListCell   *cell;
+		ListCell   *child;
 
-		if (rel != NULL)
-			scan->open_relations = lappend(scan->open_relations, rel);
+		if (KnownArgument(scan, source->relation, &relid) &&
+			KnownArgument(scan, source->vector_column, &column))
+			(void) FindSourceFacts(DatumGetObjectId(relid), NameStr(*DatumGetName(column)), &facts);
+		foreach(cell, facts.relations)
+			foreach(child, find_all_inheritors(lfirst_oid(cell), AccessShareLock, NULL))
+			{
+				Relation	rel = try_relation_open(lfirst_oid(child), AccessShareLock);
+
+				if (rel != NULL)
+					scan->open_relations = lappend(scan->open_relations, rel);
+			}
 	}
 }
 

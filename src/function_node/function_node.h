@@ -57,6 +57,7 @@ typedef struct FunctionNode
 
 	/* Arguments of the call.  They are evaluated again only when a parameter has changed. */
 	List	   *arguments;		/* ExprStates */
+	ExprState  *id_type;		/* NULL: the function has no such argument */
 	List	   *bounds;			/* ExprStates of the plan's bounds */
 	Bitmapset  *params;			/* PARAM_EXEC parameters that the arguments depend on */
 	MemoryContext argument_context; /* holds the values */

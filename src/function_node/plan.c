@@ -374,7 +374,7 @@ MayBeParallel(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 		return false;
 	if (!reads_all && (root->query_level > 1 || query->limitCount != NULL))
 		return false;
-	return is_parallel_safe(root, (Node *) served->args) &&
+	return is_parallel_safe(root, (Node *) served->call->args) &&
 		is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&
 		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
 }

@@ -210,44 +210,50 @@ UsePairs(KeepOneRun *keep_one)
 	}
 }
 
-/* Returns the number of pairs of a run to read next: up to `most`, from number `next` on. */
-static inline size_t
-PairsToRead(const PairStore *store, size_t run, uint64 next, size_t most)
+/* A sorted run of the file. */
+typedef struct PairRun
 {
-	return Min(most, Min((run + 1) * (uint64) store->max_count, store->spilled) - next);
-}
+	uint64		next;			/* number of its next pair in the file */
+	uint64		end;
+	uint32		low;			/* no b that it still has is less */
+	size_t		nread;			/* pairs that were read */
+} PairRun;
 
 /*
- * Takes the next pairs of the file's sorted runs into memory: from each run up to `most` pairs, those
- * from next[run] on whose b is at most the last b read from any run that may have more.  So no pair
- * with a smaller b remains in the file.  Returns false if there are no more pairs.
+ * Takes the next pairs of the runs into memory: from each run up to `most` pairs, those whose b is at most
+ * the last b read from any run that may have more.  So no pair with a smaller b remains in the file.  A
+ * run whose pairs come later is not read.  Returns false if there are no more pairs.
  */
 static bool
-TakeFromRuns(PairStore *store, uint64 *next, size_t nruns, size_t most)
+TakeFromRuns(PairStore *store, PairRun *runs, size_t nruns, size_t most)
 {
 	uint32		last = PG_UINT32_MAX;
 	size_t		nread = 0;
-	size_t		end = 0;
+	size_t		i = 0;
 
-	for (size_t run = 0; run < nruns; run++)
+	for (PairRun *run = runs; run < runs + nruns; run++)
 	{
-		size_t		n = PairsToRead(store, run, next[run], most);
-
-		if (n == 0)
+		run->nread = run->low > last ? 0 : Min(most, run->end - run->next);
+		if (run->nread == 0)
 			continue;
-		PairStoreRead(store, next[run], n, nread);
-		nread += n;
-		if (n == most)
+		PairStoreRead(store, run->next, run->nread, nread);
+		nread += run->nread;
+		if (run->nread == most)
 			last = Min(last, store->pairs[nread - 1].b);
 	}
 	store->count = 0;
-	for (size_t i = 0, run = 0; run < nruns; run++)
-		for (end += PairsToRead(store, run, next[run], most); i < end; i++)
-			if (store->pairs[i].b <= last)
-			{
-				store->pairs[store->count++] = store->pairs[i];
-				next[run]++;
-			}
+	for (PairRun *run = runs; run < runs + nruns; run++)
+	{
+		size_t		end = i + run->nread;
+
+		for (; i < end && (run->low = store->pairs[i].b) <= last; i++)
+		{
+			CheckEveryRows(i);
+			store->pairs[store->count++] = store->pairs[i];
+			run->next++;
+		}
+		i = end;
+	}
 	return nread > 0;
 }
 
@@ -258,16 +264,19 @@ UseFile(KeepOneRun *keep_one)
 	PairStore  *store = &keep_one->store;
 	size_t		nruns = store->spilled / store->max_count + 1;
 	size_t		most = Max(store->max_count / nruns, MIN_RUN_PAIRS);
-	uint64	   *next = palloc(nruns * sizeof(uint64));
+	PairRun    *runs = palloc0(nruns * sizeof(PairRun));
 
 	WriteRun(keep_one);
 	keep_one->base.base.totals.spilled_pairs = store->spilled;
 	store->pairs = repalloc_huge(store->pairs, nruns * most * sizeof(FastedPair));
 	for (size_t run = 0; run < nruns; run++)
-		next[run] = run * store->max_count;
-	while (TakeFromRuns(store, next, nruns, most))
+	{
+		runs[run].next = run * store->max_count;
+		runs[run].end = Min(runs[run].next + store->max_count, store->spilled);
+	}
+	while (TakeFromRuns(store, runs, nruns, most))
 		UsePairs(keep_one);
-	pfree(next);
+	pfree(runs);
 }
 
 static void

@@ -182,7 +182,10 @@ SortByDigit(const SortedRow *from, SortedRow *to, uint32 count, int shift)
 	uint32		sum = 0;
 
 	for (uint32 i = 0; i < count; i++)
+	{
+		CheckEveryRows(i);
 		position[(from[i].key >> shift) % DIGIT_VALUES]++;
+	}
 	for (int digit = 0; digit < DIGIT_VALUES; digit++)
 	{
 		sum += position[digit];
@@ -207,6 +210,7 @@ SortIntegers(KeySet *keys, SortedRow *rows)
 
 	for (uint32 i = 0; i < keys->count; i++)
 	{
+		CheckEveryRows(i);
 		least = Min(least, (int64) keys->values[i]);
 		largest = Max(largest, (int64) keys->values[i]);
 	}

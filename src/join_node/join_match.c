@@ -153,6 +153,7 @@ NextFallback(JoinNode *node, Candidate *pair)
 						of_outer[other->first_fallback + cursor->skipped] != pair->outer)
 						return true;
 					cursor->skipped++;
+					CHECK_FOR_INTERRUPTS();
 				}
 		}
 	}

@@ -744,9 +744,8 @@ FindDistributor(void)
 /* --- facts */
 
 /*
- * Rewrites SELECT vector_column FROM relation WHERE vector_column IS NOT NULL, without the condition if the
- * user may not read the column, since its estimate would tell about it.  Returns NULL if the relation
- * or column does not exist, or is not of a kind to select from.
+ * Rewrites SELECT vector_column FROM relation WHERE vector_column IS NOT NULL.  Returns NULL if the
+ * relation or column does not exist, or is not of a kind to select from.
  */
 static Query *
 VectorQuery(Oid relid, const char *vector_column)
@@ -765,8 +764,7 @@ VectorQuery(Oid relid, const char *vector_column)
 	pstate = BeginQuery(relid);
 	column = ColumnOf(pstate, vector_column);
 	query = FinishQuery(pstate, AddTarget(NIL, column, "v"), NIL);
-	if (MayRead(relid, get_attnum(relid, vector_column)))
-		query->jointree->quals = IsNotNull(column);
+	query->jointree->quals = IsNotNull(column);
 	return linitial_node(Query, pg_rewrite_query(query));
 }
 
@@ -792,7 +790,8 @@ EstimateSource(Oid relid, const char *vector_column, double *rows, Cost *cost)
 	Query	   *query = VectorQuery(relid, vector_column);
 	const Plan *plan;
 
-	if (query == NULL)
+	/* estimates of conditions, of a view or a policy, would tell about rows */
+	if (query == NULL || !MayRead(relid, get_attnum(relid, vector_column)))
 		return false;
 	plan = pg_plan_query(query, "", 0, NULL)->planTree;
 	*rows = plan->plan_rows;

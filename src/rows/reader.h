@@ -188,7 +188,7 @@ extern bool FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *f
 
 /*
  * Estimates the number of rows that have a vector, and the cost of reading them, by the planner.
- * Returns false as FindSourceFacts.
+ * Returns false as FindSourceFacts, and if the current user may not read the column.
  */
 extern bool EstimateSource(Oid relid, const char *vector_column, double *rows, Cost *cost);
 
