@@ -94,11 +94,14 @@ read_sample(Build *build)
 	BlockSamplerData sampler;
 	IndexInfo	info = *build->info;
 
-	info.ii_ExclusionOps = NULL;	/* a scan of any visible rows cannot check constraints */
+	/* Other transactions' rows are not waited for.  Such a scan cannot check constraints. */
+	bool		any_visible = !info.ii_Concurrent;
+
+	info.ii_ExclusionOps = NULL;
 	(void) BlockSampler_Init(&sampler, RelationGetNumberOfBlocks(build->heap), MOST_SAMPLED_BLOCKS,
 							 pg_prng_uint32(&pg_global_prng_state));
 	while (BlockSampler_HasMore(&sampler))
-		(void) table_index_build_range_scan(build->heap, build->index, &info, false, true, false,
+		(void) table_index_build_range_scan(build->heap, build->index, &info, false, any_visible, false,
 											BlockSampler_Next(&sampler), 1, sample_row, build, NULL);
 	if (build->dimensions == 0)
 		(void) table_index_build_scan(build->heap, build->index, &info, false, false, sample_row,
