@@ -16,11 +16,13 @@
 #include "catalog/pg_type.h"
 #include "distance/distance.h"
 #include "functions/function.h"
+#include "lib/ilist.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "rows/reader.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 /* Assumed if nothing is known. */
@@ -48,26 +50,83 @@ ConstantArgument(PlannerInfo *root, List *args, int n)
 	return (IsA(node, Const) && !((Const *) node)->constisnull) ? (Const *) node : NULL;
 }
 
+/* A side that is known while a statement is planned, because the planner asks for a call's estimates often. */
+typedef struct KnownSide
+{
+	dlist_node	node;
+	const PlannerGlobal *statement;
+	NameData	column;
+	Side		side;
+	MemoryContextCallback callback;
+} KnownSide;
+
+static dlist_head known_sides = DLIST_STATIC_INIT(known_sides);
+
+static void
+ForgetSide(void *side)
+{
+	dlist_delete(&((KnownSide *) side)->node);
+}
+
+/* Remembers the side of a statement until the memory of its planner is released. */
+static void
+RememberSide(const PlannerInfo *root, const Side *side, const char *column)
+{
+	KnownSide  *known = palloc0(sizeof(KnownSide));
+
+	known->statement = root->glob;
+	known->side = *side;
+	namestrcpy(&known->column, column);
+	known->callback = (MemoryContextCallback) {.func = ForgetSide,.arg = known};
+	dlist_push_head(&known_sides, &known->node);
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &known->callback);
+}
+
+/* Returns true, and sets *side, if the side is known. */
+static bool
+RecallSide(const PlannerInfo *root, Oid relation, const char *column, Side *side)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &known_sides)
+	{
+		const KnownSide *known = dlist_container(KnownSide, node, iter.cur);
+
+		if (root == NULL || known->statement != root->glob || known->side.relation != relation ||
+			strcmp(NameStr(known->column), column) != 0)
+			continue;
+		*side = known->side;
+		return true;
+	}
+	return false;
+}
+
 /* Returns the side whose relation and vector column are given by these two arguments. */
 static Side
 FindSide(PlannerInfo *root, List *args, int relation_number, int column_number)
 {
 	Const	   *relation = ConstantArgument(root, args, relation_number);
 	Const	   *column = ConstantArgument(root, args, column_number);
+	const char *name = column != NULL ? NameStr(*DatumGetName(column->constvalue)) : NULL;
 	Side		side = {.rows = DEFAULT_ROWS,.dimensions = 0.0};
 
-	if (relation != NULL && column != NULL &&
-		EstimateSource(DatumGetObjectId(relation->constvalue),
-					   NameStr(*DatumGetName(column->constvalue)), &side.rows, &side.read))
+	if (relation != NULL && name != NULL)
 	{
-		side.relation = DatumGetObjectId(relation->constvalue);
-		side.column = get_attnum(side.relation, NameStr(*DatumGetName(column->constvalue)));
-		side.dimensions = KnownDimensions(side.relation, side.column);
+		if (RecallSide(root, DatumGetObjectId(relation->constvalue), name, &side))
+			return side;
+		if (EstimateSource(DatumGetObjectId(relation->constvalue), name, &side.rows, &side.read))
+		{
+			side.relation = DatumGetObjectId(relation->constvalue);
+			side.column = get_attnum(side.relation, name);
+			side.dimensions = KnownDimensions(side.relation, side.column);
+		}
 	}
 	side.rows = clamp_row_est(side.rows);
 	if (side.dimensions <= 0)
 		side.dimensions = DEFAULT_DIMENSIONS;
 	side.read += side.rows * side.dimensions * cpu_operator_cost / 16.0;
+	if (root != NULL && OidIsValid(side.relation))
+		RememberSide(root, &side, name);
 	return side;
 }
 
