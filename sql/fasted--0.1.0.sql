@@ -856,7 +856,9 @@ CREATE FUNCTION fasted_hdbscan(
 	metric text DEFAULT 'l2',
 	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
-RETURNS TABLE (id bigint, cluster integer, probability double precision, outlier_score double precision)
+RETURNS TABLE (id bigint, cluster integer, probability double precision,
+	outlier_score double precision, core_distance double precision,
+	birth_distance double precision, death_distance double precision)
 AS 'MODULE_PATHNAME', 'fasted_hdbscan'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
@@ -877,7 +879,9 @@ CREATE FUNCTION fasted_hdbscan(
 	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL,
 	cluster_selection_method text DEFAULT 'eom')
-RETURNS TABLE (id anycompatible, cluster integer, probability double precision, outlier_score double precision)
+RETURNS TABLE (id anycompatible, cluster integer, probability double precision,
+	outlier_score double precision, core_distance double precision,
+	birth_distance double precision, death_distance double precision)
 AS 'MODULE_PATHNAME', 'fasted_hdbscan'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
@@ -913,10 +917,13 @@ COMMENT ON FUNCTION fasted_neighbor_count("any", double precision, text) IS
 CREATE TYPE fasted_hdbscan_result AS (
 	cluster integer,
 	probability double precision,
-	outlier_score double precision);
+	outlier_score double precision,
+	core_distance double precision,
+	birth_distance double precision,
+	death_distance double precision);
 
 COMMENT ON TYPE fasted_hdbscan_result IS
-	'result of fasted_hdbscan_cluster: the cluster of a row (NULL for noise), probability and outlier score';
+	'result of fasted_hdbscan_cluster: the columns of fasted_hdbscan after the id';
 
 -- Not STRICT, because min_samples and max_cluster_size may be NULL.
 CREATE FUNCTION fasted_hdbscan_cluster(
