@@ -421,7 +421,7 @@ NextScanTuple(FunctionNode *scan)
 	{
 		default:
 			for (int i = 4; i < CountColumns(scan); i++)
-				slot->tts_values[i] = scan->block->values[i][row];
+				slot->tts_values[i] = scan->block->values[scan->columns[i]][row];
 			/* FALLTHROUGH */
 		case 4:
 			slot->tts_values[3] = scan->block->values[scan->columns[3]][row];
