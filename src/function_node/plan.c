@@ -400,7 +400,7 @@ WorkersOfCall(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 static void
 CostPath(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served, Path *path)
 {
-	FunctionEstimate estimate = served->function->estimate(root, served->args);
+	FunctionEstimate estimate = EstimateCall(root, served->function, served->args);
 	double		leader = 1.0 - 0.3 * path->parallel_workers;
 	double		share = 1.0 / (path->parallel_workers + Max(leader, 0.0));
 	QualCost	quals;

@@ -22,7 +22,6 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "rows/reader.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 /* Assumed if nothing is known. */
@@ -50,83 +49,26 @@ ConstantArgument(PlannerInfo *root, List *args, int n)
 	return (IsA(node, Const) && !((Const *) node)->constisnull) ? (Const *) node : NULL;
 }
 
-/* A side that is known while a statement is planned, because the planner asks for a call's estimates often. */
-typedef struct KnownSide
-{
-	dlist_node	node;
-	const PlannerGlobal *statement;
-	NameData	column;
-	Side		side;
-	MemoryContextCallback callback;
-} KnownSide;
-
-static dlist_head known_sides = DLIST_STATIC_INIT(known_sides);
-
-static void
-ForgetSide(void *side)
-{
-	dlist_delete(&((KnownSide *) side)->node);
-}
-
-/* Remembers the side of a statement until the memory of its planner is released. */
-static void
-RememberSide(const PlannerInfo *root, const Side *side, const char *column)
-{
-	KnownSide  *known = palloc0(sizeof(KnownSide));
-
-	known->statement = root->glob;
-	known->side = *side;
-	namestrcpy(&known->column, column);
-	known->callback = (MemoryContextCallback) {.func = ForgetSide,.arg = known};
-	dlist_push_head(&known_sides, &known->node);
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, &known->callback);
-}
-
-/* Returns true, and sets *side, if the side is known. */
-static bool
-RecallSide(const PlannerInfo *root, Oid relation, const char *column, Side *side)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &known_sides)
-	{
-		const KnownSide *known = dlist_container(KnownSide, node, iter.cur);
-
-		if (root == NULL || known->statement != root->glob || known->side.relation != relation ||
-			strcmp(NameStr(known->column), column) != 0)
-			continue;
-		*side = known->side;
-		return true;
-	}
-	return false;
-}
-
 /* Returns the side whose relation and vector column are given by these two arguments. */
 static Side
 FindSide(PlannerInfo *root, List *args, int relation_number, int column_number)
 {
 	Const	   *relation = ConstantArgument(root, args, relation_number);
 	Const	   *column = ConstantArgument(root, args, column_number);
-	const char *name = column != NULL ? NameStr(*DatumGetName(column->constvalue)) : NULL;
 	Side		side = {.rows = DEFAULT_ROWS,.dimensions = 0.0};
 
-	if (relation != NULL && name != NULL)
+	if (relation != NULL && column != NULL &&
+		EstimateSource(DatumGetObjectId(relation->constvalue),
+					   NameStr(*DatumGetName(column->constvalue)), &side.rows, &side.read))
 	{
-		if (RecallSide(root, DatumGetObjectId(relation->constvalue), name, &side))
-			return side;
-		if (EstimateSource(DatumGetObjectId(relation->constvalue), name, &side.rows, &side.read))
-		{
-			side.relation = DatumGetObjectId(relation->constvalue);
-			side.column = get_attnum(side.relation, name);
-			side.dimensions = KnownDimensions(side.relation, side.column);
-		}
+		side.relation = DatumGetObjectId(relation->constvalue);
+		side.column = get_attnum(side.relation, NameStr(*DatumGetName(column->constvalue)));
+		side.dimensions = KnownDimensions(side.relation, side.column);
 	}
 	side.rows = clamp_row_est(side.rows);
 	if (side.dimensions <= 0)
 		side.dimensions = DEFAULT_DIMENSIONS;
 	side.read += side.rows * side.dimensions * cpu_operator_cost / 16.0;
-	if (root != NULL && OidIsValid(side.relation))
-		RememberSide(root, &side, name);
 	return side;
 }
 
@@ -243,6 +185,55 @@ EstimateNearest(PlannerInfo *root, List *args)
 	return estimate;
 }
 
+/* --- estimates of a call are remembered, because the planner asks for them several times */
+
+typedef struct KnownEstimate
+{
+	dlist_node	node;
+	const PlannerGlobal *statement;
+	const FunctionDescriptor *function;
+	List	   *args;
+	FunctionEstimate estimate;
+	MemoryContextCallback callback;
+} KnownEstimate;
+
+static dlist_head known_estimates = DLIST_STATIC_INIT(known_estimates);
+
+/* Called when the memory of the planner is released. */
+static void
+Forget(void *known)
+{
+	dlist_delete(&((KnownEstimate *) known)->node);
+}
+
+FunctionEstimate
+EstimateCall(PlannerInfo *root, const FunctionDescriptor *function, List *args)
+{
+	FunctionEstimate estimate;
+	KnownEstimate *known;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &known_estimates)
+	{
+		known = dlist_container(KnownEstimate, node, iter.cur);
+		if (root != NULL && known->statement == root->glob &&
+			known->function->estimate == function->estimate && equal(known->args, args))
+			return known->estimate;
+	}
+	estimate = function->estimate(root, args);
+	if (root == NULL)
+		return estimate;
+	known = palloc0(sizeof(KnownEstimate));
+	known->statement = root->glob;
+	known->function = function;
+	known->args = copyObject(args);
+	known->estimate = estimate;
+	known->callback = (MemoryContextCallback) {.func = Forget,.arg = known};
+	dlist_push_head(&known_estimates, &known->node);
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &known->callback);
+	return estimate;
+}
+
 /* --- effects of a call's sources on the plan of the query */
 
 /*
@@ -324,7 +315,7 @@ Support(Node *request, const FunctionDescriptor *function)
 		args = ArgumentsOf(rows->node, function);
 		if (args == NIL)
 			return NULL;
-		rows->rows = function->estimate(rows->root, args).rows;
+		rows->rows = EstimateCall(rows->root, function, args).rows;
 		return request;
 	}
 	if (IsA(request, SupportRequestCost))
@@ -335,7 +326,7 @@ Support(Node *request, const FunctionDescriptor *function)
 		if (args == NIL)
 			return NULL;
 		cost->startup = 0.0;
-		cost->per_tuple = function->estimate(cost->root, args).total;
+		cost->per_tuple = EstimateCall(cost->root, function, args).total;
 		return request;
 	}
 	return NULL;
