@@ -11,7 +11,6 @@
 
 #include "access/htup_details.h"
 #include "access/stratnum.h"
-#include "access/sysattr.h"
 #include "base/guc.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
@@ -28,7 +27,6 @@
 #include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
-#include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"

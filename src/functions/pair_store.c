@@ -11,7 +11,6 @@
 #include "base/interrupts.h"
 #include "base/large_memory.h"
 #include "functions/pair_store.h"
-#include "miscadmin.h"
 #include "utils/memutils.h"
 
 /*
