@@ -23,7 +23,7 @@ stage_output() { tail -n "+$stage_begin" "$all_output"; }
 count() { stage_output | grep -cE "$1" || true; }
 
 # Lines by which a test reports its failure, and lines of errors, many of which tests expect.
-verdicts='^not ok|[.][.][.] (FAIL|ERROR|FAILED)|^(FAIL|ERROR):|^#   Failed test|Dubious|Failed [0-9]+/|Sanitizer|runtime error|: status [0-9]'
+verdicts='^not ok|[.][.][.] (FAIL|ERROR|FAILED)|^(FAIL|ERROR): [^ ]|^#   Failed test|Dubious|Failed [0-9]+/|Sanitizer|runtime error|: status [0-9]'
 errors='(error|ERROR|FATAL|PANIC):'
 
 # failed_parts NAME: prints verdicts with the lines that follow, the first lines of pg_regress's
