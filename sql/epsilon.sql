@@ -175,10 +175,10 @@ CREATE VIEW wider AS SELECT array_fill(i::real, ARRAY[4096]) AS v FROM generate_
 SELECT * FROM fasted_epsilon('wider', 'v', 10);
 -- the limit at the start of the call applies, even if a function in the view changes it
 SET fasted.memory_limit = '16MB';
-CREATE VIEW shrinking AS SELECT array_fill(CASE WHEN i = 3000 AND
+CREATE VIEW shrinking AS SELECT array_fill(CASE WHEN i = 1000 AND
 	set_config('fasted.memory_limit', '1MB', false) IS NULL THEN 0 ELSE i END::real, ARRAY[200]) AS v
-	FROM generate_series(1, 10000) AS i;
-SELECT rows, sampled FROM fasted_epsilon('shrinking', 'v', 10, 9000);
+	FROM generate_series(1, 3000) AS i;
+SELECT rows, sampled FROM fasted_epsilon('shrinking', 'v', 10, 2500);
 RESET fasted.memory_limit;
 
 -- privileges of the caller, who need not be able to read the key

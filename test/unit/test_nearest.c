@@ -809,7 +809,7 @@ main(int argc, char **argv)
 			check_candidates(4000, FASTED_METRIC_L2);
 		check_candidates(2000, quick() ? FASTED_METRIC_INNER_PRODUCT : FASTED_METRIC_COSINE);
 	}
-	check_groups(quick() ? 600 : 1100);
+	check_groups(quick() ? 300 : 1100);
 	check_far_partition(1000);
 	check_ways(quick() ? 150 : 600);
 	for (int kind = 0; kind < KINDS; kind++)
