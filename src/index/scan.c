@@ -57,6 +57,7 @@ typedef struct HashKey
 typedef struct VectorScan
 {
 	MemoryContext context;		/* of all below; reset when the scan begins again */
+	ScanCounts	counted;
 	bool		begun;
 	bool		none;			/* a condition is null: no row */
 	IndexState	state;			/* without a basis */
@@ -265,6 +266,7 @@ bound_rows(VectorScan *scan, Page page, float *bounds)
 	VectorQuery none = {.unbounded = true};
 	uint32		n = state->layout.chunk_rows;
 
+	scan->counted.heads += n;
 	HeadBounds(scan->nqueries > 0 ? &scan->queries[0] : &none, state, page, bounds);
 	if (scan->nqueries > 0 && !scan->ordered)
 		check_limit(&scan->queries[0], bounds, bounds, n);
@@ -330,6 +332,7 @@ check_levels(VectorScan *scan, Relation index, uint32 chunk, uint32 n, float *ke
 {
 	const IndexLayout *layout = &scan->state.layout;
 
+	scan->counted.passed[0] += n;
 	for (uint32 l = 1; l < layout->levels; l++)
 	{
 		Buffer		buffer = InvalidBuffer;
@@ -367,6 +370,7 @@ check_levels(VectorScan *scan, Relation index, uint32 chunk, uint32 n, float *ke
 		if (buffer != InvalidBuffer)
 			UnlockReleaseBuffer(buffer);
 		n = kept;
+		scan->counted.passed[l] += n;
 	}
 	return n;
 }
@@ -607,6 +611,7 @@ next_row(IndexScanDesc desc)
 		}
 	}
 	MemoryContextSwitchTo(old);
+	scan->counted.returned++;
 	return &scan->rows[scan->next++];
 }
 
@@ -634,6 +639,12 @@ set_order_values(IndexScanDesc desc, const Candidate *row)
 	}
 }
 
+const ScanCounts *
+IndexScanCounts(IndexScanDesc desc)
+{
+	return &((VectorScan *) desc->opaque)->counted;
+}
+
 IndexScanDesc
 IndexBeginScan(Relation index, int nkeys, int norderbys)
 {
@@ -657,7 +668,7 @@ IndexRescan(IndexScanDesc desc, ScanKey keys, int nkeys, ScanKey orderbys, int n
 	MemoryContext context = scan->context;
 
 	MemoryContextReset(context);
-	*scan = (VectorScan) {.context = context};
+	*scan = (VectorScan) {.context = context,.counted = scan->counted};
 	if (keys != NULL && desc->numberOfKeys > 0)
 		memmove(desc->keyData, keys, desc->numberOfKeys * sizeof(ScanKeyData));
 	if (orderbys != NULL && desc->numberOfOrderBys > 0)
