@@ -45,6 +45,13 @@
 	index_beginscan(table, index, snapshot, nkeys, 0)
 #endif
 
+/* From PostgreSQL 17 on, there is such a function. */
+#if PG_VERSION_NUM < 170000
+#define RestrictSearchPath() \
+	((void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, \
+							  GUC_ACTION_SAVE, true, 0, false))
+#endif
+
 /* In PostgreSQL 17, a resource owner replaces the memory context. */
 #if PG_VERSION_NUM >= 170000
 #define FASTED_WAIT_EVENT_SET(nevents) CreateWaitEventSet(CurrentResourceOwner, nevents)

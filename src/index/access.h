@@ -49,6 +49,12 @@ extern void IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_co
 							  Cost *total_cost, Selectivity *selectivity, double *correlation,
 							  double *pages);
 
+/* Returns some vectors of a sample of n, and sets their number. */
+extern double *SamplePairs(const double *sample, uint32 n, uint32 dimensions, uint32 *count);
+
+/* Sets the quantiles of the bounds of pairs of vectors. */
+extern void MeasureBounds(IndexState *state, const double *vectors, uint32 n);
+
 /* row.c */
 
 /*

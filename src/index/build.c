@@ -268,6 +268,7 @@ write_meta(Build *build)
 	Buffer		buffer = ReadIndexPage(build->index, META_BLOCK, BUFFER_LOCK_EXCLUSIVE, META_PAGE, 0, 0);
 
 	meta->most_radius = build->most_radius;
+	meta->built_chunks = meta->chunks;
 	meta->free_chunk = meta->chunks - (meta->chunks > 0);
 	memcpy(PageGetContents(BufferGetPage(buffer)), meta, sizeof(IndexMeta));
 	MarkBufferDirty(buffer);
@@ -303,6 +304,8 @@ IndexBuild(Relation heap, Relation index, IndexInfo *info)
 	IndexMeta	meta;
 	IndexBuildResult *result;
 	double		heap_rows;
+	double	   *pairs;
+	uint32		npairs;
 
 	check_columns(index);
 	build->heap = heap;
@@ -312,8 +315,10 @@ IndexBuild(Relation heap, Relation index, IndexInfo *info)
 	build->row_context = AllocSetContextCreate(context, "fasted index row", ALLOCSET_DEFAULT_SIZES);
 	read_sample(build);
 	meta = EmptyMeta(index);
+	pairs = SamplePairs(build->sample, Min(build->seen, build->most_sampled), build->dimensions, &npairs);
 	build->state = build->dimensions == 0 ? MakeState(&meta, build->kind, context) :
 		FitBasis(build->sample, Min(build->seen, build->most_sampled), build->dimensions, meta, build->kind);
+	MeasureBounds(build->state, pairs, npairs);
 	append_state(build);
 	begin_sort(build);
 	heap_rows = table_index_build_scan(heap, index, info, true, true, encode_row, build, NULL);

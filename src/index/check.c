@@ -255,6 +255,7 @@ fasted_index_check(PG_FUNCTION_ARGS)
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(heap->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
 	nest_level = NewGUCNestLevel();
+	RestrictSearchPath();		/* functions of expressions: none of another user, by its name */
 	index = index_open(indexid, AccessShareLock);
 	if (index->rd_rel->relkind != RELKIND_INDEX || index->rd_rel->relam != get_index_am_oid("fasted", true))
 		ereport(ERROR,

@@ -43,6 +43,7 @@
 #define GROUP_ROWS 8
 #define MOST_REFLECTIONS 128
 #define MOST_INDEX_DIMENSIONS 8000
+#define QUANTILES 12
 
 /* States of a row of which there are no codes. */
 typedef enum RowState
@@ -67,6 +68,11 @@ typedef struct IndexMeta
 	uint32		chunks;			/* all */
 	uint32		free_chunk;		/* chunks before this one are full */
 	double		most_radius;	/* of the balls */
+
+	/* For estimates: what the build has seen.  2^-q of the pairs of a sample have bounds of at most quantiles[level][q]. */
+	uint32		built_chunks;
+	uint32		pairs;			/* 0: unknown */
+	float		quantiles[INDEX_LEVELS][QUANTILES];
 } IndexMeta;
 
 typedef struct LevelRow

@@ -9,7 +9,7 @@
  *	  basis.c		rotation of vectors; its computation from a sample
  *	  bound.c		codes of a row; bounds of its distance from a vector
  *	  format.c		pages
- *	  build.c, insert.c, vacuum.c, scan.c, cost.c, check.c
+ *	  build.c, insert.c, vacuum.c, scan.c, cost.c, check.c, explain.c
  *
  *-------------------------------------------------------------------------
  */

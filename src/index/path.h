@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * path.h
- *	  Index conditions for conditions on a distance.
+ *	  Index conditions for conditions on a distance, and EXPLAIN of index scans.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,5 +10,8 @@
 
 /* Installs a planner hook that adds index paths for conditions on a distance. */
 extern void InstallIndexPaths(void);
+
+/* Installs hooks that add to EXPLAIN (ANALYZE) what scans of indexes have done. */
+extern void InstallIndexExplain(void);
 
 #endif							/* FASTED_INDEX_PATH_H */
