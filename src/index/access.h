@@ -12,10 +12,13 @@
 #include "index/bound.h"
 #include "nodes/execnodes.h"
 #include "nodes/pathnodes.h"
+#include "storage/dsm.h"
+#include "storage/shm_toc.h"
 
 /* build.c */
 extern IndexBuildResult *IndexBuild(Relation heap, Relation index, IndexInfo *info);
 extern void IndexBuildEmpty(Relation index);
+extern PGDLLEXPORT void fasted_index_build(dsm_segment *segment, shm_toc *toc);
 
 /* insert.c */
 extern bool IndexInsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,

@@ -63,59 +63,111 @@ half_near(double value)
 	return (word.bits + 0x8000) >> 16;
 }
 
-static int8
-code_of(double element, double scale)
-{
-	double		code = rint(element / scale);
+/* Coordinates that are encoded in parallel. */
+#define LANES 8
 
-	return (int8) Max(-127.0, Min(127.0, code));
+/* Sets the greatest magnitudes of n <= LANES coordinates and of what is there. */
+static pg_attribute_always_inline void
+raise_most(double *most, const double *coordinates, uint32 n)
+{
+	for (uint32 k = 0; k < n; k++)
+		most[k] = Max(most[k], fabs(coordinates[k]));
+}
+
+/* Sets n <= LANES codes, whose magnitudes are at most 127.  Adds their squared errors. */
+static pg_attribute_always_inline void
+encode_some(const double *coordinates, uint32 n, double scale, int8 *codes, double *errors2)
+{
+	for (uint32 k = 0; k < n; k++)
+	{
+		double		code = rint(coordinates[k] / scale);
+		double		diff = coordinates[k] - scale * code;
+
+		codes[k] = (int8) (int32) code;
+		errors2[k] += diff * diff;
+	}
 }
 
 /* Sets the scale and the codes of n coordinates.  Returns the squared error. */
-static double
+static pg_attribute_always_inline double
 encode_level(const double *coordinates, uint32 n, uint16 *scale, int8 *codes)
 {
-	double		most = 0.0;
-	double		error2 = 0.0;
+	double		most[LANES] = {0};
+	double		errors2[LANES] = {0};
+	uint32		whole = n / LANES * LANES;
 	double		unit;
 
-	for (uint32 k = 0; k < n; k++)
-		most = Max(most, fabs(coordinates[k]));
-	*scale = half_above(fmax(most / 127.0, LEAST_SCALE));
+	for (uint32 k = 0; k < whole; k += LANES)
+		raise_most(most, coordinates + k, LANES);
+	raise_most(most, coordinates + whole, n - whole);
+	for (uint32 k = 1; k < LANES; k++)
+		most[0] = Max(most[0], most[k]);
+	*scale = half_above(fmax(most[0] / 127.0, LEAST_SCALE));
 	unit = FromHalf(*scale);
-	for (uint32 k = 0; k < n; k++)
-	{
-		double		diff;
+	for (uint32 k = 0; k < whole; k += LANES)
+		encode_some(coordinates + k, LANES, unit, codes + k, errors2);
+	encode_some(coordinates + whole, n - whole, unit, codes + whole, errors2);
+	for (uint32 k = 1; k < LANES; k++)
+		errors2[0] += errors2[k];
+	return errors2[0];
+}
 
-		codes[k] = code_of(coordinates[k], unit);
-		diff = coordinates[k] - unit * codes[k];
-		error2 += diff * diff;
-	}
+/* Sets the scales and codes of a row.  Returns the squared error. */
+static pg_attribute_always_inline double
+encode_levels(const IndexState *state, const double *coordinates, IndexRow *row)
+{
+	const IndexLayout *layout = &state->layout;
+	double		error2 = 0.0;
+
+	for (uint32 l = 0; l < layout->levels; l++)
+		error2 += encode_level(coordinates + layout->first[l], layout->first[l + 1] - layout->first[l],
+							   &row->scales[l], RowCodes(row, state) + layout->first[l]);
 	return error2;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2")))
+static double
+encode_levels_avx2(const IndexState *state, const double *coordinates, IndexRow *row)
+{
+	return encode_levels(state, coordinates, row);
+}
+#endif
+
+void
+EncodeCoordinates(const IndexState *state, const double *coordinates, double norm, IndexRow *row)
+{
+	const IndexLayout *layout = &state->layout;
+	double		error2;
+	double		rest2 = 0.0;
+
+	row->state = norm < 0.0 ? ROW_NAN : isinf(norm) ? ROW_PASSES : 0;
+	if (row->state != 0)
+		return;
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2"))
+		error2 = encode_levels_avx2(state, coordinates, row);
+	else
+#endif
+		error2 = encode_levels(state, coordinates, row);
+	for (uint32 l = layout->levels; l-- > 0;)
+	{
+		uint32		first = layout->first[l];
+
+		row->seconds[l] = l == layout->levels - 1 ?
+			half_above((sqrt(error2) + ProjectionError(state, norm)) * (1.0 + WIDE_SLACK)) :
+			half_near(sqrt(rest2));
+		rest2 += DoubleProduct(coordinates + first, coordinates + first, layout->first[l + 1] - first);
+	}
 }
 
 void
 EncodeRow(const IndexState *state, const double *vector, IndexRow *row)
 {
-	const IndexLayout *layout = &state->layout;
-	uint32		d = state->meta.dimensions;
-	double	   *coordinates = palloc0((d + 31) * sizeof(double));
+	double	   *coordinates = palloc0((state->meta.dimensions + 31) * sizeof(double));
 	double		norm = Project(state, vector, coordinates);
-	double		error2 = 0.0;
-	double		rest2 = 0.0;
 
-	row->state = norm < 0.0 ? ROW_NAN : isinf(norm) ? ROW_PASSES : 0;
-	for (uint32 l = 0; l < layout->levels && row->state == 0; l++)
-		error2 += encode_level(coordinates + layout->first[l], layout->first[l + 1] - layout->first[l],
-							   &row->scales[l], RowCodes(row, state) + layout->first[l]);
-	for (uint32 l = layout->levels; l-- > 0 && row->state == 0;)
-	{
-		row->seconds[l] = l == layout->levels - 1 ?
-			half_above((sqrt(error2) + ProjectionError(state, norm)) * (1.0 + WIDE_SLACK)) :
-			half_near(sqrt(rest2));
-		for (uint32 k = layout->first[l]; k < layout->first[l + 1]; k++)
-			rest2 += coordinates[k] * coordinates[k];
-	}
+	EncodeCoordinates(state, coordinates, norm, row);
 	pfree(coordinates);
 }
 

@@ -42,7 +42,10 @@ RowCodes(IndexRow *row, const IndexState *state)
 	return (int8 *) (RowHashes(row) + state->meta.columns);
 }
 
-/* Sets the state, scales, seconds and codes of the row of a vector, which may be any. */
+/* Sets the state, scales, seconds and codes of a row, from what Project returns for its vector. */
+extern void EncodeCoordinates(const IndexState *state, const double *coordinates, double norm, IndexRow *row);
+
+/* The same from the vector, which may be any. */
 extern void EncodeRow(const IndexState *state, const double *vector, IndexRow *row);
 
 /* Bounds that the head of a row gives with coefficients, in FP32. */

@@ -188,9 +188,8 @@ FillBasisPage(Page page, const IndexState *state, uint32 number)
 		   Min(floats - first, BASIS_PAGE_FLOATS) * sizeof(float));
 }
 
-/* Reads the centre and the reflections. */
-static void
-read_basis(Relation index, IndexState *state)
+void
+ReadBasis(Relation index, IndexState *state)
 {
 	Size		floats = (Size) state->meta.dimensions * (state->meta.reflections + 1);
 
@@ -222,7 +221,7 @@ ReadState(Relation index, IndexMeta *meta)
 	{
 		state = MakeState(meta, kind, index->rd_indexcxt);
 		if (meta->dimensions > 0)
-			read_basis(index, state);
+			ReadBasis(index, state);
 		if (index->rd_amcache != NULL)
 			pfree(index->rd_amcache);
 		index->rd_amcache = state;

@@ -210,6 +210,9 @@ extern IndexState *MakeState(const IndexMeta *meta, const IndexedKind *kind, Mem
 /* Sets the factors of the reflections.  Returns false if they are not those of an index. */
 extern bool SetFactors(IndexState *state);
 
+/* Reads the centre and the reflections of an index. */
+extern void ReadBasis(Relation index, IndexState *state);
+
 /*
  * Returns the state of an index, which is valid until invalidations are processed, as by any access to
  * catalogs.  If the index has had no vector yet, its dimensions are 0.  `meta` gets the present
