@@ -32,8 +32,8 @@ extern IndexBulkDeleteResult *IndexVacuumCleanup(IndexVacuumInfo *info, IndexBul
 typedef struct ScanCounts
 {
 	uint64		skipped_chunks; /* of which no row's bound was computed */
-	uint64		heads;			/* rows whose bounds by the head were computed */
-	uint64		passed[INDEX_LEVELS];	/* rows that passed a level; those without codes pass all after the head */
+	uint64		heads;			/* rows with codes whose bounds by the head were computed */
+	uint64		passed[INDEX_LEVELS];	/* rows that passed a level, but for those without codes */
 	uint64		returned;		/* rows that the executor got */
 } ScanCounts;
 

@@ -50,6 +50,7 @@ typedef struct Build
 	/* The chunk that is being filled. */
 	char	   *pages;
 	uint32		filled;			/* rows */
+	ChunkBox	box;
 } Build;
 
 /* --- the sample */
@@ -212,15 +213,36 @@ append_state(Build *build)
 	pfree(page);
 }
 
-/* Writes the chunk that has been filled, if it has rows. */
+/* Writes the chunk that has been filled, if it has rows, and its box. */
 static void
 append_chunk(Build *build)
 {
 	const IndexLayout *layout = &build->state->layout;
+	uint32		chunk = build->state->meta.chunks;
+	bool		boxed = chunk >= layout->null_chunks;
+	uint32		section = boxed ? SectionOf(layout, chunk) : 0;
 
-	if (build->filled > 0)
-		append_pages(build, build->pages, layout->chunk_pages);
-	build->state->meta.chunks += build->filled > 0;
+	if (build->filled == 0)
+		return;
+	if (boxed && chunk == section)
+	{
+		Page		page = palloc(BLCKSZ);
+
+		InitIndexPage(page, BOX_PAGE, chunk, 0);
+		append_pages(build, page, 1);
+		pfree(page);
+	}
+	append_pages(build, build->pages, layout->chunk_pages);
+	if (boxed)
+	{
+		Buffer		buffer = ReadIndexPage(build->index, BoxBlock(layout, chunk), BUFFER_LOCK_EXCLUSIVE,
+										   BOX_PAGE, section, 0);
+
+		*BoxOf(BufferGetPage(buffer), layout, chunk) = build->box;
+		MarkBufferDirty(buffer);
+		UnlockReleaseBuffer(buffer);
+	}
+	build->state->meta.chunks++;
 	build->filled = 0;
 }
 
@@ -231,6 +253,7 @@ add_to_chunk(Build *build, const IndexRow *row)
 	const IndexLayout *layout = &state->layout;
 	uint32		number = build->filled++;
 
+	WidenBox(state, row, number, &build->box);
 	for (uint32 p = 0; number == 0 && p < layout->chunk_pages; p++)
 		InitChunkPage(build->pages + (Size) p * BLCKSZ, state, state->meta.chunks, p);
 	for (uint32 l = 0; l < layout->levels; l++)
