@@ -30,6 +30,17 @@ extern IndexBulkDeleteResult *IndexBulkDelete(IndexVacuumInfo *info, IndexBulkDe
 extern IndexBulkDeleteResult *IndexVacuumCleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats);
 
 /* scan.c */
+
+/* What a scan has done since it was begun, with all rescans. */
+typedef struct ScanCounts
+{
+	uint64		skipped_chunks; /* of which no row's bound was computed */
+	uint64		heads;			/* rows with codes whose bounds by the head were computed */
+	uint64		passed[INDEX_LEVELS];	/* rows that passed a level, but for those without codes */
+	uint64		returned;		/* rows that the executor got */
+} ScanCounts;
+
+extern const ScanCounts *IndexScanCounts(IndexScanDesc desc);
 extern IndexScanDesc IndexBeginScan(Relation index, int nkeys, int norderbys);
 extern void IndexRescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys);
 extern bool IndexGetTuple(IndexScanDesc scan, ScanDirection direction);

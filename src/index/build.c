@@ -72,6 +72,8 @@ typedef struct Build
 	/* The chunk that is being filled. */
 	char	   *pages;
 	uint32		filled;			/* rows */
+	ChunkBox	box;
+	BlockNumber logged;			/* pages from the second one to this one are in WAL */
 } Build;
 
 /* What the participants of a parallel build share. */
@@ -286,12 +288,15 @@ end_sort(Build *build)
 
 /* --- pages */
 
-/* Writes WAL of pages, from the first one to that before `end`. */
+/* Writes WAL of the pages that have been appended since the last call; the metapage is not final yet. */
 static void
-write_wal(Build *build, BlockNumber first, BlockNumber end)
+write_wal(Build *build)
 {
+	BlockNumber end = RelationGetNumberOfBlocks(build->index);
+
 	if (RelationNeedsWAL(build->index))
-		log_newpage_range(build->index, MAIN_FORKNUM, first, end, true);
+		log_newpage_range(build->index, MAIN_FORKNUM, build->logged, end, true);
+	build->logged = end;
 }
 
 /* Appends pages. */
@@ -325,18 +330,36 @@ append_state(Build *build)
 	pfree(page);
 }
 
-/* Writes the chunk that has been filled, if it has rows. */
+/* Writes the chunk that has been filled, if it has rows, and its box.  Complete sections are written to WAL. */
 static void
 append_chunk(Build *build)
 {
 	const IndexLayout *layout = &build->state->layout;
-
-	BlockNumber block = ChunkBlock(layout, build->state->meta.chunks);
+	uint32		chunk = build->state->meta.chunks;
+	bool		boxed = chunk >= layout->null_chunks;
+	uint32		section = boxed ? SectionOf(layout, chunk) : 0;
 
 	if (build->filled == 0)
 		return;
+	if (boxed && chunk == section)
+	{
+		Page		page = palloc(BLCKSZ);
+
+		write_wal(build);
+		InitIndexPage(page, BOX_PAGE, chunk, 0);
+		append_pages(build, page, 1);
+		pfree(page);
+	}
 	append_pages(build, build->pages, layout->chunk_pages);
-	write_wal(build, block, block + layout->chunk_pages);
+	if (boxed)
+	{
+		Buffer		buffer = ReadIndexPage(build->index, BoxBlock(layout, chunk), BUFFER_LOCK_EXCLUSIVE,
+										   BOX_PAGE, section, 0);
+
+		*BoxOf(BufferGetPage(buffer), layout, chunk) = build->box;
+		MarkBufferDirty(buffer);
+		UnlockReleaseBuffer(buffer);
+	}
 	build->state->meta.chunks++;
 	build->filled = 0;
 }
@@ -348,6 +371,7 @@ add_to_chunk(Build *build, const IndexRow *row)
 	const IndexLayout *layout = &state->layout;
 	uint32		number = build->filled++;
 
+	WidenBox(state, row, number, &build->box);
 	for (uint32 p = 0; number == 0 && p < layout->chunk_pages; p++)
 		InitChunkPage(build->pages + (Size) p * BLCKSZ, state, state->meta.chunks, p);
 	for (uint32 l = 0; l < layout->levels; l++)
@@ -375,7 +399,7 @@ write_rows(Build *build)
 	end_sort(build);
 }
 
-/* Updates the metapage, and writes WAL of the first pages. */
+/* Updates the metapage, and completes WAL. */
 static void
 write_meta(Build *build)
 {
@@ -387,7 +411,9 @@ write_meta(Build *build)
 	memcpy(PageGetContents(BufferGetPage(buffer)), meta, sizeof(IndexMeta));
 	MarkBufferDirty(buffer);
 	UnlockReleaseBuffer(buffer);
-	write_wal(build, META_BLOCK, build->state->layout.chunk_block);
+	write_wal(build);
+	if (RelationNeedsWAL(build->index))
+		log_newpage_range(build->index, MAIN_FORKNUM, META_BLOCK, META_BLOCK + 1, true);
 }
 
 /* --- parallel builds */
@@ -572,6 +598,7 @@ IndexBuild(Relation heap, Relation index, IndexInfo *info)
 	build->state = build->dimensions == 0 ? MakeState(&meta, build->kind, context) :
 		FitBasis(build->sample, Min(build->seen, build->most_sampled), build->dimensions, meta, build->kind);
 	append_state(build);
+	build->logged = META_BLOCK + 1;
 	workers = build->dimensions == 0 ? 0 : FASTED_INDEX_WORKERS(heap, index, info);
 	if (workers == 0 || !build_parallel(build, workers))
 	{
