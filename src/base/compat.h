@@ -59,4 +59,12 @@
 #define FASTED_WAIT_EVENT_SET(nevents) CreateWaitEventSet(CurrentMemoryContext, nevents)
 #endif
 
+/* Before PostgreSQL 17, only B-trees get the number of parallel workers for their build. */
+#if PG_VERSION_NUM >= 170000
+#define FASTED_INDEX_WORKERS(heap, index, info) ((info)->ii_ParallelWorkers)
+#else
+#define FASTED_INDEX_WORKERS(heap, index, info) \
+	plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index))
+#endif
+
 #endif							/* FASTED_COMPAT_H */

@@ -12,10 +12,13 @@
 #include "index/bound.h"
 #include "nodes/execnodes.h"
 #include "nodes/pathnodes.h"
+#include "storage/dsm.h"
+#include "storage/shm_toc.h"
 
 /* build.c */
 extern IndexBuildResult *IndexBuild(Relation heap, Relation index, IndexInfo *info);
 extern void IndexBuildEmpty(Relation index);
+extern PGDLLEXPORT void fasted_index_build(dsm_segment *segment, shm_toc *toc);
 
 /* insert.c */
 extern bool IndexInsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
@@ -32,8 +35,8 @@ extern IndexBulkDeleteResult *IndexVacuumCleanup(IndexVacuumInfo *info, IndexBul
 typedef struct ScanCounts
 {
 	uint64		skipped_chunks; /* of which no row's bound was computed */
-	uint64		heads;			/* rows whose bounds by the head were computed */
-	uint64		passed[INDEX_LEVELS];	/* rows that passed a level; those without codes pass all after the head */
+	uint64		heads;			/* rows with codes whose bounds by the head were computed */
+	uint64		passed[INDEX_LEVELS];	/* rows that passed a level, but for those without codes */
 	uint64		returned;		/* rows that the executor got */
 } ScanCounts;
 

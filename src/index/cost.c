@@ -92,32 +92,36 @@ make_chunk(const IndexState *state, const double *vectors, uint32 n)
  * For Jaccard distances, whose limit depends on the vector, bounds are divided by its norm.
  */
 static uint32
-add_bounds(const IndexState *state, const VectorQuery *query, char *pages, uint32 rows, uint32 other,
+add_bounds(const IndexState *state, const VectorQuery *query, char *pages, uint32 other,
 		   float *const *bounds, uint32 count)
 {
 	const IndexLayout *layout = &state->layout;
-	float	   *heads = palloc(layout->chunk_rows * sizeof(float));
+	uint32		rows = layout->chunk_rows;
+	float	   *of_rows = palloc(rows * sizeof(float));
+	uint8	   *masks = palloc(rows / GROUP_ROWS);
+	uint8	   *uncoded = palloc(rows / GROUP_ROWS);
+	GroupSums  *sums = palloc(rows / GROUP_ROWS * sizeof(GroupSums));
 	double		unit = state->kind->metric == FASTED_METRIC_JACCARD ? query->vector_norm : 1.0;
-	RowSums		sums;
+	uint32		n = 0;
 
-	HeadBounds(query, state, pages, heads);
+	memset(masks, 0xff, rows / GROUP_ROWS);
+	SplitMasks(state, pages, masks, uncoded);
+	masks[other / GROUP_ROWS] &= ~(1 << other % GROUP_ROWS);
 	for (uint32 r = 0; r < rows; r++)
+		of_rows[r] = -INFINITY;
+	for (uint32 l = 0; l < layout->levels; l++)
 	{
-		double		bound = heads[r];
-
-		if (r == other || HAS_STATE(HeadSeconds(pages, state)[r]))
-			continue;
-		bounds[0][count] = bound / unit;
-		BeginSums(&sums, query, state, pages, r);
-		for (uint32 l = 1; l < layout->levels; l++)
+		for (uint32 r = 0; r < rows; r += layout->page_rows[l])
+			LevelBounds(query, state, l, page_of(state, pages, l, r), r, Min(layout->page_rows[l], rows - r),
+						masks, sums, of_rows);
+		n = 0;
+		for (uint32 r = 0; r < rows; r++)
 		{
-			bound = fmax(bound, AddLevel(&sums, query, state, l, LevelRowOf(page_of(state, pages, l, r), layout, l, r)));
-			bounds[l][count] = bound / unit;
+			if (masks[r / GROUP_ROWS] >> r % GROUP_ROWS & 1)
+				bounds[l][count + n++] = of_rows[r] / unit;
 		}
-		count++;
 	}
-	pfree(heads);
-	return count;
+	return count + n;
 }
 
 static int
@@ -147,7 +151,7 @@ MeasureBounds(IndexState *state, const double *vectors, uint32 n)
 
 		PrepareQuery(&query, state, vectors + (Size) q * meta->dimensions);
 		if (!query.unbounded)
-			meta->pairs = add_bounds(state, &query, pages, rows, q, bounds, meta->pairs);
+			meta->pairs = add_bounds(state, &query, pages, q, bounds, meta->pairs);
 		CHECK_FOR_INTERRUPTS();
 	}
 	for (uint32 l = 0; l < state->layout.levels && meta->pairs > 0; l++)

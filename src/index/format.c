@@ -39,13 +39,17 @@ SetLayout(IndexLayout *layout, const IndexMeta *meta)
 
 		layout->levels = l + 1;
 		layout->first[l + 1] = end;
-		layout->stride[l] = (offsetof(LevelRow, codes) + end - layout->first[l] + 1) / 2 * 2;
-		layout->page_rows[l] = PAGE_ROOM / layout->stride[l];
+		layout->words[l] = l == 0 ? HEAD_WORDS : (end - layout->first[l] + 1) / 2 * 2;
+		layout->stride[l] = offsetof(LevelRow, codes) + layout->words[l];
+		layout->page_rows[l] = l == 0 ? layout->chunk_rows : PAGE_ROOM / layout->stride[l];
+		if (l < GROUPED_LEVELS)
+			layout->page_rows[l] = layout->page_rows[l] / GROUP_ROWS * GROUP_ROWS;
 		layout->page[l] = l == 0 ? 0 : layout->chunk_pages;
 		if (l > 0)
 			layout->chunk_pages += (layout->chunk_rows + layout->page_rows[l] - 1) / layout->page_rows[l];
 	}
-	layout->null_chunks = meta->null_chunks;
+	/* before the first vector, all chunks are null chunks */
+	layout->null_chunks = meta->dimensions == 0 ? PG_UINT32_MAX : meta->null_chunks;
 	layout->basis_block = META_BLOCK + 1 + meta->null_chunks;
 	if (meta->dimensions > 0)
 		layout->basis_pages = (dimensions * (meta->reflections + 1) - 1) / BASIS_PAGE_FLOATS + 1;
@@ -188,9 +192,8 @@ FillBasisPage(Page page, const IndexState *state, uint32 number)
 		   Min(floats - first, BASIS_PAGE_FLOATS) * sizeof(float));
 }
 
-/* Reads the centre and the reflections. */
-static void
-read_basis(Relation index, IndexState *state)
+void
+ReadBasis(Relation index, IndexState *state)
 {
 	Size		floats = (Size) state->meta.dimensions * (state->meta.reflections + 1);
 
@@ -222,7 +225,7 @@ ReadState(Relation index, IndexMeta *meta)
 	{
 		state = MakeState(meta, kind, index->rd_indexcxt);
 		if (meta->dimensions > 0)
-			read_basis(index, state);
+			ReadBasis(index, state);
 		if (index->rd_amcache != NULL)
 			pfree(index->rd_amcache);
 		index->rd_amcache = state;

@@ -4,7 +4,7 @@
  *	  Adds a row to an index: at the first free place, or in a new chunk.
  *
  * The head and the levels of a row are written in one WAL record.  Locks are taken in the order metapage,
- * head, levels.  The lock of the metapage protects the length of the index, too.
+ * head, boxes, levels.  The lock of the metapage protects the length of the index, too.
  *
  *-------------------------------------------------------------------------
  */
@@ -101,6 +101,7 @@ add_chunk(Relation index, const IndexState *state, uint32 chunk)
 	IndexMeta	meta;
 	BlockNumber block = ChunkBlock(&state->layout, chunk);
 	uint32		pages = state->layout.chunk_pages;
+	bool		section = chunk >= state->layout.null_chunks && chunk == SectionOf(&state->layout, chunk);
 
 	begin_meta(&change, index);
 	meta = *change.meta;
@@ -113,18 +114,39 @@ add_chunk(Relation index, const IndexState *state, uint32 chunk)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("index \"%s\" has too many pages", RelationGetRelationName(index))));
-	for (uint32 p = 0; p < pages; p++)
+	for (BlockNumber b = section ? block - 1 : block; b < block + pages; b++)
 	{
-		Buffer		buffer = NewIndexPage(index, block + p);
+		Buffer		buffer = NewIndexPage(index, b);
 		GenericXLogState *xlog = GenericXLogStart(index);
+		Page		page = GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE);
 
-		InitChunkPage(GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE), state, chunk, p);
+		if (b < block)
+			InitIndexPage(page, BOX_PAGE, chunk, 0);
+		else
+			InitChunkPage(page, state, chunk, b - block);
 		GenericXLogFinish(xlog);
 		UnlockReleaseBuffer(buffer);
 	}
 	meta.chunks = chunk + 1;
 	finish_meta(&change, &meta);
 	return true;
+}
+
+/* Removes the bounds of a chunk's box, in a WAL record before that of a row. */
+static void
+open_box(Relation index, const IndexLayout *layout, uint32 chunk)
+{
+	Buffer		buffer = ReadIndexPage(index, BoxBlock(layout, chunk), BUFFER_LOCK_EXCLUSIVE, BOX_PAGE,
+									   SectionOf(layout, chunk), 0);
+
+	if (BoxOf(BufferGetPage(buffer), layout, chunk)->most_scale != 0)
+	{
+		GenericXLogState *xlog = GenericXLogStart(index);
+
+		BoxOf(GenericXLogRegisterBuffer(xlog, buffer, 0), layout, chunk)->most_scale = 0;
+		GenericXLogFinish(xlog);
+	}
+	UnlockReleaseBuffer(buffer);
 }
 
 /* Writes a row to a free place of a chunk.  Returns false if there is none. */
@@ -147,6 +169,8 @@ put_row(Relation index, const IndexState *state, const IndexRow *row, uint32 chu
 		UnlockReleaseBuffer(buffers[0]);
 		return false;
 	}
+	if (chunk >= layout->null_chunks)
+		open_box(index, layout, chunk);
 	for (uint32 l = 1; l < levels; l++)
 		buffers[l] = ReadIndexPage(index, LevelBlock(layout, chunk, l, number), BUFFER_LOCK_EXCLUSIVE,
 								   LEVEL_PAGE, chunk, l);
