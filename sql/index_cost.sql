@@ -19,7 +19,7 @@ VACUUM ANALYZE points;
 CREATE FUNCTION q(int) RETURNS real[] IMMUTABLE LANGUAGE sql RETURN (SELECT v FROM points WHERE id = $1);
 
 -- Runs a query.  Returns its plan's nodes, and its work: rows of tables that were read, and distances computed,
--- of which 100 of heads, 10 of levels or, in a join, 200 take as long as one of whole rows.  A scan of such an
+-- of which 100 of heads, 10 of levels or, in a join, 1000 take as long as one of whole rows.  A scan of such an
 -- index takes 20 before.
 CREATE FUNCTION run(query text, OUT nodes text, OUT work numeric) LANGUAGE plpgsql AS $$
 DECLARE
@@ -34,7 +34,7 @@ BEGIN
 			work := work + (node ->> 'Actual Loops')::numeric * (CASE WHEN node ->> 'Index Name' ~ '_v_' THEN 20 ELSE 0 END + (node ->> 'Actual Rows')::numeric +
 				coalesce((node ->> 'Rows Removed by Filter')::numeric, 0) + coalesce((node ->> 'Rows Removed by Index Recheck')::numeric, 0));
 		ELSIF node ->> 'Node Type' = 'Custom Scan' THEN
-			work := work + (node #>> '{Plans,0,Actual Rows}')::numeric * (node #>> '{Plans,1,Actual Rows}')::numeric / 200;
+			work := work + (node #>> '{Plans,0,Actual Rows}')::numeric * (node #>> '{Plans,1,Actual Rows}')::numeric / 1000;
 		END IF;
 	END LOOP;
 	SELECT work + coalesce(sum(n / CASE key WHEN 'Rows Tested' THEN 100 ELSE 10 END), 0) INTO work
