@@ -55,8 +55,8 @@ extern void IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_co
 /* Returns some vectors of a sample of n, and sets their number. */
 extern double *SamplePairs(const double *sample, uint32 n, uint32 dimensions, uint32 *count);
 
-/* Sets the quantiles of the bounds of pairs of vectors. */
-extern void MeasureBounds(IndexState *state, const double *vectors, uint32 n);
+/* Sets the quantiles of the bounds of pairs of vectors, and of vectors and the boxes of an index. */
+extern void MeasureBounds(Relation index, IndexState *state, const double *vectors, uint32 n);
 
 /* row.c */
 

@@ -601,7 +601,6 @@ IndexBuild(Relation heap, Relation index, IndexInfo *info)
 	pairs = SamplePairs(build->sample, Min(build->seen, build->most_sampled), build->dimensions, &npairs);
 	build->state = build->dimensions == 0 ? MakeState(&meta, build->kind, context) :
 		FitBasis(build->sample, Min(build->seen, build->most_sampled), build->dimensions, meta, build->kind);
-	MeasureBounds(build->state, pairs, npairs);
 	append_state(build);
 	build->logged = META_BLOCK + 1;
 	workers = build->dimensions == 0 ? 0 : FASTED_INDEX_WORKERS(heap, index, info);
@@ -611,6 +610,7 @@ IndexBuild(Relation heap, Relation index, IndexInfo *info)
 		sort_rows(build, NULL, true);
 		write_rows(build);
 	}
+	MeasureBounds(index, build->state, pairs, npairs);
 	write_meta(build);
 
 	MemoryContextSwitchTo(old);

@@ -25,7 +25,7 @@
 
 /* CPU time of the head of a row, and of a row of a level, in operators. */
 #define HEAD_OPERATORS 0.2
-#define LEVEL_OPERATORS 3.0
+#define LEVEL_OPERATORS 1.0
 
 /* CPU time of a query, for each product of its rotation, in operators. */
 #define ROTATION_OPERATORS 0.02
@@ -44,6 +44,7 @@
 
 #define PAIR_ROWS 300
 #define PAIR_QUERIES 40
+#define MOST_BOXES 1000
 #define LEAST_PAIRS 4			/* below the smallest quantile */
 
 /* --- quantiles of bounds */
@@ -124,6 +125,25 @@ add_bounds(const IndexState *state, const VectorQuery *query, char *pages, uint3
 	return count + n;
 }
 
+/* The same for the boxes of chunks. */
+static uint32
+add_boxes(Relation index, const IndexState *state, const VectorQuery *query, float *bounds, uint32 count)
+{
+	const IndexLayout *layout = &state->layout;
+	double		unit = state->kind->metric == FASTED_METRIC_JACCARD ? query->vector_norm : 1.0;
+	uint32		step = (state->meta.chunks - layout->null_chunks) / MOST_BOXES + 1;
+
+	for (uint32 chunk = layout->null_chunks; chunk < state->meta.chunks; chunk += step)
+	{
+		Buffer		buffer = ReadIndexPage(index, BoxBlock(layout, chunk), BUFFER_LOCK_SHARE, BOX_PAGE,
+										   SectionOf(layout, chunk), 0);
+
+		bounds[count++] = BoxBound(query, BoxOf(BufferGetPage(buffer), layout, chunk)) / unit;
+		UnlockReleaseBuffer(buffer);
+	}
+	return count;
+}
+
 static int
 compare_floats(const void *a, const void *b)
 {
@@ -134,31 +154,36 @@ compare_floats(const void *a, const void *b)
 }
 
 void
-MeasureBounds(IndexState *state, const double *vectors, uint32 n)
+MeasureBounds(Relation index, IndexState *state, const double *vectors, uint32 n)
 {
 	IndexMeta  *meta = &state->meta;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted bounds", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	uint32		rows = Min(n, state->layout.chunk_rows);
 	char	   *pages = rows == 0 ? NULL : make_chunk(state, vectors, rows);
-	float	   *bounds[INDEX_LEVELS];
+	float	   *bounds[BOX_LEVEL + 1];
+	uint32		pairs = 0;
+	uint32		boxes = 0;
 
-	for (uint32 l = 0; l < INDEX_LEVELS; l++)
-		bounds[l] = palloc(PAIR_QUERIES * Max(rows, 1) * sizeof(float));
+	for (uint32 l = 0; l <= BOX_LEVEL; l++)
+		bounds[l] = palloc(PAIR_QUERIES * (l == BOX_LEVEL ? MOST_BOXES : state->layout.chunk_rows) * sizeof(float));
 	for (uint32 q = 0; q < Min(rows, PAIR_QUERIES); q++)
 	{
 		VectorQuery query;
 
 		PrepareQuery(&query, state, vectors + (Size) q * meta->dimensions);
-		if (!query.unbounded)
-			meta->pairs = add_bounds(state, &query, pages, q, bounds, meta->pairs);
+		if (query.unbounded)
+			continue;
+		pairs = add_bounds(state, &query, pages, q, bounds, pairs);
+		boxes = add_boxes(index, state, &query, bounds[BOX_LEVEL], boxes);
 		CHECK_FOR_INTERRUPTS();
 	}
-	for (uint32 l = 0; l < state->layout.levels && meta->pairs > 0; l++)
+	for (uint32 l = 0; l <= BOX_LEVEL; l++)
 	{
-		qsort(bounds[l], meta->pairs, sizeof(float), compare_floats);
-		for (uint32 q = 0; q < QUANTILES; q++)
-			meta->quantiles[l][q] = bounds[l][(meta->pairs - 1) >> q];
+		meta->pairs[l] = l == BOX_LEVEL ? boxes : l < state->layout.levels ? pairs : 0;
+		qsort(bounds[l], meta->pairs[l], sizeof(float), compare_floats);
+		for (uint32 q = 0; q < QUANTILES && meta->pairs[l] > 0; q++)
+			meta->quantiles[l][q] = bounds[l][(meta->pairs[l] - 1) >> q];
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
@@ -176,9 +201,9 @@ share_below(const IndexMeta *meta, uint32 level, double limit)
 	uint32		q = 0;
 	double		place;
 
-	if (limit >= quantiles[0])
+	if (limit >= quantiles[0] || meta->pairs[level] < 2 * LEAST_PAIRS)
 		return 1.0;
-	while (q + 2 < QUANTILES && meta->pairs >> (q + 2) >= LEAST_PAIRS && quantiles[q + 1] > limit)
+	while (q + 2 < QUANTILES && meta->pairs[level] >> (q + 2) >= LEAST_PAIRS && quantiles[q + 1] > limit)
 		q++;
 	if (meta->metric == FASTED_METRIC_INNER_PRODUCT)
 		place = (quantiles[q] - limit) / (quantiles[q] - quantiles[q + 1]);
@@ -226,19 +251,21 @@ estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *stat
 	double		equal = 1.0;
 	ListCell   *cell;
 
-	for (uint32 l = 0; l < INDEX_LEVELS; l++)
+	for (uint32 l = 0; l <= BOX_LEVEL; l++)
 		shares[l] = 1.0;
 	foreach(cell, path->indexclauses)
 	{
 		const IndexClause *clause = lfirst_node(IndexClause, cell);
 		RestrictInfo *rinfo = linitial_node(RestrictInfo, clause->indexquals);
-		bool		measured = state->meta.pairs > 2 * LEAST_PAIRS && clause->indexcol == 0 && IsA(rinfo->clause, OpExpr);
+		bool		measured = state->meta.pairs[0] >= 2 * LEAST_PAIRS && clause->indexcol == 0 && IsA(rinfo->clause, OpExpr);
 		double		limit = measured ? limit_of(state, (OpExpr *) rinfo->clause) : NAN;
 		double		share = rinfo->norm_selec >= 0.0 ? rinfo->norm_selec :
 			clause_selectivity(root, (Node *) rinfo, path->indexinfo->rel->relid, JOIN_INNER, NULL);
 
 		if (clause->indexcol > 0)
 			equal *= share;
+		else if (!isnan(limit))
+			shares[BOX_LEVEL] *= share_below(&state->meta, BOX_LEVEL, limit);
 		for (uint32 l = 0; l < layout->levels && clause->indexcol == 0; l++)
 			shares[l] *= !isnan(limit) ? share_below(&state->meta, l, limit) :
 				Min(1.0, l + 1 < layout->levels ? PASSING_ROWS * share : share);
@@ -256,7 +283,7 @@ IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	const IndexState *state = ReadState(index, &meta);
 	const IndexLayout *layout = &state->layout;
 	double		rows = Max(info->tuples, 1.0);
-	double		shares[INDEX_LEVELS];
+	double		shares[BOX_LEVEL + 1];
 	double		equal = estimate_shares(root, path, state, shares);
 	double		returned = rows * equal * shares[layout->levels - 1];
 	bool		ordered = path->indexorderbys != NIL;
@@ -266,8 +293,8 @@ IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 
 	get_tablespace_page_costs(info->reltablespace, &random_page_cost_here, &page_cost);
 	/* further loops find the pages in memory */
-	*pages = meta.chunks;
-	*total_cost = cpu_operator_cost * (rows * HEAD_OPERATORS + ROTATION_OPERATORS * meta.dimensions * meta.reflections);
+	*pages = meta.chunks * shares[BOX_LEVEL];
+	*total_cost = cpu_operator_cost * (rows * shares[BOX_LEVEL] * HEAD_OPERATORS + ROTATION_OPERATORS * meta.dimensions * meta.reflections);
 	*startup_cost = ordered ? *pages * page_cost + *total_cost : 0.0;
 	for (uint32 l = 1; l < layout->levels; l++)
 	{

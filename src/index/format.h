@@ -47,6 +47,7 @@
 #define MOST_REFLECTIONS 128
 #define MOST_INDEX_DIMENSIONS 8000
 #define QUANTILES 12
+#define BOX_LEVEL INDEX_LEVELS	/* in place of a level: boxes */
 
 /* States of a row of which there are no codes. */
 typedef enum RowState
@@ -72,10 +73,13 @@ typedef struct IndexMeta
 	uint32		free_chunk;		/* chunks before this one are full */
 	double		most_radius;	/* of the balls */
 
-	/* For estimates: what the build has seen.  2^-q of the pairs of a sample have bounds of at most quantiles[level][q]. */
+	/*
+	 * For estimates, from the build.  2^-q of the pairs of vectors have bounds of at most quantiles[level][q]; the last
+	 * quantiles are those of vectors and boxes.
+	 */
 	uint32		built_chunks;
-	uint32		pairs;			/* 0: unknown */
-	float		quantiles[INDEX_LEVELS][QUANTILES];
+	uint32		pairs[BOX_LEVEL + 1];	/* 0: unknown */
+	float		quantiles[BOX_LEVEL + 1][QUANTILES];
 } IndexMeta;
 
 typedef struct LevelRow
