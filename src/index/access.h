@@ -24,6 +24,9 @@ extern PGDLLEXPORT void fasted_index_build(dsm_segment *segment, shm_toc *toc);
 extern bool IndexInsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
 						IndexUniqueCheck check, bool unchanged, IndexInfo *info);
 
+/* Puts a chunk that has free places, and is in no list, into one. */
+extern void ListChunk(Relation index, const IndexState *state, uint32 chunk);
+
 /* vacuum.c */
 extern IndexBulkDeleteResult *IndexBulkDelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 											  IndexBulkDeleteCallback callback, void *callback_state);
@@ -72,6 +75,33 @@ pg_noreturn extern void ReportIndexDimensions(Relation index, int dimensions, ui
 
 /* Sets the hashes of the further columns of a row. */
 extern void SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashes);
+
+/*
+ * A key of HEAD_WORDS bits, by which rows are neighbours that are on the same side of the first axes.  -1: the
+ * row has no codes.
+ */
+extern int32 RowKey(const IndexState *state, const IndexRow *row);
+
+/* The key of a row of a head page that has codes, or -1 if there is none. */
+extern int32 HeadKey(const IndexState *state, Page page);
+
+/* The number of a list in the metapage for rows with this key. */
+static inline uint32
+ListOf(const IndexMeta *meta, int32 key)
+{
+	return (uint32) Max(key, 0) >> (HEAD_WORDS - meta->list_bits);
+}
+
+/* The number of bits that select a list, if there are that many chunks. */
+static inline uint32
+ListBits(uint32 chunks)
+{
+	uint32		bits = 0;
+
+	while (bits < MOST_LIST_BITS && chunks >> (bits + 1) >= LIST_CHUNKS)
+		bits++;
+	return bits;
+}
 
 /* Writes a row to its place in the pages of a chunk: of the head (level 0) or of a level. */
 extern void PutRow(const IndexState *state, const IndexRow *row, uint32 number, uint32 level, Page page);

@@ -72,6 +72,8 @@ typedef struct Build
 	/* The chunk that is being filled. */
 	char	   *pages;
 	uint32		filled;			/* rows */
+	int32		key;			/* of the last one */
+	uint32		open_chunk;		/* number plus 1 of the chunk with free places */
 	ChunkBox	box;
 	BlockNumber logged;			/* pages from the second one to this one are in WAL */
 } Build;
@@ -167,25 +169,11 @@ read_sample(Build *build)
 
 /* --- encoded rows */
 
-/* A key by which rows are neighbours that are on the same side of the first axes. */
-static int32
-sort_key(const IndexState *state, IndexRow *row)
-{
-	uint32		n = state->layout.first[1];
-	int32		key = 0;
-
-	if (row->state != 0)
-		return -1;
-	for (uint32 k = 0; k < n; k++)
-		key = key << 1 | (RowCodes(row, state)[k] > 0);
-	return key;
-}
-
 static void
 put_row(Build *build, IndexRow *row)
 {
 	ExecClearTuple(build->slot);
-	build->slot->tts_values[0] = Int32GetDatum(sort_key(build->state, row));
+	build->slot->tts_values[0] = Int32GetDatum(RowKey(build->state, row));
 	build->slot->tts_values[1] = PointerGetDatum(row);
 	build->slot->tts_isnull[0] = build->slot->tts_isnull[1] = false;
 	ExecStoreVirtualTuple(build->slot);
@@ -350,6 +338,11 @@ append_chunk(Build *build)
 		append_pages(build, page, 1);
 		pfree(page);
 	}
+	if (build->filled < layout->chunk_rows)
+	{
+		build->open_chunk = chunk + 1;
+		OpaqueOf(build->pages)->next = LIST_END;
+	}
 	append_pages(build, build->pages, layout->chunk_pages);
 	if (boxed)
 	{
@@ -371,6 +364,7 @@ add_to_chunk(Build *build, const IndexRow *row)
 	const IndexLayout *layout = &state->layout;
 	uint32		number = build->filled++;
 
+	build->key = RowKey(state, row);
 	WidenBox(state, row, number, &build->box);
 	for (uint32 p = 0; number == 0 && p < layout->chunk_pages; p++)
 		InitChunkPage(build->pages + (Size) p * BLCKSZ, state, state->meta.chunks, p);
@@ -408,8 +402,9 @@ write_meta(Build *build)
 
 	meta->most_radius = build->counts.most_radius;
 	meta->built_chunks = meta->chunks;
-	meta->free_chunk = meta->chunks - (meta->chunks > 0);
+	meta->list_bits = ListBits(meta->chunks);
 	memcpy(PageGetContents(BufferGetPage(buffer)), meta, sizeof(IndexMeta));
+	ChunkLists((IndexMeta *) PageGetContents(BufferGetPage(buffer)))[ListOf(meta, build->key)] = build->open_chunk;
 	MarkBufferDirty(buffer);
 	UnlockReleaseBuffer(buffer);
 	write_wal(build);

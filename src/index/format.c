@@ -121,12 +121,6 @@ ReportCorruption(Relation index, BlockNumber block)
 			 errhint("Please REINDEX it.")));
 }
 
-static PageOpaque *
-opaque_of(Page page)
-{
-	return (PageOpaque *) PageGetSpecialPointer(page);
-}
-
 Buffer
 ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind, uint32 chunk, uint32 level)
 {
@@ -136,7 +130,7 @@ ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind, uint32
 	LockBuffer(buffer, lock);
 	if (PageIsNew(page) || PageGetSpecialSize(page) != MAXALIGN(sizeof(PageOpaque)) ||
 		((PageHeader) page)->pd_special != BLCKSZ - MAXALIGN(sizeof(PageOpaque)) ||
-		opaque_of(page)->kind != kind || opaque_of(page)->chunk != chunk || opaque_of(page)->level != level)
+		OpaqueOf(page)->kind != kind || OpaqueOf(page)->chunk != chunk || OpaqueOf(page)->level != level)
 		ReportCorruption(index, block);
 	return buffer;
 }
@@ -150,7 +144,7 @@ MetaOf(Relation index, Buffer buffer)
 		meta->metric != (uint32) KindOf(index)->metric ||
 		meta->reflections > Min(MOST_REFLECTIONS, meta->dimensions) ||
 		meta->columns != (uint32) (IndexRelationGetNumberOfKeyAttributes(index) - 1) ||
-		abs(meta->exponent) > 1000 || meta->null_chunks > meta->chunks ||
+		abs(meta->exponent) > 1000 || meta->null_chunks > meta->chunks || meta->list_bits > MOST_LIST_BITS ||
 		!(meta->most_radius >= 0.0 && isfinite(meta->most_radius)))
 		ReportCorruption(index, META_BLOCK);
 	return meta;
@@ -160,7 +154,7 @@ void
 InitIndexPage(Page page, PageKind kind, uint32 chunk, uint32 level)
 {
 	PageInit(page, BLCKSZ, sizeof(PageOpaque));
-	*opaque_of(page) = (PageOpaque) {.chunk = chunk,.level = level,.kind = kind};
+	*OpaqueOf(page) = (PageOpaque) {.chunk = chunk,.level = level,.kind = kind};
 	/* All of the page is in use, so that WAL has no hole. */
 	((PageHeader) page)->pd_lower = ((PageHeader) page)->pd_upper;
 }

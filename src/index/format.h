@@ -70,7 +70,7 @@ typedef struct IndexMeta
 	int32		exponent;		/* vectors are scaled by this power of two */
 	uint32		null_chunks;	/* set with the dimensions */
 	uint32		chunks;			/* all */
-	uint32		free_chunk;		/* chunks before this one are full */
+	uint32		list_bits;		/* of a row's key, which select a list of chunks */
 	double		most_radius;	/* of the balls */
 
 	/*
@@ -81,6 +81,23 @@ typedef struct IndexMeta
 	uint32		pairs[BOX_LEVEL + 1];	/* 0: unknown */
 	float		quantiles[BOX_LEVEL + 1][QUANTILES];
 } IndexMeta;
+
+/*
+ * Lists of chunks with free places follow in the metapage: one for rows whose keys begin with the same bits,
+ * so that rows of a chunk are similar, and one of chunks without rows.  Each is the number of the first chunk
+ * plus 1, or 0.
+ */
+#define MOST_LIST_BITS 10
+#define EMPTY_LIST (1 << MOST_LIST_BITS)
+
+/* Chunks for each list; fewer would leave too many places free. */
+#define LIST_CHUNKS 8
+
+static inline uint32 *
+ChunkLists(IndexMeta *meta)
+{
+	return (uint32 *) (meta + 1);
+}
 
 typedef struct LevelRow
 {
@@ -144,11 +161,20 @@ typedef struct PageOpaque
 	uint32		chunk;			/* or the number of the page of the basis, or the first chunk of the section */
 	uint16		level;
 	uint16		kind;
+	uint32		next;			/* of a head: the next chunk of its list plus 1, LIST_END, or 0: it is in no list */
 } PageOpaque;
+
+#define LIST_END PG_UINT32_MAX
 
 #define PAGE_ROOM (BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(PageOpaque)))
 #define BASIS_PAGE_FLOATS (PAGE_ROOM / sizeof(float))
 #define BOX_CHUNKS (PAGE_ROOM / sizeof(ChunkBox))
+
+static inline PageOpaque *
+OpaqueOf(Page page)
+{
+	return (PageOpaque *) PageGetSpecialPointer(page);
+}
 
 /* --- arrays of a head page */
 

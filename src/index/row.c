@@ -60,6 +60,31 @@ SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashe
 	}
 }
 
+int32
+RowKey(const IndexState *state, const IndexRow *row)
+{
+	const int8 *codes = RowCodes((IndexRow *) row, state);
+	int32		key = 0;
+
+	for (uint32 k = 0; k < state->layout.first[1]; k++)
+		key |= (codes[k] > 0) << (HEAD_WORDS - 1 - k);
+	return row->state != 0 ? -1 : key;
+}
+
+int32
+HeadKey(const IndexState *state, Page page)
+{
+	const int8 *codes = GroupCodes(page, state, 0);
+	uint32		row = 0;
+	int32		key = 0;
+
+	while (row < state->layout.chunk_rows && HAS_STATE(HeadSeconds(page, state)[row]))
+		row++;
+	for (uint32 k = 0; row < state->layout.chunk_rows && k < HEAD_WORDS; k++)
+		key |= (codes[GroupCodePlace(HEAD_WORDS, row, k)] > 0) << (HEAD_WORDS - 1 - k);
+	return row < state->layout.chunk_rows ? key : -1;
+}
+
 void
 PutRow(const IndexState *state, const IndexRow *row, uint32 number, uint32 level, Page page)
 {
