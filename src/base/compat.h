@@ -29,6 +29,13 @@
 #define FASTED_LOCAL_BACKEND(index) pgstat_fetch_stat_local_beentry(index)
 #endif
 
+/* PostgreSQL 16 has renamed this member. */
+#if PG_VERSION_NUM >= 160000
+#define FASTED_RELATION_LOCATOR(relation) ((relation)->rd_locator)
+#else
+#define FASTED_RELATION_LOCATOR(relation) ((relation)->rd_node)
+#endif
+
 /* PostgreSQL 18 has removed the parameter execute_once. */
 #if PG_VERSION_NUM >= 180000
 #define FASTED_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0)

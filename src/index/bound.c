@@ -35,6 +35,10 @@
 /* Codes whose products with 16 bits are summed in 8 numbers of 32 bits. */
 #define PIECE 1024
 
+/* Groups of which codes are fetched into the cache ahead of their use. */
+#define AHEAD 4
+#define CACHE_LINE 64
+
 /* --- rows */
 
 /* Returns the upper half of the least FP32 number with such a half that is not less than the value. */
@@ -445,22 +449,47 @@ collect(const Integers *flags)
 
 static const Steps portable_steps = {multiply_group, multiply_row, take_roots, collect};
 
-/* Sets the sums' terms of one row of a level that is not grouped. */
+/* Sets the products of those rows of a group that have bits, in a level that is not grouped. */
 static pg_attribute_always_inline void
-add_row(const LevelQuery *q, const LevelRow *row, uint32 r, Floats *products, Floats *squares, Halves *scales,
-		Halves *seconds, const Steps *steps)
+multiply_rows(const LevelQuery *q, const IndexLayout *layout, uint32 level, Page page, uint32 first, uint8 bits,
+			  Floats *products, Floats *squares, Halves *halves, const Steps *steps)
 {
-	for (uint32 k = 0; k < q->n; k += PIECE)
-	{
-		int32		product;
-		int32		square;
+	float		of_rows[2][GROUP_ROWS] = {0};
+	uint16		numbers[2][GROUP_ROWS] = {0};
 
-		steps->multiply_row(row->codes + k, q->codes + k, Min(q->n - k, PIECE), &product, &square);
-		(*products)[r] += product;
-		(*squares)[r] += square;
+	for (; bits != 0; bits &= bits - 1)
+	{
+		uint32		r = __builtin_ctz(bits);
+		const LevelRow *row = LevelRowOf(page, layout, level, first + r);
+
+		for (uint32 k = 0; k < q->n; k += PIECE)
+		{
+			int32		product;
+			int32		square;
+
+			steps->multiply_row(row->codes + k, q->codes + k, Min(q->n - k, PIECE), &product, &square);
+			of_rows[0][r] += product;
+			of_rows[1][r] += square;
+		}
+		numbers[0][r] = row->scale;
+		numbers[1][r] = row->second;
 	}
-	(*scales)[r] = row->scale;
-	(*seconds)[r] = row->second;
+	memcpy(products, of_rows[0], sizeof(Floats));
+	memcpy(squares, of_rows[1], sizeof(Floats));
+	memcpy(halves, numbers, sizeof(numbers));
+}
+
+/* Fetches rows of a group into the cache. */
+static inline void
+prefetch_rows(const IndexLayout *layout, uint32 level, Page page, uint32 first, uint8 bits)
+{
+	for (; bits != 0; bits &= bits - 1)
+	{
+		const char *row = (const char *) LevelRowOf(page, layout, level, first + __builtin_ctz(bits));
+
+		for (uint32 line = 0; line < layout->stride[level]; line += CACHE_LINE)
+			__builtin_prefetch(row + line);
+	}
 }
 
 /* The sums of a group in registers. */
@@ -532,6 +561,8 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 		{
 			Integers	of_codes[2];
 
+			for (uint32 line = 0; line < words * GROUP_ROWS; line += CACHE_LINE)
+				__builtin_prefetch(codes + (place + AHEAD * GROUP_ROWS) * words + line);
 			steps->multiply_group(codes + place * words, q->codes, words, &of_codes[0], &of_codes[1]);
 			products = __builtin_convertvector(of_codes[0], Floats);
 			squares = __builtin_convertvector(of_codes[1], Floats);
@@ -540,12 +571,9 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 		}
 		else
 		{
-			for (uint32 r = 0; r < GROUP_ROWS; r++)
-			{
-				if ((bits >> r & 1) != 0)
-					add_row(q, LevelRowOf(page, &state->layout, level, g * GROUP_ROWS + r), r,
-							&products, &squares, &halves[0], &halves[1], steps);
-			}
+			if ((g + AHEAD) * GROUP_ROWS < first + n)
+				prefetch_rows(&state->layout, level, page, (g + AHEAD) * GROUP_ROWS, masks[g + AHEAD]);
+			multiply_rows(q, &state->layout, level, page, g * GROUP_ROWS, bits, &products, &squares, halves, steps);
 		}
 		scale = (Floats) (__builtin_convertvector(halves[0], Words) << 16);
 		second = (Floats) (__builtin_convertvector(halves[1], Words) << 16);

@@ -12,6 +12,7 @@
 #include "access/amapi.h"
 #include "access/genam.h"
 #include "index/format.h"
+#include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
@@ -23,6 +24,9 @@ static const uint32 level_ends[INDEX_LEVELS - 1] = {HEAD_WORDS, 64, 128};
 
 /* Rows of a chunk are a multiple of this, which is about what fills pages of levels. */
 #define CHUNK_STEP (2 * GROUP_ROWS)
+
+/* Buffers that a session remembers. */
+#define RECENT_BUFFERS 65536
 
 void
 SetLayout(IndexLayout *layout, const IndexMeta *meta)
@@ -121,10 +125,28 @@ ReportCorruption(Relation index, BlockNumber block)
 			 errhint("Please REINDEX it.")));
 }
 
+/* Pins a page, mostly without a search of the table of all buffers, which costs as much as to use the page. */
+static Buffer
+read_buffer(Relation index, BlockNumber block)
+{
+	static Buffer recent[RECENT_BUFFERS];	/* by a hash; maybe of other pages by now */
+	Buffer	   *buffer = &recent[(RelationGetRelid(index) * 4001 + block) % RECENT_BUFFERS];
+
+	if (*buffer > 0 && !RelationUsesLocalBuffers(index) &&
+		ReadRecentBuffer(FASTED_RELATION_LOCATOR(index), MAIN_FORKNUM, block, *buffer))
+	{
+		pgstat_count_buffer_read(index);
+		pgstat_count_buffer_hit(index);
+	}
+	else
+		*buffer = ReadBuffer(index, block);
+	return *buffer;
+}
+
 Buffer
 ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind, uint32 chunk, uint32 level)
 {
-	Buffer		buffer = ReadBuffer(index, block);
+	Buffer		buffer = read_buffer(index, block);
 	Page		page = BufferGetPage(buffer);
 
 	LockBuffer(buffer, lock);

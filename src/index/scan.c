@@ -32,7 +32,7 @@
 #include "utils/memutils.h"
 
 /* Rows of the first batch, and how many times as many has each further one. */
-#define FIRST_BATCH 24
+#define FIRST_BATCH 16
 #define MORE_ROWS 8
 
 /* A row that passes. */
@@ -402,16 +402,18 @@ visit(VectorScan *scan, Relation index, uint32 number)
 
 /* --- batches */
 
-/* Begins a batch of at most n rows, with twice the room. */
+/* Begins a batch of at most n rows.  The fewer rows beyond these, the sooner is the limit lowered. */
 static void
 begin_batch(VectorScan *scan, uint32 n)
 {
-	if (2 * n > scan->room)
+	uint32		room = n + n / 8 + 1;
+
+	if (room > scan->room)
 	{
 		if (scan->rows != NULL)
 			pfree(scan->rows);
-		scan->rows = palloc_extended(2 * (Size) n * sizeof(Candidate), MCXT_ALLOC_HUGE);
-		scan->room = 2 * n;
+		scan->rows = palloc_extended((Size) room * sizeof(Candidate), MCXT_ALLOC_HUGE);
+		scan->room = room;
 	}
 	scan->batch = n;
 	scan->nrows = scan->next = 0;
