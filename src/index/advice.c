@@ -3,8 +3,8 @@
  * advice.c
  *	  Advice of fasted_info() to rebuild indexes.
  *
- * The basis of an index fits the rows that the build has seen, which are sorted, too.  Later rows are in further
- * chunks, unless there were free places.  The metapage has the number of chunks then and now.
+ * The basis of an index fits the rows that the build has seen.  Later rows are in further chunks, unless there
+ * were free places.  The metapage has the number of chunks then and now.
  *
  *-------------------------------------------------------------------------
  */
@@ -78,7 +78,8 @@ DescribeIndexes(char **advice)
 	}
 	systable_endscan(scan);
 	table_close(classes, AccessShareLock);
-	*advice = old == 0 ? NULL : psprintf("Use REINDEX INDEX CONCURRENTLY for %s%s: many rows were inserted since the build, "
-										 "and searches become faster.", names.data, old > NAMED ? ", ..." : "");
+	*advice = old == 0 ? NULL :
+		psprintf("Use REINDEX INDEX CONCURRENTLY for %s%s: searches become faster.", names.data,
+				 old > NAMED ? ", ..." : "");
 	return count == 0 ? NULL : psprintf("%d, of which %d have many rows since they were built", count, old);
 }

@@ -74,8 +74,8 @@ typedef struct IndexMeta
 	double		most_radius;	/* of the balls */
 
 	/*
-	 * For estimates, from the build.  2^-q of the pairs of vectors have bounds of at most quantiles[level][q]; the last
-	 * quantiles are those of vectors and boxes.
+	 * For estimates, from the build.  2^-q of the pairs of vectors have bounds of at most
+	 * quantiles[level][q]; the last quantiles are those of vectors and boxes.
 	 */
 	uint32		built_chunks;
 	uint32		pairs[BOX_LEVEL + 1];	/* 0: unknown */
