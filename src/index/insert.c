@@ -297,6 +297,8 @@ place_row(Relation index, const IndexState *state, const IndexRow *row)
 		uint32		first = ChunkLists(meta)[ListOf(meta, key)];
 		bool		same = meta->dimensions == state->meta.dimensions;
 
+		if (first > meta->chunks)
+			ReportCorruption(index, META_BLOCK);
 		UnlockReleaseBuffer(buffer);
 		if (!same)
 			return false;
