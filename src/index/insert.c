@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+StaticAssertDecl(sizeof(IndexMeta) + (EMPTY_LIST + 1) * sizeof(uint32) <= PAGE_ROOM, "lists must fit into the metapage");
 StaticAssertDecl(INDEX_LEVELS <= MAX_GENERIC_XLOG_PAGES, "a row must fit into a WAL record");
 
 /* An open change of the metapage and, maybe, of a head. */
