@@ -419,6 +419,10 @@ NextScanTuple(FunctionNode *scan)
 	row = scan->next_row++;
 	switch (CountColumns(scan))
 	{
+		default:
+			for (int i = 4; i < CountColumns(scan); i++)
+				slot->tts_values[i] = scan->block->values[i][row];
+			/* FALLTHROUGH */
 		case 4:
 			slot->tts_values[3] = scan->block->values[3][row];
 			/* FALLTHROUGH */
@@ -431,7 +435,7 @@ NextScanTuple(FunctionNode *scan)
 		case 1:
 			slot->tts_values[0] = scan->block->values[0][row];
 			/* FALLTHROUGH */
-		default:
+		case 0:
 			break;
 	}
 	for (int i = 0; scan->plan.function->nullable && i < CountColumns(scan); i++)

@@ -28,7 +28,7 @@
 /* --- rows of the result */
 
 #define OUTPUT_ROWS 1024
-#define OUTPUT_COLUMNS 4
+#define OUTPUT_COLUMNS 7
 
 /* Result columns of functions that return pairs; only fasted_knn_join has COLUMN_RANK. */
 enum
