@@ -35,9 +35,8 @@
 /* Codes whose products with 16 bits are summed in 8 numbers of 32 bits. */
 #define PIECE 1024
 
-/* Groups of which codes are fetched into the cache ahead of their use. */
-#define AHEAD 4
-#define CACHE_LINE 64
+/* How far ahead of their use codes of a grouped level are fetched into the cache. */
+#define AHEAD_BYTES 2048
 
 /* --- rows */
 
@@ -479,14 +478,16 @@ multiply_rows(const LevelQuery *q, const IndexLayout *layout, uint32 level, Page
 	memcpy(halves, numbers, sizeof(numbers));
 }
 
-/* Fetches rows of a group into the cache. */
+/* Fetches those of n rows of a page that have bits into the cache. */
 static inline void
-prefetch_rows(const IndexLayout *layout, uint32 level, Page page, uint32 first, uint8 bits)
+prefetch_rows(const IndexLayout *layout, uint32 level, Page page, uint32 first, uint32 n, const uint8 *masks)
 {
-	for (; bits != 0; bits &= bits - 1)
+	for (uint32 r = first; r < first + n; r++)
 	{
-		const char *row = (const char *) LevelRowOf(page, layout, level, first + __builtin_ctz(bits));
+		const char *row = (const char *) LevelRowOf(page, layout, level, r);
 
+		if ((masks[r / GROUP_ROWS] >> r % GROUP_ROWS & 1) == 0)
+			continue;
 		for (uint32 line = 0; line < layout->stride[level]; line += CACHE_LINE)
 			__builtin_prefetch(row + line);
 	}
@@ -502,16 +503,14 @@ typedef struct Sums
 
 /* Sets the bounds of a group of rows. */
 static pg_attribute_always_inline void
-group_bounds(const LevelQuery *q, bool product, const Sums *sums, const Floats *seconds, Floats *bounds,
-			 const Steps *steps)
+group_bounds(const LevelQuery *q, bool product, const Sums *sums, const Floats *coarse, const Floats *seconds,
+			 Floats *bounds, const Steps *steps)
 {
 	Floats		rests = *seconds * q->has_rest;
 	Floats		all2 = sums->norms2 + rests * rests;
 	Floats		products = sums->products + rests * q->rest;
-	Floats		errors = sums->coarse2;
+	Floats		errors = q->by_coarse * *coarse + q->by_second * *seconds + q->fixed;
 
-	steps->take_roots(&errors);
-	errors = q->by_coarse * errors + q->by_second * *seconds + q->fixed;
 	if (product)
 	{
 		steps->take_roots(&all2);
@@ -535,19 +534,23 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 	uint32		words = level == 0 ? HEAD_WORDS : state->layout.words[level];
 	const Integers each = {1, 2, 4, 8, 16, 32, 64, 128};
 
+	if (level >= GROUPED_LEVELS)
+		prefetch_rows(&state->layout, level, page, first, n, masks);
 	for (uint32 g = first / GROUP_ROWS; g * GROUP_ROWS < first + n; g++)
 	{
 		uint32		place = g * GROUP_ROWS - first;
 		uint8		bits = masks[g];
 		float	   *to = bounds + g * GROUP_ROWS;
-		Halves		halves[2] = {0};
+		Halves		halves[2];
 		Floats		products = {0};
 		Floats		squares = {0};
+		Floats		coarse;
+		Floats		coarse2;
 		Floats		scale;
 		Floats		second;
 		Floats		before;
 		Floats		after;
-		Sums		sum = {0};
+		Sums		sum;
 		Integers	lanes;
 
 		/* the group may have rows on the pages before and after this one */
@@ -562,7 +565,7 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 			Integers	of_codes[2];
 
 			for (uint32 line = 0; line < words * GROUP_ROWS; line += CACHE_LINE)
-				__builtin_prefetch(codes + (place + AHEAD * GROUP_ROWS) * words + line);
+				__builtin_prefetch(codes + place * words + AHEAD_BYTES + line);
 			steps->multiply_group(codes + place * words, q->codes, words, &of_codes[0], &of_codes[1]);
 			products = __builtin_convertvector(of_codes[0], Floats);
 			squares = __builtin_convertvector(of_codes[1], Floats);
@@ -570,20 +573,24 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 			memcpy(&halves[1], seconds + place, sizeof(Halves));
 		}
 		else
-		{
-			if ((g + AHEAD) * GROUP_ROWS < first + n)
-				prefetch_rows(&state->layout, level, page, (g + AHEAD) * GROUP_ROWS, masks[g + AHEAD]);
 			multiply_rows(q, &state->layout, level, page, g * GROUP_ROWS, bits, &products, &squares, halves, steps);
-		}
 		scale = (Floats) (__builtin_convertvector(halves[0], Words) << 16);
 		second = (Floats) (__builtin_convertvector(halves[1], Words) << 16);
-		if (level > 0)
-			memcpy(&sum, &sums[g], sizeof(Sums));
-		sum.products += scale * q->scale * products;
-		sum.norms2 += scale * scale * squares;
-		sum.coarse2 += scale * scale * (float) q->n;
+		products *= scale * q->scale;
+		squares *= scale * scale;
+		coarse = scale * sqrtf(q->n);
+		coarse2 = coarse * coarse;
+		memcpy(&sum, &sums[g], sizeof(Sums));
+		sum.products = level == 0 ? products : sum.products + products;
+		sum.norms2 = level == 0 ? squares : sum.norms2 + squares;
+		sum.coarse2 = level == 0 ? coarse2 : sum.coarse2 + coarse2;
 		memcpy(&sums[g], &sum, sizeof(Sums));
-		group_bounds(q, query->product, &sum, &second, &after, steps);
+		if (level > 0)
+		{
+			coarse = sum.coarse2;
+			steps->take_roots(&coarse);
+		}
+		group_bounds(q, query->product, &sum, &coarse, &second, &after, steps);
 
 		/* other rows of the group keep their bounds */
 		memcpy(&before, to, sizeof(Floats));
@@ -603,6 +610,7 @@ multiply_group_avx2(const int8 *codes, const int16 *query, uint32 n, Integers *p
 	__m256i		product = _mm256_setzero_si256();
 	__m256i		square = _mm256_setzero_si256();
 
+#pragma GCC unroll 8
 	for (uint32 k = 0; k < n; k += 2)
 	{
 		__m256i		row = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) (codes + k * GROUP_ROWS)));
@@ -748,30 +756,81 @@ UncodedBounds(const VectorQuery *query, const IndexState *state, Page page, uint
 	}
 }
 
-float
-BoxBound(const VectorQuery *query, const ChunkBox *box)
+static pg_attribute_always_inline float
+box_bound(const VectorQuery *query, const ChunkBox *box)
 {
 	const LevelQuery *q = &query->levels[0];
-	float		sum = 0.0f;
-	float		norm2 = 0.0f;
-	float		second = FromHalf(box->high[HEAD_WORDS]);
-	float		errors;
+	float		low = FromHalf(box->low[HEAD_WORDS]) * q->has_rest;
+	float		high = FromHalf(box->high[HEAD_WORDS]);
+	float		errors = q->by_coarse * FromHalf(box->most_scale) * sqrtf(q->n) + q->by_second * high + q->fixed;
+	Floats		sums = {0};
+	Floats		norms2 = {0};
+	float		sum;
+	float		norm2;
 
-	if (query->unbounded || box->most_scale == 0)
-		return -INFINITY;
-	errors = q->by_coarse * FromHalf(box->most_scale) * sqrtf(q->n) + q->by_second * second + q->fixed;
-	for (uint32 k = 0; k <= HEAD_WORDS; k++)
+	high *= q->has_rest;
+	sum = Max(Max(low - q->rest, q->rest - high), 0.0f);
+	sum = query->product ? high * q->rest : sum * sum;
+	norm2 = high * high;
+	for (uint32 k = 0; k < HEAD_WORDS; k += GROUP_ROWS)
 	{
-		float		low = FromHalf(box->low[k]) * (k == HEAD_WORDS ? q->has_rest : 1.0f);
-		float		high = FromHalf(box->high[k]) * (k == HEAD_WORDS ? q->has_rest : 1.0f);
-		float		z = k == HEAD_WORDS ? q->rest : q->scale * q->codes[k];
-		float		gap = Max(Max(low - z, z - high), 0.0f);
+		Halves		halves[2];
+		Halves		codes;
+		Floats		lows;
+		Floats		highs;
+		Floats		values;
 
-		sum += query->product ? Max(low * z, high * z) : gap * gap;
-		norm2 += Max(low * low, high * high);
+		memcpy(&halves[0], box->low + k, sizeof(Halves));
+		memcpy(&halves[1], box->high + k, sizeof(Halves));
+		memcpy(&codes, q->codes + k, sizeof(Halves));
+		lows = (Floats) (__builtin_convertvector(halves[0], Words) << 16);
+		highs = (Floats) (__builtin_convertvector(halves[1], Words) << 16);
+		values = __builtin_convertvector((Integers) (__builtin_convertvector(codes, Words) << 16) >> 16, Floats) * q->scale;
+		if (query->product)
+		{
+			Integers	negative = values < 0.0f;
+
+			sums += values * (Floats) (((Integers) lows & negative) | ((Integers) highs & ~negative));
+		}
+		else
+		{
+			Floats		below = lows - values;
+			Floats		above = values - highs;
+
+			/* at most one of them is positive */
+			below = (Floats) ((Integers) below & (below > 0.0f)) + (Floats) ((Integers) above & (above > 0.0f));
+			sums += below * below;
+		}
+		norms2 += lows * lows + highs * highs;
+	}
+	for (uint32 k = 0; k < GROUP_ROWS; k++)
+	{
+		sum += sums[k];
+		norm2 += norms2[k];
 	}
 	if (query->product)
 		return -sum - errors - q->by_norm * sqrtf(norm2) - (float) SLACK * sqrtf(norm2 * q->norm2);
 	sum -= (float) SLACK * (sum + q->norm2);
 	return sqrtf(Max(sum, 0.0f)) * (float) (1.0 - SLACK) - errors;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2")))
+static float
+box_bound_avx2(const VectorQuery *query, const ChunkBox *box)
+{
+	return box_bound(query, box);
+}
+#endif
+
+float
+BoxBound(const VectorQuery *query, const ChunkBox *box)
+{
+	if (query->unbounded || box->most_scale == 0)
+		return -INFINITY;
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2"))
+		return box_bound_avx2(query, box);
+#endif
+	return box_bound(query, box);
 }
