@@ -26,14 +26,16 @@
 #include "tcop/tcopprot.h"
 #endif
 
-/* Returns the scan of a plan node that scans an index of this access method, if it has begun, or NULL. */
+/* Returns the scan of a plan node if it scans an index of this access method, and has tested rows; or NULL. */
 static IndexScanDesc
 ScanOf(PlanState *node)
 {
 	IndexScanDesc scan = IsA(node, IndexScanState) ? ((IndexScanState *) node)->iss_ScanDesc :
 		IsA(node, BitmapIndexScanState) ? ((BitmapIndexScanState *) node)->biss_ScanDesc : NULL;
 
-	return scan != NULL && scan->indexRelation->rd_indam->amgettuple == IndexGetTuple ? scan : NULL;
+	if (scan == NULL || scan->indexRelation->rd_indam->amgettuple != IndexGetTuple)
+		return NULL;
+	return IndexScanCounts(scan)->heads + IndexScanCounts(scan)->skipped_chunks > 0 ? scan : NULL;
 }
 
 /* Adds what a scan has done, in all loops of this process: in the text format, a line with this label. */
