@@ -30,6 +30,23 @@
 /* Names in the advice, at most. */
 #define NAMED 3
 
+/* Reads the metapage; a page that is not one changes nothing.  An unlogged index has none in a standby. */
+static void
+ReadMeta(Relation index, IndexMeta *meta)
+{
+	Buffer		buffer;
+
+	if (!index->rd_index->indisvalid || RELATION_IS_OTHER_TEMP(index) ||
+		(index->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED && RecoveryInProgress()) ||
+		RelationGetNumberOfBlocks(index) == 0)
+		return;
+	buffer = ReadBuffer(index, META_BLOCK);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (((IndexMeta *) PageGetContents(BufferGetPage(buffer)))->magic == INDEX_MAGIC)
+		*meta = *(IndexMeta *) PageGetContents(BufferGetPage(buffer));
+	UnlockReleaseBuffer(buffer);
+}
+
 /* Returns true if an index, which is not locked by others, has many rows since it was built. */
 static bool
 NeedsRebuild(Oid indexid)
@@ -40,13 +57,13 @@ NeedsRebuild(Oid indexid)
 	if (!ConditionalLockRelationOid(indexid, AccessShareLock))
 		return false;
 	index = try_relation_open(indexid, NoLock);
-	if (index != NULL && index->rd_index->indisvalid && !RELATION_IS_OTHER_TEMP(index) &&
-		!(index->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED && RecoveryInProgress()))
-		(void) ReadState(index, &meta);
 	if (index != NULL)
+	{
+		ReadMeta(index, &meta);
 		relation_close(index, NoLock);
+	}
 	UnlockRelationOid(indexid, AccessShareLock);
-	return meta.chunks >= meta.built_chunks + MANY_CHUNKS &&
+	return meta.chunks >= (uint64) meta.built_chunks + MANY_CHUNKS &&
 		meta.chunks - meta.built_chunks >= LARGE_SHARE * meta.chunks;
 }
 
