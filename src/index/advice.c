@@ -96,7 +96,7 @@ DescribeIndexes(char **advice)
 	systable_endscan(scan);
 	table_close(classes, AccessShareLock);
 	*advice = old == 0 ? NULL :
-		psprintf("Use REINDEX INDEX CONCURRENTLY for %s%s: searches become faster.", names.data,
+		psprintf("Use REINDEX INDEX CONCURRENTLY for %s%s: searches may become faster.", names.data,
 				 old > NAMED ? ", ..." : "");
 	return count == 0 ? NULL : psprintf("%d, of which %d have many rows since they were built", count, old);
 }
