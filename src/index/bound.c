@@ -35,9 +35,6 @@
 /* Codes whose products with 16 bits are summed in 8 numbers of 32 bits. */
 #define PIECE 1024
 
-/* How far ahead of their use codes of a grouped level are fetched into the cache. */
-#define AHEAD_BYTES 2048
-
 /* --- rows */
 
 /* Returns the upper half of the least FP32 number with such a half that is not less than the value. */
@@ -426,18 +423,33 @@ multiply_rows(const LevelQuery *q, const IndexLayout *layout, uint32 level, Page
 	memcpy(halves, numbers, sizeof(numbers));
 }
 
-/* Fetches those of n rows of a page that have bits into the cache. */
 static inline void
-prefetch_rows(const IndexLayout *layout, uint32 level, Page page, uint32 first, uint32 n, const uint8 *masks)
+prefetch(const void *bytes, uint32 n)
 {
+	for (uint32 line = 0; line < n; line += CACHE_LINE)
+		__builtin_prefetch((const char *) bytes + line);
+}
+
+/* Fetches the codes of those of n rows of a page that have bits, or of their groups, into the cache. */
+static pg_attribute_always_inline void
+prefetch_codes(const IndexState *state, uint32 level, Page page, uint32 first, uint32 n, const uint8 *masks)
+{
+	const IndexLayout *layout = &state->layout;
+	uint32		bytes = layout->words[level] * GROUP_ROWS;
+
+	if (level < GROUPED_LEVELS)
+	{
+		for (uint32 g = 0; g < n / GROUP_ROWS; g++)
+		{
+			if (masks[first / GROUP_ROWS + g] != 0)
+				prefetch(GroupCodes(page, state, level) + g * bytes, bytes);
+		}
+		return;
+	}
 	for (uint32 r = first; r < first + n; r++)
 	{
-		const char *row = (const char *) LevelRowOf(page, layout, level, r);
-
-		if ((masks[r / GROUP_ROWS] >> r % GROUP_ROWS & 1) == 0)
-			continue;
-		for (uint32 line = 0; line < layout->stride[level]; line += CACHE_LINE)
-			__builtin_prefetch(row + line);
+		if ((masks[r / GROUP_ROWS] >> r % GROUP_ROWS & 1) != 0)
+			prefetch(LevelRowOf(page, layout, level, r), layout->stride[level]);
 	}
 }
 
@@ -482,8 +494,7 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 	uint32		words = level == 0 ? HEAD_WORDS : state->layout.words[level];
 	const Integers each = {1, 2, 4, 8, 16, 32, 64, 128};
 
-	if (level >= GROUPED_LEVELS)
-		prefetch_rows(&state->layout, level, page, first, n, masks);
+	prefetch_codes(state, level, page, first, n, masks);
 	for (uint32 g = first / GROUP_ROWS; g * GROUP_ROWS < first + n; g++)
 	{
 		uint32		place = g * GROUP_ROWS - first;
@@ -512,8 +523,6 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 		{
 			Integers	of_codes[2];
 
-			for (uint32 line = 0; line < words * GROUP_ROWS; line += CACHE_LINE)
-				__builtin_prefetch(codes + place * words + AHEAD_BYTES + line);
 			steps->multiply_group(codes + place * words, q->codes, words, &of_codes[0], &of_codes[1]);
 			products = __builtin_convertvector(of_codes[0], Floats);
 			squares = __builtin_convertvector(of_codes[1], Floats);

@@ -35,6 +35,9 @@
 #define FIRST_BATCH 16
 #define MORE_ROWS 8
 
+/* Bounds of a chunk's rows are kept if one of so many rows has the values of the further columns. */
+#define KEPT_SHARE 8
+
 /* A row that passes. */
 typedef struct Candidate
 {
@@ -372,18 +375,19 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 	{
 		memset(scan->masks, 0xff, groups);
 		keys = scan->bounds;
-		if (scan->ordered && scan->keys_left >= rows * sizeof(float))
-		{
-			scan->keys_left -= rows * sizeof(float);
-			keys = scan->keys[chunk] = palloc(rows * sizeof(float));
-		}
-		for (uint32 r = 0; r < rows; r++)
-			keys[r] = by_box;
 	}
 	for (uint32 r = rows; r < rows * scan->nqueries; r++)
 		scan->bounds[r] = -INFINITY;
 	buffer = ReadIndexPage(index, ChunkBlock(&scan->state.layout, chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, chunk, 0);
 	check_hashes(scan, BufferGetPage(buffer));
+	if (!known && scan->ordered && scan->keys_left >= rows * sizeof(float) &&
+		count_bits(scan, scan->masks) >= rows / KEPT_SHARE)
+	{
+		scan->keys_left -= rows * sizeof(float);
+		keys = scan->keys[chunk] = palloc(rows * sizeof(float));
+	}
+	for (uint32 r = 0; r < rows && !known; r++)
+		keys[r] = by_box;
 	if (has_bits(scan->masks, 0, rows))
 		check_rows(scan, index, chunk, BufferGetPage(buffer), keys);
 	UnlockReleaseBuffer(buffer);
