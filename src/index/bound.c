@@ -32,8 +32,8 @@
 /* The limit of queries that all rows with a bound pass. */
 #define NO_LIMIT 0x1p100
 
-/* Codes whose products with 16 bits are summed in 8 numbers of 32 bits. */
-#define PIECE 1024
+/* Codes whose products with 16 bits are summed in 32 bits. */
+#define PIECE 512
 
 /* --- rows */
 

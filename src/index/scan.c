@@ -34,6 +34,7 @@
 /* Rows of the first batch, and how many times as many has each further one. */
 #define FIRST_BATCH 16
 #define MORE_ROWS 8
+#define MOST_BATCH (1 << 24)
 
 /* Bounds of a chunk's rows are kept if one of so many rows has the values of the further columns. */
 #define KEPT_SHARE 8
@@ -455,6 +456,8 @@ begin_batch(VectorScan *scan, uint32 n)
 static bool
 scan_more(VectorScan *scan, Relation index)
 {
+	Size		most = work_mem * (Size) 1024 / (2 * sizeof(Candidate));
+
 	if (!scan->ordered)
 	{
 		scan->nrows = scan->next = 0;
@@ -468,7 +471,7 @@ scan_more(VectorScan *scan, Relation index)
 	if (scan->nrows > 0)
 		scan->last = scan->rows[scan->nrows - 1];
 	begin_batch(scan, scan->batch == 0 ? FIRST_BATCH :
-				Max(scan->batch, Min(scan->batch * MORE_ROWS, work_mem * (Size) 1024 / (2 * sizeof(Candidate)))));
+				Max(scan->batch, Min(scan->batch * MORE_ROWS, Min(most, MOST_BATCH))));
 	scan->queries[0].limit = INFINITY;
 	for (uint32 c = 0; c < scan->nchunks && scan->box_bounds[scan->chunks[c]] <= scan->queries[0].limit; c++)
 		visit(scan, index, c);
