@@ -32,11 +32,8 @@
 /* The limit of queries that all rows with a bound pass. */
 #define NO_LIMIT 0x1p100
 
-/* Codes whose products with 16 bits are summed in 8 numbers of 32 bits. */
-#define PIECE 1024
-
-/* How far ahead of their use codes of a grouped level are fetched into the cache. */
-#define AHEAD_BYTES 2048
+/* Codes whose products with 16 bits are summed in 32 bits. */
+#define PIECE 512
 
 /* --- rows */
 
@@ -387,6 +384,10 @@ typedef int32 Integers __attribute__((vector_size(GROUP_ROWS * sizeof(int32))));
 typedef uint32 Words __attribute__((vector_size(GROUP_ROWS * sizeof(uint32))));
 typedef uint16 Halves __attribute__((vector_size(GROUP_ROWS * sizeof(uint16))));
 
+/* The same in memory. */
+typedef Floats StoredFloats __attribute__((aligned(sizeof(float)), may_alias));
+typedef Halves StoredHalves __attribute__((aligned(sizeof(uint16)), may_alias));
+
 /* What is written for each instruction set. */
 typedef struct Steps
 {
@@ -473,23 +474,39 @@ multiply_rows(const LevelQuery *q, const IndexLayout *layout, uint32 level, Page
 		numbers[0][r] = row->scale;
 		numbers[1][r] = row->second;
 	}
-	memcpy(products, of_rows[0], sizeof(Floats));
-	memcpy(squares, of_rows[1], sizeof(Floats));
-	memcpy(halves, numbers, sizeof(numbers));
+	*products = *(StoredFloats *) of_rows[0];
+	*squares = *(StoredFloats *) of_rows[1];
+	halves[0] = *(StoredHalves *) numbers[0];
+	halves[1] = *(StoredHalves *) numbers[1];
 }
 
-/* Fetches those of n rows of a page that have bits into the cache. */
 static inline void
-prefetch_rows(const IndexLayout *layout, uint32 level, Page page, uint32 first, uint32 n, const uint8 *masks)
+prefetch(const void *bytes, uint32 n)
 {
+	for (uint32 line = 0; line < n; line += CACHE_LINE)
+		__builtin_prefetch((const char *) bytes + line);
+}
+
+/* Fetches the codes of those of n rows of a page that have bits, or of their groups, into the cache. */
+static pg_attribute_always_inline void
+prefetch_codes(const IndexState *state, uint32 level, Page page, uint32 first, uint32 n, const uint8 *masks)
+{
+	const IndexLayout *layout = &state->layout;
+	uint32		bytes = layout->words[level] * GROUP_ROWS;
+
+	if (level < GROUPED_LEVELS)
+	{
+		for (uint32 g = 0; g < n / GROUP_ROWS; g++)
+		{
+			if (masks[first / GROUP_ROWS + g] != 0)
+				prefetch(GroupCodes(page, state, level) + g * bytes, bytes);
+		}
+		return;
+	}
 	for (uint32 r = first; r < first + n; r++)
 	{
-		const char *row = (const char *) LevelRowOf(page, layout, level, r);
-
-		if ((masks[r / GROUP_ROWS] >> r % GROUP_ROWS & 1) == 0)
-			continue;
-		for (uint32 line = 0; line < layout->stride[level]; line += CACHE_LINE)
-			__builtin_prefetch(row + line);
+		if ((masks[r / GROUP_ROWS] >> r % GROUP_ROWS & 1) != 0)
+			prefetch(LevelRowOf(page, layout, level, r), layout->stride[level]);
 	}
 }
 
@@ -503,14 +520,16 @@ typedef struct Sums
 
 /* Sets the bounds of a group of rows. */
 static pg_attribute_always_inline void
-group_bounds(const LevelQuery *q, bool product, const Sums *sums, const Floats *coarse, const Floats *seconds,
-			 Floats *bounds, const Steps *steps)
+group_bounds(const LevelQuery *q, bool product, const Sums *sums, const Floats *seconds, Floats *bounds,
+			 const Steps *steps)
 {
 	Floats		rests = *seconds * q->has_rest;
 	Floats		all2 = sums->norms2 + rests * rests;
 	Floats		products = sums->products + rests * q->rest;
-	Floats		errors = q->by_coarse * *coarse + q->by_second * *seconds + q->fixed;
+	Floats		errors = sums->coarse2;
 
+	steps->take_roots(&errors);
+	errors = q->by_coarse * errors + q->by_second * *seconds + q->fixed;
 	if (product)
 	{
 		steps->take_roots(&all2);
@@ -523,32 +542,50 @@ group_bounds(const LevelQuery *q, bool product, const Sums *sums, const Floats *
 	*bounds = *bounds * (float) (1.0 - SLACK) - errors;
 }
 
+/* Sets what a level of those rows of group g that have bits adds to the sums, and their second numbers. */
+static pg_attribute_always_inline void
+read_group(const LevelQuery *q, const IndexState *state, uint32 level, Page page, uint32 first, uint32 g, uint8 bits,
+		   Sums *terms, Floats *seconds, const Steps *steps)
+{
+	uint32		words = level == 0 ? HEAD_WORDS : state->layout.words[level];
+	uint32		place = g * GROUP_ROWS - first;
+	Integers	products;
+	Integers	squares;
+	Halves		halves[2];
+	Floats		scales;
+
+	if (level < GROUPED_LEVELS)
+	{
+		steps->multiply_group(GroupCodes(page, state, level) + place * words, q->codes, words, &products, &squares);
+		terms->products = __builtin_convertvector(products, Floats);
+		terms->norms2 = __builtin_convertvector(squares, Floats);
+		halves[0] = *(StoredHalves *) (GroupScales(page, state, level) + place);
+		halves[1] = *(StoredHalves *) (GroupSeconds(page, state, level) + place);
+	}
+	else
+		multiply_rows(q, &state->layout, level, page, g * GROUP_ROWS, bits, &terms->products, &terms->norms2, halves,
+					  steps);
+	scales = (Floats) (__builtin_convertvector(halves[0], Words) << 16);
+	*seconds = (Floats) (__builtin_convertvector(halves[1], Words) << 16);
+	terms->products *= scales * q->scale;
+	terms->norms2 *= scales * scales;
+	terms->coarse2 = scales * scales * (float) q->n;
+}
+
 static pg_attribute_always_inline void
 level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Page page, uint32 first, uint32 n,
 			 uint8 *masks, GroupSums *sums, float *bounds, const Steps *steps)
 {
-	const LevelQuery *q = &query->levels[level];
-	const int8 *codes = GroupCodes(page, state, level);
-	const uint16 *scales = GroupScales(page, state, level);
-	const uint16 *seconds = GroupSeconds(page, state, level);
-	uint32		words = level == 0 ? HEAD_WORDS : state->layout.words[level];
+	const LevelQuery q = query->levels[level];
 	const Integers each = {1, 2, 4, 8, 16, 32, 64, 128};
 
-	if (level >= GROUPED_LEVELS)
-		prefetch_rows(&state->layout, level, page, first, n, masks);
+	prefetch_codes(state, level, page, first, n, masks);
 	for (uint32 g = first / GROUP_ROWS; g * GROUP_ROWS < first + n; g++)
 	{
-		uint32		place = g * GROUP_ROWS - first;
 		uint8		bits = masks[g];
-		float	   *to = bounds + g * GROUP_ROWS;
-		Halves		halves[2];
-		Floats		products = {0};
-		Floats		squares = {0};
-		Floats		coarse;
-		Floats		coarse2;
-		Floats		scale;
-		Floats		second;
-		Floats		before;
+		StoredFloats *of_rows = (StoredFloats *) (bounds + g * GROUP_ROWS);
+		Floats		seconds;
+		Floats		before = *of_rows;
 		Floats		after;
 		Sums		sum;
 		Integers	lanes;
@@ -560,43 +597,22 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 			bits &= 0xff >> ((g + 1) * GROUP_ROWS - first - n);
 		if (bits == 0)
 			continue;
-		if (level < GROUPED_LEVELS)
-		{
-			Integers	of_codes[2];
-
-			for (uint32 line = 0; line < words * GROUP_ROWS; line += CACHE_LINE)
-				__builtin_prefetch(codes + place * words + AHEAD_BYTES + line);
-			steps->multiply_group(codes + place * words, q->codes, words, &of_codes[0], &of_codes[1]);
-			products = __builtin_convertvector(of_codes[0], Floats);
-			squares = __builtin_convertvector(of_codes[1], Floats);
-			memcpy(&halves[0], scales + place, sizeof(Halves));
-			memcpy(&halves[1], seconds + place, sizeof(Halves));
-		}
-		else
-			multiply_rows(q, &state->layout, level, page, g * GROUP_ROWS, bits, &products, &squares, halves, steps);
-		scale = (Floats) (__builtin_convertvector(halves[0], Words) << 16);
-		second = (Floats) (__builtin_convertvector(halves[1], Words) << 16);
-		products *= scale * q->scale;
-		squares *= scale * scale;
-		coarse = scale * sqrtf(q->n);
-		coarse2 = coarse * coarse;
-		memcpy(&sum, &sums[g], sizeof(Sums));
-		sum.products = level == 0 ? products : sum.products + products;
-		sum.norms2 = level == 0 ? squares : sum.norms2 + squares;
-		sum.coarse2 = level == 0 ? coarse2 : sum.coarse2 + coarse2;
-		memcpy(&sums[g], &sum, sizeof(Sums));
+		read_group(&q, state, level, page, first, g, bits, &sum, &seconds, steps);
 		if (level > 0)
 		{
-			coarse = sum.coarse2;
-			steps->take_roots(&coarse);
+			sum.products += *(StoredFloats *) sums[g].products;
+			sum.norms2 += *(StoredFloats *) sums[g].norms2;
+			sum.coarse2 += *(StoredFloats *) sums[g].coarse2;
 		}
-		group_bounds(q, query->product, &sum, &coarse, &second, &after, steps);
+		*(StoredFloats *) sums[g].products = sum.products;
+		*(StoredFloats *) sums[g].norms2 = sum.norms2;
+		*(StoredFloats *) sums[g].coarse2 = sum.coarse2;
+		group_bounds(&q, query->product, &sum, &seconds, &after, steps);
 
 		/* other rows of the group keep their bounds */
-		memcpy(&before, to, sizeof(Floats));
 		lanes = ((each & bits) != 0) & (after > before);
 		after = (Floats) (((Integers) after & lanes) | ((Integers) before & ~lanes));
-		memcpy(to, &after, sizeof(Floats));
+		*of_rows = after;
 		lanes = after > query->limit;
 		masks[g] &= ~(bits & steps->collect(&lanes));
 	}
@@ -774,18 +790,15 @@ box_bound(const VectorQuery *query, const ChunkBox *box)
 	norm2 = high * high;
 	for (uint32 k = 0; k < HEAD_WORDS; k += GROUP_ROWS)
 	{
-		Halves		halves[2];
-		Halves		codes;
+		Integers	codes;
 		Floats		lows;
 		Floats		highs;
 		Floats		values;
 
-		memcpy(&halves[0], box->low + k, sizeof(Halves));
-		memcpy(&halves[1], box->high + k, sizeof(Halves));
-		memcpy(&codes, q->codes + k, sizeof(Halves));
-		lows = (Floats) (__builtin_convertvector(halves[0], Words) << 16);
-		highs = (Floats) (__builtin_convertvector(halves[1], Words) << 16);
-		values = __builtin_convertvector((Integers) (__builtin_convertvector(codes, Words) << 16) >> 16, Floats) * q->scale;
+		lows = (Floats) (__builtin_convertvector(*(StoredHalves *) (box->low + k), Words) << 16);
+		highs = (Floats) (__builtin_convertvector(*(StoredHalves *) (box->high + k), Words) << 16);
+		codes = (Integers) (__builtin_convertvector(*(StoredHalves *) (q->codes + k), Words) << 16) >> 16;
+		values = __builtin_convertvector(codes, Floats) * q->scale;
 		if (query->product)
 		{
 			Integers	negative = values < 0.0f;

@@ -34,6 +34,10 @@
 /* Rows of the first batch, and how many times as many has each further one. */
 #define FIRST_BATCH 16
 #define MORE_ROWS 8
+#define MOST_BATCH (1 << 24)
+
+/* Bounds of a chunk's rows are kept if one of so many rows has the values of the further columns. */
+#define KEPT_SHARE 8
 
 /* A row that passes. */
 typedef struct Candidate
@@ -372,18 +376,19 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 	{
 		memset(scan->masks, 0xff, groups);
 		keys = scan->bounds;
-		if (scan->ordered && scan->keys_left >= rows * sizeof(float))
-		{
-			scan->keys_left -= rows * sizeof(float);
-			keys = scan->keys[chunk] = palloc(rows * sizeof(float));
-		}
-		for (uint32 r = 0; r < rows; r++)
-			keys[r] = by_box;
 	}
 	for (uint32 r = rows; r < rows * scan->nqueries; r++)
 		scan->bounds[r] = -INFINITY;
 	buffer = ReadIndexPage(index, ChunkBlock(&scan->state.layout, chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, chunk, 0);
 	check_hashes(scan, BufferGetPage(buffer));
+	if (!known && scan->ordered && scan->keys_left >= rows * sizeof(float) &&
+		count_bits(scan, scan->masks) >= rows / KEPT_SHARE)
+	{
+		scan->keys_left -= rows * sizeof(float);
+		keys = scan->keys[chunk] = palloc(rows * sizeof(float));
+	}
+	for (uint32 r = 0; r < rows && !known; r++)
+		keys[r] = by_box;
 	if (has_bits(scan->masks, 0, rows))
 		check_rows(scan, index, chunk, BufferGetPage(buffer), keys);
 	UnlockReleaseBuffer(buffer);
@@ -451,6 +456,8 @@ begin_batch(VectorScan *scan, uint32 n)
 static bool
 scan_more(VectorScan *scan, Relation index)
 {
+	Size		most = work_mem * (Size) 1024 / (2 * sizeof(Candidate));
+
 	if (!scan->ordered)
 	{
 		scan->nrows = scan->next = 0;
@@ -464,7 +471,7 @@ scan_more(VectorScan *scan, Relation index)
 	if (scan->nrows > 0)
 		scan->last = scan->rows[scan->nrows - 1];
 	begin_batch(scan, scan->batch == 0 ? FIRST_BATCH :
-				Max(scan->batch, Min(scan->batch * MORE_ROWS, work_mem * (Size) 1024 / (2 * sizeof(Candidate)))));
+				Max(scan->batch, Min(scan->batch * MORE_ROWS, Min(most, MOST_BATCH))));
 	scan->queries[0].limit = INFINITY;
 	for (uint32 c = 0; c < scan->nchunks && scan->box_bounds[scan->chunks[c]] <= scan->queries[0].limit; c++)
 		visit(scan, index, c);
