@@ -86,7 +86,8 @@ typedef struct VectorScan
 
 	/* Bounds of the rows of visited chunks, if they fit.  NaN: the row does not pass whatever the limit. */
 	float	  **keys;			/* [all chunks] */
-	Size		keys_left;		/* bytes */
+	float	   *kept;			/* the memory of these: keys of `room_chunks` more chunks fit */
+	uint32		room_chunks;
 
 	/* Rows that have passed. */
 	Candidate  *rows;
@@ -381,11 +382,11 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 		scan->bounds[r] = -INFINITY;
 	buffer = ReadIndexPage(index, ChunkBlock(&scan->state.layout, chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, chunk, 0);
 	check_hashes(scan, BufferGetPage(buffer));
-	if (!known && scan->ordered && scan->keys_left >= rows * sizeof(float) &&
-		count_bits(scan, scan->masks) >= rows / KEPT_SHARE)
+	if (!known && scan->room_chunks > 0 && count_bits(scan, scan->masks) >= rows / KEPT_SHARE)
 	{
-		scan->keys_left -= rows * sizeof(float);
-		keys = scan->keys[chunk] = palloc(rows * sizeof(float));
+		keys = scan->keys[chunk] = scan->kept;
+		scan->kept += rows;
+		scan->room_chunks--;
 	}
 	for (uint32 r = 0; r < rows && !known; r++)
 		keys[r] = by_box;
@@ -566,7 +567,8 @@ begin_scan(VectorScan *scan, IndexScanDesc desc)
 	if (scan->ordered)
 	{
 		scan->keys = palloc_extended(Max(scan->state.meta.chunks, 1) * sizeof(float *), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-		scan->keys_left = work_mem * (Size) 1024;
+		scan->room_chunks = Min(work_mem * (Size) 1024 / (rows * sizeof(float)), scan->nchunks);
+		scan->kept = palloc_extended(Max((Size) scan->room_chunks * rows, 1) * sizeof(float), MCXT_ALLOC_HUGE);
 		scan->last = (Candidate) {.bound = -INFINITY,.number = -1};
 	}
 	else
