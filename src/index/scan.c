@@ -318,7 +318,7 @@ check_rows(VectorScan *scan, Relation index, uint32 chunk, Page head, float *key
 	const IndexLayout *layout = &scan->state.layout;
 	uint32		groups = layout->chunk_rows / GROUP_ROWS;
 
-	if (scan->ordered && layout->levels > 1 && chunk >= layout->null_chunks)
+	if (scan->ordered && scan->nhashes == 0 && layout->levels > 1 && chunk >= layout->null_chunks)
 		FetchAhead(index, LevelBlock(layout, chunk, 1, 0), 0, FIRST_BYTES);
 	SplitMasks(&scan->state, head, scan->masks, scan->uncoded);
 	scan->counted.heads += count_bits(scan, scan->masks);
@@ -334,7 +334,7 @@ check_rows(VectorScan *scan, Relation index, uint32 chunk, Page head, float *key
 			if (!has_bits(scan->masks, first, n))
 				continue;
 			buffer = ReadIndexPage(index, LevelBlock(layout, chunk, l, first), BUFFER_LOCK_SHARE, LEVEL_PAGE, chunk, l);
-			if (n < layout->chunk_rows - first && l < GROUPED_LEVELS)
+			if (n < layout->chunk_rows - first && l < GROUPED_LEVELS && scan->nhashes == 0)
 				FetchAhead(index, LevelBlock(layout, chunk, l, first + n), 0, FIRST_BYTES);
 			check_page(scan, l, BufferGetPage(buffer), first, n, keys);
 			UnlockReleaseBuffer(buffer);
