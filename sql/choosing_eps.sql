@@ -15,5 +15,15 @@ SELECT a.id, b.id, fasted_distance(a.v, b.v) AS dist FROM notes a, notes b WHERE
 SELECT floor(dist / 10) * 10 AS dist_from, count(*)
 FROM fasted_self_join('notes', 'v', 60, id_column => 'id') GROUP BY 1 ORDER BY 1;
 
+SELECT eps, count(*) AS clusters, max(rows) AS largest, sum(rows) AS in_clusters
+FROM unnest('{10,40,50,60,70}'::float8[]) AS eps, LATERAL
+    (SELECT count(*) AS rows FROM fasted_cluster('notes', 'v', eps, 3, id_column => 'id') WHERE cluster IS NOT NULL GROUP BY cluster) AS c
+GROUP BY eps ORDER BY eps;
+
+SELECT tenth, max(dist)::numeric(3, 1) AS dist, repeat('*', (max(dist) / 4)::int) AS plot
+FROM (SELECT dist, ntile(10) OVER (ORDER BY dist) AS tenth
+      FROM fasted_knn_join('notes', 'v', 'notes', 'v', 2, a_id => 'id', b_id => 'id') WHERE rank = 2) AS d
+GROUP BY tenth ORDER BY tenth OFFSET 6;
+
 SET client_min_messages = warning;
 DROP TABLE notes CASCADE;

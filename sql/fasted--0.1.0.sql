@@ -856,7 +856,9 @@ CREATE FUNCTION fasted_hdbscan(
 	metric text DEFAULT 'l2',
 	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL)
-RETURNS TABLE (id bigint, cluster integer, probability double precision, outlier_score double precision)
+RETURNS TABLE (id bigint, cluster integer, probability double precision,
+	outlier_score double precision, core_distance double precision,
+	birth_distance double precision, death_distance double precision)
 AS 'MODULE_PATHNAME', 'fasted_hdbscan'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
@@ -877,7 +879,9 @@ CREATE FUNCTION fasted_hdbscan(
 	id_column name DEFAULT NULL,
 	partition_by name DEFAULT NULL,
 	cluster_selection_method text DEFAULT 'eom')
-RETURNS TABLE (id anycompatible, cluster integer, probability double precision, outlier_score double precision)
+RETURNS TABLE (id anycompatible, cluster integer, probability double precision,
+	outlier_score double precision, core_distance double precision,
+	birth_distance double precision, death_distance double precision)
 AS 'MODULE_PATHNAME', 'fasted_hdbscan'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_clustering_support;
@@ -913,10 +917,13 @@ COMMENT ON FUNCTION fasted_neighbor_count("any", double precision, text) IS
 CREATE TYPE fasted_hdbscan_result AS (
 	cluster integer,
 	probability double precision,
-	outlier_score double precision);
+	outlier_score double precision,
+	core_distance double precision,
+	birth_distance double precision,
+	death_distance double precision);
 
 COMMENT ON TYPE fasted_hdbscan_result IS
-	'result of fasted_hdbscan_cluster: the cluster of a row (NULL for noise), probability and outlier score';
+	'result of fasted_hdbscan_cluster: the columns of fasted_hdbscan after the id';
 
 -- Not STRICT, because min_samples and max_cluster_size may be NULL.
 CREATE FUNCTION fasted_hdbscan_cluster(
@@ -934,6 +941,65 @@ LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 
 COMMENT ON FUNCTION fasted_hdbscan_cluster("any", integer, integer, text, double precision, boolean, integer, text) IS
 	'the cluster of each row in its window partition, by varying density (HDBSCAN)';
+
+-- The medoid of each group: the row with the least sum of distances to the others.
+--
+-- Not STRICT, because an id may be NULL.  An aggregate cannot have default arguments.
+CREATE FUNCTION fasted_internal.medoid_add(internal, "any", anyelement)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_internal_medoid_add'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.medoid_add(internal, "any", anyelement) IS
+	'transition function of fasted_medoid';
+
+CREATE FUNCTION fasted_internal.medoid(internal, "any", anyelement)
+RETURNS anyelement
+AS 'MODULE_PATHNAME', 'fasted_internal_medoid'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+
+COMMENT ON FUNCTION fasted_internal.medoid(internal, "any", anyelement) IS
+	'final function of fasted_medoid';
+
+-- The state's size makes the planner sort large groups, and keep one in memory, instead of all.
+CREATE AGGREGATE fasted_medoid(vector "any", id anyelement) (
+	SFUNC = fasted_internal.medoid_add,
+	STYPE = internal,
+	SSPACE = 1000000,
+	FINALFUNC = fasted_internal.medoid,
+	FINALFUNC_EXTRA,
+	PARALLEL = SAFE);
+
+COMMENT ON AGGREGATE fasted_medoid("any", anyelement) IS
+	'the id of the row with the least sum of distances to the others';
+
+CREATE FUNCTION fasted_internal.medoid_add(internal, "any", anyelement, text)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_internal_medoid_add'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal.medoid_add(internal, "any", anyelement, text) IS
+	'transition function of fasted_medoid';
+
+CREATE FUNCTION fasted_internal.medoid(internal, "any", anyelement, text)
+RETURNS anyelement
+AS 'MODULE_PATHNAME', 'fasted_internal_medoid'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+
+COMMENT ON FUNCTION fasted_internal.medoid(internal, "any", anyelement, text) IS
+	'final function of fasted_medoid';
+
+-- The state's size makes the planner sort large groups, and keep one in memory, instead of all.
+CREATE AGGREGATE fasted_medoid(vector "any", id anyelement, metric text) (
+	SFUNC = fasted_internal.medoid_add,
+	STYPE = internal,
+	SSPACE = 1000000,
+	FINALFUNC = fasted_internal.medoid,
+	FINALFUNC_EXTRA,
+	PARALLEL = SAFE);
+
+COMMENT ON AGGREGATE fasted_medoid("any", anyelement, text) IS
+	'the id of the row with the least sum of distances to the others, by a metric';
 
 -- Estimates rows and cost of the following functions, and tells the planner what they read.
 CREATE FUNCTION fasted_knn_join_support(internal)

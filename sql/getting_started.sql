@@ -52,17 +52,21 @@ WHERE cluster IS NOT NULL
 GROUP BY tenant, cluster ORDER BY count DESC, tenant, cluster LIMIT 3;
 
 CREATE TEMP TABLE topics AS
-SELECT id, content, (fasted_hdbscan_cluster(embedding, 10, 5, metric => 'cosine') OVER (ORDER BY created)).cluster AS topic
+SELECT id, content, embedding, (fasted_hdbscan_cluster(embedding, 10, 5, metric => 'cosine') OVER (ORDER BY created)).*
 FROM documents;
 
 WITH words AS (
-    SELECT topic, word, count(*) AS inside, sum(count(*)) OVER (PARTITION BY word) AS everywhere
-    FROM (SELECT DISTINCT id, topic, regexp_split_to_table(lower(content), '[^a-z]+') AS word FROM topics) w
+    SELECT cluster, word, count(*) AS inside, sum(count(*)) OVER (PARTITION BY word) AS everywhere
+    FROM (SELECT DISTINCT id, cluster, regexp_split_to_table(lower(content), '[^a-z]+') AS word FROM topics) w
     WHERE length(word) > 3
-    GROUP BY topic, word)
-SELECT topic, rows, array_to_string((array_agg(word ORDER BY inside * inside / everywhere DESC, word))[:4], ', ') AS words
-FROM words JOIN (SELECT topic, count(*) AS rows FROM topics GROUP BY topic) t USING (topic)
-GROUP BY topic, rows ORDER BY rows DESC, topic LIMIT 5;
+    GROUP BY cluster, word)
+SELECT cluster, rows, array_to_string((array_agg(word ORDER BY inside * inside / everywhere DESC, word))[:4], ', ') AS words
+FROM words JOIN (SELECT cluster, count(*) AS rows FROM topics GROUP BY cluster) t USING (cluster)
+GROUP BY cluster, rows ORDER BY rows DESC, cluster LIMIT 5;
+
+SELECT cluster, left(content, 60) AS content
+FROM topics JOIN (SELECT fasted_medoid(embedding, id, 'cosine') AS id FROM topics WHERE cluster IS NOT NULL GROUP BY cluster) m USING (id)
+ORDER BY cluster LIMIT 3;
 
 SELECT rank, b.source, b.metadata->>'section' AS section, round(dist::numeric, 3) AS dist
 FROM fasted_knn_join('documents', 'embedding', 'documents', 'embedding', 2, id_type => NULL::uuid,
@@ -82,6 +86,18 @@ WHERE kept = id
 ON CONFLICT DO NOTHING;
 
 SELECT count(*) FROM documents WHERE source = 'vacuumdb';
+
+CREATE TEMP VIEW arrived AS SELECT id, embedding FROM documents WHERE source = 'vacuumdb';
+
+WITH assigned AS (
+    SELECT DISTINCT ON (id_a) id_a AS id, CASE WHEN reach <= birth_distance THEN cluster END AS cluster, reach <= last AS certain
+    FROM (SELECT *, max(dist) FILTER (WHERE rank <= 5) OVER w AS core, max(dist) OVER w AS last
+          FROM fasted_knn_join('arrived', 'embedding', 'topics', 'embedding', 10, id_type => NULL::uuid,
+                               metric => 'cosine', a_id => 'id', b_id => 'id')
+          WINDOW w AS (PARTITION BY id_a)) n
+        JOIN topics ON id = id_b, greatest(dist, core, core_distance) AS reach
+    ORDER BY id_a, reach, rank)
+SELECT cluster, count(*), bool_and(certain) AS certain FROM assigned GROUP BY cluster ORDER BY count(*) DESC, cluster;
 
 SET client_min_messages = warning;
 DROP TABLE documents CASCADE;

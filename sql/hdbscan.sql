@@ -148,9 +148,9 @@ SELECT count(*), count(*) FILTER (WHERE 0 = ALL (v)) AS zeros, count(cluster) FI
 
 -- the window function returns the same, also for few rows, which are joined without an engine
 CREATE VIEW fewer AS SELECT * FROM reals WHERE id < 80;
-SELECT count(*), count(t.cluster), bool_and((t.cluster, t.probability, t.outlier_score)::fasted_hdbscan_result IS NOT DISTINCT FROM w.r)
+SELECT count(*), count(t.cluster), bool_and((t.cluster, t.probability, t.outlier_score, t.core_distance, t.birth_distance, t.death_distance)::fasted_hdbscan_result IS NOT DISTINCT FROM w.r)
 FROM (SELECT id, v, fasted_hdbscan_cluster(v, 4, 3) OVER (ORDER BY id) AS r FROM reals) AS w LEFT JOIN fasted_hdbscan('reals', 'v', 4, 3) AS t USING (id) WHERE v IS NOT NULL;
-SELECT count(*), count(t.cluster), bool_and((t.cluster, t.probability, t.outlier_score)::fasted_hdbscan_result IS NOT DISTINCT FROM w.r)
+SELECT count(*), count(t.cluster), bool_and((t.cluster, t.probability, t.outlier_score, t.core_distance, t.birth_distance, t.death_distance)::fasted_hdbscan_result IS NOT DISTINCT FROM w.r)
 FROM (SELECT id, v, fasted_hdbscan_cluster(v, 3, 2, metric => 'cosine', cluster_selection_method => 'leaf', cluster_selection_epsilon => 0.01, allow_single_cluster => true, max_cluster_size => 9) OVER (ORDER BY id) AS r FROM fewer) AS w
 	LEFT JOIN fasted_hdbscan('fewer', 'v', 3, 2, metric => 'cosine', cluster_selection_method => 'leaf', cluster_selection_epsilon => 0.01, allow_single_cluster => true, max_cluster_size => 9, id_column => 'id') AS t USING (id) WHERE v IS NOT NULL;
 SELECT id, (fasted_hdbscan_cluster(v, 3, 1) OVER ()).cluster, fasted_hdbscan_cluster(v, 3, 1) OVER () IS NULL AS none FROM line ORDER BY id DESC LIMIT 2;

@@ -41,6 +41,7 @@ SELECT count(*), count(*) FILTER (WHERE (v, h) IS DISTINCT FROM (r, r)) AS diffe
 		ROW(fasted_dbscan(half, 0.5, 3) OVER w, fasted_dbscan(half, 1) OVER w, fasted_keep(half, 1, id) OVER w, fasted_neighbor_count(half, 0.05, 'cosine') OVER w) AS h,
 		ROW(fasted_dbscan(embedding::real[], 0.5, 3) OVER w, fasted_dbscan(embedding::real[], 1) OVER w, fasted_keep(embedding::real[], 1, id) OVER w, fasted_neighbor_count(embedding::real[], 0.05, 'cosine') OVER w) AS r
 	FROM items WINDOW w AS (PARTITION BY id < 40 ORDER BY id)) AS s;
+SELECT fasted_medoid(embedding, id) = fasted_medoid(embedding::real[], id) AS vector, fasted_medoid(half, id, 'cosine') = fasted_medoid(half::real[], id, 'cosine') AS half FROM items;
 SELECT count(*), count(*) FILTER (WHERE w.cluster IS DISTINCT FROM c.cluster) AS differences, max(c.cluster) > 0 AS several FROM fasted_cluster('items', 'half', 0.5, 3) AS c
 JOIN (SELECT id, fasted_dbscan(half, 0.5, 3) OVER (ORDER BY id) AS cluster FROM items) AS w USING (id);
 SELECT id, fasted_dbscan('[1,2,3]'::vector, 0) OVER (ORDER BY id) AS same, fasted_keep(embedding, 1, embedding) OVER (ORDER BY id) AS kept FROM items WHERE id IN (1, 2, 60, 61, 201) ORDER BY id;

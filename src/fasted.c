@@ -16,7 +16,7 @@
  *	  epsilon/	fasted_epsilon: random sample, distance of a rank
  *	  functions/	from pairs to result rows: fasted_self_join, fasted_knn_join,
  *				fasted_neighbors, fasted_cluster and fasted_keep_one; their common descriptions
- *				and planner estimates
+ *				and planner estimates; the aggregate fasted_medoid
  *	  distance/	SQL functions of two vectors: how joins recognize them; their selectivity and other
  *				estimates from the statistics of ANALYZE
  *	  join/		from rows to the engine, with staging and spilling; from the engine to pairs of

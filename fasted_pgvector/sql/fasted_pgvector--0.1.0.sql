@@ -8,14 +8,16 @@
 DO $$
 BEGIN
 	IF EXISTS (
-		SELECT 'pg_type'::regclass::oid, t::oid FROM pg_catalog.unnest('{vector,halfvec,fasted_ball}'::regtype[]) AS t
+		SELECT 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid, t::pg_catalog.oid
+		FROM pg_catalog.unnest('{vector,halfvec,fasted_ball}'::pg_catalog.regtype[]) AS t
 		UNION ALL
-		SELECT 'pg_operator'::regclass::oid, o::oid
+		SELECT 'pg_catalog.pg_operator'::pg_catalog.regclass::pg_catalog.oid, o::pg_catalog.oid
 		FROM pg_catalog.unnest('{"<->(vector,vector)","<=>(vector,vector)","<#>(vector,vector)","<->(halfvec,halfvec)",
-			"<=>(halfvec,halfvec)","<#>(halfvec,halfvec)","<~>(bit,bit)","<%>(bit,bit)"}'::regoperator[]) AS o
+			"<=>(halfvec,halfvec)","<#>(halfvec,halfvec)","<~>(bit,bit)","<%>(bit,bit)"}'::pg_catalog.regoperator[]) AS o
 		EXCEPT
-		SELECT classid, objid FROM pg_depend JOIN pg_extension AS e ON e.oid = refobjid
-		WHERE refclassid = 'pg_extension'::regclass::oid AND deptype = 'e' AND extname IN ('vector', 'fasted'))
+		SELECT classid, objid FROM pg_catalog.pg_depend JOIN pg_catalog.pg_extension AS e ON e.oid = refobjid
+		WHERE refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass::pg_catalog.oid
+			AND deptype = 'e' AND extname IN ('vector', 'fasted'))
 	THEN
 		RAISE object_not_in_prerequisite_state USING
 			MESSAGE = 'objects of the chosen schema hide those of pgvector or fasted',

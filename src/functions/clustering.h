@@ -145,6 +145,10 @@ typedef struct TreeRun
 	Cleanup		cleanup;		/* frees both, which are not memory of PostgreSQL */
 	const TreeEdge *edges;		/* ordered by weight */
 	uint32		nedges;
+
+	/* If keeps_core: core distances by node; NULL if there are no edges. */
+	bool		keeps_core;
+	double	   *core;
 } TreeRun;
 
 /* Opens a clustering that computes the tree (BuildTree) before methods->finish; min_samples is at least 1. */

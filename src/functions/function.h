@@ -28,7 +28,7 @@
 /* --- rows of the result */
 
 #define OUTPUT_ROWS 1024
-#define OUTPUT_COLUMNS 4
+#define OUTPUT_COLUMNS 7
 
 /* Result columns of functions that return pairs; only fasted_knn_join has COLUMN_RANK. */
 enum
@@ -260,6 +260,9 @@ extern const FunctionDescriptor cluster_function;
 extern const FunctionDescriptor keep_one_function;
 extern const FunctionDescriptor spanning_tree_function;
 extern const FunctionDescriptor hdbscan_function;
+
+/* Returns the estimate of a call with these arguments, without id_type.  root may be NULL. */
+extern FunctionEstimate EstimateCall(PlannerInfo *root, const FunctionDescriptor *function, List *args);
 
 /* Functions are numbered from 0 to FUNCTIONS - 1. */
 #define FUNCTIONS 7

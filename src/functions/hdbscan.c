@@ -75,13 +75,19 @@ static void
 Result(Clustering *clustering, uint32 row, Datum *values, bool *nulls)
 {
 	const Hdbscan *run = (const Hdbscan *) clustering;
+	const TreeRun *tree = &run->base;
 	const uint32 *rank = clustering->keys->rank;
-	const ClusterLabel *label = &run->labels[rank == NULL ? row : rank[row]];
+	uint32		node = rank == NULL ? row : rank[row];
+	const ClusterLabel *label = &run->labels[node];
 
 	values[1] = Int32GetDatum(label->cluster);
-	nulls[1] = label->cluster < 0;
 	values[2] = Float8GetDatum(label->probability);
 	values[3] = Float8GetDatum(label->outlier_score);
+	/* with min_samples 1, the tree has -infinity */
+	values[4] = Float8GetDatum(tree->min_samples == 1 ? 0.0 : tree->core == NULL ? INFINITY : tree->core[node]);
+	values[5] = Float8GetDatum(label->birth_distance);
+	values[6] = Float8GetDatum(label->death_distance);
+	nulls[1] = nulls[5] = nulls[6] = label->cluster < 0;
 }
 
 static const ClusteringMethods hdbscan_methods = {
@@ -140,6 +146,7 @@ BeginHdbscan(FunctionRun *base)
 				 errmsg("clusters by density are not defined for metric \"inner_product\""),
 				 errdetail("Density is the reciprocal of a distance, which must not be negative."),
 				 errhint("Use metric \"cosine\".")));
+	run->base.keeps_core = true;
 	OpenTree(&run->base, IntegerArgument(call, HDBSCAN_MIN_SAMPLES, 1, min_cluster_size),
 			&hdbscan_methods);
 }
@@ -162,8 +169,8 @@ const FunctionDescriptor hdbscan_function = {
 	.sources = {{HDBSCAN_RELATION, HDBSCAN_COLUMN, HDBSCAN_ID_COLUMN}},
 	.eps = -1,
 	.metric = HDBSCAN_METRIC,
-	.ncolumns = 4,
-	.columns = {InvalidOid, INT4OID, FLOAT8OID, FLOAT8OID},
+	.ncolumns = 7,
+	.columns = {InvalidOid, INT4OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID},
 	.builds_tree = true,
 	.run_size = sizeof(Hdbscan),
 	.begin = BeginHdbscan

@@ -198,6 +198,13 @@ ComputeTree(TreeRun *run)
 	totals->tree_seconds = SecondsSince(begin);
 	totals->tree = tree_stats(run->tree);
 	run->base.other_bytes = totals->tree.bytes;
+	if (run->keeps_core)
+	{
+		Size		bytes = run->base.count * sizeof(double);
+
+		run->core = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
+		memcpy(run->core, tree_searched(run->tree).core, bytes);
+	}
 	tree_trim(run->tree);
 	run->edges = tree_edges(run->tree, &run->nedges);
 }

@@ -478,7 +478,7 @@ CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 						   taker->dimensions, taker->first_row_name,
 						   dimensions, KeyName(source, key)),
 				 source->relation == NULL ?
-				 errhint("Add a column to PARTITION BY that separates vectors with different numbers of dimensions.") :
+				 errhint("Add a column to PARTITION BY or GROUP BY that separates vectors with different numbers of dimensions.") :
 				 errhint("Join a view that selects vectors with the same number of dimensions.")));
 }
 

@@ -65,6 +65,7 @@ typedef struct Cluster
 	double		weight;			/* of the edge that splits the parent; infinite: root */
 	double		stability;		/* excess of mass, or that of the best selection of descendants */
 	double		death;			/* largest lambda at which nodes leave or the cluster is split */
+	double		last_weight;	/* of this edge */
 	double		deepest;		/* largest death of the cluster and its descendants */
 } Cluster;
 
@@ -192,6 +193,7 @@ condense(ClusterTree *tree)
 		if (vertex.left_at == NONE)
 		{
 			cluster->death = lambda;
+			cluster->last_weight = weight;
 			if (split)
 			{
 				cluster->children = tree->nclusters;
@@ -321,17 +323,17 @@ select_clusters(ClusterTree *tree)
 }
 
 /*
- * Returns whether a node of a root that is selected belongs to the cluster.  It does if it leaves the
- * root as late as possible, or within epsilon.
+ * Returns the largest weight at which nodes belong to a selected cluster.  Those of a root do if they
+ * leave it as late as possible, or within epsilon, and if no other cluster is selected.
  */
-static bool
-is_in_root(const ClusterTree *tree, const Cluster *root, double weight)
+static double
+birth_weight(const ClusterTree *tree, const Cluster *cluster)
 {
-	if (root->nselected > 1)
-		return false;
-	if (tree->parameters.epsilon > 0.0)
-		return weight <= tree->parameters.epsilon;
-	return lambda_of(weight) >= root->death;
+	if (cluster->parent != NONE)
+		return cluster->weight;
+	if (cluster->nselected > 1)
+		return -INFINITY;
+	return tree->parameters.epsilon > 0.0 ? tree->parameters.epsilon : cluster->last_weight;
 }
 
 static void
@@ -361,12 +363,14 @@ label_nodes(ClusterTree *tree)
 		if (cluster->owner == NONE)
 			continue;
 		cluster = &tree->clusters[cluster->owner];
-		if (cluster->parent == NONE && !is_in_root(tree, cluster, weight))
+		if (weight > birth_weight(tree, cluster))
 			continue;
 		if (cluster->number < 0)
 			cluster->number = numbers++;
 		label->cluster = cluster->number;
 		label->probability = isinf(lambda) ? 1.0 : fmin(lambda, cluster->death) / cluster->death;
+		label->birth_distance = birth_weight(tree, cluster);
+		label->death_distance = cluster->last_weight;
 	}
 }
 

@@ -34,6 +34,8 @@ typedef struct ClusterLabel
 	int32_t		cluster;		/* numbered from 0 by smallest node; -1: noise */
 	double		probability;	/* 0 to 1; 0 for noise */
 	double		outlier_score;	/* 0 to 1 */
+	double		birth_distance; /* a row belongs to the cluster if connected at most at this distance */
+	double		death_distance; /* its probability is then 1 at most at this distance; noise: neither is set */
 } ClusterLabel;
 
 typedef struct ClusterTree ClusterTree;

@@ -74,6 +74,8 @@ CREATE VIEW window_view AS
 SELECT id, part, fasted_dbscan(v, 3, 2) OVER p, fasted_dbscan(v, 3) OVER p AS component, fasted_keep(v, 3, id) OVER o,
 	fasted_neighbor_count(v, 3) OVER p, (fasted_hdbscan_cluster(v, 3) OVER p).*
 FROM smith_real WHERE v IS NOT NULL WINDOW p AS (PARTITION BY part), o AS (ORDER BY id);
+CREATE VIEW medoid_view AS
+SELECT part, fasted_medoid(v, id), fasted_medoid(v, id, 'cosine') AS by_direction FROM smith_real GROUP BY part;
 CREATE VIEW join_view AS
 SELECT a.id, b.id AS other, a.v, b.v AS other_v, fasted_distance(a.v, b.v) AS dist
 FROM smith_real a JOIN smith_double b ON fasted_within(a.v, b.v, 3);

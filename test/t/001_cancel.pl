@@ -74,6 +74,10 @@ my %stages = (
 		sql => "SELECT count(*) FROM fasted_hdbscan('islands', 'v', 5, id_column => 'id');",
 		reached => sub { is_in_phase($_[0], 'spanning tree') && usleep(50_000) },
 	},
+	'sums of a medoid' => {
+		sql => "SELECT fasted_medoid(hashint4(i)::bit(32), i, 'jaccard') FROM generate_series(1, 200000) AS i;",
+		reached => sub { usleep(500_000) },
+	},
 	'reading a sample' => {
 		sql => "SELECT * FROM fasted_epsilon('endless', 'v', 1);",
 		reached => sub { memory_of($_[0], 'VmRSS') > 100 * 1024 },
