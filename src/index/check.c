@@ -13,8 +13,11 @@
 #include <math.h>
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/pg_am_d.h"
 #include "commands/defrem.h"
@@ -118,11 +121,12 @@ read_entries(Check *check)
 
 /* --- the table */
 
-/* Returns true if the box of an entry's chunk passes a query. */
+/* Returns true if the box of an entry's chunk passes a query or, without one, all queries. */
 static bool
 box_passes(Check *check, const Entry *entry, const VectorQuery *query)
 {
 	const IndexLayout *layout = &check->state->layout;
+	const ChunkBox *box;
 	Buffer		buffer;
 	bool		passes;
 
@@ -130,7 +134,8 @@ box_passes(Check *check, const Entry *entry, const VectorQuery *query)
 		return true;
 	buffer = ReadIndexPage(check->index, BoxBlock(layout, entry->chunk), BUFFER_LOCK_SHARE, BOX_PAGE,
 						   SectionOf(layout, entry->chunk), 0);
-	passes = BoxBound(query, BoxOf(BufferGetPage(buffer), layout, entry->chunk)) <= query->limit;
+	box = BoxOf(BufferGetPage(buffer), layout, entry->chunk);
+	passes = query == NULL ? box->most_scale == 0 : BoxBound(query, box) <= query->limit;
 	UnlockReleaseBuffer(buffer);
 	return passes;
 }
@@ -178,11 +183,12 @@ check_vector(Check *check, const Entry *entry, Datum value, Page head, uint16 se
 	EncodeRow(check->state, elements, row);
 	if (row->state != 0 ? second != row->state : HAS_STATE(second))
 		report_row(check, &entry->tid, "has another state in the index");
-	if (row->state != 0)
-		return;
-	PrepareQuery(&query, check->state, elements);
-	SetLimit(&query, query.product ? -query.vector_norm * query.vector_norm : 0.0);
-	if (!row_passes(check, entry, &query, head))
+	if (row->state == 0)
+	{
+		PrepareQuery(&query, check->state, elements);
+		SetLimit(&query, query.product ? -query.vector_norm * query.vector_norm : 0.0);
+	}
+	if (row->state == 0 ? !row_passes(check, entry, &query, head) : !box_passes(check, entry, NULL))
 		report_row(check, &entry->tid, "has codes, or a box, of another vector");
 }
 
@@ -237,6 +243,13 @@ check_index(Relation heap, Relation index)
 	const IndexState *cached = ReadState(index, &meta);
 	Size		floats = (Size) meta.dimensions * (meta.reflections + 1);
 
+	/* as for plans of queries: the index may lack versions of rows that older snapshots see */
+	if (IsolationUsesXactSnapshot() && index->rd_index->indcheckxmin &&
+		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data), snapshot->xmin))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("index \"%s\" is newer than the snapshot of the transaction", RelationGetRelationName(index)),
+				 errhint("Try it in another transaction.")));
 	check.state = MakeState(&meta, check.kind, CurrentMemoryContext);
 	memcpy(check.state->centre, cached->centre, floats * sizeof(float));
 	if (!SetFactors(check.state))

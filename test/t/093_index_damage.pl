@@ -22,6 +22,7 @@ $$;
 CALL add_rows(1500);
 INSERT INTO items (tenant) VALUES (1), (NULL);
 CREATE INDEX items_index ON items USING fasted (v, tenant);
+INSERT INTO items VALUES (-1, 1, array_fill(1e30::real, ARRAY[150]));
 END
 
 # a crash, after changes that are committed and some that are not
@@ -47,6 +48,23 @@ my $file = $node->data_dir . '/' . $node->safe_psql('postgres', "CHECKPOINT; SEL
 my $saved = $node->basedir . '/saved';
 my $checksums = $node->safe_psql('postgres', 'SHOW data_checksums');
 $node->stop;
+
+# the box of a chunk that has a row without a bound gets bounds
+my $bytes = PostgreSQL::Test::Utils::slurp_file($file);
+my ($boxes) = grep { unpack('x8182 v', substr($bytes, $_ * 8192, 8192)) == 0xFA05 } 0 .. length($bytes) / 8192 - 1;
+for my $scale (map { $boxes * 8192 + 24 + 70 * $_ + 68 } 0 .. 115)
+{
+	substr($bytes, $scale, 2) = pack('v', 0x3f80) if substr($bytes, $scale, 2) eq "\0\0";
+}
+system('cp', $file, "$file.saved") == 0 or die;
+PostgreSQL::Test::Utils::append_to_file("$file.damaged", $bytes);
+rename("$file.damaged", $file) or die $!;
+$node->start;
+my (undef, undef, $error) = $node->psql('postgres', "SET ignore_checksum_failure = on; SELECT fasted_index_check('items_index')");
+like($error, qr/has codes, or a box, of another vector/, 'a box that leaves out a row is found');
+$node->stop;
+rename("$file.saved", $file) or die $!;
+
 PostgreSQL::Test::Utils::system_or_bail('pg_checksums', '--enable', '-D', $node->data_dir) if $checksums eq 'off';
 system('cp', '-a', $node->data_dir, $saved) == 0 or die;
 my $size = -s $file;
