@@ -34,6 +34,9 @@
 
 #define MOST_SAMPLED_BLOCKS 10000
 
+/* The memory of a batch is freed at the latest after that many rows, also if they have no vectors. */
+#define MOST_NULLS 4096
+
 /* Of one participant, or of all. */
 typedef struct BuildCounts
 {
@@ -215,6 +218,8 @@ encode_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool al
 	{
 		row->state = ROW_NULL;
 		put_row(build, row);
+		if ((int64) build->counts.rows % MOST_NULLS == 0)
+			encode_batch(build);	/* frees memory of hash functions */
 	}
 	else
 	{
