@@ -147,13 +147,25 @@ FetchAhead(Relation index, BlockNumber block, Size first, Size n)
 		__builtin_prefetch(BufferGetPage(buffer) + first + line);
 }
 
-/* Pins a page, mostly without a search of the table of all buffers, which costs as much as to use a page. */
+/* Returns true if a buffer has been used so often lately that another use does not change its usage count. */
+static bool
+is_much_used(Buffer buffer)
+{
+	uint32		state = pg_atomic_read_u32(&GetBufferDescriptor(buffer - 1)->state);
+
+	return BUF_STATE_GET_USAGECOUNT(state) == BM_MAX_USAGE_COUNT;
+}
+
+/*
+ * Pins a page, mostly without a search of the table of all buffers, which costs as much as to use a page.
+ * ReadRecentBuffer does not raise the usage count, without which the page would soon be evicted.
+ */
 static Buffer
 pin_page(Relation index, BlockNumber block)
 {
 	Buffer	   *buffer = recent_buffer(index, block);
 
-	if (*buffer > 0 && !RelationUsesLocalBuffers(index) &&
+	if (*buffer > 0 && !RelationUsesLocalBuffers(index) && is_much_used(*buffer) &&
 		ReadRecentBuffer(FASTED_RELATION_LOCATOR(index), MAIN_FORKNUM, block, *buffer))
 	{
 		pgstat_count_buffer_read(index);

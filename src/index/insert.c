@@ -174,11 +174,11 @@ add_chunk(MetaChange *change, const IndexState *state)
 	change->meta->chunks++;
 }
 
-/* Divides each list in two, of which the second one is empty, if there are enough chunks. */
+/* Divides each list in two, of which the second one is empty, if there are enough chunks that lists can have. */
 static void
 divide_lists(MetaChange *change)
 {
-	if (ListBits(change->meta->chunks) <= change->meta->list_bits)
+	if (ListBits(change->meta->chunks - change->meta->null_chunks) <= change->meta->list_bits)
 		return;
 	for (uint32 i = 1 << change->meta->list_bits++; i-- > 0;)
 	{

@@ -1,5 +1,5 @@
 # Rows that are inserted after an index was built stand beside similar ones, and take the places of deleted rows,
-# also while sessions insert, delete and vacuum concurrently.
+# also while sessions insert, delete and vacuum concurrently.  A standby has the same index.
 use strict;
 use warnings;
 use FindBin;
@@ -7,7 +7,7 @@ use lib $FindBin::RealBin;
 use FastedTest;
 use Test::More;
 
-my $node = new_node('places', "autovacuum = off\nfsync = off\nmax_parallel_maintenance_workers = 0\nmax_parallel_workers_per_gather = 0\n");
+my $node = new_node('places', "autovacuum = off\nfsync = off\nwal_level = replica\nmax_wal_senders = 2\nwal_keep_size = '1GB'\nwal_consistency_checking = 'generic'\nmax_parallel_maintenance_workers = 0\nmax_parallel_workers_per_gather = 0\n");
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE items (id serial PRIMARY KEY, v real[]);
 CREATE PROCEDURE add_rows(n int) LANGUAGE sql AS $$
@@ -50,6 +50,10 @@ for my $some ('id % 3 = 1', 'id < 20000', 'true')
 }
 matches('after deletions');
 
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+start_node($standby);
 my @sessions = map { FastedTest::Session->new($node) } 1 .. 6;
 for my $s (0 .. $#sessions)
 {
@@ -66,5 +70,33 @@ matches('after concurrent changes');
 $node->stop('immediate');
 $node->start;
 matches('after a crash');
+$node->wait_for_catchup($standby);
+is($standby->safe_psql('postgres', "SELECT fasted_index_check('items_index') = count(*) FROM items"), 't', 'on a standby, the index matches its table');
+$standby->stop;
+
+# chunks of rows that came before the first vector do not make lists
+sub size { return $node->safe_psql('postgres', "$_[0]; SELECT pg_relation_size('later_index') / 8192"); }
+my $nulls = size('CREATE TABLE later (v real[]) WITH (fillfactor = 50); CREATE INDEX later_index ON later USING fasted (v); INSERT INTO later SELECT NULL FROM generate_series(1, 40000)');
+is(size('INSERT INTO later SELECT array_agg(random() - 0.5) FROM generate_series(1, 300) i, generate_series(1, 16) GROUP BY i'), $nulls + 3,
+	'the basis, the boxes and a chunk hold the first vectors');
+
+# a snapshot that sees older versions of rows than the index has
+$node->safe_psql('postgres', 'DROP INDEX later_index');
+my $older = FastedTest::Session->new($node);
+$older->query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM later');
+$node->safe_psql('postgres', 'UPDATE later SET v[1] = 1 WHERE v IS NOT NULL; CREATE INDEX later_index ON later USING fasted (v)');
+$older->query("SELECT fasted_index_check('later_index')");
+like($older->{err}, qr/newer than the snapshot/, 'a check needs a newer snapshot');
+$older->quit;
+
+# pages that are used often remain in memory
+SKIP:
+{
+	skip 'pg_buffercache is not installed', 1
+	  if $node->safe_psql('postgres', "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_buffercache'") == 0;
+	$node->safe_psql('postgres', 'CREATE EXTENSION pg_buffercache; INSERT INTO later SELECT NULL FROM generate_series(1, 100)');
+	is($node->safe_psql('postgres', "SELECT usagecount FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('later_index') AND relblocknumber = 0"),
+		'5', 'inserts raise the usage count of the metapage');
+}
 $node->stop;
 done_testing();
