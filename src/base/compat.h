@@ -59,6 +59,11 @@
 							  GUC_ACTION_SAVE, true, 0, false))
 #endif
 
+/* From PostgreSQL 17 on, snapshots cannot be too old. */
+#if PG_VERSION_NUM >= 170000
+#define TestForOldSnapshot(snapshot, relation, page) ((void) (snapshot))
+#endif
+
 /* In PostgreSQL 17, a resource owner replaces the memory context. */
 #if PG_VERSION_NUM >= 170000
 #define FASTED_WAIT_EVENT_SET(nevents) CreateWaitEventSet(CurrentResourceOwner, nevents)

@@ -63,6 +63,7 @@ typedef struct VectorScan
 	bool		begun;
 	bool		none;			/* a condition is null: no row */
 	IndexState	state;			/* without a basis */
+	Snapshot	snapshot;
 
 	/* The queries: the order's first, if there is an order, then those of the balls. */
 	VectorQuery *queries;
@@ -188,6 +189,7 @@ prepare_conditions(VectorScan *scan, IndexScanDesc desc)
 	for (uint32 q = 0; q < scan->nqueries; q++)
 		scan->bounded |= !scan->queries[q].unbounded;
 	scan->state = *state;
+	scan->snapshot = desc->xs_snapshot;
 }
 
 /* --- rows of a chunk */
@@ -387,6 +389,7 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 	for (uint32 r = rows; r < rows * scan->nqueries; r++)
 		scan->bounds[r] = -INFINITY;
 	buffer = ReadIndexPage(index, ChunkBlock(&scan->state.layout, chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, chunk, 0);
+	TestForOldSnapshot(scan->snapshot, index, BufferGetPage(buffer));
 	check_hashes(scan, BufferGetPage(buffer));
 	if (!known && scan->room_chunks > 0 && count_bits(scan, scan->masks) >= rows / KEPT_SHARE)
 	{
@@ -486,7 +489,10 @@ compare_chunks(const void *a, const void *b, void *box_bounds)
 	return x < y ? -1 : x > y;
 }
 
-/* Computes the bound of a chunk by the order's query.  Returns false if its box fails a condition. */
+/*
+ * Computes the bound of a chunk by the order's query.  Returns false if its box fails a condition.  A chunk without
+ * a box has no vectors.
+ */
 static bool
 check_box(VectorScan *scan, uint32 chunk, const ChunkBox *box)
 {
@@ -495,7 +501,7 @@ check_box(VectorScan *scan, uint32 chunk, const ChunkBox *box)
 	*bound = -INFINITY;
 	for (uint32 q = 0; q < scan->nqueries; q++)
 	{
-		float		by_query = BoxBound(&scan->queries[q], box);
+		float		by_query = box == NULL ? INFINITY : BoxBound(&scan->queries[q], box);
 
 		if (by_query > scan->queries[q].limit)
 			return false;
@@ -509,7 +515,6 @@ static void
 check_boxes(VectorScan *scan, Relation index)
 {
 	const IndexLayout *layout = &scan->state.layout;
-	const ChunkBox none = {.most_scale = 0};
 	uint32		all = scan->state.meta.chunks;
 	Buffer		buffer = InvalidBuffer;
 
@@ -517,7 +522,7 @@ check_boxes(VectorScan *scan, Relation index)
 	scan->box_bounds = palloc_extended(Max(all, 1) * sizeof(float), MCXT_ALLOC_HUGE);
 	for (uint32 chunk = 0; chunk < all; chunk++)
 	{
-		const ChunkBox *box = &none;
+		const ChunkBox *box = NULL;
 
 		if (chunk >= layout->null_chunks && (buffer == InvalidBuffer || chunk == SectionOf(layout, chunk)))
 		{
@@ -526,6 +531,7 @@ check_boxes(VectorScan *scan, Relation index)
 			CHECK_FOR_INTERRUPTS();
 			buffer = ReadIndexPage(index, BoxBlock(layout, chunk), BUFFER_LOCK_SHARE, BOX_PAGE,
 								   SectionOf(layout, chunk), 0);
+			TestForOldSnapshot(scan->snapshot, index, BufferGetPage(buffer));
 		}
 		if (buffer != InvalidBuffer)
 			box = BoxOf(BufferGetPage(buffer), layout, chunk);

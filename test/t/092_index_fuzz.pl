@@ -151,6 +151,7 @@ for my $round (1 .. $rounds)
 	note("table $round: $t->{column} of $t->{d} dimensions; $index");
 	my $first = rand() < 0.5;
 	is(run("DROP TABLE IF EXISTS t; CREATE TABLE t (id serial PRIMARY KEY, tenant bigint, kind int, v $t->{column}) WITH (fillfactor = 70); " . ($first ? $index : '')), '', 'a table');
+	run('INSERT INTO t (tenant, kind) SELECT i % 4 + 1, 0 FROM generate_series(1, 700) i') if rand() < 0.3;
 	for (1 .. pick(0, 1, 5))
 	{
 		run('INSERT INTO t VALUES ' . new_rows($t, 100));

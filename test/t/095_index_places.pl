@@ -79,6 +79,8 @@ sub size { return $node->safe_psql('postgres', "$_[0]; SELECT pg_relation_size('
 my $nulls = size('CREATE TABLE later (v real[]) WITH (fillfactor = 50); CREATE INDEX later_index ON later USING fasted (v); INSERT INTO later SELECT NULL FROM generate_series(1, 40000)');
 is(size('INSERT INTO later SELECT array_agg(random() - 0.5) FROM generate_series(1, 300) i, generate_series(1, 16) GROUP BY i'), $nulls + 3,
 	'the basis, the boxes and a chunk hold the first vectors');
+like($node->safe_psql('postgres', "LOAD 'fasted'; SET enable_seqscan = off; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT FROM later WHERE v <-> array_fill(0::real, ARRAY[16]) < 1"),
+	qr/skipped chunks=132/, 'a scan within a ball skips chunks without vectors');
 
 # a snapshot that sees older versions of rows than the index has
 $node->safe_psql('postgres', 'DROP INDEX later_index');
