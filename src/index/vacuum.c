@@ -101,7 +101,5 @@ IndexBulkDelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDe
 IndexBulkDeleteResult *
 IndexVacuumCleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-	if (stats != NULL)
-		stats->num_pages = RelationGetNumberOfBlocks(info->index);
 	return stats;
 }
