@@ -83,6 +83,28 @@ FROM unnest('{1,100}'::float8[]) AS r;
 SELECT n, choice(format('SELECT a.id, b.id FROM points AS a JOIN points AS b ON a.v <-> b.v < 0.5 WHERE a.id <= %s', n), CASE WHEN n < 10 THEN 'enable_nestloop' ELSE 'fasted.join_node' END)
 FROM unnest('{3,20000}'::int[]) AS n;
 
+-- each metric: estimates of the rows that a scan fetches, for distances within which 0.2%, 10% and 50% of the rows are
+CREATE INDEX points_cosine ON points USING fasted (v real_cosine_ops);
+CREATE INDEX points_product ON points USING fasted (v real_ip_ops);
+CREATE FUNCTION estimate(operator text, share float8) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	radius float8;
+	plan jsonb;
+	estimated numeric;
+	fetched numeric;
+BEGIN
+	EXECUTE format('SELECT percentile_disc($1) WITHIN GROUP (ORDER BY v %s q(77)) FROM points', operator) INTO radius USING share;
+	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT json) SELECT id FROM points WHERE v %s q(77) < %L', operator, radius) INTO plan;
+	estimated := jsonb_path_query_first(plan, 'strict $.** ? (@."Node Type" == "Bitmap Index Scan")."Plan Rows"');
+	fetched := jsonb_path_query_first(plan, 'strict $.**."Rows Fetched"');
+	RETURN CASE WHEN estimated / fetched BETWEEN 0.2 AND 5 THEN 'right' ELSE format('%s instead of %s', estimated, fetched) END;
+END $$;
+SET enable_seqscan = off;
+SET enable_indexscan = off;
+SELECT operator, share, estimate(operator, share) FROM unnest('{<->,<=>,<#>}'::text[]) AS operator, unnest('{0.002,0.1,0.5}'::float8[]) AS share;
+RESET enable_seqscan;
+RESET enable_indexscan;
+
 -- EXPLAIN shows the numbers of each scan of such an index, and nothing of others
 CREATE FUNCTION lines(options text, query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
@@ -102,5 +124,5 @@ INSERT INTO small SELECT id, tenant, half, v FROM points WHERE id > 12;
 SELECT regexp_replace(state, '\d+', 'N') AS state, advice FROM fasted_info() WHERE component = 'exact indexes';
 REINDEX INDEX small_v_idx;
 SELECT regexp_replace(state, '\d+', 'N') AS state, advice FROM fasted_info() WHERE component = 'exact indexes';
-DROP FUNCTION q, run, choice, lines;
+DROP FUNCTION q, run, choice, estimate, lines;
 DROP TABLE centres, points, small, wide;

@@ -3,8 +3,8 @@
  * advice.c
  *	  Advice of fasted_info() to rebuild indexes.
  *
- * The basis of an index fits the rows that the build has seen, which are sorted, too.  Later rows are in further
- * chunks, unless there were free places.  The metapage has the number of chunks then and now.
+ * The basis of an index fits the rows that the build has seen.  Later rows are in further chunks, unless there
+ * were free places.  The metapage has the number of chunks then and now.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,6 +30,23 @@
 /* Names in the advice, at most. */
 #define NAMED 3
 
+/* Reads the metapage; a page that is not one changes nothing.  An unlogged index has none in a standby. */
+static void
+ReadMeta(Relation index, IndexMeta *meta)
+{
+	Buffer		buffer;
+
+	if (!index->rd_index->indisvalid || RELATION_IS_OTHER_TEMP(index) ||
+		(index->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED && RecoveryInProgress()) ||
+		RelationGetNumberOfBlocks(index) == 0)
+		return;
+	buffer = ReadBuffer(index, META_BLOCK);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (((IndexMeta *) PageGetContents(BufferGetPage(buffer)))->magic == INDEX_MAGIC)
+		*meta = *(IndexMeta *) PageGetContents(BufferGetPage(buffer));
+	UnlockReleaseBuffer(buffer);
+}
+
 /* Returns true if an index, which is not locked by others, has many rows since it was built. */
 static bool
 NeedsRebuild(Oid indexid)
@@ -40,13 +57,13 @@ NeedsRebuild(Oid indexid)
 	if (!ConditionalLockRelationOid(indexid, AccessShareLock))
 		return false;
 	index = try_relation_open(indexid, NoLock);
-	if (index != NULL && index->rd_index->indisvalid && !RELATION_IS_OTHER_TEMP(index) &&
-		!(index->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED && RecoveryInProgress()))
-		(void) ReadState(index, &meta);
 	if (index != NULL)
+	{
+		ReadMeta(index, &meta);
 		relation_close(index, NoLock);
+	}
 	UnlockRelationOid(indexid, AccessShareLock);
-	return meta.chunks >= meta.built_chunks + MANY_CHUNKS &&
+	return meta.chunks >= (uint64) meta.built_chunks + MANY_CHUNKS &&
 		meta.chunks - meta.built_chunks >= LARGE_SHARE * meta.chunks;
 }
 
@@ -78,7 +95,8 @@ DescribeIndexes(char **advice)
 	}
 	systable_endscan(scan);
 	table_close(classes, AccessShareLock);
-	*advice = old == 0 ? NULL : psprintf("Use REINDEX INDEX CONCURRENTLY for %s%s: many rows were inserted since the build, "
-										 "and searches become faster.", names.data, old > NAMED ? ", ..." : "");
+	*advice = old == 0 ? NULL :
+		psprintf("Use REINDEX INDEX CONCURRENTLY for %s%s: searches may become faster.", names.data,
+				 old > NAMED ? ", ..." : "");
 	return count == 0 ? NULL : psprintf("%d, of which %d have many rows since they were built", count, old);
 }

@@ -32,12 +32,8 @@
 /* The limit of queries that all rows with a bound pass. */
 #define NO_LIMIT 0x1p100
 
-/* Codes whose products with 16 bits are summed in 8 numbers of 32 bits. */
-#define PIECE 1024
-
-/* Groups of which codes are fetched into the cache ahead of their use. */
-#define AHEAD 4
-#define CACHE_LINE 64
+/* Codes whose products with 16 bits are summed in 32 bits. */
+#define PIECE 512
 
 /* --- rows */
 
@@ -388,6 +384,10 @@ typedef int32 Integers __attribute__((vector_size(GROUP_ROWS * sizeof(int32))));
 typedef uint32 Words __attribute__((vector_size(GROUP_ROWS * sizeof(uint32))));
 typedef uint16 Halves __attribute__((vector_size(GROUP_ROWS * sizeof(uint16))));
 
+/* The same in memory. */
+typedef Floats StoredFloats __attribute__((aligned(sizeof(float)), may_alias));
+typedef Halves StoredHalves __attribute__((aligned(sizeof(uint16)), may_alias));
+
 /* What is written for each instruction set. */
 typedef struct Steps
 {
@@ -474,21 +474,39 @@ multiply_rows(const LevelQuery *q, const IndexLayout *layout, uint32 level, Page
 		numbers[0][r] = row->scale;
 		numbers[1][r] = row->second;
 	}
-	memcpy(products, of_rows[0], sizeof(Floats));
-	memcpy(squares, of_rows[1], sizeof(Floats));
-	memcpy(halves, numbers, sizeof(numbers));
+	*products = *(StoredFloats *) of_rows[0];
+	*squares = *(StoredFloats *) of_rows[1];
+	halves[0] = *(StoredHalves *) numbers[0];
+	halves[1] = *(StoredHalves *) numbers[1];
 }
 
-/* Fetches rows of a group into the cache. */
 static inline void
-prefetch_rows(const IndexLayout *layout, uint32 level, Page page, uint32 first, uint8 bits)
+prefetch(const void *bytes, uint32 n)
 {
-	for (; bits != 0; bits &= bits - 1)
-	{
-		const char *row = (const char *) LevelRowOf(page, layout, level, first + __builtin_ctz(bits));
+	for (uint32 line = 0; line < n; line += CACHE_LINE)
+		__builtin_prefetch((const char *) bytes + line);
+}
 
-		for (uint32 line = 0; line < layout->stride[level]; line += CACHE_LINE)
-			__builtin_prefetch(row + line);
+/* Fetches the codes of those of n rows of a page that have bits, or of their groups, into the cache. */
+static pg_attribute_always_inline void
+prefetch_codes(const IndexState *state, uint32 level, Page page, uint32 first, uint32 n, const uint8 *masks)
+{
+	const IndexLayout *layout = &state->layout;
+	uint32		bytes = layout->words[level] * GROUP_ROWS;
+
+	if (level < GROUPED_LEVELS)
+	{
+		for (uint32 g = 0; g < n / GROUP_ROWS; g++)
+		{
+			if (masks[first / GROUP_ROWS + g] != 0)
+				prefetch(GroupCodes(page, state, level) + g * bytes, bytes);
+		}
+		return;
+	}
+	for (uint32 r = first; r < first + n; r++)
+	{
+		if ((masks[r / GROUP_ROWS] >> r % GROUP_ROWS & 1) != 0)
+			prefetch(LevelRowOf(page, layout, level, r), layout->stride[level]);
 	}
 }
 
@@ -524,30 +542,52 @@ group_bounds(const LevelQuery *q, bool product, const Sums *sums, const Floats *
 	*bounds = *bounds * (float) (1.0 - SLACK) - errors;
 }
 
+/* Sets what a level of those rows of group g that have bits adds to the sums, and their second numbers. */
+static pg_attribute_always_inline void
+read_group(const LevelQuery *q, const IndexState *state, uint32 level, Page page, uint32 first, uint32 g, uint8 bits,
+		   Sums *terms, Floats *seconds, const Steps *steps)
+{
+	uint32		words = level == 0 ? HEAD_WORDS : state->layout.words[level];
+	uint32		place = g * GROUP_ROWS - first;
+	Integers	products;
+	Integers	squares;
+	Halves		halves[2];
+	Floats		scales;
+
+	if (level < GROUPED_LEVELS)
+	{
+		steps->multiply_group(GroupCodes(page, state, level) + place * words, q->codes, words, &products, &squares);
+		terms->products = __builtin_convertvector(products, Floats);
+		terms->norms2 = __builtin_convertvector(squares, Floats);
+		halves[0] = *(StoredHalves *) (GroupScales(page, state, level) + place);
+		halves[1] = *(StoredHalves *) (GroupSeconds(page, state, level) + place);
+	}
+	else
+		multiply_rows(q, &state->layout, level, page, g * GROUP_ROWS, bits, &terms->products, &terms->norms2, halves,
+					  steps);
+	scales = (Floats) (__builtin_convertvector(halves[0], Words) << 16);
+	*seconds = (Floats) (__builtin_convertvector(halves[1], Words) << 16);
+	terms->products *= scales * q->scale;
+	terms->norms2 *= scales * scales;
+	terms->coarse2 = scales * scales * (float) q->n;
+}
+
 static pg_attribute_always_inline void
 level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Page page, uint32 first, uint32 n,
 			 uint8 *masks, GroupSums *sums, float *bounds, const Steps *steps)
 {
-	const LevelQuery *q = &query->levels[level];
-	const int8 *codes = GroupCodes(page, state, level);
-	const uint16 *scales = GroupScales(page, state, level);
-	const uint16 *seconds = GroupSeconds(page, state, level);
-	uint32		words = level == 0 ? HEAD_WORDS : state->layout.words[level];
+	const LevelQuery q = query->levels[level];
 	const Integers each = {1, 2, 4, 8, 16, 32, 64, 128};
 
+	prefetch_codes(state, level, page, first, n, masks);
 	for (uint32 g = first / GROUP_ROWS; g * GROUP_ROWS < first + n; g++)
 	{
-		uint32		place = g * GROUP_ROWS - first;
 		uint8		bits = masks[g];
-		float	   *to = bounds + g * GROUP_ROWS;
-		Halves		halves[2] = {0};
-		Floats		products = {0};
-		Floats		squares = {0};
-		Floats		scale;
-		Floats		second;
-		Floats		before;
+		StoredFloats *of_rows = (StoredFloats *) (bounds + g * GROUP_ROWS);
+		Floats		seconds;
+		Floats		before = *of_rows;
 		Floats		after;
-		Sums		sum = {0};
+		Sums		sum;
 		Integers	lanes;
 
 		/* the group may have rows on the pages before and after this one */
@@ -557,39 +597,22 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 			bits &= 0xff >> ((g + 1) * GROUP_ROWS - first - n);
 		if (bits == 0)
 			continue;
-		if (level < GROUPED_LEVELS)
-		{
-			Integers	of_codes[2];
-
-			for (uint32 line = 0; line < words * GROUP_ROWS; line += CACHE_LINE)
-				__builtin_prefetch(codes + (place + AHEAD * GROUP_ROWS) * words + line);
-			steps->multiply_group(codes + place * words, q->codes, words, &of_codes[0], &of_codes[1]);
-			products = __builtin_convertvector(of_codes[0], Floats);
-			squares = __builtin_convertvector(of_codes[1], Floats);
-			memcpy(&halves[0], scales + place, sizeof(Halves));
-			memcpy(&halves[1], seconds + place, sizeof(Halves));
-		}
-		else
-		{
-			if ((g + AHEAD) * GROUP_ROWS < first + n)
-				prefetch_rows(&state->layout, level, page, (g + AHEAD) * GROUP_ROWS, masks[g + AHEAD]);
-			multiply_rows(q, &state->layout, level, page, g * GROUP_ROWS, bits, &products, &squares, halves, steps);
-		}
-		scale = (Floats) (__builtin_convertvector(halves[0], Words) << 16);
-		second = (Floats) (__builtin_convertvector(halves[1], Words) << 16);
+		read_group(&q, state, level, page, first, g, bits, &sum, &seconds, steps);
 		if (level > 0)
-			memcpy(&sum, &sums[g], sizeof(Sums));
-		sum.products += scale * q->scale * products;
-		sum.norms2 += scale * scale * squares;
-		sum.coarse2 += scale * scale * (float) q->n;
-		memcpy(&sums[g], &sum, sizeof(Sums));
-		group_bounds(q, query->product, &sum, &second, &after, steps);
+		{
+			sum.products += *(StoredFloats *) sums[g].products;
+			sum.norms2 += *(StoredFloats *) sums[g].norms2;
+			sum.coarse2 += *(StoredFloats *) sums[g].coarse2;
+		}
+		*(StoredFloats *) sums[g].products = sum.products;
+		*(StoredFloats *) sums[g].norms2 = sum.norms2;
+		*(StoredFloats *) sums[g].coarse2 = sum.coarse2;
+		group_bounds(&q, query->product, &sum, &seconds, &after, steps);
 
 		/* other rows of the group keep their bounds */
-		memcpy(&before, to, sizeof(Floats));
 		lanes = ((each & bits) != 0) & (after > before);
 		after = (Floats) (((Integers) after & lanes) | ((Integers) before & ~lanes));
-		memcpy(to, &after, sizeof(Floats));
+		*of_rows = after;
 		lanes = after > query->limit;
 		masks[g] &= ~(bits & steps->collect(&lanes));
 	}
@@ -603,6 +626,7 @@ multiply_group_avx2(const int8 *codes, const int16 *query, uint32 n, Integers *p
 	__m256i		product = _mm256_setzero_si256();
 	__m256i		square = _mm256_setzero_si256();
 
+#pragma GCC unroll 8
 	for (uint32 k = 0; k < n; k += 2)
 	{
 		__m256i		row = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) (codes + k * GROUP_ROWS)));
@@ -748,30 +772,78 @@ UncodedBounds(const VectorQuery *query, const IndexState *state, Page page, uint
 	}
 }
 
-float
-BoxBound(const VectorQuery *query, const ChunkBox *box)
+static pg_attribute_always_inline float
+box_bound(const VectorQuery *query, const ChunkBox *box)
 {
 	const LevelQuery *q = &query->levels[0];
-	float		sum = 0.0f;
-	float		norm2 = 0.0f;
-	float		second = FromHalf(box->high[HEAD_WORDS]);
-	float		errors;
+	float		low = FromHalf(box->low[HEAD_WORDS]) * q->has_rest;
+	float		high = FromHalf(box->high[HEAD_WORDS]);
+	float		errors = q->by_coarse * FromHalf(box->most_scale) * sqrtf(q->n) + q->by_second * high + q->fixed;
+	Floats		sums = {0};
+	Floats		norms2 = {0};
+	float		sum;
+	float		norm2;
 
-	if (query->unbounded || box->most_scale == 0)
-		return -INFINITY;
-	errors = q->by_coarse * FromHalf(box->most_scale) * sqrtf(q->n) + q->by_second * second + q->fixed;
-	for (uint32 k = 0; k <= HEAD_WORDS; k++)
+	high *= q->has_rest;
+	sum = Max(Max(low - q->rest, q->rest - high), 0.0f);
+	sum = query->product ? high * q->rest : sum * sum;
+	norm2 = high * high;
+	for (uint32 k = 0; k < HEAD_WORDS; k += GROUP_ROWS)
 	{
-		float		low = FromHalf(box->low[k]) * (k == HEAD_WORDS ? q->has_rest : 1.0f);
-		float		high = FromHalf(box->high[k]) * (k == HEAD_WORDS ? q->has_rest : 1.0f);
-		float		z = k == HEAD_WORDS ? q->rest : q->scale * q->codes[k];
-		float		gap = Max(Max(low - z, z - high), 0.0f);
+		Integers	codes;
+		Floats		lows;
+		Floats		highs;
+		Floats		values;
 
-		sum += query->product ? Max(low * z, high * z) : gap * gap;
-		norm2 += Max(low * low, high * high);
+		lows = (Floats) (__builtin_convertvector(*(StoredHalves *) (box->low + k), Words) << 16);
+		highs = (Floats) (__builtin_convertvector(*(StoredHalves *) (box->high + k), Words) << 16);
+		codes = (Integers) (__builtin_convertvector(*(StoredHalves *) (q->codes + k), Words) << 16) >> 16;
+		values = __builtin_convertvector(codes, Floats) * q->scale;
+		if (query->product)
+		{
+			Integers	negative = values < 0.0f;
+
+			sums += values * (Floats) (((Integers) lows & negative) | ((Integers) highs & ~negative));
+		}
+		else
+		{
+			Floats		below = lows - values;
+			Floats		above = values - highs;
+
+			/* at most one of them is positive */
+			below = (Floats) ((Integers) below & (below > 0.0f)) + (Floats) ((Integers) above & (above > 0.0f));
+			sums += below * below;
+		}
+		norms2 += lows * lows + highs * highs;
+	}
+	for (uint32 k = 0; k < GROUP_ROWS; k++)
+	{
+		sum += sums[k];
+		norm2 += norms2[k];
 	}
 	if (query->product)
 		return -sum - errors - q->by_norm * sqrtf(norm2) - (float) SLACK * sqrtf(norm2 * q->norm2);
 	sum -= (float) SLACK * (sum + q->norm2);
 	return sqrtf(Max(sum, 0.0f)) * (float) (1.0 - SLACK) - errors;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2")))
+static float
+box_bound_avx2(const VectorQuery *query, const ChunkBox *box)
+{
+	return box_bound(query, box);
+}
+#endif
+
+float
+BoxBound(const VectorQuery *query, const ChunkBox *box)
+{
+	if (query->unbounded || box->most_scale == 0)
+		return -INFINITY;
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2"))
+		return box_bound_avx2(query, box);
+#endif
+	return box_bound(query, box);
 }

@@ -157,7 +157,8 @@ void
 MeasureBounds(Relation index, IndexState *state, const double *vectors, uint32 n)
 {
 	IndexMeta  *meta = &state->meta;
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted bounds", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted index bounds",
+												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	uint32		rows = Min(n, state->layout.chunk_rows);
 	char	   *pages = rows == 0 ? NULL : make_chunk(state, vectors, rows);
@@ -166,7 +167,8 @@ MeasureBounds(Relation index, IndexState *state, const double *vectors, uint32 n
 	uint32		boxes = 0;
 
 	for (uint32 l = 0; l <= BOX_LEVEL; l++)
-		bounds[l] = palloc(PAIR_QUERIES * (l == BOX_LEVEL ? MOST_BOXES : state->layout.chunk_rows) * sizeof(float));
+		bounds[l] = palloc(PAIR_QUERIES * sizeof(float) *
+						   (l == BOX_LEVEL ? MOST_BOXES : state->layout.chunk_rows));
 	for (uint32 q = 0; q < Min(rows, PAIR_QUERIES); q++)
 	{
 		VectorQuery query;
@@ -191,8 +193,8 @@ MeasureBounds(Relation index, IndexState *state, const double *vectors, uint32 n
 
 /*
  * Returns the share of rows whose bounds by a level are at most the limit.  Between quantiles, and below the
- * smallest one, the share is a power of the bound or, for inner products, whose bounds may be negative, exponential
- * in the bound.
+ * smallest one, the share is a power of the bound.  For inner products, whose bounds may be negative, it is
+ * exponential in the bound.
  */
 static double
 share_below(const IndexMeta *meta, uint32 level, double limit)
@@ -241,8 +243,8 @@ limit_of(const IndexState *state, const OpExpr *clause)
 }
 
 /*
- * Sets the shares of the index's rows that pass the levels, by the conditions on the vector.  Returns the share of
- * the rows with other columns equal to the conditions'.
+ * Sets the shares of the index's rows that pass the levels, by the conditions on the vector.  Returns the
+ * share of the rows whose other columns are equal to the conditions'.
  */
 static double
 estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *state, double *shares)
@@ -257,8 +259,8 @@ estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *stat
 	{
 		const IndexClause *clause = lfirst_node(IndexClause, cell);
 		RestrictInfo *rinfo = linitial_node(RestrictInfo, clause->indexquals);
-		bool		measured = state->meta.pairs[0] >= 2 * LEAST_PAIRS && clause->indexcol == 0 && IsA(rinfo->clause, OpExpr);
-		double		limit = measured ? limit_of(state, (OpExpr *) rinfo->clause) : NAN;
+		double		limit = clause->indexcol > 0 || state->meta.pairs[0] < 2 * LEAST_PAIRS ? NAN :
+			limit_of(state, castNode(OpExpr, rinfo->clause));
 		double		share = rinfo->norm_selec >= 0.0 ? rinfo->norm_selec :
 			clause_selectivity(root, (Node *) rinfo, path->indexinfo->rel->relid, JOIN_INNER, NULL);
 
@@ -280,36 +282,36 @@ IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	IndexOptInfo *info = path->indexinfo;
 	Relation	index = index_open(info->indexoid, NoLock);
 	IndexMeta	meta;
-	const IndexState *state = ReadState(index, &meta);
-	const IndexLayout *layout = &state->layout;
-	double		rows = Max(info->tuples, 1.0);
+	const IndexState state = *ReadState(index, &meta);	/* estimates read catalogs */
+	const IndexLayout *layout = &state.layout;
 	double		shares[BOX_LEVEL + 1];
-	double		equal = estimate_shares(root, path, state, shares);
+	double		equal = estimate_shares(root, path, &state, shares);
+	double		rows = Max(info->tuples, 1.0);
 	double		returned = rows * equal * shares[layout->levels - 1];
 	bool		ordered = path->indexorderbys != NIL;
-	double		passed;
+	double		random_cost;
 	double		page_cost;
-	double		random_page_cost_here;
 
-	get_tablespace_page_costs(info->reltablespace, &random_page_cost_here, &page_cost);
-	/* further loops find the pages in memory */
+	index_close(index, NoLock);
+	get_tablespace_page_costs(info->reltablespace, &random_cost, &page_cost);
 	*pages = meta.chunks * shares[BOX_LEVEL];
-	*total_cost = cpu_operator_cost * (rows * shares[BOX_LEVEL] * HEAD_OPERATORS + ROTATION_OPERATORS * meta.dimensions * meta.reflections);
+	*total_cost = cpu_operator_cost * (rows * shares[BOX_LEVEL] * HEAD_OPERATORS +
+									   ROTATION_OPERATORS * meta.dimensions * meta.reflections);
 	*startup_cost = ordered ? *pages * page_cost + *total_cost : 0.0;
 	for (uint32 l = 1; l < layout->levels; l++)
 	{
-		double		level_pages = (double) meta.chunks * ((l + 1 < layout->levels ? layout->page[l + 1] : layout->chunk_pages) - layout->page[l]);
+		uint32		end = l + 1 < layout->levels ? layout->page[l + 1] : layout->chunk_pages;
+		double		level_pages = (double) meta.chunks * (end - layout->page[l]);
+		double		passed = rows * equal * Max(shares[l - 1], shares[l]);
 
-		passed = rows * equal * Max(shares[l - 1], shares[l]);
 		if (ordered)
 			*startup_cost += FIRST_SHARE * passed * LEVEL_OPERATORS * cpu_operator_cost;
 		*total_cost += passed * LEVEL_OPERATORS * cpu_operator_cost;
 		*pages += level_pages * -expm1(-passed / Max(level_pages, 1.0));
 	}
-	index_close(index, NoLock);
-	*total_cost += returned * cpu_index_tuple_cost + *pages * page_cost / (*pages < effective_cache_size ? loop_count : 1.0);
-	if (ordered)
-		*total_cost += returned * ORDER_PAGES * random_page_cost_here;
+	/* further loops find the pages in memory */
+	*total_cost += *pages * page_cost / (*pages < effective_cache_size ? loop_count : 1.0) +
+		returned * (cpu_index_tuple_cost + (ordered ? ORDER_PAGES * random_cost : 0.0));
 	*total_cost = Max(*total_cost, *startup_cost);
 	*selectivity = Min(1.0, returned / Max(info->rel->tuples, 1.0));
 	*correlation = 0.0;

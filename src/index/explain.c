@@ -26,17 +26,19 @@
 #include "tcop/tcopprot.h"
 #endif
 
-/* Returns the scan of a plan node, or NULL if it is not a scan of an index of this access method that has begun. */
+/* Returns the scan of a plan node if it scans an index of this access method, and has tested rows; or NULL. */
 static IndexScanDesc
 ScanOf(PlanState *node)
 {
 	IndexScanDesc scan = IsA(node, IndexScanState) ? ((IndexScanState *) node)->iss_ScanDesc :
 		IsA(node, BitmapIndexScanState) ? ((BitmapIndexScanState *) node)->biss_ScanDesc : NULL;
 
-	return scan != NULL && scan->indexRelation->rd_indam->amgettuple == IndexGetTuple ? scan : NULL;
+	if (scan == NULL || scan->indexRelation->rd_indam->amgettuple != IndexGetTuple)
+		return NULL;
+	return IndexScanCounts(scan)->heads + IndexScanCounts(scan)->skipped_chunks > 0 ? scan : NULL;
 }
 
-/* Adds what a scan has done, in all loops of this process.  In the text format, that is a line with this label. */
+/* Adds what a scan has done, in all loops of this process: in the text format, a line with this label. */
 static void
 ShowCounts(IndexScanDesc scan, const char *label, ExplainState *es)
 {
@@ -95,8 +97,8 @@ static ExecutorEnd_hook_type previous_end = NULL;
 static ExplainState *explained = NULL;
 
 static void
-StandardExplain(Query *query, int options, IntoClause *into, ExplainState *es, const char *text, ParamListInfo params,
-				QueryEnvironment *environment)
+StandardExplain(Query *query, int options, IntoClause *into, ExplainState *es, const char *text,
+				ParamListInfo params, QueryEnvironment *environment)
 {
 #if PG_VERSION_NUM >= 170000
 	standard_ExplainOneQuery(query, options, into, es, text, params, environment);

@@ -125,9 +125,8 @@ ReportCorruption(Relation index, BlockNumber block)
 			 errhint("Please REINDEX it.")));
 }
 
-/* Pins a page, mostly without a search of the table of all buffers, which costs as much as to use the page. */
-static Buffer
-read_buffer(Relation index, BlockNumber block)
+Buffer
+PinIndexPage(Relation index, BlockNumber block)
 {
 	static Buffer recent[RECENT_BUFFERS];	/* by a hash; maybe of other pages by now */
 	Buffer	   *buffer = &recent[(RelationGetRelid(index) * 4001 + block) % RECENT_BUFFERS];
@@ -146,7 +145,7 @@ read_buffer(Relation index, BlockNumber block)
 Buffer
 ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind, uint32 chunk, uint32 level)
 {
-	Buffer		buffer = read_buffer(index, block);
+	Buffer		buffer = PinIndexPage(index, block);
 	Page		page = BufferGetPage(buffer);
 
 	LockBuffer(buffer, lock);

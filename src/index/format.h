@@ -40,6 +40,8 @@
 #define INDEX_MAGIC 0x46535431
 #define META_BLOCK 0
 
+#define CACHE_LINE 64
+
 #define INDEX_LEVELS 4
 #define HEAD_WORDS 16			/* coordinates of the first level, which is in the head */
 #define GROUP_ROWS 8
@@ -74,8 +76,8 @@ typedef struct IndexMeta
 	double		most_radius;	/* of the balls */
 
 	/*
-	 * For estimates, from the build.  2^-q of the pairs of vectors have bounds of at most quantiles[level][q]; the last
-	 * quantiles are those of vectors and boxes.
+	 * For estimates, from the build.  2^-q of the pairs of vectors have bounds of at most
+	 * quantiles[level][q]; the last quantiles are those of vectors and boxes.
 	 */
 	uint32		built_chunks;
 	uint32		pairs[BOX_LEVEL + 1];	/* 0: unknown */
@@ -312,6 +314,9 @@ extern void InitIndexPage(Page page, PageKind kind, uint32 chunk, uint32 level);
 
 /* Makes the `number`th page of a chunk without rows. */
 extern void InitChunkPage(Page page, const IndexState *state, uint32 chunk, uint32 number);
+
+/* Pins a page, mostly without a search of the table of all buffers, which costs as much as to use a page. */
+extern Buffer PinIndexPage(Relation index, BlockNumber block);
 
 /* Pins and locks a page.  Error: it is not of this kind, chunk and level. */
 extern Buffer ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind,

@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+StaticAssertDecl(sizeof(IndexMeta) + (EMPTY_LIST + 1) * sizeof(uint32) <= PAGE_ROOM, "lists must fit into the metapage");
 StaticAssertDecl(INDEX_LEVELS <= MAX_GENERIC_XLOG_PAGES, "a row must fit into a WAL record");
 
 /* An open change of the metapage and, maybe, of a head. */
@@ -297,6 +298,8 @@ place_row(Relation index, const IndexState *state, const IndexRow *row)
 		uint32		first = ChunkLists(meta)[ListOf(meta, key)];
 		bool		same = meta->dimensions == state->meta.dimensions;
 
+		if (first > meta->chunks)
+			ReportCorruption(index, META_BLOCK);
 		UnlockReleaseBuffer(buffer);
 		if (!same)
 			return false;

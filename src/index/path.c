@@ -192,8 +192,9 @@ IndexConditions(PlannerInfo *root, IndexOptInfo *index, List *clauses, List *con
 }
 
 /*
- * Estimates the rows of parameterized paths again: conditions are the same restrictions as clauses, so that they
- * must not reduce the number of rows, and PostgreSQL assumes that a third of the rows satisfies a distance clause.
+ * Estimates the rows of parameterized paths again.  Conditions are the same restrictions as clauses, so that
+ * they must not reduce the number of rows.  PostgreSQL assumes that a third of the rows satisfies a clause on
+ * the distance.
  */
 static void
 CorrectParameterizations(PlannerInfo *root, RelOptInfo *rel, List *conditions)

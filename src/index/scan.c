@@ -34,6 +34,10 @@
 /* Rows of the first batch, and how many times as many has each further one. */
 #define FIRST_BATCH 16
 #define MORE_ROWS 8
+#define MOST_BATCH (1 << 24)
+
+/* Bounds of a chunk's rows are kept if one of so many rows has the values of the further columns. */
+#define KEPT_SHARE 8
 
 /* A row that passes. */
 typedef struct Candidate
@@ -71,6 +75,7 @@ typedef struct VectorScan
 	uint32		nchunks;
 	uint32		next_chunk;		/* the next one, of a scan without an order */
 	uint32		visited;		/* this many have been visited */
+	Buffer		ahead;			/* pin of the head of the one after the present one, while scan_more() runs */
 
 	/* Work on one chunk: a bit for each row, what levels add up, and bounds. */
 	uint8	   *masks;			/* [groups] */
@@ -351,6 +356,7 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 	float	   *keys = scan->ordered ? scan->keys[chunk] : NULL;
 	Buffer		buffer;
 	bool		known = keys != NULL;
+	float		by_box = scan->box_bounds[chunk];
 
 	if (known)
 	{
@@ -370,28 +376,55 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 	{
 		memset(scan->masks, 0xff, groups);
 		keys = scan->bounds;
-		if (scan->ordered && scan->keys_left >= rows * sizeof(float))
-		{
-			scan->keys_left -= rows * sizeof(float);
-			keys = scan->keys[chunk] = palloc(rows * sizeof(float));
-		}
-		for (uint32 r = 0; r < rows; r++)
-			keys[r] = scan->box_bounds[chunk];
 	}
 	for (uint32 r = rows; r < rows * scan->nqueries; r++)
 		scan->bounds[r] = -INFINITY;
 	buffer = ReadIndexPage(index, ChunkBlock(&scan->state.layout, chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, chunk, 0);
 	check_hashes(scan, BufferGetPage(buffer));
+	if (!known && scan->ordered && scan->keys_left >= rows * sizeof(float) &&
+		count_bits(scan, scan->masks) >= rows / KEPT_SHARE)
+	{
+		scan->keys_left -= rows * sizeof(float);
+		keys = scan->keys[chunk] = palloc(rows * sizeof(float));
+	}
+	for (uint32 r = 0; r < rows && !known; r++)
+		keys[r] = by_box;
 	if (has_bits(scan->masks, 0, rows))
 		check_rows(scan, index, chunk, BufferGetPage(buffer), keys);
 	UnlockReleaseBuffer(buffer);
 	CHECK_FOR_INTERRUPTS();
 }
 
+/* Fetches the head of the chunk of that number into the cache, if there is one. */
+static void
+fetch_ahead(VectorScan *scan, Relation index, uint32 number)
+{
+	Buffer		before = scan->ahead;
+
+	scan->ahead = InvalidBuffer;
+	if (number < scan->nchunks && (!scan->ordered || scan->keys[scan->chunks[number]] == NULL))
+	{
+		Page		page;
+		const char *line;
+		const char *end;
+
+		scan->ahead = PinIndexPage(index, ChunkBlock(&scan->state.layout, scan->chunks[number]));
+		page = BufferGetPage(scan->ahead);
+		line = scan->nhashes > 0 ? page : (const char *) GroupCodes(page, &scan->state, 0);
+		end = scan->nhashes > 0 ? (const char *) GroupCodes(page, &scan->state, 0) :
+			(const char *) HeadTids(page, &scan->state);
+		for (; line < end; line += CACHE_LINE)
+			__builtin_prefetch(line);
+	}
+	if (before != InvalidBuffer)
+		ReleaseBuffer(before);
+}
+
 /* Visits a chunk by its number in the order of visits. */
 static void
 visit(VectorScan *scan, Relation index, uint32 number)
 {
+	fetch_ahead(scan, index, number + 1);
 	if (number == scan->visited)
 	{
 		scan->visited++;
@@ -423,23 +456,26 @@ begin_batch(VectorScan *scan, uint32 n)
 static bool
 scan_more(VectorScan *scan, Relation index)
 {
+	Size		most = work_mem * (Size) 1024 / (2 * sizeof(Candidate));
+
 	if (!scan->ordered)
 	{
-		if (scan->next_chunk == scan->nchunks)
-			return false;
 		scan->nrows = scan->next = 0;
-		visit(scan, index, scan->next_chunk++);
-		return true;
+		while (scan->nrows == 0 && scan->next_chunk < scan->nchunks)
+			visit(scan, index, scan->next_chunk++);
+		fetch_ahead(scan, index, scan->nchunks);
+		return scan->nrows > 0;
 	}
 	if (scan->nrows < scan->batch)
 		return false;
 	if (scan->nrows > 0)
 		scan->last = scan->rows[scan->nrows - 1];
 	begin_batch(scan, scan->batch == 0 ? FIRST_BATCH :
-				Max(scan->batch, Min(scan->batch * MORE_ROWS, work_mem * (Size) 1024 / (2 * sizeof(Candidate)))));
+				Max(scan->batch, Min(scan->batch * MORE_ROWS, Min(most, MOST_BATCH))));
 	scan->queries[0].limit = INFINITY;
 	for (uint32 c = 0; c < scan->nchunks && scan->box_bounds[scan->chunks[c]] <= scan->queries[0].limit; c++)
 		visit(scan, index, c);
+	fetch_ahead(scan, index, scan->nchunks);
 	cut_batch(scan);
 	return scan->nrows > 0;
 }

@@ -20,7 +20,7 @@ BEGIN
 	END IF;
 	RETURN v;
 END $$;
-CREATE FUNCTION seen_unsafe(v real[]) RETURNS real[] LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN seen(v); END';
+CREATE FUNCTION seen_unsafe(v real[]) RETURNS real[] LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN public.seen(v); END';
 CREATE TABLE items (id int, tenant int, v real[], radius float8) WITH (parallel_workers = 2);
 SELECT setseed(0.5);
 INSERT INTO items SELECT i, i % 5, CASE WHEN i % 100 > 0 THEN array_agg((random() - 0.5 + sin(i * k))::real) END, i / 1e9
@@ -33,7 +33,7 @@ my $notices;
 sub lingering
 {
 	my ($statement) = @_;
-	my ($result, $out, $errors) = $node->psql('postgres', "SELECT set_config('test.leader', pg_backend_pid()::text, false);\n$statement");
+	my (undef, undef, $errors) = $node->psql('postgres', "SELECT set_config('test.leader', pg_backend_pid()::text, false);\n$statement");
 	$notices = () = $errors =~ /another process reads a row/g;
 	return $errors;
 }
@@ -59,8 +59,8 @@ for my $order ('seen(v) <-> (SELECT v FROM items WHERE id = 77)', 'seen(v) <-> (
 	is($node->safe_psql('postgres', "SET enable_seqscan = off; $query"),
 		$node->safe_psql('postgres', "SET enable_indexscan = off; $query"), 'its result is that of a sequential scan');
 }
-lingering('CREATE INDEX items_unsafe ON items USING fasted (seen_unsafe(v))');
-is($notices, 0, 'workers do not call a function that is not parallel safe');
+unlike(lingering('CREATE INDEX items_unsafe ON items USING fasted (seen_unsafe(v))'), qr/ERROR/, 'an index on a function that is not parallel safe');
+is($notices, 0, 'workers do not call it');
 
 # the greatest radius of all participants, and a constraint that the rows violate
 lingering('ALTER TABLE items ADD CONSTRAINT apart EXCLUDE USING fasted (fasted_ball(seen(v), radius) WITH &&)');
