@@ -51,6 +51,12 @@
 /* M takes 8 bytes for the square of this. */
 #define MOST_DIMENSIONS_OF_M 4096
 
+/* Squares of smaller distances may underflow, so rows that near to p or z are left out of slopes. */
+#define LEAST_DISTANCE 1e-150
+
+/* Number of bits of a double from the greatest to the least power of two, and one part that is zero. */
+#define MOST_PARTS 2099
+
 /* The rows of a group with a vector. */
 typedef struct Group
 {
@@ -144,11 +150,14 @@ AllocDoubles(Size n)
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 }
 
-/* Replaces the bound of a row by a greater one, which errors of this scale may have affected. */
+/*
+ * Replaces the bound of a row by a greater one, which errors of this scale may have affected, and
+ * underflow in each distance.
+ */
 static void
 RaiseBound(Search *search, uint32 row, double bound, double scale)
 {
-	bound -= search->rounding * scale;
+	bound -= search->rounding * (scale + search->group->count * (LEAST_DISTANCE * 1e20));
 	/* false for NaN, after an overflow */
 	if (bound > search->bound[row])
 		search->bound[row] = bound;
@@ -216,7 +225,7 @@ BoundByCentre(Search *search)
 			Difference(group, row, search->z, u);
 			search->distance_z[row] = distance = sqrt(Dot(u, u, n));
 			search->sum_z += distance;
-			weight = step == 0 ? 1.0 : distance > 0.0 ? 1.0 / distance : 0.0;
+			weight = step == 0 ? 1.0 : distance > LEAST_DISTANCE ? 1.0 / distance : 0.0;
 			AddMultiple(toward, weight, u, n);
 			weights += weight;
 		}
@@ -262,7 +271,7 @@ BoundByForm(Search *search)
 
 	for (uint32 i = 0; i < search->nleft; i++)
 		radius = Min(radius, search->distance_z[search->left[i]]);
-	for (uint32 row = 0; row < group->count && radius > 0.0; row++)
+	for (uint32 row = 0; row < group->count && radius > LEAST_DISTANCE; row++)
 	{
 		double		root = hypot(search->distance_z[row], radius);
 
@@ -273,7 +282,7 @@ BoundByForm(Search *search)
 		for (uint32 k = 0; k < n; k++)
 			AddMultiple(m + (Size) k * n + k, u[k] / root / root / root, u + k, n - k);
 	}
-	for (uint32 i = 0; i < search->nleft && radius > 0.0; i++)
+	for (uint32 i = 0; i < search->nleft && radius > LEAST_DISTANCE; i++)
 	{
 		uint32		row = search->left[i];
 		double		t = radius / search->distance_z[row];
@@ -291,6 +300,51 @@ BoundByForm(Search *search)
 /* --- sums */
 
 /*
+ * Adds a number to an exact sum: n parts without common bits, the least first, or a single part that is
+ * not finite (J. R. Shewchuk, Adaptive Precision Floating-Point Arithmetic, 1997).  Returns the new n.
+ */
+static uint32
+AddExactly(double *parts, uint32 n, double x)
+{
+	uint32		kept = 0;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		double		y = parts[i];
+		double		sum = x + y;
+		double		error = fabs(x) < fabs(y) ? x - (sum - y) : y - (sum - x);
+
+		if (error != 0.0)
+			parts[kept++] = error;
+		x = sum;
+	}
+	if (!isfinite(x))
+		kept = 0;
+	parts[kept] = x;
+	return kept + 1;
+}
+
+/* Returns this sum, rounded once. */
+static double
+RoundParts(const double *parts, uint32 n)
+{
+	double		sum = 0.0;
+	double		error = 0.0;
+
+	while (n > 0 && error == 0.0)
+	{
+		double		before = sum;
+
+		sum += parts[--n];
+		error = parts[n] - (sum - before);
+	}
+	/* the next part decides between two doubles at the same distance */
+	if (n > 0 && (error < 0.0) == (parts[n - 1] < 0.0) && (sum + 2.0 * error) - sum == 2.0 * error)
+		sum += 2.0 * error;
+	return isnan(sum) ? INFINITY : sum;
+}
+
+/*
  * Returns the sum of the distances of a row from the others, rounded once, so that rows with the same
  * distances have equal sums.  By Euclidean distance, also sets the slope.
  */
@@ -300,8 +354,8 @@ SumOfDistances(Search *search, uint32 row)
 	const Group *group = search->group;
 	const VectorSource *source = group->source;
 	uint32		n = group->dimensions;
-	double		sum = 0.0;
-	double		errors = 0.0;
+	double		parts[MOST_PARTS];
+	uint32		nparts = 0;
 
 	if (search->slope != NULL)
 	{
@@ -311,23 +365,19 @@ SumOfDistances(Search *search, uint32 row)
 	for (uint32 other = 0; other < group->count; other++)
 	{
 		double		distance;
-		double		before = sum;
-		double		added;
 
 		CHECK_FOR_INTERRUPTS();
 		if (other == row)
 			continue;
 		distance = ExactDistance(source->metric, source->element, RowOf(group, row),
 								 RowOf(group, other), n);
-		sum += distance;
-		added = sum - before;
-		errors += (before - (sum - added)) + (distance - added);
-		if (search->slope == NULL || distance == 0.0)
+		nparts = AddExactly(parts, nparts, distance);
+		if (search->slope == NULL || !(distance > LEAST_DISTANCE))
 			continue;
 		Difference(group, other, search->point, search->vector);
 		AddMultiple(search->slope, -1.0 / distance, search->vector, n);
 	}
-	return isfinite(sum) ? sum + errors : isnan(sum) ? INFINITY : sum;
+	return RoundParts(parts, nparts);
 }
 
 /* Makes a row the best one if its sum is less, or the same and its id comes before. */
