@@ -67,6 +67,7 @@ SELECT fasted_medoid(ARRAY[i % 3], i) FROM generate_series(1, 20000) AS i;
 -- errors
 SELECT fasted_medoid(v, id, 'l1') FROM doubles;
 SELECT fasted_medoid(v, id, NULL) FROM doubles;
+SELECT fasted_medoid(ARRAY[i], i, (ARRAY['l2', 'cosine'])[i]) FROM generate_series(1, 2) AS i;
 SELECT fasted_medoid(v, id, 'hamming') FROM doubles;
 SELECT fasted_medoid(v, id) FROM bits;
 SELECT fasted_medoid(id, id) FROM doubles;

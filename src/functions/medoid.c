@@ -527,19 +527,25 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	((Group *) sink)->count += nrows;
 }
 
-/* Begins a group.  The arguments of the call: state, vector, id, and metric or nothing. */
+/* The arguments of a call: state, vector, id, and metric or nothing. */
+static FastedMetric
+MetricArgument(FunctionCallInfo fcinfo)
+{
+	if (PG_NARGS() <= 3)
+		return FASTED_METRIC_L2;
+	if (PG_ARGISNULL(3))
+		ReportNullArgument("fasted_medoid", "metric");
+	return MetricFromText(PG_GETARG_TEXT_PP(3));
+}
+
+/* Begins a group. */
 static Group *
-BeginGroup(FunctionCallInfo fcinfo, MemoryContext parent)
+BeginGroup(FunctionCallInfo fcinfo, MemoryContext parent, FastedMetric metric)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "fasted medoid", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	Group	   *group = palloc0(sizeof(Group));
-	FastedMetric metric = FASTED_METRIC_L2;
 
-	if (PG_NARGS() > 3 && PG_ARGISNULL(3))
-		ReportNullArgument("fasted_medoid", "metric");
-	if (PG_NARGS() > 3)
-		metric = MetricFromText(PG_GETARG_TEXT_PP(3));
 	group->sink = (RowSink) {
 		.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
 		.buffer_for_rows = BufferForRows,.take_rows = TakeRows
@@ -561,12 +567,17 @@ fasted_internal_medoid_add(PG_FUNCTION_ARGS)
 {
 	MemoryContext context;
 	MemoryContext old;
+	FastedMetric metric = MetricArgument(fcinfo);
 	Group	   *group;
 	uint32		count;
 
 	if (!AggCheckCallContext(fcinfo, &context))
 		elog(ERROR, "fasted_internal.medoid_add was called outside of an aggregate");
-	group = PG_ARGISNULL(0) ? BeginGroup(fcinfo, context) : (Group *) PG_GETARG_POINTER(0);
+	group = PG_ARGISNULL(0) ? BeginGroup(fcinfo, context, metric) : (Group *) PG_GETARG_POINTER(0);
+	if (metric != group->source->metric)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"metric\" of fasted_medoid differs within a group")));
 	count = group->count;
 	old = MemoryContextSwitchTo(group->context);
 	(void) TakeSourceRow(group->taker, Int64GetDatum(group->taker->tuples + 1), false, PG_GETARG_DATUM(1),
