@@ -45,8 +45,11 @@
 /* Number of steps of Weiszfeld's algorithm from the mean to z. */
 #define CENTRE_STEPS 10
 
-/* Number of sums that are computed, of the rows nearest to z, before M, which takes the most time. */
+/* Number of sums that are computed first, of the rows nearest to z. */
 #define FIRST_SUMS 8
+
+/* Number of further sums before M, which takes the time of two to three times as many. */
+#define SUMS_BEFORE_M(dimensions) ((dimensions) / 16)
 
 /* M takes 8 bytes for the square of this. */
 #define MOST_DIMENSIONS_OF_M 4096
@@ -478,7 +481,8 @@ FindMedoid(const Group *group, const SortSupportData *order)
 		Offer(&search, row, sum);
 		search.nsums++;
 		RemoveRows(&search, row, sum);
-		if (search.nsums == FIRST_SUMS && search.nleft > n && n <= MOST_DIMENSIONS_OF_M && search.slope != NULL)
+		if (search.nsums == FIRST_SUMS + SUMS_BEFORE_M(n) && search.nleft > n &&
+			n <= MOST_DIMENSIONS_OF_M && search.slope != NULL)
 			BoundByForm(&search);
 	}
 	return search.best;
