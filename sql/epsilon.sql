@@ -25,7 +25,7 @@ CREATE FUNCTION is_exact(relation regclass, s float8) RETURNS boolean LANGUAGE s
 	FROM fasted_epsilon(relation, 'v', s) AS e, fasted_self_join(relation, 'v', e.eps, id_column => 'id') AS p
 	GROUP BY e.rows
 $$;
-SELECT s, is_exact('points', s) FROM unnest('{0.001, 1, 64, 777.7, 2999}'::float8[]) AS s;
+SELECT s, is_exact('points', s) FROM unnest('{0.001, 1, 64, 777.7}'::float8[]) AS s;
 CREATE VIEW few AS SELECT * FROM points WHERE id <= 50;
 SELECT s, is_exact('few', s) FROM unnest('{0.001, 1, 49}'::float8[]) AS s;
 
@@ -54,9 +54,9 @@ CREATE TABLE copied AS SELECT * FROM points UNION ALL SELECT id + 3000, v FROM p
 SELECT eps FROM fasted_epsilon('copied', 'v', 0.1);
 SELECT s, (SELECT count(*) >= ceil(s * e.rows / 2) AND count(*) FILTER (WHERE dist < e.eps) < ceil(s * e.rows / 2)
 		FROM fasted_self_join('copied', 'v', e.eps, id_column => 'id') WHERE dist > 0) AS exact
-FROM unnest('{0.1, 1, 64, 777.7}'::float8[]) AS s, fasted_epsilon('copied', 'v', s, ignore_copies => true) AS e;
+FROM unnest('{0.1, 1, 64}'::float8[]) AS s, fasted_epsilon('copied', 'v', s, ignore_copies => true) AS e;
 -- without duplicates the result is the same
-SELECT count(*) FROM unnest('{0.1, 64, 2999}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS e,
+SELECT count(*) FROM unnest('{0.1, 64}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS e,
 	fasted_epsilon('points', 'v', s, ignore_copies => true) AS f WHERE e = f;
 SELECT s, avg(e.eps / truth.eps) BETWEEN 0.9 AND 1.1 AS unbiased
 FROM unnest('{5, 64}'::float8[]) AS s, fasted_epsilon('copied', 'v', s, ignore_copies => true) AS truth,
@@ -66,7 +66,7 @@ GROUP BY s ORDER BY s;
 -- a sample: near the exact eps
 SELECT s, count(DISTINCT e.eps) > 15 AS by_chance,
 	avg(e.eps / truth.eps) BETWEEN 0.98 AND 1.02 AS unbiased, min(e.rows) AS rows, max(e.sampled) AS sampled
-FROM unnest('{5, 64, 1000}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS truth, generate_series(1, 20) AS seed,
+FROM unnest('{5, 300}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS truth, generate_series(1, 20) AS seed,
 	LATERAL fasted_epsilon('points', 'v', s, 1000, seed) AS e
 GROUP BY s ORDER BY s;
 
@@ -89,7 +89,7 @@ CREATE FUNCTION is_exact_cosine(relation regclass, s float8, OUT exact boolean, 
 		fasted_self_join(relation, 'v', e.eps, id_column => 'id', metric => 'cosine') AS p
 	GROUP BY e.rows
 $$;
-SELECT s, e.* FROM unnest('{0.001, 1, 64, 777.7, 1999}'::float8[]) AS s, is_exact_cosine('angles', s) AS e;
+SELECT s, e.* FROM unnest('{0.001, 1, 64, 777.7}'::float8[]) AS s, is_exact_cosine('angles', s) AS e;
 CREATE VIEW few_angles AS SELECT * FROM angles WHERE id <= 75;
 SELECT s, e.* FROM unnest('{0.001, 1, 49}'::float8[]) AS s, is_exact_cosine('few_angles', s) AS e;
 -- for vectors of length 1, the squared Euclidean distance is twice the cosine distance
@@ -98,7 +98,7 @@ CREATE TABLE directions AS SELECT id, (SELECT array_agg(x / sqrt(length) ORDER B
 	FROM angles, LATERAL (SELECT sum(x::float8 * x) AS length FROM unnest(v) AS x) AS l WHERE length > 0 ORDER BY id;
 SELECT s, bool_and(abs(c.eps - l.eps ^ 2 / 2) < 1e-6) AS eps, count(DISTINCT c.eps) > 3 AS by_chance,
 	min(c.rows) AS rows, max(c.sampled) AS sampled
-FROM unnest('{5, 64, 1000}'::float8[]) AS s, generate_series(1, 5) AS seed,
+FROM unnest('{5, 300}'::float8[]) AS s, generate_series(1, 5) AS seed,
 	LATERAL fasted_epsilon('angles', 'v', s, 700, seed, metric => 'cosine') AS c,
 	LATERAL fasted_epsilon('directions', 'v', s, 700, seed) AS l
 GROUP BY s ORDER BY s;
@@ -175,10 +175,10 @@ CREATE VIEW wider AS SELECT array_fill(i::real, ARRAY[4096]) AS v FROM generate_
 SELECT * FROM fasted_epsilon('wider', 'v', 10);
 -- the limit at the start of the call applies, even if a function in the view changes it
 SET fasted.memory_limit = '16MB';
-CREATE VIEW shrinking AS SELECT array_fill(CASE WHEN i = 3000 AND
+CREATE VIEW shrinking AS SELECT array_fill(CASE WHEN i = 1000 AND
 	set_config('fasted.memory_limit', '1MB', false) IS NULL THEN 0 ELSE i END::real, ARRAY[200]) AS v
-	FROM generate_series(1, 10000) AS i;
-SELECT rows, sampled FROM fasted_epsilon('shrinking', 'v', 10, 9000);
+	FROM generate_series(1, 3000) AS i;
+SELECT rows, sampled FROM fasted_epsilon('shrinking', 'v', 10, 2500);
 RESET fasted.memory_limit;
 
 -- privileges of the caller, who need not be able to read the key

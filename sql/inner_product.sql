@@ -183,7 +183,7 @@ ALTER TABLE prefixes ADD PRIMARY KEY (id);
 ANALYZE prefixes;
 CREATE TABLE limits AS SELECT i / 1000::float8 AS x, count(*) FILTER (WHERE 1000 * (b - a) <= i * b) AS within, count(*) FILTER (WHERE 1000 * (b - a) < i * b) AS below,
 		count(*) FILTER (WHERE 1000 * a >= i * b) AS alike, count(*) FILTER (WHERE 1000 * a > i * b) AS above
-	FROM generate_series(1, 200) a, generate_series(a + 1, 200) b, generate_series(0, 1000) i WHERE i % 5 = 0 OR i % 8 = 0 GROUP BY i;
+	FROM generate_series(1, 200) a, generate_series(a + 1, 200) b, generate_series(0, 1000) i WHERE i % 8 = 0 OR i % 25 = 0 GROUP BY i;
 SELECT bool_and(within = n) AS within FROM limits, LATERAL (SELECT count(*) AS n FROM fasted_self_join('prefixes', 'v', x, metric => 'jaccard')) f;
 SELECT bool_and(below = n) AS below FROM limits, LATERAL (SELECT count(*) AS n FROM fasted_self_join('prefixes', 'v', 1, metric => 'jaccard') WHERE dist < x) f;
 CREATE FUNCTION count_pairs(condition text, x float8) RETURNS bigint LANGUAGE plpgsql AS $$

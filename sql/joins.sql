@@ -50,7 +50,8 @@ SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b O
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON (a.k = b.k AND fasted_within(a.v, b.v, 13)) IS TRUE AND fasted_within(a.v, b.v, 13) IS TRUE');
 -- inner products, which are integers here, and limits that equal them
 SELECT op, bound, (j).* FROM unnest('{>,>=}'::text[]) op, unnest('{500,499.9999999999999,Infinity,NaN}'::float8[]) bound, unnest('{-%s,"%s * -1"}'::text[]) negated,
-	same(format('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON %s %s %L', format(negated, 'fasted_negative_inner_product(a.v, b.v)'), op, bound)) j ORDER BY 1, 2, 3;
+	same(format('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON %s %s %L', format(negated, 'fasted_negative_inner_product(a.v, b.v)'), op, bound)) j
+WHERE bound < 501 OR negated = '-%s' ORDER BY 1, 2, 3;
 -- an invalid metric, and a metric that is no constant
 SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'nothing');
 SELECT count(*) FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 0.2, 'hamming');

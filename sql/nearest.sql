@@ -34,14 +34,15 @@ BEGIN
 END $$;
 CREATE VIEW sv AS SELECT id, w AS v, g, u, n FROM s;
 
--- all combinations: one table and two, k below and above the number of rows, metrics, limits, partitions
+-- one table and two, k below and above the number of rows, metrics, limits, partitions
 CREATE TEMP TABLE tried AS
 SELECT self, k, metric, most, within,
 	nearest_answer(format('fasted_knn_join(''t'', ''v'', %L, ''v'', %s, b_id => ''id'', metric => %L, max_distance => %L, partition_by => %L)',
 		CASE WHEN self THEN 't' ELSE 'sv' END, k, metric, most, CASE WHEN within THEN 'g' END)) AS found,
 	nearest_reference('t', CASE WHEN self THEN 't' ELSE 'sv' END, k, metric, most, within, self) AS expected
 FROM unnest(ARRAY[true, false]) AS self, unnest(ARRAY[1, 4, 1000]) AS k, unnest(ARRAY['l2', 'cosine']) AS metric,
-	unnest(ARRAY[NULL, 0.01, 1.5]) AS most, unnest(ARRAY[true, false]) AS within;
+	unnest(ARRAY[NULL, 0.01, 1.5]) AS most, unnest(ARRAY[true, false]) AS within
+WHERE k = 4 OR most IS NULL OR k = 1000 AND most = 1.5;
 SELECT self, within, count(*), count(*) FILTER (WHERE found IS NOT DISTINCT FROM expected) AS right, sum(length(found)) > 100000 AS long FROM tried GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT * FROM tried WHERE found IS DISTINCT FROM expected LIMIT 1;
 DROP TABLE tried;
@@ -51,14 +52,14 @@ CREATE TABLE copies AS SELECT i * 37 % 307 AS id, CASE WHEN i % 10 < 6 THEN ARRA
 CREATE TABLE fourth AS SELECT id, v, g FROM copies WHERE id % 4 = 0;
 SELECT self, count(*), count(*) FILTER (WHERE nearest_answer(format('fasted_knn_join(''copies'', ''v'', %L, ''v'', %s, a_id => ''id'', b_id => ''id'', max_distance => %L, partition_by => %L)', CASE WHEN self THEN 'copies' ELSE 'fourth' END, k, most, CASE WHEN within THEN 'g' END))
 	= nearest_reference('copies', CASE WHEN self THEN 'copies' ELSE 'fourth' END, k, 'l2', most, within, self)) AS right
-FROM unnest(ARRAY[true, false]) AS self, unnest(ARRAY[1, 3, 20, 90]) AS k, unnest(ARRAY[NULL, 0]) AS most, unnest(ARRAY[true, false]) AS within GROUP BY 1 ORDER BY 1;
+FROM unnest(ARRAY[true, false]) AS self, unnest(ARRAY[1, 20, 90]) AS k, unnest(ARRAY[NULL, 0]) AS most, unnest(ARRAY[true, false]) AS within GROUP BY 1 ORDER BY 1;
 SELECT count(*) FROM fasted_knn_join('copies', 'v', 'copies', 'v', 3, a_id => 'id');
 DROP TABLE copies, fourth;
 
 -- partitions that are large enough for an engine
 CREATE TABLE big WITH (autovacuum_enabled = off) AS SELECT i AS id, ARRAY[i * 7 % 23, i * 11 % 19]::real[] AS v, CASE WHEN i < 500 THEN 'a' WHEN i < 600 THEN 'b' ELSE 'c' || i / 3 END AS g FROM generate_series(1, 800) AS i;
 SELECT k, nearest_answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, a_id => ''id'', partition_by => ''g'')', k)) = nearest_reference('big', 'big', k, 'l2', NULL, true, true)
-FROM unnest(ARRAY[1, 5, 200]) AS k;
+FROM unnest(ARRAY[5, 200]) AS k;
 -- every second partition has vectors of another number of dimensions
 CREATE TABLE lengths AS SELECT i AS id, array_fill((i % 17)::real, ARRAY[1 + i % 6 / 2]) || (i % 5)::real AS v, (i % 6)::text AS g FROM generate_series(1, 600) AS i;
 SELECT nearest_answer('fasted_knn_join(''lengths'', ''v'', ''lengths'', ''v'', 3, a_id => ''id'', partition_by => ''g'')') = nearest_reference('lengths', 'lengths', 3, 'l2', NULL, true, true);

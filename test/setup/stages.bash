@@ -22,20 +22,23 @@ open_log() {
 stage_output() { tail -n "+$stage_begin" "$all_output"; }
 count() { stage_output | grep -cE "$1" || true; }
 
-# Lines that report a failure.  If a failed stage has none, the end of its output is shown.
-failed_lines='^not ok|[.][.][.] (FAIL|ERROR|FAILED)|^(FAIL|ERROR):|^#   Failed test|Dubious|Failed [0-9]+/|(error|ERROR|FATAL|PANIC):|Sanitizer|runtime error|: status [0-9]'
+# Lines by which a test reports its failure, and lines of errors, many of which tests expect.
+verdicts='^not ok|[.][.][.] (FAIL|ERROR|FAILED)|^(FAIL|ERROR): [^ ]|^#   Failed test|Dubious|Failed [0-9]+/|Sanitizer|runtime error|: status [0-9]'
+errors='(error|ERROR|FATAL|PANIC):'
 
-# failed_parts NAME: prints failure lines with the lines that follow, and the first lines of
-# pg_regress's differences.
+# failed_parts NAME: prints verdicts with the lines that follow, the first lines of pg_regress's
+# differences, and the end of the stage's output; without verdicts, also the first errors.
 failed_parts() {
 	echo "== $1: failures"
-	stage_output | awk -v pattern="$failed_lines" '
+	stage_output | awk -v verdicts="$verdicts" '
 		/^diff / { diffs = 1 }
 		diffs { if (++shown <= 150) print; next }
 		/^# test_/ { program = $0 }
-		$0 ~ pattern { if (program != "") print program; program = ""; left = 16; if (matched) matched++; else matched = 1 }
-		left > 0 && !/^ok |[.][.][.] ok/ { left--; if (++lines <= 150) print }
-		END { exit !(matched || diffs) }' || stage_output | tail -n 40
+		$0 ~ verdicts { if (program != "") print program; program = ""; left = 16 }
+		left > 0 && !/^ok |[.][.][.] ok/ { left--; if (++lines <= 150) print }'
+	echo "-- the end of its output:"
+	stage_output | tail -n 40
+	if (($(count "$verdicts|^diff ") == 0)); then stage_output | grep -E -m 20 "$errors" || true; fi
 }
 
 # stage NAME OK_PATTERN FAILED_PATTERN COMMAND...: runs it and counts its tests by

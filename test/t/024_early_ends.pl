@@ -1,7 +1,7 @@
 # Statements that end at a random moment, in every way in which PostgreSQL ends a statement.  The
 # engine's threads must have stopped before anything that they use is freed, so the server must
 # survive, and the session must return right results afterwards.  Rows are stored in random order of
-# ids, so that keys are ranked.  Each statement ends 8 times on a server with assertions, where freed
+# ids, so that keys are ranked.  Each statement ends 4 times on a server with assertions, where freed
 # memory is overwritten, and fewer times on others.
 #
 #	PROVE_TESTS=test/t/024_early_ends.pl make fuzz		for an hour
@@ -32,8 +32,8 @@ LANGUAGE sql AS $$
 		FROM generate_series(1, 5) k WHERE g > 0)
 	FROM generate_series(1, n) g ORDER BY hashint8extended(g, seed)
 $$;
-CREATE TABLE a AS SELECT * FROM some_rows(50000, 1);
-CREATE TABLE b AS SELECT * FROM some_rows(40000, 2);
+CREATE TABLE a AS SELECT * FROM some_rows(34000, 1);
+CREATE TABLE b AS SELECT * FROM some_rows(20000, 2);
 CREATE TABLE small AS SELECT * FROM some_rows(300, 3);
 CREATE TABLE copies AS SELECT id, name, tenant, v FROM some_rows(33000, 4) UNION ALL
 	SELECT 40000 + id, name, tenant, ARRAY[(id % 3)::real, 1, 1, 1, 1] FROM some_rows(2000, 5);
@@ -45,7 +45,7 @@ VACUUM ANALYZE;
 END
 
 my $assertions = $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
-my $ends = $assertions ? 8 : $ENV{FASTED_QUICK} ? 1 : 2;
+my $ends = $assertions ? 4 : $ENV{FASTED_QUICK} ? 1 : 2;
 
 my $panels = "SET fasted.memory_limit = '1MB';";
 my $alone = 'SET max_parallel_workers_per_gather = 0;';

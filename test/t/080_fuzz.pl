@@ -288,7 +288,7 @@ sub test_join
 	return $got eq $expected ? undef : "$settings $forced\n$sql\ngives $got, not $expected";
 }
 
-# --- ten calls and joins after each case of related queries
+# --- five calls and joins after each case of related queries
 
 connect_session();
 create_metamorphic($node, sub {
@@ -301,7 +301,7 @@ my @wrong;
 my $end = time + ($seconds // 0);
 for (my $i = 0; @wrong < 5 && (defined $seconds ? time < $end : $Metamorphic::count{arrays} == 0); $i++)
 {
-	my $what = $i % 11 ? pick(qw(call call join)) : 'related queries';
+	my $what = $i % 6 ? pick(qw(call call join)) : 'related queries';
 	my $failure = eval { $tests{$what}->() };
 	$count{$what}++;
 	if ($@)

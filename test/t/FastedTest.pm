@@ -64,23 +64,41 @@ sub random_seed
 # Under a sanitizer, memory and times are not comparable.
 sub sanitized { return defined $ENV{ASAN_OPTIONS}; }
 
-# Compiles test/t/engine/simulated_engine.c, with the CPU engine and compiler options, and returns the
-# path for fasted.cuda_library.
+# Compiles test/t/engine/simulated_engine.c with compiler options, links it with the objects of the
+# extension's CPU engine, and returns the path for fasted.cuda_library.
 sub simulated_engine
 {
 	my @options = @_;
 	my $here = File::Basename::dirname(__FILE__);
-	my @cc = ($ENV{CC} || 'cc', qw(-std=gnu11 -O2 -Wall -fPIC -fvisibility=hidden), "-I$here/../../src");
-	my $cpu = "$PostgreSQL::Test::Utils::tmp_check/cpu_engine.o";
-	if (!-e $cpu)
-	{
-		system(@cc, qw(-r -nostdlib), glob("$here/../../src/cpu/*/*.c"), "$here/../../src/engine/metric_rules.c", '-o', "$cpu.$$") == 0 && rename("$cpu.$$", $cpu)
-		  or die 'could not compile the CPU engine';
-	}
+	my $src = "$here/../../src";
 	my $library = PostgreSQL::Test::Utils::tempdir_short() . '/simulated';
-	system(@cc, @options, '-shared', "$here/engine/simulated_engine.c", "$here/../../src/engine/thread.c", "$here/../../src/engine/processors.c", $cpu, '-lpthread', '-lm', '-o', "$library.so") == 0
+	# libgcov is needed if the objects count their lines
+	system($ENV{CC} || 'cc', qw(-std=gnu11 -O2 -Wall -fPIC -fvisibility=hidden -shared), "-I$src", @options,
+		"$here/engine/simulated_engine.c", glob("$src/cpu/*/*.o $src/engine/{metric_rules,thread,processors}.o"),
+		'-o', "$library.so", qw(-lpthread -lm -lgcov)) == 0
 	  or die 'could not compile simulated_engine.c';
 	return $library;
+}
+
+# Creates the cluster of a node.  It is a copy of the first cluster that a test has created: initdb takes
+# longer.
+sub init_node
+{
+	my ($node) = @_;
+	my $template = "$PostgreSQL::Test::Utils::tmp_check/template";
+	return $node->init if defined $node->{_install_path};
+	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
+	no warnings 'redefine';
+	local *PostgreSQL::Test::Utils::system_or_bail = sub {
+		return $run->(@_) if $_[0] ne 'initdb';
+		return $run->('cp', '-RPp', $template, $node->data_dir) if -d $template;
+		$run->(@_);
+		$run->('cp', '-RPp', $node->data_dir, "$template.$$");
+		# another test may have created it meanwhile
+		rename "$template.$$", $template or File::Path::remove_tree("$template.$$");
+		return;
+	};
+	return $node->init;
 }
 
 # Returns a running server with the extension in database postgres.  The engine is the
@@ -92,7 +110,7 @@ sub new_node
 	my $node = PostgreSQL::Test::Cluster->new($name, %options);
 	push @nodes, $node;
 	push @socket_dirs, $node->host if $node->host =~ m{^/} && !defined $ENV{PG_TEST_NOCLEAN};
-	$node->init;
+	init_node($node);
 	$node->append_conf('postgresql.conf', "fasted.engine = cpu\njit = off\n" . ($conf // ''));
 	start_node($node);
 	$node->safe_psql('postgres', 'SET client_min_messages = warning; CREATE EXTENSION fasted');

@@ -11,12 +11,13 @@
 #ifndef AMX_EMULATION_H
 #define AMX_EMULATION_H
 
+#include <immintrin.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define AMX_TARGET "avx512f"
+#define AMX_TARGET "avx512f,avx512bw"
 
 #define TILE_CONFIGURE(config) emulate_configure(config)
 #define TILE_RELEASE() emulate_release()
@@ -91,8 +92,11 @@ emulate_store(int t, void *memory, size_t stride)
 		memcpy((char *) memory + row * stride, tile->data[row], (size_t) tile->row_bytes);
 }
 
-/* TDPBSSD: multiplies words of four signed bytes.  Sums are modulo 2^32. */
-static inline void
+/*
+ * TDPBSSD: multiplies words of four signed bytes.  Sums are modulo 2^32.  Odd and even bytes are
+ * multiplied as 16-bit integers.  Bytes beyond the sizes of a tile are zero.
+ */
+static inline void __attribute__((target(AMX_TARGET)))
 emulate_multiply(int c, int a, int b)
 {
 	EmulatedTile *sums = emulated_tile(c);
@@ -104,21 +108,24 @@ emulate_multiply(int c, int a, int b)
 		abort();
 	for (int m = 0; m < sums->rows; m++)
 	{
-		uint32_t	row[16];
+		__m512i		row = _mm512_load_si512(sums->data[m]);
 
-		memcpy(row, sums->data[m], sizeof(row));
 		for (int k = 0; k < right->rows; k++)
 		{
-			const int8_t *x = &left->data[m][4 * k];
+			int32_t		word;
+			__m512i		x;
+			__m512i		y = _mm512_load_si512(right->data[k]);
+			__m512i		even;
+			__m512i		odd;
 
-			for (int n = 0; n < 16; n++)
-			{
-				const int8_t *y = &right->data[k][4 * n];
-
-				row[n] += (uint32_t) (x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3]);
-			}
+			memcpy(&word, &left->data[m][4 * k], sizeof(word));
+			x = _mm512_set1_epi32(word);
+			even = _mm512_madd_epi16(_mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8),
+									 _mm512_srai_epi16(_mm512_slli_epi16(y, 8), 8));
+			odd = _mm512_madd_epi16(_mm512_srai_epi16(x, 8), _mm512_srai_epi16(y, 8));
+			row = _mm512_add_epi32(row, _mm512_add_epi32(even, odd));
 		}
-		memcpy(sums->data[m], row, (size_t) sums->row_bytes);
+		_mm512_store_si512(sums->data[m], row);
 	}
 }
 

@@ -773,6 +773,7 @@ main(int argc, char **argv)
 {
 	static const uint32_t dimensions[] = {1, 3, 33, 128, 960};
 	uint64_t	most = quick() ? 120 : 400;
+	bool		one = quick() || on_several_gpus(); /* dimension of each kind */
 
 	random_seed();
 	engine = tested_engine();
@@ -786,7 +787,7 @@ main(int argc, char **argv)
 	check_few();
 	for (int kind = 0; kind < KINDS; kind++)
 	{
-		for (int i = on_several_gpus() ? kind % 5 : 0; i < (on_several_gpus() ? kind % 5 + 1 : 5); i++)
+		for (int i = one ? kind % 5 : 0; i < (one ? kind % 5 + 1 : 5); i++)
 		{
 			uint32_t	d = dimensions[i];
 			uint64_t	n = d > 200 ? most / 3 : most;
@@ -808,7 +809,7 @@ main(int argc, char **argv)
 			check_candidates(4000, FASTED_METRIC_L2);
 		check_candidates(2000, quick() ? FASTED_METRIC_INNER_PRODUCT : FASTED_METRIC_COSINE);
 	}
-	check_groups(quick() ? 600 : 1100);
+	check_groups(quick() ? 300 : 1100);
 	check_far_partition(1000);
 	check_ways(quick() ? 150 : 600);
 	for (int kind = 0; kind < KINDS; kind++)
