@@ -292,8 +292,10 @@ BoundByForm(Search *search)
 
 		CheckJoinInterrupts();
 		Difference(group, row, search->z, u);
-		RaiseBound(search, row, search->sum_z +
-				   (f - t * Dot(g, u, n) - 2.0 * t * t * Form(m, u, y, n) - search->sum_z) / t, f / t);
+		for (uint32 k = 0; k < n; k++)
+			u[k] *= t;
+		RaiseBound(search, row,
+				   search->sum_z + (f - Dot(g, u, n) - 2.0 * Form(m, u, y, n) - search->sum_z) / t, f / t);
 	}
 	pfree(m);
 	pfree(g);
@@ -491,11 +493,6 @@ FindMedoid(const Group *group, const SortSupportData *order)
 /* --- the rows of a group: RowSink */
 
 static void
-ExpectRows(RowSink *sink, uint64 rows)
-{
-}
-
-static void
 SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 {
 	Group	   *group = (Group *) sink;
@@ -551,8 +548,7 @@ BeginGroup(FunctionCallInfo fcinfo, MemoryContext parent, FastedMetric metric)
 	Group	   *group = palloc0(sizeof(Group));
 
 	group->sink = (RowSink) {
-		.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
-		.buffer_for_rows = BufferForRows,.take_rows = TakeRows
+		.set_dimensions = SetDimensions,.buffer_for_rows = BufferForRows,.take_rows = TakeRows
 	};
 	group->context = context;
 	group->source = ResolveValues(get_fn_expr_argtype(fcinfo->flinfo, 1), metric, "fasted_medoid");
