@@ -114,7 +114,7 @@ include $(PGXS)
 include $(srcdir)/src/build.mk
 
 # Loops over elements take most of the time to read a row that is stored inline.
-src/functions/medoid.o src/rows/vector.o src/index/basis.o src/index/bound.o src/index/scan.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/functions/medoid.o src/rows/vector.o $(patsubst %,src/index/%.o,basis project bound kinds scan): CFLAGS += $(CFLAGS_VECTORIZE)
 
 src/fasted.o src/fasted.bc src/info.o src/info.bc: CPPFLAGS += -DFASTED_VERSION='"$(FASTED_VERSION)"'
 src/core.o src/core.bc: CPPFLAGS += -DFASTED_INTERFACE='"$(FASTED_INTERFACE)"'

@@ -74,6 +74,8 @@ FROM fasted_knn_join('documents', 'embedding', 'documents', 'embedding', 2, id_t
     JOIN documents a ON a.id = id_a JOIN documents b ON b.id = id_b
 WHERE a.metadata->>'section' = 'default_tablespace (string)' ORDER BY rank;
 
+CREATE INDEX ON documents USING fasted (embedding real_cosine_ops);
+
 INSERT INTO documents
 SELECT id, tenant, collection, source, content, metadata, created, embedding
 FROM (SELECT *, fasted_keep(embedding, 0.02, id, 'cosine') OVER (PARTITION BY tenant, collection ORDER BY created DESC NULLS LAST) AS kept

@@ -82,6 +82,7 @@ CREATE INDEX items_b_jaccard ON items USING fasted (b bit_jaccard_ops);
 ANALYZE items;
 SELECT operator, differences('b', operator) FROM unnest('{<~>,<%>}'::text[]) AS operator;
 SET enable_seqscan = off;
+SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT id FROM items WHERE (b <~> repeat('01', 35)::bit(70)) / 70 < 0.1;
 SELECT id FROM items WHERE fasted_jaccard_similarity(b, (SELECT b FROM items WHERE id = 4)) > 0.9 ORDER BY id;
 EXPLAIN (COSTS OFF) SELECT id FROM items WHERE v <-> array_fill(1, ARRAY[40])::vector < 3 AND tenant = 4;

@@ -57,7 +57,7 @@ _PG_init(void)
 {
 	static void (*const steps[]) (void) = {
 		DefineSettings, InstallPlannerHook, InstallInputNode, InstallFunctionNode, InstallJoinNode,
-		InstallIndexPaths
+		InstallIndexPaths, InstallIndexExplain
 	};
 	static size_t done = 0;
 

@@ -26,6 +26,7 @@
 #include "engine/processors.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "index/path.h"
 #include "join/join.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -379,6 +380,16 @@ PutCitus(ReturnSetInfo *rsinfo)
 				 "Use \"CREATE EXTENSION fasted_citus\" on the coordinator to divide joins over the workers.");
 }
 
+static void
+PutIndexes(ReturnSetInfo *rsinfo)
+{
+	char	   *advice;
+	const char *state = DescribeIndexes(&advice);
+
+	if (state != NULL)
+		PutComponent(rsinfo, "exact indexes", state, advice);
+}
+
 /*
  * fasted_info() returns a row for each component that matters for a support question: its name,
  * its state, and advice, which is NULL if there is nothing to do.  A component that does not
@@ -395,5 +406,6 @@ fasted_info(PG_FUNCTION_ARGS)
 	PutEngines(rsinfo);
 	PutHugePages(rsinfo);
 	PutCitus(rsinfo);
+	PutIndexes(rsinfo);
 	return (Datum) 0;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * basis.c
- *	  The rotated basis of an index: its computation from a sample, and vectors in it.
+ *	  The rotated basis of an index: its computation from a sample.
  *
  * The leading directions of a sample come from subspace iteration, first with the sample and then with
  * the small matrix of the directions' products.  Their QR decomposition consists of reflections.
@@ -13,7 +13,6 @@
 #include <float.h>
 #include <math.h>
 
-#include "cpu/kernels/kernel.h"
 #include "index/basis.h"
 #include "miscadmin.h"
 
@@ -28,21 +27,8 @@
 #define SAMPLE_ROUNDS 2
 #define MATRIX_ROUNDS 12
 
-/* Rows with larger norms, in units of the scale, are out of range. */
-#define MOST_NORM 0x1p30
-
 /* A direction is dropped as dependent on others if less than this fraction of its norm remains. */
 #define DEPENDENT 1e-6
-
-static const CpuKernel *
-best_kernel(void)
-{
-	static const CpuKernel *kernel;
-
-	if (kernel == NULL)
-		kernel = fasted_cpu_choose_kernel(NULL);
-	return kernel;
-}
 
 /* x += factor * y */
 static void
@@ -51,119 +37,6 @@ add_times(double *x, double factor, const double *y, uint32 n)
 	for (uint32 k = 0; k < n; k++)
 		x[k] += factor * y[k];
 }
-
-static double
-dot(const double *x, const double *y, uint32 n)
-{
-	return best_kernel()->dot_double(x, y, n);
-}
-
-double
-VectorNorm(const double *vector, uint32 dimensions)
-{
-	double		most = 0.0;
-	double		sum = 0.0;
-	double		scale;
-
-	for (uint32 k = 0; k < dimensions; k++)
-	{
-		if (!isfinite(vector[k]))
-			return INFINITY;
-		most = Max(most, fabs(vector[k]));
-	}
-	if (most == 0.0)
-		return 0.0;
-	scale = ldexp(1.0, -ilogb(most));
-	if (!isfinite(scale))
-		scale = 0x1p1023;
-	for (uint32 k = 0; k < dimensions; k++)
-		sum += vector[k] * scale * (vector[k] * scale);
-	return sqrt(sum) / scale;
-}
-
-/*
- * Sets w to s (x - c), where x is the vector or, if the metric compares directions, its direction.
- * Returns the norm of w, or -1 or infinity, as Project.
- */
-static double
-centred(const IndexState *state, const double *vector, double *w)
-{
-	uint32		d = state->meta.dimensions;
-	const IndexedKind *kind = state->kind;
-	double		norm = VectorNorm(vector, d);
-	double		factor = 1.0;
-
-	if (norm == 0.0 && kind->metric == FASTED_METRIC_COSINE)
-		return -1.0;
-	if (!(norm <= kind->most) || (norm > 0.0 && norm < kind->least))
-		return INFINITY;
-	if (kind->metric == FASTED_METRIC_COSINE)
-		factor = 1.0 / norm;
-	if (!isfinite(factor))
-		return INFINITY;
-	for (uint32 k = 0; k < d; k++)
-		w[k] = state->scale * (factor * vector[k] - state->centre[k]);
-	norm = sqrt(dot(w, w, d));
-	return norm <= MOST_NORM ? norm : INFINITY;
-}
-
-/* x -= factor * v */
-static pg_attribute_always_inline void
-subtract(double *x, double factor, const float *v, uint32 n)
-{
-	for (uint32 k = 0; k < n; k++)
-		x[k] -= factor * v[k];
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2")))
-static void
-subtract_avx2(double *x, double factor, const float *v, uint32 n)
-{
-	subtract(x, factor, v, n);
-}
-#endif
-
-double
-Project(const IndexState *state, const double *vector, double *coordinates)
-{
-	static double wide[MOST_INDEX_DIMENSIONS];
-	uint32		d = state->meta.dimensions;
-	double		norm = centred(state, vector, coordinates);
-
-	if (norm < 0.0 || isinf(norm))
-		return norm;
-	for (uint32 j = 0; j < state->meta.reflections; j++)
-	{
-		const float *v = state->reflections + (Size) j * d;
-		double		factor;
-
-		for (uint32 k = j; k < d; k++)
-			wide[k] = v[k];
-		factor = state->factors[j] * dot(coordinates + j, wide + j, d - j);
-#if defined(__x86_64__)
-		if (__builtin_cpu_supports("avx2"))
-		{
-			subtract_avx2(coordinates + j, factor, v + j, d - j);
-			continue;
-		}
-#endif
-		subtract(coordinates + j, factor, v + j, d - j);
-	}
-	return norm;
-}
-
-double
-ProjectionError(const IndexState *state, double norm)
-{
-	uint32		d = state->meta.dimensions;
-	double		direction = state->kind->metric == FASTED_METRIC_COSINE ? state->scale : 0.0;
-
-	return DBL_EPSILON * ((state->meta.reflections + 1.0) * (4.0 * d + 64.0) * norm +
-						  (2.0 * d + 64.0) * direction) + 0x1p-50;
-}
-
-/* --- the fit */
 
 typedef struct Fit
 {
@@ -196,14 +69,14 @@ orthonormalise(double *vectors, uint32 n, uint32 length)
 		double		norm;
 
 		memmove(to, vectors + (Size) j * length, length * sizeof(double));
-		before = sqrt(dot(to, to, length));
+		before = sqrt(DoubleProduct(to, to, length));
 		for (uint32 i = 0; i < 2 * kept; i++)
 		{
 			const double *other = vectors + (Size) (i % kept) * length;
 
-			add_times(to, -dot(to, other, length), other, length);
+			add_times(to, -DoubleProduct(to, other, length), other, length);
 		}
-		norm = sqrt(dot(to, to, length));
+		norm = sqrt(DoubleProduct(to, to, length));
 		if (!(norm > DEPENDENT * before))
 			continue;
 		for (uint32 k = 0; k < length; k++)
@@ -224,7 +97,7 @@ multiply_sample(Fit *fit, double *next)
 		const double *row = fit->rows + (Size) i * fit->d;
 
 		for (uint32 c = 0; c < fit->count; c++)
-			add_times(next + (Size) c * fit->d, dot(fit->directions + (Size) c * fit->d, row, fit->d),
+			add_times(next + (Size) c * fit->d, DoubleProduct(fit->directions + (Size) c * fit->d, row, fit->d),
 					  row, fit->d);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -245,13 +118,13 @@ rotate_directions(Fit *fit, double *next)
 
 	multiply_sample(fit, next);
 	for (uint32 i = 0; i < n * n; i++)
-		matrix[i] = dot(fit->directions + (Size) (i / n) * fit->d, next + (Size) (i % n) * fit->d, fit->d);
+		matrix[i] = DoubleProduct(fit->directions + (Size) (i / n) * fit->d, next + (Size) (i % n) * fit->d, fit->d);
 	for (uint32 i = 0; i < n; i++)
 		axes[i * n + i] = 1.0;
 	for (int round = 0; round < MATRIX_ROUNDS; round++)
 	{
 		for (uint32 i = 0; i < fit->count * n; i++)
-			images[i] = dot(axes + (Size) (i / n) * n, matrix + (Size) (i % n) * n, n);
+			images[i] = DoubleProduct(axes + (Size) (i / n) * n, matrix + (Size) (i % n) * n, n);
 		memcpy(axes, images, (Size) fit->count * n * sizeof(double));
 		fit->count = orthonormalise(axes, fit->count, n);
 	}
@@ -300,23 +173,23 @@ find_reflections(Fit *fit, IndexState *state)
 	{
 		double	   *u = fit->directions + (Size) j * d;
 		float	   *v = state->reflections + (Size) j * d;
-		double		norm = sqrt(dot(u + j, u + j, d - j));
+		double		norm = sqrt(DoubleProduct(u + j, u + j, d - j));
 		double		length;
 		double		factor;
 
 		memset(v, 0, d * sizeof(float));
 		u[j] += u[j] >= 0.0 ? norm : -norm;
-		length = sqrt(dot(u + j, u + j, d - j));
+		length = sqrt(DoubleProduct(u + j, u + j, d - j));
 		for (uint32 k = j; k < d; k++)
 			v[k] = (float) (length > 0.0 ? u[k] / length : k == j);
 		for (uint32 k = j; k < d; k++)
 			u[k] = v[k];
-		factor = 2.0 / dot(u + j, u + j, d - j);
+		factor = 2.0 / DoubleProduct(u + j, u + j, d - j);
 		for (uint32 c = j + 1; c < fit->count; c++)
 		{
 			double	   *other = fit->directions + (Size) c * d;
 
-			add_times(other + j, -factor * dot(other + j, u + j, d - j), u + j, d - j);
+			add_times(other + j, -factor * DoubleProduct(other + j, u + j, d - j), u + j, d - j);
 		}
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -366,7 +239,7 @@ centre_rows(Fit *fit, IndexState *state)
 	set_first_scale(fit, state);
 	for (uint32 i = 0; i < fit->n; i++)
 	{
-		double		norm = centred(state, fit->rows + (Size) i * d, mean);
+		double		norm = CentreVector(state, fit->rows + (Size) i * d, mean);
 
 		if (norm < 0.0 || isinf(norm))
 			continue;
@@ -388,7 +261,7 @@ centre_rows(Fit *fit, IndexState *state)
 
 		for (uint32 k = 0; k < d; k++)
 			row[k] -= state->scale * state->centre[k];
-		sum += sqrt(dot(row, row, d)) / kept;
+		sum += sqrt(DoubleProduct(row, row, d)) / kept;
 	}
 	if (sum > 0.0)
 		set_scale(state, sum / state->scale);

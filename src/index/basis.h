@@ -20,6 +20,28 @@
  */
 extern double Project(const IndexState *state, const double *vector, double *coordinates);
 
+/*
+ * Converts n <= PROJECTED_ROWS vectors to coordinates, in place.  Sets their norms as Project returns them.
+ * Vectors that are out of range, or have no direction, become zeros.
+ */
+typedef struct Projector Projector;
+
+#define PROJECTED_ROWS 32
+
+extern void ProjectRows(Projector *projector, double *const *vectors, uint32 n, double *norms);
+
+/* Allocates what ProjectRows needs, for a state that remains valid. */
+extern Projector *MakeProjector(const IndexState *state);
+
+/*
+ * Sets w to s (x - c), where x is the vector or, if the metric compares directions, its direction.
+ * Returns the norm of w, or -1 or infinity, as Project.
+ */
+extern double CentreVector(const IndexState *state, const double *vector, double *w);
+
+/* Returns the inner product. */
+extern double DoubleProduct(const double *x, const double *y, uint32 n);
+
 /* Bound of the error of coordinates, for their norm. */
 extern double ProjectionError(const IndexState *state, double norm);
 

@@ -42,22 +42,34 @@ RowCodes(IndexRow *row, const IndexState *state)
 	return (int8 *) (RowHashes(row) + state->meta.columns);
 }
 
-/* Sets the state, scales, seconds and codes of the row of a vector, which may be any. */
+/* Sets the state, scales, seconds and codes of a row, from what Project returns for its vector. */
+extern void EncodeCoordinates(const IndexState *state, const double *coordinates, double norm, IndexRow *row);
+
+/* The same from the vector, which may be any. */
 extern void EncodeRow(const IndexState *state, const double *vector, IndexRow *row);
 
-/* Bounds that the head of a row gives with coefficients, in FP32. */
-typedef struct HeadQuery
+/*
+ * Extends the box of a chunk by a row, of which there are `number` in it already.  A row without codes removes
+ * the bounds.
+ */
+extern void WidenBox(const IndexState *state, const IndexRow *row, uint32 number, ChunkBox *box);
+
+/* Coefficients of the bounds that a level gives, in FP32. */
+typedef struct LevelQuery
 {
-	int16		codes[HEAD_WORDS];
+	const int16 *codes;
+	uint32		n;				/* codes */
 	float		scale;
-	float		square;			/* of the codes, scaled */
-	float		rest;			/* norm of the other coordinates; 0 if there is no other level */
-	float		has_rest;		/* 1 or 0 */
-	float		by_scale;		/* the error: by_scale * scale + by_second * second + fixed */
+	float		norm2;			/* of the query's codes up to this level and of `rest`, scaled */
+	float		rest;			/* norm of the coordinates of further levels; 0 in the last */
+	float		has_rest;		/* 1 or, in the last level, 0 */
+
+	/* the error: by_coarse * (sum of n * scale^2)^(1/2) + by_second * second + by_norm * norm + fixed */
+	float		by_coarse;
 	float		by_second;
+	float		by_norm;		/* 0 unless bounds are of products */
 	float		fixed;
-	bool		product;
-} HeadQuery;
+} LevelQuery;
 
 /* A vector with which rows are compared. */
 typedef struct VectorQuery
@@ -67,29 +79,20 @@ typedef struct VectorQuery
 	bool		no_direction;	/* unbounded, because all distances are NaN */
 	bool		product;
 	double		unit;			/* the scale of the index */
-	uint32		levels;
-	double		fixed_error;	/* of a row's coordinates, whatever they are */
-	double		norm;			/* of the vector's coordinates */
 	double		vector_norm;	/* of the vector itself */
 	double		relative;		/* of the operator */
-	double		scales[INDEX_LEVELS];
-	double		squares[INDEX_LEVELS];	/* of the codes of a level, scaled */
-	double		rests[INDEX_LEVELS];	/* norm of the coordinates of further levels */
-	double		errors[INDEX_LEVELS];	/* of the codes up to a level */
-	HeadQuery	head;
+	LevelQuery	levels[INDEX_LEVELS];
 	bool		undefined;		/* rows whose distance is NaN pass, too */
 	float		limit;			/* greatest bound of a row that passes; or infinity */
-	int16	   *codes;
 } VectorQuery;
 
-/* Sums of the levels of a row. */
-typedef struct RowSums
+/* What the levels add up for the rows of a group. */
+typedef struct GroupSums
 {
-	double		product;		/* of the codes of row and query, scaled */
-	double		norm2;			/* of the row's codes, scaled */
-	double		query2;			/* the same of the query's */
-	double		coarse2;		/* twice the greatest error of the codes, squared */
-} RowSums;
+	float		products[GROUP_ROWS];	/* of the codes of row and query, scaled */
+	float		norms2[GROUP_ROWS]; /* of the row's codes, scaled */
+	float		coarse2[GROUP_ROWS];	/* sum of n * scale^2 */
+} GroupSums;
 
 /* Bounds of rows of which there are no codes. */
 #define BOUND_FREE NAN
@@ -105,16 +108,27 @@ extern void PrepareQuery(VectorQuery *query, const IndexState *state, const doub
 /* Sets the limit to that of rows whose distance is at most this, according to the operator. */
 extern void SetLimit(VectorQuery *query, double distance);
 
-/* Sets the bounds of all rows of a head page. */
-extern void HeadBounds(const VectorQuery *query, const IndexState *state, Page page, float *bounds);
+/* Returns a lower bound of the bounds of all rows of a chunk. */
+extern float BoxBound(const VectorQuery *query, const ChunkBox *box);
 
-/* Begins the sums of a row with its head. */
-extern void BeginSums(RowSums *sums, const VectorQuery *query, const IndexState *state, Page page,
-					  uint32 row);
+/*
+ * Computes the bounds that a level gives of those of the n rows of a page, from row number `first` on in
+ * the chunk, that have a bit in the masks.  There is a mask, and sums, for each group of the chunk's rows;
+ * the head begins the sums.  Raises `bounds` [chunk_rows] to them, and removes the bits of rows whose bounds
+ * are above the limit.
+ */
+extern void LevelBounds(const VectorQuery *query, const IndexState *state, uint32 level, Page page,
+						uint32 first, uint32 n, uint8 *masks, GroupSums *sums, float *bounds);
 
-/* Adds a level to the sums, and returns the bound. */
-extern double AddLevel(RowSums *sums, const VectorQuery *query, const IndexState *state, uint32 level,
-					   const LevelRow *codes);
+/* Moves the bits of rows of a head that have no codes from the masks.  Removes those of free places. */
+extern void SplitMasks(const IndexState *state, Page page, uint8 *masks, uint8 *uncoded);
+
+/*
+ * Sets the bounds of rows of a head that have no codes or, of a query without bounds, of any rows.  Removes
+ * bits in the same way.
+ */
+extern void UncodedBounds(const VectorQuery *query, const IndexState *state, Page page, uint8 *uncoded,
+						  float *bounds);
 
 /* Returns a lower bound of the operator's result for rows of this finite bound. */
 extern double OperatorBound(const VectorQuery *query, double bound);

@@ -4,25 +4,46 @@
  *	  Builds an index: computes the basis from a sample, encodes all rows, sorts them so that similar
  *	  ones are neighbours, and writes them to chunks.
  *
+ * In a parallel build, workers and the leader read, encode and sort the rows.  The leader has written the
+ * metapage and the basis before, and merges the sorted rows.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/generic_xlog.h"
+#include "access/parallel.h"
+#include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "access/xloginsert.h"
 #include "catalog/index.h"
 #include "catalog/pg_operator_d.h"
 #include "catalog/pg_type_d.h"
 #include "common/pg_prng.h"
 #include "executor/executor.h"
+#include "executor/instrument.h"
 #include "index/access.h"
 #include "miscadmin.h"
+#include "optimizer/optimizer.h"
+#include "pgstat.h"
+#include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "utils/sampling.h"
+#include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
 
 #define MOST_SAMPLED_BLOCKS 10000
+
+/* Of one participant, or of all. */
+typedef struct BuildCounts
+{
+	double		heap_rows;
+	double		rows;
+	double		most_radius;
+	bool		broken_chain;	/* the scan found a HOT chain that the index must not be used for */
+	BufferUsage buffers;
+	WalUsage	wal;
+} BuildCounts;
 
 typedef struct Build
 {
@@ -30,27 +51,65 @@ typedef struct Build
 	Relation	index;
 	IndexInfo  *info;
 	const IndexedKind *kind;
-	MemoryContext row_context;	/* reset for each row */
+	MemoryContext row_context;	/* reset for each row of the sample, and for each batch */
 
 	/* The sample: a reservoir. */
 	double	   *sample;
-	uint32		sampled;
 	uint32		most_sampled;
 	uint64		seen;
 	uint32		dimensions;		/* 0 before the first vector */
 
 	/* Encoded rows. */
 	IndexState *state;			/* NULL while rows are sampled */
-	IndexRow   *row;
+	Projector  *projector;
+	IndexRow   *batch[PROJECTED_ROWS];
+	double	   *vectors[PROJECTED_ROWS];
+	uint32		batched;
 	Tuplesortstate *sort;
 	TupleTableSlot *slot;
-	double		rows;
-	double		most_radius;
+	BuildCounts counts;
 
 	/* The chunk that is being filled. */
 	char	   *pages;
 	uint32		filled;			/* rows */
+	int32		key;			/* of the last one */
+	uint32		open_chunk;		/* number plus 1 of the chunk with free places */
+	ChunkBox	box;
+	BlockNumber logged;			/* pages from the second one to this one are in WAL */
 } Build;
+
+/* What the participants of a parallel build share. */
+typedef struct SharedBuild
+{
+	Oid			heap;
+	Oid			index;
+	bool		concurrent;
+	int			participants;
+	BuildCounts counts[FLEXIBLE_ARRAY_MEMBER];	/* of the workers */
+} SharedBuild;
+
+typedef struct ParallelBuild
+{
+	SharedBuild *shared;
+	ParallelTableScanDesc scan;
+	Sharedsort *sort;
+
+	/* In the leader. */
+	ParallelContext *context;
+	Snapshot	snapshot;
+} ParallelBuild;
+
+/* Keys in the shared memory. */
+#define SHARED_BUILD 1
+#define SHARED_SCAN 2
+#define SHARED_SORT 3
+#define SHARED_QUERY 4
+
+static MemoryContext
+row_context(void)
+{
+	return AllocSetContextCreate(CurrentMemoryContext, "fasted index row", ALLOCSET_DEFAULT_SIZES);
+}
 
 /* --- the sample */
 
@@ -110,18 +169,33 @@ read_sample(Build *build)
 
 /* --- encoded rows */
 
-/* A key by which rows are neighbours that are on the same side of the first axes. */
-static int32
-sort_key(const Build *build)
+static void
+put_row(Build *build, IndexRow *row)
 {
-	uint32		n = build->state->layout.first[1];
-	int32		key = 0;
+	ExecClearTuple(build->slot);
+	build->slot->tts_values[0] = Int32GetDatum(RowKey(build->state, row));
+	build->slot->tts_values[1] = PointerGetDatum(row);
+	build->slot->tts_isnull[0] = build->slot->tts_isnull[1] = false;
+	ExecStoreVirtualTuple(build->slot);
+	tuplesort_puttupleslot(build->sort, build->slot);
+	build->counts.rows++;
+}
 
-	if (build->row->state != 0)
-		return -1;
-	for (uint32 k = 0; k < n; k++)
-		key = key << 1 | (RowCodes(build->row, build->state)[k] > 0);
-	return key;
+/* Encodes the rows of the batch. */
+static void
+encode_batch(Build *build)
+{
+	double		norms[PROJECTED_ROWS];
+
+	if (build->batched > 0)
+		ProjectRows(build->projector, build->vectors, build->batched, norms);
+	for (uint32 r = 0; r < build->batched; r++)
+	{
+		EncodeCoordinates(build->state, build->vectors[r], norms[r], build->batch[r]);
+		put_row(build, build->batch[r]);
+	}
+	build->batched = 0;
+	MemoryContextReset(build->row_context);
 }
 
 static void
@@ -129,40 +203,37 @@ encode_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool al
 {
 	Build	   *build = arg;
 	MemoryContext old;
-	IndexRow   *row = build->row;
+	IndexRow   *row = build->batch[build->batched];
 
 	/* The first vector came after the sample was read: PostgreSQL inserts rows that a concurrent build omits. */
 	if (!isnull[0] && build->dimensions == 0 && build->info->ii_Concurrent)
 		return;
 	old = MemoryContextSwitchTo(build->row_context);
 	row->tid = *tid;
+	SetHashes(index, values, isnull, RowHashes(row));
 	if (isnull[0])
+	{
 		row->state = ROW_NULL;
+		put_row(build, row);
+	}
 	else
 	{
 		int			dimensions;
 		double		radius;
-		double	   *elements = ElementsOf(build->kind, values[0], &dimensions, &radius);
 
+		build->vectors[build->batched] = ElementsOf(build->kind, values[0], &dimensions, &radius);
 		if ((uint32) dimensions != build->dimensions)
 			ReportIndexDimensions(index, dimensions, build->dimensions);
-		build->most_radius = Max(build->most_radius, radius);
-		EncodeRow(build->state, elements, row);
+		build->counts.most_radius = Max(build->counts.most_radius, radius);
+		if (++build->batched == PROJECTED_ROWS)
+			encode_batch(build);
 	}
-	SetHashes(index, values, isnull, RowHashes(row));
-	ExecClearTuple(build->slot);
-	build->slot->tts_values[0] = Int32GetDatum(sort_key(build));
-	build->slot->tts_values[1] = PointerGetDatum(row);
-	build->slot->tts_isnull[0] = build->slot->tts_isnull[1] = false;
-	ExecStoreVirtualTuple(build->slot);
-	tuplesort_puttupleslot(build->sort, build->slot);
-	build->rows++;
 	MemoryContextSwitchTo(old);
-	MemoryContextReset(build->row_context);
 }
 
+/* Begins a sort, of a participant or of all rows, within some kilobytes. */
 static void
-begin_sort(Build *build)
+begin_sort(Build *build, SortCoordinate coordinate, int kilobytes)
 {
 	TupleDesc	columns = CreateTemplateTupleDesc(2);
 	AttrNumber	key = 1;
@@ -172,14 +243,49 @@ begin_sort(Build *build)
 
 	TupleDescInitEntry(columns, 1, "key", INT4OID, -1, 0);
 	TupleDescInitEntry(columns, 2, "row", OIDVECTOROID, -1, 0);	/* stored plain: no short headers */
-	build->sort = tuplesort_begin_heap(columns, 1, &key, &operator, &collation, &nulls_first,
-									   maintenance_work_mem, NULL, TUPLESORT_NONE);
+	build->sort = tuplesort_begin_heap(columns, 1, &key, &operator, &collation, &nulls_first, kilobytes,
+									   coordinate, TUPLESORT_NONE);
 	build->slot = MakeSingleTupleTableSlot(columns, &TTSOpsVirtual);
-	build->row = palloc0(IndexRowBytes(build->state));
-	SET_VARSIZE(build->row, IndexRowBytes(build->state));
+}
+
+/* Encodes the rows of a scan, or of the whole table, and sorts them. */
+static void
+sort_rows(Build *build, TableScanDesc scan, bool progress)
+{
+	Size		bytes = IndexRowBytes(build->state);
+
+	build->projector = MakeProjector(build->state);
+	for (int r = 0; r < PROJECTED_ROWS; r++)
+	{
+		build->batch[r] = palloc0(bytes);
+		SET_VARSIZE(build->batch[r], bytes);
+	}
+	build->counts.heap_rows = table_index_build_scan(build->heap, build->index, build->info, true, progress,
+													 encode_row, build, scan);
+	encode_batch(build);
+	build->counts.broken_chain = build->info->ii_BrokenHotChain;
+	tuplesort_performsort(build->sort);
+}
+
+static void
+end_sort(Build *build)
+{
+	ExecDropSingleTupleTableSlot(build->slot);
+	tuplesort_end(build->sort);
 }
 
 /* --- pages */
+
+/* Writes WAL of the pages that have been appended since the last call; the metapage is not final yet. */
+static void
+write_wal(Build *build)
+{
+	BlockNumber end = RelationGetNumberOfBlocks(build->index);
+
+	if (RelationNeedsWAL(build->index))
+		log_newpage_range(build->index, MAIN_FORKNUM, build->logged, end, true);
+	build->logged = end;
+}
 
 /* Appends pages. */
 static void
@@ -212,15 +318,42 @@ append_state(Build *build)
 	pfree(page);
 }
 
-/* Writes the chunk that has been filled, if it has rows. */
+/* Writes the chunk that has been filled, if it has rows, and its box.  Complete sections are written to WAL. */
 static void
 append_chunk(Build *build)
 {
 	const IndexLayout *layout = &build->state->layout;
+	uint32		chunk = build->state->meta.chunks;
+	bool		boxed = chunk >= layout->null_chunks;
+	uint32		section = boxed ? SectionOf(layout, chunk) : 0;
 
-	if (build->filled > 0)
-		append_pages(build, build->pages, layout->chunk_pages);
-	build->state->meta.chunks += build->filled > 0;
+	if (build->filled == 0)
+		return;
+	if (boxed && chunk == section)
+	{
+		Page		page = palloc(BLCKSZ);
+
+		write_wal(build);
+		InitIndexPage(page, BOX_PAGE, chunk, 0);
+		append_pages(build, page, 1);
+		pfree(page);
+	}
+	if (build->filled < layout->chunk_rows)
+	{
+		build->open_chunk = chunk + 1;
+		OpaqueOf(build->pages)->next = LIST_END;
+	}
+	append_pages(build, build->pages, layout->chunk_pages);
+	if (boxed)
+	{
+		Buffer		buffer = ReadIndexPage(build->index, BoxBlock(layout, chunk), BUFFER_LOCK_EXCLUSIVE,
+										   BOX_PAGE, section, 0);
+
+		*BoxOf(BufferGetPage(buffer), layout, chunk) = build->box;
+		MarkBufferDirty(buffer);
+		UnlockReleaseBuffer(buffer);
+	}
+	build->state->meta.chunks++;
 	build->filled = 0;
 }
 
@@ -231,6 +364,8 @@ add_to_chunk(Build *build, const IndexRow *row)
 	const IndexLayout *layout = &state->layout;
 	uint32		number = build->filled++;
 
+	build->key = RowKey(state, row);
+	WidenBox(state, row, number, &build->box);
 	for (uint32 p = 0; number == 0 && p < layout->chunk_pages; p++)
 		InitChunkPage(build->pages + (Size) p * BLCKSZ, state, state->meta.chunks, p);
 	for (uint32 l = 0; l < layout->levels; l++)
@@ -246,7 +381,6 @@ write_rows(Build *build)
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(build->slot->tts_tupleDescriptor, &TTSOpsMinimalTuple);
 
 	build->pages = palloc((Size) build->state->layout.chunk_pages * BLCKSZ);
-	tuplesort_performsort(build->sort);
 	while (tuplesort_gettupleslot(build->sort, true, false, slot, NULL))
 	{
 		bool		isnull;
@@ -256,23 +390,168 @@ write_rows(Build *build)
 	}
 	append_chunk(build);
 	ExecDropSingleTupleTableSlot(slot);
-	ExecDropSingleTupleTableSlot(build->slot);
-	tuplesort_end(build->sort);
+	end_sort(build);
 }
 
-/* Updates the metapage, which is not in WAL yet. */
+/* Updates the metapage, and completes WAL. */
 static void
 write_meta(Build *build)
 {
 	IndexMeta  *meta = &build->state->meta;
 	Buffer		buffer = ReadIndexPage(build->index, META_BLOCK, BUFFER_LOCK_EXCLUSIVE, META_PAGE, 0, 0);
 
-	meta->most_radius = build->most_radius;
-	meta->free_chunk = meta->chunks - (meta->chunks > 0);
+	meta->most_radius = build->counts.most_radius;
+	meta->built_chunks = meta->chunks;
+	meta->list_bits = ListBits(meta->chunks);
 	memcpy(PageGetContents(BufferGetPage(buffer)), meta, sizeof(IndexMeta));
+	ChunkLists((IndexMeta *) PageGetContents(BufferGetPage(buffer)))[ListOf(meta, build->key)] = build->open_chunk;
 	MarkBufferDirty(buffer);
 	UnlockReleaseBuffer(buffer);
+	write_wal(build);
+	if (RelationNeedsWAL(build->index))
+		log_newpage_range(build->index, MAIN_FORKNUM, META_BLOCK, META_BLOCK + 1, true);
 }
+
+/* --- parallel builds */
+
+/* Encodes and sorts this participant's part of the rows. */
+static void
+participate(Build *build, const ParallelBuild *parallel, bool progress)
+{
+	SortCoordinateData coordinate = {.isWorker = true,.nParticipants = -1,.sharedsort = parallel->sort};
+
+	begin_sort(build, &coordinate, maintenance_work_mem / parallel->shared->participants);
+	sort_rows(build, table_beginscan_parallel(build->heap, parallel->scan), progress);
+	end_sort(build);
+}
+
+/* The main function of a worker. */
+void
+fasted_index_build(dsm_segment *segment, shm_toc *toc)
+{
+	ParallelBuild parallel = {
+		.shared = shm_toc_lookup(toc, SHARED_BUILD, false),
+		.scan = shm_toc_lookup(toc, SHARED_SCAN, false),
+		.sort = shm_toc_lookup(toc, SHARED_SORT, false)
+	};
+	bool		concurrent = parallel.shared->concurrent;
+	BuildCounts *counts = &parallel.shared->counts[ParallelWorkerNumber];
+	LOCKMODE	heap_lock = concurrent ? ShareUpdateExclusiveLock : ShareLock;
+	LOCKMODE	index_lock = concurrent ? RowExclusiveLock : AccessExclusiveLock;
+	Build		build = {.row_context = row_context()};
+	IndexMeta	meta;
+
+	debug_query_string = shm_toc_lookup(toc, SHARED_QUERY, false);
+	pgstat_report_activity(STATE_RUNNING, debug_query_string);
+	InstrStartParallelQuery();
+	build.heap = table_open(parallel.shared->heap, heap_lock);
+	build.index = index_open(parallel.shared->index, index_lock);
+	build.info = BuildIndexInfo(build.index);
+	build.info->ii_Concurrent = concurrent;
+	build.kind = KindOf(build.index);
+	(void) ReadState(build.index, &meta);
+	build.dimensions = meta.dimensions;
+	build.state = MakeState(&meta, build.kind, CurrentMemoryContext);
+	ReadBasis(build.index, build.state);
+	tuplesort_attach_shared(parallel.sort, segment);
+	participate(&build, &parallel, false);
+	*counts = build.counts;
+	InstrEndParallelQuery(&counts->buffers, &counts->wal);
+	index_close(build.index, index_lock);
+	table_close(build.heap, heap_lock);
+}
+
+/* Allocates shared memory for the workers. */
+static void *
+add_shared(ParallelContext *context, uint64 key, Size bytes)
+{
+	void	   *memory = shm_toc_allocate(context->toc, bytes);
+
+	memset(memory, 0, bytes);
+	shm_toc_insert(context->toc, key, memory);
+	return memory;
+}
+
+/* Starts workers.  Returns false if there are none. */
+static bool
+start_workers(const Build *build, ParallelBuild *parallel, int workers)
+{
+	const char *query = debug_query_string == NULL ? "" : debug_query_string;
+	Size		shared_bytes = offsetof(SharedBuild, counts) + workers * sizeof(BuildCounts);
+	Size		scan_bytes = table_parallelscan_estimate(build->heap, parallel->snapshot);
+	Size		sort_bytes = tuplesort_estimate_shared(workers + 1);
+	ParallelContext *context = parallel->context;
+
+	shm_toc_estimate_chunk(&context->estimator, shared_bytes);
+	shm_toc_estimate_chunk(&context->estimator, scan_bytes);
+	shm_toc_estimate_chunk(&context->estimator, sort_bytes);
+	shm_toc_estimate_chunk(&context->estimator, strlen(query) + 1);
+	shm_toc_estimate_keys(&context->estimator, 4);
+	InitializeParallelDSM(context);
+	if (context->seg == NULL)
+		return false;
+	parallel->shared = add_shared(context, SHARED_BUILD, shared_bytes);
+	parallel->shared->heap = RelationGetRelid(build->heap);
+	parallel->shared->index = RelationGetRelid(build->index);
+	parallel->shared->concurrent = build->info->ii_Concurrent;
+	parallel->shared->participants = workers + 1;
+	parallel->scan = add_shared(context, SHARED_SCAN, scan_bytes);
+	table_parallelscan_initialize(build->heap, parallel->scan, parallel->snapshot);
+	parallel->sort = add_shared(context, SHARED_SORT, sort_bytes);
+	tuplesort_initialize_shared(parallel->sort, workers + 1, context->seg);
+	strcpy(add_shared(context, SHARED_QUERY, strlen(query) + 1), query);
+	LaunchParallelWorkers(context);
+	return context->nworkers_launched > 0;
+}
+
+/* Waits for the workers, adds up their counts, and merges what all participants have sorted. */
+static void
+merge_rows(Build *build, const ParallelBuild *parallel)
+{
+	int			workers = parallel->context->nworkers_launched;
+	SortCoordinateData coordinate = {.nParticipants = workers + 1,.sharedsort = parallel->sort};
+
+	WaitForParallelWorkersToFinish(parallel->context);
+	for (int w = 0; w < workers; w++)
+	{
+		BuildCounts *counts = &parallel->shared->counts[w];
+
+		build->counts.heap_rows += counts->heap_rows;
+		build->counts.rows += counts->rows;
+		build->counts.most_radius = Max(build->counts.most_radius, counts->most_radius);
+		build->info->ii_BrokenHotChain |= counts->broken_chain;
+		InstrAccumParallelQuery(&counts->buffers, &counts->wal);
+	}
+	begin_sort(build, &coordinate, maintenance_work_mem);
+	tuplesort_performsort(build->sort);
+}
+
+/* Writes all rows with the help of workers.  Returns false if none has started. */
+static bool
+build_parallel(Build *build, int workers)
+{
+	bool		concurrent = build->info->ii_Concurrent;
+	ParallelBuild parallel = {0};
+	bool		started;
+
+	EnterParallelMode();
+	parallel.context = CreateParallelContext("$libdir/fasted", "fasted_index_build", workers);
+	parallel.snapshot = concurrent ? RegisterSnapshot(GetTransactionSnapshot()) : SnapshotAny;
+	started = start_workers(build, &parallel, workers);
+	if (started)
+	{
+		participate(build, &parallel, true);
+		merge_rows(build, &parallel);
+		write_rows(build);
+	}
+	if (concurrent)
+		UnregisterSnapshot(parallel.snapshot);
+	DestroyParallelContext(parallel.context);
+	ExitParallelMode();
+	return started;
+}
+
+/* --- the build */
 
 /* Raises an error unless the first column, and no other, is a vector. */
 static void
@@ -302,29 +581,36 @@ IndexBuild(Relation heap, Relation index, IndexInfo *info)
 	Build	   *build = palloc0(sizeof(Build));
 	IndexMeta	meta;
 	IndexBuildResult *result;
-	double		heap_rows;
+	int			workers;
+	double	   *pairs;
+	uint32		npairs;
 
 	check_columns(index);
 	build->heap = heap;
 	build->index = index;
 	build->info = info;
 	build->kind = KindOf(index);
-	build->row_context = AllocSetContextCreate(context, "fasted index row", ALLOCSET_DEFAULT_SIZES);
+	build->row_context = row_context();
 	read_sample(build);
 	meta = EmptyMeta(index);
+	pairs = SamplePairs(build->sample, Min(build->seen, build->most_sampled), build->dimensions, &npairs);
 	build->state = build->dimensions == 0 ? MakeState(&meta, build->kind, context) :
 		FitBasis(build->sample, Min(build->seen, build->most_sampled), build->dimensions, meta, build->kind);
 	append_state(build);
-	begin_sort(build);
-	heap_rows = table_index_build_scan(heap, index, info, true, true, encode_row, build, NULL);
-	write_rows(build);
+	build->logged = META_BLOCK + 1;
+	workers = build->dimensions == 0 ? 0 : FASTED_INDEX_WORKERS(heap, index, info);
+	if (workers == 0 || !build_parallel(build, workers))
+	{
+		begin_sort(build, NULL, maintenance_work_mem);
+		sort_rows(build, NULL, true);
+		write_rows(build);
+	}
+	MeasureBounds(index, build->state, pairs, npairs);
 	write_meta(build);
-	if (RelationNeedsWAL(index))
-		log_newpage_range(index, MAIN_FORKNUM, 0, RelationGetNumberOfBlocks(index), true);
 
 	MemoryContextSwitchTo(old);
 	result = palloc(sizeof(IndexBuildResult));
-	*result = (IndexBuildResult) {.heap_tuples = heap_rows,.index_tuples = build->rows};
+	*result = (IndexBuildResult) {.heap_tuples = build->counts.heap_rows,.index_tuples = build->counts.rows};
 	MemoryContextDelete(context);
 	return result;
 }

@@ -4,11 +4,13 @@
  *	  fasted_index_check(): compares an index with its table.
  *
  * Each row of the table that the current snapshot sees must be in the index, once, with its hashes, and its
- * bound for its own vector must not exceed its distance from it.
+ * bound for its own vector, and that of its chunk's box, must not exceed its distance from it.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <math.h>
 
 #include "access/genam.h"
 #include "access/table.h"
@@ -116,29 +118,49 @@ read_entries(Check *check)
 
 /* --- the table */
 
+/* Returns true if the box of an entry's chunk passes a query. */
+static bool
+box_passes(Check *check, const Entry *entry, const VectorQuery *query)
+{
+	const IndexLayout *layout = &check->state->layout;
+	Buffer		buffer;
+	bool		passes;
+
+	if (entry->chunk < layout->null_chunks)
+		return true;
+	buffer = ReadIndexPage(check->index, BoxBlock(layout, entry->chunk), BUFFER_LOCK_SHARE, BOX_PAGE,
+						   SectionOf(layout, entry->chunk), 0);
+	passes = BoxBound(query, BoxOf(BufferGetPage(buffer), layout, entry->chunk)) <= query->limit;
+	UnlockReleaseBuffer(buffer);
+	return passes;
+}
+
 /* Returns true if a row with codes passes a query. */
 static bool
 row_passes(Check *check, const Entry *entry, const VectorQuery *query, Page head)
 {
 	const IndexState *state = check->state;
 	const IndexLayout *layout = &state->layout;
+	uint32		groups = layout->chunk_rows / GROUP_ROWS;
 	float	   *bounds = palloc(layout->chunk_rows * sizeof(float));
-	RowSums		sums;
-	bool		passes;
+	uint8	   *masks = palloc0(groups);
+	GroupSums  *sums = palloc(groups * sizeof(GroupSums));
 
-	HeadBounds(query, state, head, bounds);
-	passes = bounds[entry->row] <= query->limit;
-	BeginSums(&sums, query, state, head, entry->row);
+	for (uint32 r = 0; r < layout->chunk_rows; r++)
+		bounds[r] = -INFINITY;
+	masks[entry->row / GROUP_ROWS] = 1 << entry->row % GROUP_ROWS;
+	LevelBounds(query, state, 0, head, 0, layout->chunk_rows, masks, sums, bounds);
 	for (uint32 l = 1; l < layout->levels; l++)
 	{
-		Buffer		buffer = ReadIndexPage(check->index, LevelBlock(layout, entry->chunk, l, entry->row),
+		uint32		first = entry->row / layout->page_rows[l] * layout->page_rows[l];
+		Buffer		buffer = ReadIndexPage(check->index, LevelBlock(layout, entry->chunk, l, first),
 										   BUFFER_LOCK_SHARE, LEVEL_PAGE, entry->chunk, l);
 
-		passes &= AddLevel(&sums, query, state, l,
-						   LevelRowOf(BufferGetPage(buffer), layout, l, entry->row)) <= query->limit;
+		LevelBounds(query, state, l, BufferGetPage(buffer), first, Min(layout->page_rows[l], layout->chunk_rows - first),
+					masks, sums, bounds);
 		UnlockReleaseBuffer(buffer);
 	}
-	return passes;
+	return masks[entry->row / GROUP_ROWS] != 0 && box_passes(check, entry, query);
 }
 
 /* Checks the vector of an entry, which must pass a query of itself. */
@@ -161,7 +183,7 @@ check_vector(Check *check, const Entry *entry, Datum value, Page head, uint16 se
 	PrepareQuery(&query, check->state, elements);
 	SetLimit(&query, query.product ? -query.vector_norm * query.vector_norm : 0.0);
 	if (!row_passes(check, entry, &query, head))
-		report_row(check, &entry->tid, "has codes of another vector");
+		report_row(check, &entry->tid, "has codes, or a box, of another vector");
 }
 
 /* Checks a row of the table. */
@@ -255,6 +277,7 @@ fasted_index_check(PG_FUNCTION_ARGS)
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(heap->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
 	nest_level = NewGUCNestLevel();
+	RestrictSearchPath();		/* functions of expressions: none of another user, by its name */
 	index = index_open(indexid, AccessShareLock);
 	if (index->rd_rel->relkind != RELKIND_INDEX || index->rd_rel->relam != get_index_am_oid("fasted", true))
 		ereport(ERROR,

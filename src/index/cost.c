@@ -1,29 +1,279 @@
 /*-------------------------------------------------------------------------
  *
  * cost.c
- *	  Cost of a scan of an index.
+ *	  Cost of a scan of an index, and the statistics that estimate it.
+ *
+ * A build compares some vectors of its sample, and stores quantiles of each level's bounds in the metapage.
+ * They say how many rows a condition on the distance lets pass each level, and how many it returns.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/genam.h"
+#include "catalog/pg_type_d.h"
 #include "index/access.h"
+#include "index/ball.h"
+#include "miscadmin.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "utils/float.h"
-#include "utils/selfuncs.h"
+#include "utils/memutils.h"
 #include "utils/spccache.h"
 
-/* CPU time of the head of a row, and of a level with its share of a page, in operators. */
+/* CPU time of the head of a row, and of a row of a level, in operators. */
 #define HEAD_OPERATORS 0.2
-#define LEVEL_OPERATORS 2.0
+#define LEVEL_OPERATORS 1.0
+
+/* CPU time of a query, for each product of its rotation, in operators. */
+#define ROTATION_OPERATORS 0.02
 
 /* Share of the rows that a scan in the order of distances takes through the levels before it returns one. */
 #define FIRST_SHARE 0.02
 
-/* Rows that pass the bounds, for each row of the result. */
+/*
+ * Pages that a row costs which is returned in the order of distances, apart from PostgreSQL's own estimate.
+ * PostgreSQL estimates the pages of all rows, which are fewer than the rows, and divides them evenly.
+ */
+#define ORDER_PAGES 0.5
+
+/* Rows that pass a level, for each row of the result, if nothing is known. */
 #define PASSING_ROWS 1.5
+
+#define PAIR_ROWS 300
+#define PAIR_QUERIES 40
+#define MOST_BOXES 1000
+#define LEAST_PAIRS 4			/* below the smallest quantile */
+
+/* --- quantiles of bounds */
+
+double *
+SamplePairs(const double *sample, uint32 n, uint32 dimensions, uint32 *count)
+{
+	double	   *vectors;
+
+	*count = Min(n, PAIR_ROWS);
+	vectors = palloc(Max(*count, 1) * dimensions * sizeof(double));
+	for (uint32 r = 0; r < *count; r++)
+		memcpy(vectors + (Size) r * dimensions, sample + (Size) ((uint64) r * n / *count) * dimensions,
+			   dimensions * sizeof(double));
+	return vectors;
+}
+
+/* Returns the page of a row in the pages of a chunk. */
+static Page
+page_of(const IndexState *state, char *pages, uint32 level, uint32 row)
+{
+	return pages + (Size) (LevelBlock(&state->layout, 0, level, row) - ChunkBlock(&state->layout, 0)) * BLCKSZ;
+}
+
+/* Makes the pages of a chunk of these vectors, in memory. */
+static char *
+make_chunk(const IndexState *state, const double *vectors, uint32 n)
+{
+	const IndexLayout *layout = &state->layout;
+	char	   *pages = palloc((Size) layout->chunk_pages * BLCKSZ);
+	IndexRow   *row = palloc0(IndexRowBytes(state));
+
+	for (uint32 p = 0; p < layout->chunk_pages; p++)
+		InitChunkPage(pages + (Size) p * BLCKSZ, state, 0, p);
+	for (uint32 r = 0; r < n; r++)
+	{
+		EncodeRow(state, vectors + (Size) r * state->meta.dimensions, row);
+		for (uint32 l = 0; l < layout->levels && row->state == 0; l++)
+			PutRow(state, row, r, l, page_of(state, pages, l, r));
+	}
+	return pages;
+}
+
+/*
+ * Appends the bounds of all rows of the chunk but one to those of `count` pairs.  Returns the number of pairs.
+ * For Jaccard distances, whose limit depends on the vector, bounds are divided by its norm.
+ */
+static uint32
+add_bounds(const IndexState *state, const VectorQuery *query, char *pages, uint32 other,
+		   float *const *bounds, uint32 count)
+{
+	const IndexLayout *layout = &state->layout;
+	uint32		rows = layout->chunk_rows;
+	float	   *of_rows = palloc(rows * sizeof(float));
+	uint8	   *masks = palloc(rows / GROUP_ROWS);
+	uint8	   *uncoded = palloc(rows / GROUP_ROWS);
+	GroupSums  *sums = palloc(rows / GROUP_ROWS * sizeof(GroupSums));
+	double		unit = state->kind->metric == FASTED_METRIC_JACCARD ? query->vector_norm : 1.0;
+	uint32		n = 0;
+
+	memset(masks, 0xff, rows / GROUP_ROWS);
+	SplitMasks(state, pages, masks, uncoded);
+	masks[other / GROUP_ROWS] &= ~(1 << other % GROUP_ROWS);
+	for (uint32 r = 0; r < rows; r++)
+		of_rows[r] = -INFINITY;
+	for (uint32 l = 0; l < layout->levels; l++)
+	{
+		for (uint32 r = 0; r < rows; r += layout->page_rows[l])
+			LevelBounds(query, state, l, page_of(state, pages, l, r), r, Min(layout->page_rows[l], rows - r),
+						masks, sums, of_rows);
+		n = 0;
+		for (uint32 r = 0; r < rows; r++)
+		{
+			if (masks[r / GROUP_ROWS] >> r % GROUP_ROWS & 1)
+				bounds[l][count + n++] = of_rows[r] / unit;
+		}
+	}
+	return count + n;
+}
+
+/* The same for the boxes of chunks. */
+static uint32
+add_boxes(Relation index, const IndexState *state, const VectorQuery *query, float *bounds, uint32 count)
+{
+	const IndexLayout *layout = &state->layout;
+	double		unit = state->kind->metric == FASTED_METRIC_JACCARD ? query->vector_norm : 1.0;
+	uint32		step = (state->meta.chunks - layout->null_chunks) / MOST_BOXES + 1;
+
+	for (uint32 chunk = layout->null_chunks; chunk < state->meta.chunks; chunk += step)
+	{
+		Buffer		buffer = ReadIndexPage(index, BoxBlock(layout, chunk), BUFFER_LOCK_SHARE, BOX_PAGE,
+										   SectionOf(layout, chunk), 0);
+
+		bounds[count++] = BoxBound(query, BoxOf(BufferGetPage(buffer), layout, chunk)) / unit;
+		UnlockReleaseBuffer(buffer);
+	}
+	return count;
+}
+
+static int
+compare_floats(const void *a, const void *b)
+{
+	float		x = *(const float *) a;
+	float		y = *(const float *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+void
+MeasureBounds(Relation index, IndexState *state, const double *vectors, uint32 n)
+{
+	IndexMeta  *meta = &state->meta;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted index bounds",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	uint32		rows = Min(n, state->layout.chunk_rows);
+	char	   *pages = rows == 0 ? NULL : make_chunk(state, vectors, rows);
+	float	   *bounds[BOX_LEVEL + 1];
+	uint32		pairs = 0;
+	uint32		boxes = 0;
+
+	for (uint32 l = 0; l <= BOX_LEVEL; l++)
+		bounds[l] = palloc(PAIR_QUERIES * sizeof(float) *
+						   (l == BOX_LEVEL ? MOST_BOXES : state->layout.chunk_rows));
+	for (uint32 q = 0; q < Min(rows, PAIR_QUERIES); q++)
+	{
+		VectorQuery query;
+
+		PrepareQuery(&query, state, vectors + (Size) q * meta->dimensions);
+		if (query.unbounded)
+			continue;
+		pairs = add_bounds(state, &query, pages, q, bounds, pairs);
+		boxes = add_boxes(index, state, &query, bounds[BOX_LEVEL], boxes);
+		CHECK_FOR_INTERRUPTS();
+	}
+	for (uint32 l = 0; l <= BOX_LEVEL; l++)
+	{
+		meta->pairs[l] = l == BOX_LEVEL ? boxes : l < state->layout.levels ? pairs : 0;
+		qsort(bounds[l], meta->pairs[l], sizeof(float), compare_floats);
+		for (uint32 q = 0; q < QUANTILES && meta->pairs[l] > 0; q++)
+			meta->quantiles[l][q] = bounds[l][(meta->pairs[l] - 1) >> q];
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}
+
+/*
+ * Returns the share of rows whose bounds by a level are at most the limit.  Between quantiles, and below the
+ * smallest one, the share is a power of the bound.  For inner products, whose bounds may be negative, it is
+ * exponential in the bound.
+ */
+static double
+share_below(const IndexMeta *meta, uint32 level, double limit)
+{
+	const float *quantiles = meta->quantiles[level];
+	uint32		q = 0;
+	double		place;
+
+	if (limit >= quantiles[0] || meta->pairs[level] < 2 * LEAST_PAIRS)
+		return 1.0;
+	while (q + 2 < QUANTILES && meta->pairs[level] >> (q + 2) >= LEAST_PAIRS && quantiles[q + 1] > limit)
+		q++;
+	if (meta->metric == FASTED_METRIC_INNER_PRODUCT)
+		place = (quantiles[q] - limit) / (quantiles[q] - quantiles[q + 1]);
+	else
+		place = log(quantiles[q] / Max(limit, 0.0)) / log(quantiles[q] / Max(quantiles[q + 1], 0.0f));
+	/* not a number: quantiles are equal, or zero */
+	return exp2(-(q + (place >= 0.0 ? place : 1.0)));
+}
+
+/* --- the cost */
+
+/* Returns the limit of a condition on the vector's distance; NaN if the radius is unknown. */
+static double
+limit_of(const IndexState *state, const OpExpr *clause)
+{
+	Node	   *ball = lsecond(clause->args);
+	VectorQuery query = {.kind = state->kind,.unit = state->scale,.vector_norm = 1.0,.limit = INFINITY};
+	double		radius;
+
+	if (IsA(ball, FuncExpr) && list_length(((FuncExpr *) ball)->args) > 1)
+	{
+		Const	   *number = lsecond(((FuncExpr *) ball)->args);
+
+		if (!IsA(number, Const) || number->constisnull || number->consttype != FLOAT8OID)
+			return NAN;
+		radius = DatumGetFloat8(number->constvalue);
+	}
+	else if (IsA(ball, Const) && !((Const *) ball)->constisnull)
+		radius = DatumGetBall(((Const *) ball)->constvalue)->radius;
+	else
+		return NAN;
+	if (!isnan(radius))
+		SetLimit(&query, radius + state->meta.most_radius);
+	return isnan(radius) ? NAN : query.limit;
+}
+
+/*
+ * Sets the shares of the index's rows that pass the levels, by the conditions on the vector.  Returns the
+ * share of the rows whose other columns are equal to the conditions'.
+ */
+static double
+estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *state, double *shares)
+{
+	const IndexLayout *layout = &state->layout;
+	double		equal = 1.0;
+	ListCell   *cell;
+
+	for (uint32 l = 0; l <= BOX_LEVEL; l++)
+		shares[l] = 1.0;
+	foreach(cell, path->indexclauses)
+	{
+		const IndexClause *clause = lfirst_node(IndexClause, cell);
+		RestrictInfo *rinfo = linitial_node(RestrictInfo, clause->indexquals);
+		double		limit = clause->indexcol > 0 || state->meta.pairs[0] < 2 * LEAST_PAIRS ? NAN :
+			limit_of(state, castNode(OpExpr, rinfo->clause));
+		double		share = rinfo->norm_selec >= 0.0 ? rinfo->norm_selec :
+			clause_selectivity(root, (Node *) rinfo, path->indexinfo->rel->relid, JOIN_INNER, NULL);
+
+		if (clause->indexcol > 0)
+			equal *= share;
+		else if (!isnan(limit))
+			shares[BOX_LEVEL] *= share_below(&state->meta, BOX_LEVEL, limit);
+		for (uint32 l = 0; l < layout->levels && clause->indexcol == 0; l++)
+			shares[l] *= !isnan(limit) ? share_below(&state->meta, l, limit) :
+				Min(1.0, l + 1 < layout->levels ? PASSING_ROWS * share : share);
+	}
+	return equal;
+}
 
 void
 IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost,
@@ -32,26 +282,39 @@ IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	IndexOptInfo *info = path->indexinfo;
 	Relation	index = index_open(info->indexoid, NoLock);
 	IndexMeta	meta;
-	IndexLayout layout = ReadState(index, &meta)->layout;
-	GenericCosts costs = {0};
+	const IndexState state = *ReadState(index, &meta);	/* estimates read catalogs */
+	const IndexLayout *layout = &state.layout;
+	double		shares[BOX_LEVEL + 1];
+	double		equal = estimate_shares(root, path, &state, shares);
 	double		rows = Max(info->tuples, 1.0);
-	double		heads = meta.chunks;
+	double		returned = rows * equal * shares[layout->levels - 1];
+	bool		ordered = path->indexorderbys != NIL;
+	double		random_cost;
 	double		page_cost;
-	Cost		head_cost;
-	Cost		row_cost;
 
 	index_close(index, NoLock);
-	get_tablespace_page_costs(info->reltablespace, NULL, &page_cost);
-	genericcostestimate(root, path, loop_count, &costs);
+	get_tablespace_page_costs(info->reltablespace, &random_cost, &page_cost);
+	*pages = meta.chunks * shares[BOX_LEVEL];
+	*total_cost = cpu_operator_cost * (rows * shares[BOX_LEVEL] * HEAD_OPERATORS +
+									   ROTATION_OPERATORS * meta.dimensions * meta.reflections);
+	*startup_cost = ordered ? *pages * page_cost + *total_cost : 0.0;
+	for (uint32 l = 1; l < layout->levels; l++)
+	{
+		uint32		end = l + 1 < layout->levels ? layout->page[l + 1] : layout->chunk_pages;
+		double		level_pages = (double) meta.chunks * (end - layout->page[l]);
+		double		passed = rows * equal * Max(shares[l - 1], shares[l]);
 
-	head_cost = heads * page_cost + rows * HEAD_OPERATORS * cpu_operator_cost;
-	row_cost = layout.levels * LEVEL_OPERATORS * cpu_operator_cost;
-	*startup_cost = path->indexorderbys != NIL ? head_cost + FIRST_SHARE * rows * row_cost : 0.0;
-	*total_cost = Max(*startup_cost, head_cost) +
-		costs.indexSelectivity * rows * (PASSING_ROWS * row_cost + cpu_index_tuple_cost);
-	*selectivity = costs.indexSelectivity;
+		if (ordered)
+			*startup_cost += FIRST_SHARE * passed * LEVEL_OPERATORS * cpu_operator_cost;
+		*total_cost += passed * LEVEL_OPERATORS * cpu_operator_cost;
+		*pages += level_pages * -expm1(-passed / Max(level_pages, 1.0));
+	}
+	/* further loops find the pages in memory */
+	*total_cost += *pages * page_cost / (*pages < effective_cache_size ? loop_count : 1.0) +
+		returned * (cpu_index_tuple_cost + (ordered ? ORDER_PAGES * random_cost : 0.0));
+	*total_cost = Max(*total_cost, *startup_cost);
+	*selectivity = Min(1.0, returned / Max(info->rel->tuples, 1.0));
 	*correlation = 0.0;
-	*pages = heads;
 
 	/*
 	 * A query that uses no column could read the index alone.  A scan does not pin the pages of the rows

@@ -12,6 +12,8 @@
 #include "access/amapi.h"
 #include "access/genam.h"
 #include "index/format.h"
+#include "pgstat.h"
+#include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
@@ -23,6 +25,9 @@ static const uint32 level_ends[INDEX_LEVELS - 1] = {HEAD_WORDS, 64, 128};
 
 /* Rows of a chunk are a multiple of this, which is about what fills pages of levels. */
 #define CHUNK_STEP (2 * GROUP_ROWS)
+
+/* Buffers that a session remembers. */
+#define RECENT_BUFFERS 65536
 
 void
 SetLayout(IndexLayout *layout, const IndexMeta *meta)
@@ -39,13 +44,17 @@ SetLayout(IndexLayout *layout, const IndexMeta *meta)
 
 		layout->levels = l + 1;
 		layout->first[l + 1] = end;
-		layout->stride[l] = (offsetof(LevelRow, codes) + end - layout->first[l] + 1) / 2 * 2;
-		layout->page_rows[l] = PAGE_ROOM / layout->stride[l];
+		layout->words[l] = l == 0 ? HEAD_WORDS : (end - layout->first[l] + 1) / 2 * 2;
+		layout->stride[l] = offsetof(LevelRow, codes) + layout->words[l];
+		layout->page_rows[l] = l == 0 ? layout->chunk_rows : PAGE_ROOM / layout->stride[l];
+		if (l < GROUPED_LEVELS)
+			layout->page_rows[l] = layout->page_rows[l] / GROUP_ROWS * GROUP_ROWS;
 		layout->page[l] = l == 0 ? 0 : layout->chunk_pages;
 		if (l > 0)
 			layout->chunk_pages += (layout->chunk_rows + layout->page_rows[l] - 1) / layout->page_rows[l];
 	}
-	layout->null_chunks = meta->null_chunks;
+	/* before the first vector, all chunks are null chunks */
+	layout->null_chunks = meta->dimensions == 0 ? PG_UINT32_MAX : meta->null_chunks;
 	layout->basis_block = META_BLOCK + 1 + meta->null_chunks;
 	if (meta->dimensions > 0)
 		layout->basis_pages = (dimensions * (meta->reflections + 1) - 1) / BASIS_PAGE_FLOATS + 1;
@@ -117,22 +126,54 @@ ReportCorruption(Relation index, BlockNumber block)
 			 errhint("Please REINDEX it.")));
 }
 
-static PageOpaque *
-opaque_of(Page page)
+/* Buffers that this session has used, by a hash of the page; maybe of other pages by now. */
+static Buffer recent_buffers[RECENT_BUFFERS];
+
+static Buffer *
+recent_buffer(Relation index, BlockNumber block)
 {
-	return (PageOpaque *) PageGetSpecialPointer(page);
+	return &recent_buffers[(RelationGetRelid(index) * 4001 + block) % RECENT_BUFFERS];
+}
+
+void
+FetchAhead(Relation index, BlockNumber block, Size first, Size n)
+{
+	Buffer		buffer = *recent_buffer(index, block);
+
+	if (buffer <= 0)
+		return;
+	__builtin_prefetch(GetBufferDescriptor(buffer - 1));
+	for (Size line = 0; line < n; line += CACHE_LINE)
+		__builtin_prefetch(BufferGetPage(buffer) + first + line);
+}
+
+/* Pins a page, mostly without a search of the table of all buffers, which costs as much as to use a page. */
+static Buffer
+pin_page(Relation index, BlockNumber block)
+{
+	Buffer	   *buffer = recent_buffer(index, block);
+
+	if (*buffer > 0 && !RelationUsesLocalBuffers(index) &&
+		ReadRecentBuffer(FASTED_RELATION_LOCATOR(index), MAIN_FORKNUM, block, *buffer))
+	{
+		pgstat_count_buffer_read(index);
+		pgstat_count_buffer_hit(index);
+	}
+	else
+		*buffer = ReadBuffer(index, block);
+	return *buffer;
 }
 
 Buffer
 ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind, uint32 chunk, uint32 level)
 {
-	Buffer		buffer = ReadBuffer(index, block);
+	Buffer		buffer = pin_page(index, block);
 	Page		page = BufferGetPage(buffer);
 
 	LockBuffer(buffer, lock);
 	if (PageIsNew(page) || PageGetSpecialSize(page) != MAXALIGN(sizeof(PageOpaque)) ||
 		((PageHeader) page)->pd_special != BLCKSZ - MAXALIGN(sizeof(PageOpaque)) ||
-		opaque_of(page)->kind != kind || opaque_of(page)->chunk != chunk || opaque_of(page)->level != level)
+		OpaqueOf(page)->kind != kind || OpaqueOf(page)->chunk != chunk || OpaqueOf(page)->level != level)
 		ReportCorruption(index, block);
 	return buffer;
 }
@@ -146,7 +187,7 @@ MetaOf(Relation index, Buffer buffer)
 		meta->metric != (uint32) KindOf(index)->metric ||
 		meta->reflections > Min(MOST_REFLECTIONS, meta->dimensions) ||
 		meta->columns != (uint32) (IndexRelationGetNumberOfKeyAttributes(index) - 1) ||
-		abs(meta->exponent) > 1000 || meta->null_chunks > meta->chunks ||
+		abs(meta->exponent) > 1000 || meta->null_chunks > meta->chunks || meta->list_bits > MOST_LIST_BITS ||
 		!(meta->most_radius >= 0.0 && isfinite(meta->most_radius)))
 		ReportCorruption(index, META_BLOCK);
 	return meta;
@@ -156,7 +197,7 @@ void
 InitIndexPage(Page page, PageKind kind, uint32 chunk, uint32 level)
 {
 	PageInit(page, BLCKSZ, sizeof(PageOpaque));
-	*opaque_of(page) = (PageOpaque) {.chunk = chunk,.level = level,.kind = kind};
+	*OpaqueOf(page) = (PageOpaque) {.chunk = chunk,.level = level,.kind = kind};
 	/* All of the page is in use, so that WAL has no hole. */
 	((PageHeader) page)->pd_lower = ((PageHeader) page)->pd_upper;
 }
@@ -188,9 +229,8 @@ FillBasisPage(Page page, const IndexState *state, uint32 number)
 		   Min(floats - first, BASIS_PAGE_FLOATS) * sizeof(float));
 }
 
-/* Reads the centre and the reflections. */
-static void
-read_basis(Relation index, IndexState *state)
+void
+ReadBasis(Relation index, IndexState *state)
 {
 	Size		floats = (Size) state->meta.dimensions * (state->meta.reflections + 1);
 
@@ -222,7 +262,7 @@ ReadState(Relation index, IndexMeta *meta)
 	{
 		state = MakeState(meta, kind, index->rd_indexcxt);
 		if (meta->dimensions > 0)
-			read_basis(index, state);
+			ReadBasis(index, state);
 		if (index->rd_amcache != NULL)
 			pfree(index->rd_amcache);
 		index->rd_amcache = state;

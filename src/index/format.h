@@ -6,17 +6,19 @@
  *	  block 0			IndexMeta
  *	  null_chunks pages	chunks of rows without a vector that came before the first vector: heads only
  *	  basis_pages pages	the basis: the centre and the reflections, FP32
- *	  then				further chunks of chunk_pages pages
+ *	  then				sections of BOX_CHUNKS further chunks; each begins with a page of their boxes
  *
- * A chunk is for chunk_rows rows.  It begins with its head page, which has arrays of as many elements:
+ * A chunk is for chunk_rows rows, and has chunk_pages pages.  It begins with its head page, which has arrays
+ * of as many elements:
  *
  *	  hashes[columns]	hashes of the further columns
  *	  codes				of the first 16 coordinates, of each group of 8 rows: [pair][row][2]
  *	  scales, seconds	of these codes (below)
  *	  tids
  *
- * The pages of a level follow, whose rows are LevelRow.  A row has the same number in all pages of
- * its chunk.  A scan reads a row's head first, and its levels only if the head passes.
+ * The pages of a level follow.  Those of level 1 have such codes, scales and seconds of page_rows rows, and
+ * those of further levels LevelRow.  A row has the same number in all pages of its chunk.  A scan reads the
+ * box of a chunk first, then the heads of its rows, and the levels of those rows whose heads pass.
  *
  * Scales and seconds are the upper halves of FP32 numbers.  A coordinate is its scale times its code.
  * The second number is the norm of the coordinates of all further levels or, in the last level, the
@@ -38,11 +40,16 @@
 #define INDEX_MAGIC 0x46535431
 #define META_BLOCK 0
 
+#define CACHE_LINE 64
+
 #define INDEX_LEVELS 4
 #define HEAD_WORDS 16			/* coordinates of the first level, which is in the head */
 #define GROUP_ROWS 8
+#define GROUPED_LEVELS 2		/* whose codes are in groups of rows */
 #define MOST_REFLECTIONS 128
 #define MOST_INDEX_DIMENSIONS 8000
+#define QUANTILES 12
+#define BOX_LEVEL INDEX_LEVELS	/* in place of a level: boxes */
 
 /* States of a row of which there are no codes. */
 typedef enum RowState
@@ -65,9 +72,34 @@ typedef struct IndexMeta
 	int32		exponent;		/* vectors are scaled by this power of two */
 	uint32		null_chunks;	/* set with the dimensions */
 	uint32		chunks;			/* all */
-	uint32		free_chunk;		/* chunks before this one are full */
+	uint32		list_bits;		/* of a row's key, which select a list of chunks */
 	double		most_radius;	/* of the balls */
+
+	/*
+	 * For estimates, from the build.  2^-q of the pairs of vectors have bounds of at most
+	 * quantiles[level][q]; the last quantiles are those of vectors and boxes.
+	 */
+	uint32		built_chunks;
+	uint32		pairs[BOX_LEVEL + 1];	/* 0: unknown */
+	float		quantiles[BOX_LEVEL + 1][QUANTILES];
 } IndexMeta;
+
+/*
+ * Lists of chunks with free places follow in the metapage: one for rows whose keys begin with the same bits,
+ * so that rows of a chunk are similar, and one of chunks without rows.  Each is the number of the first chunk
+ * plus 1, or 0.
+ */
+#define MOST_LIST_BITS 10
+#define EMPTY_LIST (1 << MOST_LIST_BITS)
+
+/* Chunks for each list; fewer would leave too many places free. */
+#define LIST_CHUNKS 8
+
+static inline uint32 *
+ChunkLists(IndexMeta *meta)
+{
+	return (uint32 *) (meta + 1);
+}
 
 typedef struct LevelRow
 {
@@ -76,11 +108,23 @@ typedef struct LevelRow
 	int8		codes[FLEXIBLE_ARRAY_MEMBER];
 } LevelRow;
 
+/*
+ * A box around the decoded codes of the heads of a chunk, with the second number as one more coordinate.
+ * Upper halves of FP32 numbers.  If most_scale is 0, then there are no bounds.
+ */
+typedef struct ChunkBox
+{
+	uint16		low[HEAD_WORDS + 1];
+	uint16		high[HEAD_WORDS + 1];
+	uint16		most_scale;
+} ChunkBox;
+
 /* Follows from the metapage. */
 typedef struct IndexLayout
 {
 	uint32		levels;
 	uint32		first[INDEX_LEVELS + 1];	/* coordinates of a level: [first[l], first[l + 1]) */
+	uint32		words[INDEX_LEVELS];	/* codes of a row, with padding */
 	uint32		stride[INDEX_LEVELS];	/* bytes of a row */
 	uint32		page_rows[INDEX_LEVELS];
 	uint32		page[INDEX_LEVELS]; /* of the level's first page in the chunk */
@@ -109,19 +153,30 @@ typedef enum PageKind
 	META_PAGE = 0xFA01,
 	BASIS_PAGE,
 	HEAD_PAGE,
-	LEVEL_PAGE
+	LEVEL_PAGE,
+	BOX_PAGE
 } PageKind;
 
 /* The special space of each page. */
 typedef struct PageOpaque
 {
-	uint32		chunk;			/* or the number of the page of the basis */
+	uint32		chunk;			/* or the number of the page of the basis, or the first chunk of the section */
 	uint16		level;
 	uint16		kind;
+	uint32		next;			/* of a head: the next chunk of its list plus 1, LIST_END, or 0: it is in no list */
 } PageOpaque;
+
+#define LIST_END PG_UINT32_MAX
 
 #define PAGE_ROOM (BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(PageOpaque)))
 #define BASIS_PAGE_FLOATS (PAGE_ROOM / sizeof(float))
+#define BOX_CHUNKS (PAGE_ROOM / sizeof(ChunkBox))
+
+static inline PageOpaque *
+OpaqueOf(Page page)
+{
+	return (PageOpaque *) PageGetSpecialPointer(page);
+}
 
 /* --- arrays of a head page */
 
@@ -131,22 +186,31 @@ HeadHashes(Page page, const IndexLayout *layout, uint32 column)
 	return (uint32 *) PageGetContents(page) + (Size) column * layout->chunk_rows;
 }
 
+/* The codes, scales and seconds of a page of a grouped level. */
 static inline int8 *
-HeadCodes(Page page, const IndexState *state)
+GroupCodes(Page page, const IndexState *state, uint32 level)
 {
-	return (int8 *) HeadHashes(page, &state->layout, state->meta.columns);
+	return (int8 *) PageGetContents(page) +
+		(level == 0 ? state->meta.columns * sizeof(uint32) * state->layout.chunk_rows : 0);
 }
 
 static inline uint16 *
-HeadScales(Page page, const IndexState *state)
+GroupScales(Page page, const IndexState *state, uint32 level)
 {
-	return (uint16 *) (HeadCodes(page, state) + HEAD_WORDS * state->layout.chunk_rows);
+	return (uint16 *) (GroupCodes(page, state, level) +
+					   state->layout.words[level] * state->layout.page_rows[level]);
+}
+
+static inline uint16 *
+GroupSeconds(Page page, const IndexState *state, uint32 level)
+{
+	return GroupScales(page, state, level) + state->layout.page_rows[level];
 }
 
 static inline uint16 *
 HeadSeconds(Page page, const IndexState *state)
 {
-	return HeadScales(page, state) + state->layout.chunk_rows;
+	return GroupSeconds(page, state, 0);
 }
 
 static inline ItemPointerData *
@@ -155,11 +219,11 @@ HeadTids(Page page, const IndexState *state)
 	return (ItemPointerData *) (HeadSeconds(page, state) + state->layout.chunk_rows);
 }
 
-/* The place of coordinate k of a row among the codes of a head. */
+/* The place of coordinate k of a row among codes of that many words. */
 static inline uint32
-HeadCodePlace(uint32 row, uint32 k)
+GroupCodePlace(uint32 words, uint32 row, uint32 k)
 {
-	return row / GROUP_ROWS * GROUP_ROWS * HEAD_WORDS + k / 2 * 2 * GROUP_ROWS + row % GROUP_ROWS * 2 + k % 2;
+	return row / GROUP_ROWS * GROUP_ROWS * words + k / 2 * 2 * GROUP_ROWS + row % GROUP_ROWS * 2 + k % 2;
 }
 
 static inline LevelRow *
@@ -169,11 +233,33 @@ LevelRowOf(Page page, const IndexLayout *layout, uint32 level, uint32 row)
 						 (Size) (row % layout->page_rows[level]) * layout->stride[level]);
 }
 
+/* The first chunk of a chunk's section.  Not for null chunks. */
+static inline uint32
+SectionOf(const IndexLayout *layout, uint32 chunk)
+{
+	return chunk - (chunk - layout->null_chunks) % BOX_CHUNKS;
+}
+
 static inline BlockNumber
 ChunkBlock(const IndexLayout *layout, uint32 chunk)
 {
+	uint32		number = chunk - layout->null_chunks;
+
 	return chunk < layout->null_chunks ? META_BLOCK + 1 + chunk :
-		layout->chunk_block + (chunk - layout->null_chunks) * layout->chunk_pages;
+		layout->chunk_block + number * layout->chunk_pages + number / BOX_CHUNKS + 1;
+}
+
+/* The page of the boxes of a chunk's section. */
+static inline BlockNumber
+BoxBlock(const IndexLayout *layout, uint32 chunk)
+{
+	return ChunkBlock(layout, SectionOf(layout, chunk)) - 1;
+}
+
+static inline ChunkBox *
+BoxOf(Page page, const IndexLayout *layout, uint32 chunk)
+{
+	return (ChunkBox *) PageGetContents(page) + (chunk - layout->null_chunks) % BOX_CHUNKS;
 }
 
 static inline BlockNumber
@@ -210,6 +296,9 @@ extern IndexState *MakeState(const IndexMeta *meta, const IndexedKind *kind, Mem
 /* Sets the factors of the reflections.  Returns false if they are not those of an index. */
 extern bool SetFactors(IndexState *state);
 
+/* Reads the centre and the reflections of an index. */
+extern void ReadBasis(Relation index, IndexState *state);
+
 /*
  * Returns the state of an index, which is valid until invalidations are processed, as by any access to
  * catalogs.  If the index has had no vector yet, its dimensions are 0.  `meta` gets the present
@@ -225,6 +314,9 @@ extern void InitIndexPage(Page page, PageKind kind, uint32 chunk, uint32 level);
 
 /* Makes the `number`th page of a chunk without rows. */
 extern void InitChunkPage(Page page, const IndexState *state, uint32 chunk, uint32 number);
+
+/* Begins to fetch n bytes of a page into the CPU's cache, if this session has used the page before. */
+extern void FetchAhead(Relation index, BlockNumber block, Size first, Size n);
 
 /* Pins and locks a page.  Error: it is not of this kind, chunk and level. */
 extern Buffer ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind,

@@ -6,10 +6,11 @@
  * The files, in the order in which a row passes them:
  *
  *	  row.c			from values to elements and hashes
- *	  basis.c		rotation of vectors; its computation from a sample
+ *	  basis.c		the rotated basis; its computation from a sample
+ *	  project.c		vectors in it
  *	  bound.c		codes of a row; bounds of its distance from a vector
  *	  format.c		pages
- *	  build.c, insert.c, vacuum.c, scan.c, cost.c, check.c
+ *	  build.c, insert.c, vacuum.c, scan.c, cost.c, check.c, explain.c
  *
  *-------------------------------------------------------------------------
  */
@@ -93,6 +94,9 @@ fasted_handler(PG_FUNCTION_ARGS)
 	routine->amcanorderbyop = true;
 	routine->amcanmulticol = true;
 	routine->amoptionalkey = true;
+#if PG_VERSION_NUM >= 170000
+	routine->amcanbuildparallel = true;
+#endif
 	routine->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
 	routine->amkeytype = InvalidOid;
 	routine->ambuild = IndexBuild;

@@ -192,20 +192,34 @@ IndexConditions(PlannerInfo *root, IndexOptInfo *index, List *clauses, List *con
 }
 
 /*
- * Removes the conditions from parameterizations.  They are the same restrictions again, so they must
- * not reduce the number of rows.
+ * Estimates the rows of parameterized paths again.  Conditions are the same restrictions as clauses, so that
+ * they must not reduce the number of rows.  PostgreSQL assumes that a third of the rows satisfies a clause on
+ * the distance.
  */
 static void
 CorrectParameterizations(PlannerInfo *root, RelOptInfo *rel, List *conditions)
 {
+	DistanceClause distance;
 	ListCell   *cell;
 
 	foreach(cell, rel->ppilist)
 	{
 		ParamPathInfo *info = lfirst(cell);
+		List	   *others = NIL;
+		double		share = 1.0;
+		ListCell   *clause;
 
 		info->ppi_clauses = list_difference_ptr(info->ppi_clauses, conditions);
-		info->ppi_rows = get_parameterized_baserel_size(root, rel, info->ppi_clauses);
+		foreach(clause, info->ppi_clauses)
+		{
+			RestrictInfo *rinfo = lfirst_node(RestrictInfo, clause);
+
+			if (rinfo->norm_selec >= 0.0 && RecognizeDistance(rinfo, &distance))
+				share *= rinfo->norm_selec;
+			else
+				others = lappend(others, rinfo);
+		}
+		info->ppi_rows = clamp_row_est(share * get_parameterized_baserel_size(root, rel, others));
 	}
 	foreach(cell, rel->pathlist)
 	{

@@ -60,36 +60,56 @@ SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashe
 	}
 }
 
-/* Writes the head of a row. */
-static void
-put_head(const IndexState *state, const IndexRow *row, uint32 number, Page page)
+int32
+RowKey(const IndexState *state, const IndexRow *row)
 {
-	uint32	   *hashes = RowHashes((IndexRow *) row);
 	const int8 *codes = RowCodes((IndexRow *) row, state);
+	int32		key = 0;
 
-	for (uint32 c = 0; c < state->meta.columns; c++)
-		HeadHashes(page, &state->layout, c)[number] = hashes[c];
-	for (uint32 k = 0; k < HEAD_WORDS; k++)
-		HeadCodes(page, state)[HeadCodePlace(number, k)] = k < state->layout.first[1] ? codes[k] : 0;
-	HeadScales(page, state)[number] = row->scales[0];
-	HeadSeconds(page, state)[number] = row->state != 0 ? row->state : row->seconds[0];
-	HeadTids(page, state)[number] = row->tid;
+	for (uint32 k = 0; k < state->layout.first[1]; k++)
+		key |= (codes[k] > 0) << (HEAD_WORDS - 1 - k);
+	return row->state != 0 ? -1 : key;
+}
+
+int32
+HeadKey(const IndexState *state, Page page)
+{
+	const int8 *codes = GroupCodes(page, state, 0);
+	uint32		row = 0;
+	int32		key = 0;
+
+	while (row < state->layout.chunk_rows && HAS_STATE(HeadSeconds(page, state)[row]))
+		row++;
+	for (uint32 k = 0; row < state->layout.chunk_rows && k < HEAD_WORDS; k++)
+		key |= (codes[GroupCodePlace(HEAD_WORDS, row, k)] > 0) << (HEAD_WORDS - 1 - k);
+	return row < state->layout.chunk_rows ? key : -1;
 }
 
 void
 PutRow(const IndexState *state, const IndexRow *row, uint32 number, uint32 level, Page page)
 {
 	const IndexLayout *layout = &state->layout;
-	LevelRow   *to;
+	uint32		n = layout->first[level + 1] - layout->first[level];
+	uint32		words = layout->words[level];
+	uint32		place = number % layout->page_rows[level];
+	const int8 *codes = RowCodes((IndexRow *) row, state) + layout->first[level];
 
-	if (level == 0)
+	if (level >= GROUPED_LEVELS)
 	{
-		put_head(state, row, number, page);
+		LevelRow   *to = LevelRowOf(page, layout, level, number);
+
+		to->scale = row->scales[level];
+		to->second = row->seconds[level];
+		memcpy(to->codes, codes, n);
 		return;
 	}
-	to = LevelRowOf(page, layout, level, number);
-	to->scale = row->scales[level];
-	to->second = row->seconds[level];
-	memcpy(to->codes, RowCodes((IndexRow *) row, state) + layout->first[level],
-		   layout->first[level + 1] - layout->first[level]);
+	for (uint32 k = 0; k < words; k++)
+		GroupCodes(page, state, level)[GroupCodePlace(words, place, k)] = k < n ? codes[k] : 0;
+	GroupScales(page, state, level)[place] = row->scales[level];
+	GroupSeconds(page, state, level)[place] = level == 0 && row->state != 0 ? row->state : row->seconds[level];
+	if (level > 0)
+		return;
+	for (uint32 c = 0; c < state->meta.columns; c++)
+		HeadHashes(page, layout, c)[number] = RowHashes((IndexRow *) row)[c];
+	HeadTids(page, state)[number] = row->tid;
 }

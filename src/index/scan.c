@@ -5,12 +5,13 @@
  *
  * All rows that pass the bounds are returned, and the executor checks them.
  *
- * A scan without an order goes through the heads, and through the levels of rows that pass.
+ * A scan computes the bounds of the boxes of all chunks.  Then it takes the rows of chunks whose boxes pass
+ * through the head and the levels.
  *
- * A scan with an order first computes the heads' bounds of all rows.  It takes some rows with low bounds
- * through the levels.  The limit is the last level's bound of the wanted number of rows: all rows that are
- * below it so far are taken through the levels.  Those that remain below it are returned in the order of
- * their bounds.  If the executor wants more, the wanted number is multiplied.
+ * A scan with an order returns rows in batches, in the order of their bounds.  It visits the chunks in the order
+ * of their boxes' bounds, and keeps the first rows after those of the batches before.  The last bound of these
+ * is the limit for all others.  Each batch is larger than the one before.  Bounds of rows that are above the
+ * limit are kept for the next batches in work_mem; if they do not fit, they are computed again.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,27 +26,28 @@
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
+#include "port/pg_bitutils.h"
 #include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Rows wanted at first, and how many times as many then. */
-#define FIRST_ROWS 2
-#define MORE_ROWS 3
+/* Rows of the first batch, and how many times as many has each further one. */
+#define FIRST_BATCH 16
+#define MORE_ROWS 8
+#define MOST_BATCH (1 << 24)
 
-/* Rows taken through the levels to find a limit, for each that is wanted, but no fewer than MIN_TRIED. */
-#define TRIED_ROWS 6
-#define MIN_TRIED 64
+/* Bytes of a page of level 1 that are fetched ahead; the CPU fetches the others by itself. */
+#define FIRST_BYTES 2048
 
-#define BUCKETS 65536
+/* Bounds of a chunk's rows are kept if one of so many rows has the values of the further columns. */
+#define KEPT_SHARE 8
 
 /* A row that passes. */
 typedef struct Candidate
 {
-	double		bound;			/* by the order's query, if there is one */
+	float		bound;			/* by the order's query, if there is one */
 	ItemPointerData tid;
-	uint32		row;			/* in its chunk */
-	bool		coded;
+	int64		number;			/* in the index */
 } Candidate;
 
 typedef struct HashKey
@@ -57,6 +59,7 @@ typedef struct HashKey
 typedef struct VectorScan
 {
 	MemoryContext context;		/* of all below; reset when the scan begins again */
+	ScanCounts	counted;
 	bool		begun;
 	bool		none;			/* a condition is null: no row */
 	IndexState	state;			/* without a basis */
@@ -64,28 +67,37 @@ typedef struct VectorScan
 	/* The queries: the order's first, if there is an order, then those of the balls. */
 	VectorQuery *queries;
 	uint32		nqueries;
+	bool		bounded;		/* a query has bounds */
 	bool		ordered;		/* there is a query of an order, which is not null */
 	HashKey    *hashes;
 	uint32		nhashes;
 
-	/* Work on one head. */
-	float	   *bounds;			/* [chunk_rows] */
-	Candidate  *candidates;		/* [chunk_rows] */
-	RowSums    *sums;			/* [chunk_rows][nqueries] */
-	uint32		chunk;			/* the next one, of a scan without an order */
+	/* Chunks whose boxes pass, in the order of their visits, and the boxes' bounds. */
+	uint32	   *chunks;
+	float	   *box_bounds;		/* [all chunks] */
+	uint32		nchunks;
+	uint32		next_chunk;		/* the next one, of a scan without an order */
+	uint32		visited;		/* this many have been visited */
 
-	/* Rows that have passed all levels: returned ones, those to be returned, and those above the limit. */
+	/* Work on one chunk: a bit for each row, what levels add up, and bounds. */
+	uint8	   *masks;			/* [groups] */
+	uint8	   *uncoded;		/* [groups] */
+	uint8	   *saved;			/* [groups] */
+	GroupSums  *sums;			/* [nqueries][groups] */
+	float	   *bounds;			/* [nqueries][chunk_rows] */
+
+	/* Bounds of the rows of visited chunks, if they fit.  NaN: the row does not pass whatever the limit. */
+	float	  **keys;			/* [all chunks] */
+	float	   *kept;			/* the memory of these: keys of `room_chunks` more chunks fit */
+	uint32		room_chunks;
+
+	/* Rows that have passed. */
 	Candidate  *rows;
 	uint32		next;
-	uint32		ready;
 	uint32		nrows;
 	uint32		room;
-
-	/* Bounds of all rows of a scan with an order; NaN: the row is not, or no longer, to be returned. */
-	float	   *keys;			/* [chunks][chunk_rows] */
-	uint32	   *counts;			/* of rows by the upper half of their keys */
-	uint64		left;			/* rows */
-	uint32		wanted;
+	uint32		batch;			/* most rows of the present batch */
+	Candidate	last;			/* of the batch before */
 } VectorScan;
 
 /* --- conditions */
@@ -173,390 +185,358 @@ prepare_conditions(VectorScan *scan, IndexScanDesc desc)
 		if (balls[k] != NULL)
 			prepare_ball(&scan->queries[scan->nqueries++], state, balls[k], desc->keyData[k].sk_strategy);
 	}
+	for (uint32 q = 0; q < scan->nqueries; q++)
+		scan->bounded |= !scan->queries[q].unbounded;
 	scan->state = *state;
 }
 
-/* --- keys */
+/* --- rows of a chunk */
 
-/* The keys' upper halves, in the order of the keys. */
 static uint32
-bucket_of(float key)
+count_bits(const VectorScan *scan, const uint8 *masks)
 {
-	union
-	{
-		float		value;
-		uint32		bits;
-	}			word = {.value = key};
-
-	return ((word.bits & 0x80000000) != 0 ? ~word.bits : word.bits | 0x80000000) >> 16;
+	return pg_popcount((const char *) masks, scan->state.layout.chunk_rows / GROUP_ROWS);
 }
 
-/* The greatest key of a bucket. */
-static float
-bucket_end(uint32 bucket)
+/* Returns true if one of n rows has a bit. */
+static bool
+has_bits(const uint8 *masks, uint32 first, uint32 n)
 {
-	union
+	for (uint32 g = first / GROUP_ROWS; g * GROUP_ROWS < first + n; g++)
 	{
-		float		value;
-		uint32		bits;
-	}			word = {.bits = bucket << 16 | 0xffff};
-
-	word.bits = (word.bits & 0x80000000) != 0 ? word.bits & 0x7fffffff : ~word.bits;
-	return word.value;
-}
-
-/* Changes the key of a row. */
-static void
-set_key(VectorScan *scan, float *key, float value)
-{
-	if (!isnan(*key))
-	{
-		scan->counts[bucket_of(*key)]--;
-		scan->left--;
+		if (masks[g] != 0)
+			return true;
 	}
-	*key = value;
-	if (!isnan(value))
-	{
-		scan->counts[bucket_of(value)]++;
-		scan->left++;
-	}
+	return false;
 }
 
-/* --- one head */
-
-static Buffer
-read_head(VectorScan *scan, Relation index, uint32 chunk)
-{
-	return ReadIndexPage(index, ChunkBlock(&scan->state.layout, chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, chunk, 0);
-}
-
-/* Marks the rows of a head that fail a condition by NaN in the bounds. */
+/* Removes the bits of rows with other values of the further columns. */
 static void
-check_hashes(const VectorScan *scan, Page page, float *bounds)
+check_hashes(VectorScan *scan, Page page)
 {
 	const IndexLayout *layout = &scan->state.layout;
 
 	for (uint32 h = 0; h < scan->nhashes; h++)
 	{
 		const uint32 *hashes = HeadHashes(page, layout, scan->hashes[h].column);
+		uint32		hash = scan->hashes[h].hash;
 
-		for (uint32 r = 0; r < layout->chunk_rows; r++)
-			if (hashes[r] != scan->hashes[h].hash)
-				bounds[r] = NAN;
-	}
-}
-
-/* Marks rows by NaN whose bounds by a query (`own`, maybe the same array) are above its limit. */
-static void
-check_limit(const VectorQuery *query, const float *own, float *bounds, uint32 n)
-{
-	float		limit = query->limit;
-	float		other = query->undefined ? BOUND_NAN : limit;
-
-	for (uint32 r = 0; r < n; r++)
-		bounds[r] = own[r] <= limit || own[r] == other ? bounds[r] : NAN;
-}
-
-/* Sets the bounds of the rows of a head, by the first query.  NaN: a row does not pass. */
-static void
-bound_rows(VectorScan *scan, Page page, float *bounds)
-{
-	const IndexState *state = &scan->state;
-	VectorQuery none = {.unbounded = true};
-	uint32		n = state->layout.chunk_rows;
-
-	HeadBounds(scan->nqueries > 0 ? &scan->queries[0] : &none, state, page, bounds);
-	if (scan->nqueries > 0 && !scan->ordered)
-		check_limit(&scan->queries[0], bounds, bounds, n);
-	for (uint32 q = 1; q < scan->nqueries; q++)
-	{
-		HeadBounds(&scan->queries[q], state, page, scan->bounds);
-		check_limit(&scan->queries[q], scan->bounds, bounds, n);
-	}
-	check_hashes(scan, page, bounds);
-}
-
-/* Begins the candidate of a row of a head.  Returns false if the row has gone. */
-static bool
-begin_candidate(VectorScan *scan, Page page, uint32 row, float bound, uint32 number)
-{
-	const IndexState *state = &scan->state;
-	uint16		second = HeadSeconds(page, state)[row];
-
-	if (second == ROW_FREE)
-		return false;
-	scan->candidates[number] = (Candidate) {
-		.bound = bound,.tid = HeadTids(page, state)[row],.row = row,.coded = !HAS_STATE(second)
-	};
-	for (uint32 q = 0; q < scan->nqueries && !HAS_STATE(second); q++)
-	{
-		if (!scan->queries[q].unbounded)
-			BeginSums(&scan->sums[number * scan->nqueries + q], &scan->queries[q], state, page, row);
-	}
-	return true;
-}
-
-/* Adds a level to a candidate's bounds.  Returns false if it does not pass. */
-static bool
-check_level(VectorScan *scan, uint32 number, uint32 level, const LevelRow *codes)
-{
-	Candidate  *candidate = &scan->candidates[number];
-
-	for (uint32 q = 0; q < scan->nqueries; q++)
-	{
-		VectorQuery *query = &scan->queries[q];
-		double		bound;
-
-		if (query->unbounded)
-			continue;
-		bound = AddLevel(&scan->sums[number * scan->nqueries + q], query, &scan->state, level, codes);
-		if (scan->ordered && q == 0)
+		for (uint32 g = 0; g < layout->chunk_rows / GROUP_ROWS; g++)
 		{
-			candidate->bound = Max(candidate->bound, bound);
-			bound = candidate->bound;
+			uint8		bits = 0;
+
+			for (uint32 r = 0; r < GROUP_ROWS; r++)
+				bits |= (hashes[g * GROUP_ROWS + r] == hash) << r;
+			scan->masks[g] &= bits;
 		}
-		if (bound > query->limit)
-			return false;
 	}
-	return true;
 }
 
-/*
- * Takes n candidates of a chunk through the levels.  Keeps those that pass, and returns their number.
- * The keys of the others are updated: NaN or, if only the order's limit excludes them, their bounds.
- */
-static uint32
-check_levels(VectorScan *scan, Relation index, uint32 chunk, uint32 n, float *keys)
-{
-	const IndexLayout *layout = &scan->state.layout;
-
-	for (uint32 l = 1; l < layout->levels; l++)
-	{
-		Buffer		buffer = InvalidBuffer;
-		BlockNumber pinned = InvalidBlockNumber;
-		uint32		kept = 0;
-
-		for (uint32 i = 0; i < n; i++)
-		{
-			Candidate  *candidate = &scan->candidates[i];
-			BlockNumber block = LevelBlock(layout, chunk, l, candidate->row);
-
-			if (candidate->coded && pinned != block)
-			{
-				if (buffer != InvalidBuffer)
-					UnlockReleaseBuffer(buffer);
-				pinned = block;
-				buffer = ReadIndexPage(index, block, BUFFER_LOCK_SHARE, LEVEL_PAGE, chunk, l);
-			}
-			if (candidate->coded &&
-				!check_level(scan, i, l, LevelRowOf(BufferGetPage(buffer), layout, l, candidate->row)))
-			{
-				if (keys != NULL)
-					set_key(scan, keys + candidate->row, candidate->bound > scan->queries[0].limit ?
-							FloatBelow(candidate->bound) : NAN);
-				continue;
-			}
-			if (kept != i)
-			{
-				scan->candidates[kept] = *candidate;
-				memcpy(&scan->sums[kept * scan->nqueries], &scan->sums[i * scan->nqueries],
-					   scan->nqueries * sizeof(RowSums));
-			}
-			kept++;
-		}
-		if (buffer != InvalidBuffer)
-			UnlockReleaseBuffer(buffer);
-		n = kept;
-	}
-	return n;
-}
-
-/* Appends the first n candidates to the rows to be returned. */
+/* Sets the keys of the rows that are in `before`, and not in `after`, to NaN. */
 static void
-append_rows(VectorScan *scan, uint32 n)
+drop_keys(const VectorScan *scan, const uint8 *before, const uint8 *after, float *keys)
 {
-	if (n == 0)
-		return;
-	if (scan->nrows + n > scan->room)
-	{
-		scan->room = Max(2 * scan->room, scan->nrows + n + 64);
-		scan->rows = scan->rows == NULL ? palloc(scan->room * sizeof(Candidate)) :
-			repalloc_huge(scan->rows, scan->room * sizeof(Candidate));
-	}
-	memcpy(scan->rows + scan->nrows, scan->candidates, n * sizeof(Candidate));
-	scan->nrows += n;
-}
-
-/* --- scans without an order */
-
-/* Sets the rows to be returned to those of the next chunk.  Returns false after the last one. */
-static bool
-scan_chunk(VectorScan *scan, Relation index)
-{
-	uint32		chunk = scan->chunk++;
-	Buffer		buffer;
-	uint32		n = 0;
-
-	if (chunk >= scan->state.meta.chunks)
-		return false;
-	scan->nrows = scan->next = 0;
-	buffer = read_head(scan, index, chunk);
-	bound_rows(scan, BufferGetPage(buffer), scan->keys);
 	for (uint32 r = 0; r < scan->state.layout.chunk_rows; r++)
 	{
-		if (!isnan(scan->keys[r]) && begin_candidate(scan, BufferGetPage(buffer), r, scan->keys[r], n))
-			n++;
+		uint8		dropped = before[r / GROUP_ROWS] & ~after[r / GROUP_ROWS];
+
+		if ((dropped >> r % GROUP_ROWS & 1) != 0)
+			keys[r] = NAN;
 	}
-	UnlockReleaseBuffer(buffer);
-	append_rows(scan, check_levels(scan, index, chunk, n, NULL));
-	scan->ready = scan->nrows;
-	return true;
-}
-
-/* --- scans with an order */
-
-/* Computes the keys of all rows. */
-static void
-compute_keys(VectorScan *scan, Relation index)
-{
-	uint32		rows = scan->state.layout.chunk_rows;
-	uint32		chunks = scan->state.meta.chunks;
-
-	scan->counts = palloc0(BUCKETS * sizeof(uint32));
-	scan->keys = palloc_extended(Max((Size) chunks * rows, 1) * sizeof(float), MCXT_ALLOC_HUGE);
-	for (uint32 chunk = 0; chunk < chunks; chunk++)
-	{
-		float	   *keys = scan->keys + (Size) chunk * rows;
-		Buffer		buffer = read_head(scan, index, chunk);
-
-		bound_rows(scan, BufferGetPage(buffer), keys);
-		UnlockReleaseBuffer(buffer);
-		for (uint32 r = 0; r < rows; r++)
-		{
-			if (isnan(keys[r]))
-				continue;
-			scan->counts[bucket_of(keys[r])]++;
-			scan->left++;
-		}
-		CHECK_FOR_INTERRUPTS();
-	}
-	scan->wanted = FIRST_ROWS;
-}
-
-/* Returns a key that at least n rows, if there are as many, are not above. */
-static float
-key_above(const VectorScan *scan, uint64 n)
-{
-	uint64		rows = 0;
-	uint32		bucket = 0;
-	float		end;
-
-	for (; bucket < BUCKETS - 1; bucket++)
-	{
-		rows += scan->counts[bucket];
-		if (rows >= Min(n, scan->left))
-			break;
-	}
-	end = bucket_end(bucket);
-	return isnan(end) ? INFINITY : end;
 }
 
 /*
- * Takes at most `most` rows of a chunk, whose keys are not above this, through the levels, and appends those
- * that pass.  Returns how many it has taken.
+ * Checks rows by a page of a level, or by the head.  The bounds by the order's query are the keys, and rows that
+ * fail another condition have none.
  */
-static uint32
-scan_keys(VectorScan *scan, Relation index, uint32 chunk, float key, uint32 most)
+static void
+check_page(VectorScan *scan, uint32 level, Page page, uint32 first, uint32 n, float *keys)
 {
-	uint32		rows = scan->state.layout.chunk_rows;
-	float	   *keys = scan->keys + (Size) chunk * rows;
-	Buffer		buffer = InvalidBuffer;
-	uint32		taken = 0;
-	uint32		n;
+	const IndexState *state = &scan->state;
+	uint32		groups = state->layout.chunk_rows / GROUP_ROWS;
 
-	for (uint32 r = 0; r < rows && taken < most; r++)
+	memcpy(scan->saved, scan->masks, groups);
+	for (uint32 q = scan->nqueries; q-- > 0;)
 	{
-		if (!(keys[r] <= key))
-			continue;
-		if (buffer == InvalidBuffer)
-			buffer = read_head(scan, index, chunk);
-		if (begin_candidate(scan, BufferGetPage(buffer), r, keys[r], taken))
-			taken++;
-		else
-			set_key(scan, keys + r, NAN);
+		const VectorQuery *query = &scan->queries[q];
+		float	   *bounds = q == 0 ? keys : scan->bounds + (Size) q * state->layout.chunk_rows;
+
+		if (q == 0 && scan->ordered && scan->nqueries > 1)
+			drop_keys(scan, scan->saved, scan->masks, keys);
+		if (!query->unbounded)
+			LevelBounds(query, state, level, page, first, n, scan->masks, scan->sums + (Size) q * groups, bounds);
+		else if (level == 0)
+			UncodedBounds(query, state, page, scan->masks, bounds);
+		if (level == 0 && has_bits(scan->uncoded, 0, n))
+			UncodedBounds(query, state, page, scan->uncoded, bounds);
 	}
-	if (buffer == InvalidBuffer)
-		return 0;
-	UnlockReleaseBuffer(buffer);
-	n = check_levels(scan, index, chunk, taken, keys);
-	for (uint32 i = 0; i < n; i++)
-		set_key(scan, keys + scan->candidates[i].row, NAN);
-	append_rows(scan, n);
-	CHECK_FOR_INTERRUPTS();
-	return taken;
 }
 
+/* The order of a scan: by bounds, and then as in the index. */
 static int
 compare_candidates(const void *a, const void *b)
 {
-	double		x = ((const Candidate *) a)->bound;
-	double		y = ((const Candidate *) b)->bound;
+	const Candidate *x = a;
+	const Candidate *y = b;
+
+	if (x->bound != y->bound)
+		return x->bound < y->bound ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Keeps the first rows of a batch, and makes the bound of the last one the limit. */
+static void
+cut_batch(VectorScan *scan)
+{
+	qsort(scan->rows, scan->nrows, sizeof(Candidate), compare_candidates);
+	if (scan->nrows < scan->batch)
+		return;
+	scan->nrows = scan->batch;
+	scan->queries[0].limit = scan->rows[scan->nrows - 1].bound;
+}
+
+/* Appends a row of a head, unless it was in a batch before. */
+static void
+append_row(VectorScan *scan, Page page, uint32 chunk, uint32 row, float bound)
+{
+	Candidate	candidate = {
+		.bound = bound,.tid = HeadTids(page, &scan->state)[row],
+		.number = (int64) chunk * scan->state.layout.chunk_rows + row
+	};
+
+	if (scan->ordered && compare_candidates(&candidate, &scan->last) <= 0)
+		return;
+	scan->rows[scan->nrows++] = candidate;
+	if (scan->ordered && scan->nrows == scan->room)
+		cut_batch(scan);
+}
+
+/* Takes the rows of a chunk that have bits through the levels, and appends those that pass. */
+static void
+check_rows(VectorScan *scan, Relation index, uint32 chunk, Page head, float *keys)
+{
+	const IndexLayout *layout = &scan->state.layout;
+	uint32		groups = layout->chunk_rows / GROUP_ROWS;
+
+	if (scan->ordered && scan->nhashes == 0 && layout->levels > 1 && chunk >= layout->null_chunks)
+		FetchAhead(index, LevelBlock(layout, chunk, 1, 0), 0, FIRST_BYTES);
+	SplitMasks(&scan->state, head, scan->masks, scan->uncoded);
+	scan->counted.heads += count_bits(scan, scan->masks);
+	check_page(scan, 0, head, 0, layout->chunk_rows, keys);
+	for (uint32 l = 1; l < layout->levels && scan->bounded && has_bits(scan->masks, 0, layout->chunk_rows); l++)
+	{
+		scan->counted.passed[l - 1] += count_bits(scan, scan->masks);
+		for (uint32 first = 0; first < layout->chunk_rows; first += layout->page_rows[l])
+		{
+			uint32		n = Min(layout->page_rows[l], layout->chunk_rows - first);
+			Buffer		buffer;
+
+			if (!has_bits(scan->masks, first, n))
+				continue;
+			buffer = ReadIndexPage(index, LevelBlock(layout, chunk, l, first), BUFFER_LOCK_SHARE, LEVEL_PAGE, chunk, l);
+			if (n < layout->chunk_rows - first && l < GROUPED_LEVELS && scan->nhashes == 0)
+				FetchAhead(index, LevelBlock(layout, chunk, l, first + n), 0, FIRST_BYTES);
+			check_page(scan, l, BufferGetPage(buffer), first, n, keys);
+			UnlockReleaseBuffer(buffer);
+		}
+	}
+	for (uint32 g = 0; g < groups; g++)
+	{
+		uint8		bits = scan->masks[g] | scan->uncoded[g];
+
+		for (; bits != 0; bits &= bits - 1)
+		{
+			uint32		row = g * GROUP_ROWS + pg_rightmost_one_pos32(bits);
+
+			append_row(scan, head, chunk, row, keys[row]);
+		}
+	}
+	scan->counted.passed[layout->levels - 1] += count_bits(scan, scan->masks);
+}
+
+/* Visits a chunk: appends those of its rows that pass. */
+static void
+visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
+{
+	uint32		rows = scan->state.layout.chunk_rows;
+	uint32		groups = rows / GROUP_ROWS;
+	float	   *keys = scan->ordered ? scan->keys[chunk] : NULL;
+	Buffer		buffer;
+	bool		known = keys != NULL;
+	float		by_box = scan->box_bounds[chunk];
+
+	if (known)
+	{
+		float		least = scan->last.bound;
+		float		limit = scan->queries[0].limit;
+
+		for (uint32 g = 0; g < groups; g++)
+		{
+			scan->masks[g] = 0;
+			for (uint32 r = 0; r < GROUP_ROWS; r++)
+				scan->masks[g] |= (keys[g * GROUP_ROWS + r] >= least && keys[g * GROUP_ROWS + r] <= limit) << r;
+		}
+		if (!has_bits(scan->masks, 0, rows))
+			return;
+	}
+	else
+	{
+		memset(scan->masks, 0xff, groups);
+		keys = scan->bounds;
+	}
+	for (uint32 r = rows; r < rows * scan->nqueries; r++)
+		scan->bounds[r] = -INFINITY;
+	buffer = ReadIndexPage(index, ChunkBlock(&scan->state.layout, chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, chunk, 0);
+	check_hashes(scan, BufferGetPage(buffer));
+	if (!known && scan->room_chunks > 0 && count_bits(scan, scan->masks) >= rows / KEPT_SHARE)
+	{
+		keys = scan->keys[chunk] = scan->kept;
+		scan->kept += rows;
+		scan->room_chunks--;
+	}
+	for (uint32 r = 0; r < rows && !known; r++)
+		keys[r] = by_box;
+	if (has_bits(scan->masks, 0, rows))
+		check_rows(scan, index, chunk, BufferGetPage(buffer), keys);
+	UnlockReleaseBuffer(buffer);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* Begins to fetch what will be read first of the head of the chunk of that number, if there is one. */
+static void
+fetch_ahead(VectorScan *scan, Relation index, uint32 number)
+{
+	const IndexLayout *layout = &scan->state.layout;
+	Size		hashes = scan->state.meta.columns * sizeof(uint32) * layout->chunk_rows;
+	Size		codes = layout->chunk_rows * layout->stride[0];
+	bool		filtered = scan->nhashes > 0;
+
+	if (number < scan->nchunks && (!scan->ordered || scan->keys[scan->chunks[number]] == NULL))
+		FetchAhead(index, ChunkBlock(layout, scan->chunks[number]),
+				   MAXALIGN(SizeOfPageHeaderData) + (filtered ? 0 : hashes), filtered ? hashes : codes);
+}
+
+/* Visits a chunk by its number in the order of visits. */
+static void
+visit(VectorScan *scan, Relation index, uint32 number)
+{
+	fetch_ahead(scan, index, number + 1);
+	if (number == scan->visited)
+	{
+		scan->visited++;
+		scan->counted.skipped_chunks--;
+	}
+	visit_chunk(scan, index, scan->chunks[number]);
+}
+
+/* --- batches */
+
+/* Begins a batch of at most n rows.  The fewer rows beyond these, the sooner is the limit lowered. */
+static void
+begin_batch(VectorScan *scan, uint32 n)
+{
+	uint32		room = n + n / 8 + 1;
+
+	if (room > scan->room)
+	{
+		if (scan->rows != NULL)
+			pfree(scan->rows);
+		scan->rows = palloc_extended((Size) room * sizeof(Candidate), MCXT_ALLOC_HUGE);
+		scan->room = room;
+	}
+	scan->batch = n;
+	scan->nrows = scan->next = 0;
+}
+
+/* Gets the next rows.  Returns false if there are none. */
+static bool
+scan_more(VectorScan *scan, Relation index)
+{
+	Size		most = work_mem * (Size) 1024 / (2 * sizeof(Candidate));
+
+	if (!scan->ordered)
+	{
+		scan->nrows = scan->next = 0;
+		while (scan->nrows == 0 && scan->next_chunk < scan->nchunks)
+			visit(scan, index, scan->next_chunk++);
+		return scan->nrows > 0;
+	}
+	if (scan->nrows < scan->batch)
+		return false;
+	if (scan->nrows > 0)
+		scan->last = scan->rows[scan->nrows - 1];
+	begin_batch(scan, scan->batch == 0 ? FIRST_BATCH :
+				Max(scan->batch, Min(scan->batch * MORE_ROWS, Min(most, MOST_BATCH))));
+	scan->queries[0].limit = INFINITY;
+	for (uint32 c = 0; c < scan->nchunks && scan->box_bounds[scan->chunks[c]] <= scan->queries[0].limit; c++)
+		visit(scan, index, c);
+	cut_batch(scan);
+	return scan->nrows > 0;
+}
+
+/* --- boxes */
+
+static int
+compare_chunks(const void *a, const void *b, void *box_bounds)
+{
+	float		x = ((const float *) box_bounds)[*(const uint32 *) a];
+	float		y = ((const float *) box_bounds)[*(const uint32 *) b];
 
 	CHECK_FOR_INTERRUPTS();
 	return x < y ? -1 : x > y;
 }
 
-/* Sorts the rows that have passed all levels.  Sets the limit to the bound of the last wanted one. */
-static void
-set_limit(VectorScan *scan)
-{
-	qsort(scan->rows, scan->nrows, sizeof(Candidate), compare_candidates);
-	scan->queries[0].limit = scan->nrows < scan->wanted ? INFINITY :
-		-FloatBelow(-scan->rows[scan->wanted - 1].bound);
-}
-
-/* Takes some rows with low keys through all levels, if too few have passed. */
-static void
-try_rows(VectorScan *scan, Relation index)
-{
-	uint32		most = Max(TRIED_ROWS * scan->wanted, MIN_TRIED);
-	float		key = key_above(scan, most);
-
-	scan->queries[0].limit = INFINITY;
-	for (uint32 chunk = 0; chunk < scan->state.meta.chunks && most > 0; chunk++)
-		most -= scan_keys(scan, index, chunk, key, most);
-}
-
-/* Sets the rows to be returned to the next ones.  Returns false if there are no others. */
+/* Computes the bound of a chunk by the order's query.  Returns false if its box fails a condition. */
 static bool
-scan_more(VectorScan *scan, Relation index)
+check_box(VectorScan *scan, uint32 chunk, const ChunkBox *box)
 {
-	uint32		sorted;
+	float	   *bound = &scan->box_bounds[chunk];
 
-	scan->nrows -= scan->next;
-	if (scan->next > 0)
-		memmove(scan->rows, scan->rows + scan->next, scan->nrows * sizeof(Candidate));
-	scan->next = scan->ready = 0;
-	if (scan->left == 0 && scan->nrows == 0)
-		return false;
-	if (scan->nrows < scan->wanted)
-		try_rows(scan, index);
-	set_limit(scan);
-	sorted = scan->nrows;
-	for (uint32 chunk = 0; chunk < scan->state.meta.chunks && scan->left > 0; chunk++)
+	*bound = -INFINITY;
+	for (uint32 q = 0; q < scan->nqueries; q++)
 	{
-		(void) scan_keys(scan, index, chunk, scan->queries[0].limit, PG_UINT32_MAX);
-		if (scan->nrows / 2 > Max(sorted, scan->wanted))
-		{
-			set_limit(scan);
-			sorted = scan->nrows;
-		}
+		float		by_query = BoxBound(&scan->queries[q], box);
+
+		if (by_query > scan->queries[q].limit)
+			return false;
+		if (q == 0)
+			*bound = by_query;
 	}
-	set_limit(scan);
-	while (scan->ready < scan->nrows && scan->rows[scan->ready].bound <= scan->queries[0].limit)
-		scan->ready++;
-	scan->wanted = Min(scan->wanted, PG_UINT32_MAX / MORE_ROWS / TRIED_ROWS / MORE_ROWS) * MORE_ROWS;
 	return true;
+}
+
+static void
+check_boxes(VectorScan *scan, Relation index)
+{
+	const IndexLayout *layout = &scan->state.layout;
+	const ChunkBox none = {.most_scale = 0};
+	uint32		all = scan->state.meta.chunks;
+	Buffer		buffer = InvalidBuffer;
+
+	scan->chunks = palloc_extended(Max(all, 1) * sizeof(uint32), MCXT_ALLOC_HUGE);
+	scan->box_bounds = palloc_extended(Max(all, 1) * sizeof(float), MCXT_ALLOC_HUGE);
+	for (uint32 chunk = 0; chunk < all; chunk++)
+	{
+		const ChunkBox *box = &none;
+
+		if (chunk >= layout->null_chunks && (buffer == InvalidBuffer || chunk == SectionOf(layout, chunk)))
+		{
+			if (buffer != InvalidBuffer)
+				UnlockReleaseBuffer(buffer);
+			CHECK_FOR_INTERRUPTS();
+			buffer = ReadIndexPage(index, BoxBlock(layout, chunk), BUFFER_LOCK_SHARE, BOX_PAGE,
+								   SectionOf(layout, chunk), 0);
+		}
+		if (buffer != InvalidBuffer)
+			box = BoxOf(BufferGetPage(buffer), layout, chunk);
+		if (check_box(scan, chunk, box))
+			scan->chunks[scan->nchunks++] = chunk;
+	}
+	if (buffer != InvalidBuffer)
+		UnlockReleaseBuffer(buffer);
+	if (scan->ordered)
+		qsort_arg(scan->chunks, scan->nchunks, sizeof(uint32), compare_chunks, scan->box_bounds);
+	scan->counted.skipped_chunks += all;
 }
 
 /* --- the functions of the access method */
@@ -570,13 +550,22 @@ begin_scan(VectorScan *scan, IndexScanDesc desc)
 	scan->begun = true;
 	prepare_conditions(scan, desc);
 	rows = scan->state.layout.chunk_rows;
-	scan->bounds = palloc(rows * sizeof(float));
-	scan->candidates = palloc(rows * sizeof(Candidate));
-	scan->sums = palloc(Max(rows * scan->nqueries, 1) * sizeof(RowSums));
-	if (scan->ordered && !scan->none)
-		compute_keys(scan, desc->indexRelation);
+	scan->masks = palloc(rows / GROUP_ROWS);
+	scan->uncoded = palloc(rows / GROUP_ROWS);
+	scan->saved = palloc(rows / GROUP_ROWS);
+	scan->sums = palloc(Max(scan->nqueries, 1) * (rows / GROUP_ROWS) * sizeof(GroupSums));
+	scan->bounds = palloc(Max(scan->nqueries, 1) * rows * sizeof(float));
+	if (!scan->none)
+		check_boxes(scan, desc->indexRelation);
+	if (scan->ordered)
+	{
+		scan->keys = palloc_extended(Max(scan->state.meta.chunks, 1) * sizeof(float *), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+		scan->room_chunks = Min(work_mem * (Size) 1024 / (rows * sizeof(float)), scan->nchunks);
+		scan->kept = palloc_extended(Max((Size) scan->room_chunks * rows, 1) * sizeof(float), MCXT_ALLOC_HUGE);
+		scan->last = (Candidate) {.bound = -INFINITY,.number = -1};
+	}
 	else
-		scan->keys = palloc(rows * sizeof(float));
+		begin_batch(scan, rows);
 	pgstat_count_index_scan(desc->indexRelation);
 #if PG_VERSION_NUM >= 180000
 	if (desc->instrument != NULL)
@@ -597,16 +586,17 @@ next_row(IndexScanDesc desc)
 	if (scan->none)
 		return NULL;
 	old = MemoryContextSwitchTo(scan->context);
-	while (scan->next >= scan->ready)
+	while (scan->next >= scan->nrows)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!(scan->ordered ? scan_more(scan, desc->indexRelation) : scan_chunk(scan, desc->indexRelation)))
+		if (!scan_more(scan, desc->indexRelation))
 		{
 			MemoryContextSwitchTo(old);
 			return NULL;
 		}
 	}
 	MemoryContextSwitchTo(old);
+	scan->counted.returned++;
 	return &scan->rows[scan->next++];
 }
 
@@ -634,6 +624,12 @@ set_order_values(IndexScanDesc desc, const Candidate *row)
 	}
 }
 
+const ScanCounts *
+IndexScanCounts(IndexScanDesc desc)
+{
+	return &((VectorScan *) desc->opaque)->counted;
+}
+
 IndexScanDesc
 IndexBeginScan(Relation index, int nkeys, int norderbys)
 {
@@ -657,7 +653,7 @@ IndexRescan(IndexScanDesc desc, ScanKey keys, int nkeys, ScanKey orderbys, int n
 	MemoryContext context = scan->context;
 
 	MemoryContextReset(context);
-	*scan = (VectorScan) {.context = context};
+	*scan = (VectorScan) {.context = context,.counted = scan->counted};
 	if (keys != NULL && desc->numberOfKeys > 0)
 		memmove(desc->keyData, keys, desc->numberOfKeys * sizeof(ScanKeyData));
 	if (orderbys != NULL && desc->numberOfOrderBys > 0)

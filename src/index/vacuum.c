@@ -62,26 +62,24 @@ delete_from_head(Deletion *deletion, const IndexState *state, Buffer buffer)
 	return left;
 }
 
-/* Frees the dead rows of all chunks.  Returns the first one for vectors with a free place, or their number. */
-static uint32
+/* Frees the dead rows of all chunks, and lists those with free places. */
+static void
 delete_from_chunks(Deletion *deletion, const IndexState *state)
 {
-	uint32		chunks = state->meta.chunks;
-	uint32		first = chunks;
-
-	for (uint32 chunk = 0; chunk < chunks; chunk++)
+	for (uint32 chunk = 0; chunk < state->meta.chunks; chunk++)
 	{
 		Buffer		buffer;
+		bool		listed;
 
 		VACUUM_DELAY();
 		buffer = ReadIndexPage(deletion->index, ChunkBlock(&state->layout, chunk), BUFFER_LOCK_EXCLUSIVE,
 							   HEAD_PAGE, chunk, 0);
-		if (delete_from_head(deletion, state, buffer) < state->layout.chunk_rows &&
-			chunk >= state->meta.null_chunks && first == chunks)
-			first = chunk;
+		listed = delete_from_head(deletion, state, buffer) == state->layout.chunk_rows ||
+			OpaqueOf(BufferGetPage(buffer))->next != 0;
 		UnlockReleaseBuffer(buffer);
+		if (!listed)
+			ListChunk(deletion->index, state, chunk);
 	}
-	return first;
 }
 
 IndexBulkDeleteResult *
@@ -92,25 +90,10 @@ IndexBulkDelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDe
 	Deletion	deletion = {.index = index,.callback = callback,.callback_state = callback_state};
 	IndexMeta	meta;
 	IndexState	state = *ReadState(index, &meta);
-	Buffer		buffer;
-	IndexMeta  *present;
-	uint32		free_chunk;
 
 	deletion.stats = stats != NULL ? stats : palloc0(sizeof(IndexBulkDeleteResult));
 	deletion.stats->num_index_tuples = 0;
-	free_chunk = delete_from_chunks(&deletion, &state);
-
-	buffer = ReadIndexPage(index, META_BLOCK, BUFFER_LOCK_EXCLUSIVE, META_PAGE, 0, 0);
-	present = MetaOf(index, buffer);
-	if (present->dimensions == meta.dimensions && free_chunk < present->free_chunk)
-	{
-		GenericXLogState *xlog = GenericXLogStart(index);
-		Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
-
-		((IndexMeta *) PageGetContents(page))->free_chunk = free_chunk;
-		GenericXLogFinish(xlog);
-	}
-	UnlockReleaseBuffer(buffer);
+	delete_from_chunks(&deletion, &state);
 	deletion.stats->num_pages = RelationGetNumberOfBlocks(index);
 	return deletion.stats;
 }

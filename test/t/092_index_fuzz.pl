@@ -1,8 +1,8 @@
 # Random tables with an exact index, random changes, and random queries.  Each query returns the same rows
-# by the index and by a sequential scan.
+# by the index and by a sequential scan.  With pgvector, its types are among those of the vectors.
 #
 #	FASTED_SEED=N		selects other cases than those of this revision
-#	FASTED_INDEX_ROUNDS=N	number of tables (default 12)
+#	FASTED_INDEX_ROUNDS=N	number of tables (default 15)
 use strict;
 use warnings;
 use FindBin;
@@ -11,7 +11,7 @@ use FastedTest;
 use Test::More;
 
 random_seed();
-my $rounds = $ENV{FASTED_INDEX_ROUNDS} // 12;
+my $rounds = $ENV{FASTED_INDEX_ROUNDS} // 15;
 my $node = new_node('index_fuzz', "autovacuum = off\nclient_min_messages = error\nfasted.join_node = off\nmax_parallel_workers_per_gather = 0\n");
 my $session = FastedTest::Session->new($node);
 my ($queries, $rows, $differences, $errors) = (0, 0, 0, 0);
@@ -19,7 +19,32 @@ my %scans;
 
 sub pick { return $_[ int rand @_ ]; }
 
-# Returns rows for an INSERT; numbers are often integers, so that distances are equal.
+# The types: a literal's parts, operator classes, metrics, and whether numbers may be very large or small.
+my %floats = (l2 => [ '<->', 'l2', 0, 0.2 ], cosine => [ '<=>', 'cosine', 0, 0.2 ], inner_product => [ '<#>', 'ip', -1e9, undef ]);
+my %bits = (hamming => [ '<~>', 'hamming', 0, 2 ], jaccard => [ '<%>', 'jaccard', 0, 0.2 ]);
+my @types = (
+	{ type => 'real[]', name => 'real', open => '{', close => '}', metrics => \%floats, wild => [ 1e15, 1e-15 ] },
+	{ type => 'float8[]', name => 'double', open => '{', close => '}', metrics => \%floats, wild => [ 1e15, 1e-15 ] });
+if ($node->safe_psql('postgres', "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"))
+{
+	$node->safe_psql('postgres', 'CREATE EXTENSION vector; CREATE EXTENSION fasted_pgvector');
+	push @types, { type => 'vector', name => 'vector', open => '[', close => ']', metrics => \%floats, wild => [ 1e15, 1e-15 ] },
+	  { type => 'halfvec', name => 'halfvec', open => '[', close => ']', metrics => \%floats, wild => [ 60, 1e-6 ] },
+	  { type => 'bit', name => 'bit', metrics => \%bits };
+}
+
+# The literal of a vector.
+sub literal
+{
+	my ($t, @v) = @_;
+	return "B'" . join('', map { $_ > 0 ? 1 : 0 } @v) . "'" if $t->{name} eq 'bit';
+	return "'$t->{open}" . join(',', @v) . "$t->{close}'::$t->{type}";
+}
+
+# Integers, so that distances are equal.
+sub integers { return map { int(rand 3) - 1 } 1 .. $_[0]{d}; }
+
+# Returns rows for an INSERT.
 sub new_rows
 {
 	my ($t, $n) = @_;
@@ -27,12 +52,9 @@ sub new_rows
 	for (1 .. $n)
 	{
 		my $kind = rand;
-		my @v = $kind < 0.05 ? (0) x $t->{d}
-		  : $kind < 0.5 ? map { int(rand 3) - 1 } 1 .. $t->{d}
-		  : map { $t->{scale} * (rand(2) - 1) } 1 .. $t->{d};
-		@v = map { $_ * pick(1, 1, 1, 1e15, 1e-15) } @v if $t->{wild} && rand() < 0.1;
-		my $v = rand() < 0.04 ? 'NULL' : "'{" . join(',', @v) . "}'";
-		push @new, "(DEFAULT, " . pick('NULL', 1 .. 4) . ", 0, $v)";
+		my @v = $kind < 0.05 ? (0) x $t->{d} : $kind < 0.5 ? integers($t) : map { $t->{scale} * (rand(2) - 1) } 1 .. $t->{d};
+		@v = map { $_ * pick(1, 1, 1, @{ $t->{wild} }) } @v if $t->{is_wild} && rand() < 0.1;
+		push @new, "(DEFAULT, " . pick('NULL', 1 .. 4) . ', 0, ' . (rand() < 0.04 ? 'NULL' : literal($t, @v)) . ')';
 	}
 	return join ', ', @new;
 }
@@ -68,8 +90,8 @@ sub query_vector
 	my ($t) = @_;
 	my $q = rand;
 	return "(SELECT v FROM t WHERE v IS NOT NULL ORDER BY abs(id - " . int(rand 600) . "), id LIMIT 1)" if $q < 0.6;
-	return "'{" . join(',', map { int(rand 3) - 1 } 1 .. $t->{d}) . "}'::$t->{type}" if $q < 0.95;
-	return pick("NULL::$t->{type}", "array_fill(0, ARRAY[$t->{d}])::$t->{type}");
+	return literal($t, integers($t)) if $q < 0.95;
+	return pick("NULL::$t->{column}", literal($t, (0) x $t->{d}));
 }
 
 sub query
@@ -98,7 +120,7 @@ sub query
 sub cursor
 {
 	my ($t) = @_;
-	my $q = "'{" . join(',', map { int(rand 3) - 1 } 1 .. $t->{d}) . "}'::$t->{type}";
+	my $q = literal($t, integers($t));
 	my @fetch = map { pick('FETCH 3', 'FETCH 20', 'FETCH BACKWARD 5', 'FETCH FIRST', 'FETCH ABSOLUTE 7', 'MOVE 4', 'FETCH LAST') . ' FROM c' } 1 .. 6;
 	return compare("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT v $t->{op} $q FROM t ORDER BY v $t->{op} $q; " . join('; ', @fetch) . '; COMMIT');
 }
@@ -118,15 +140,17 @@ sub change
 
 for my $round (1 .. $rounds)
 {
-	my $metric = pick([ 'l2', '<->', 0, 'l2' ], [ 'cosine', '<=>', 0, 'cosine' ], [ 'inner_product', '<#>', -1e9, 'ip' ]);
-	my $t = { type => pick('real[]', 'float8[]'), d => pick(1, 2, 3, 8, 17, 40, 70, 130), metric => $metric->[0], op => $metric->[1],
-		bottom => $metric->[2], scale => pick(1, 1, 100, 1e-3), wild => rand() < 0.3 };
-	$t->{least} = $metric->[0] eq 'inner_product' ? -0.3 * $t->{d} : 0.2;
-	my $class = ($t->{type} eq 'real[]' ? 'real' : 'double') . "_$metric->[3]_ops";
+	my %type = %{ $types[ ($round - 1) % @types ] };
+	my $metric = pick(sort keys %{ $type{metrics} });
+	my $t = { %type, d => pick(1, 2, 3, 8, 17, 40, 70, 130), metric => $metric, scale => pick(1, 1, 100, 1e-3), is_wild => $type{wild} && rand() < 0.3 };
+	(@$t{qw(op class bottom least)}) = @{ $type{metrics}{$metric} };
+	$t->{least} //= -0.3 * $t->{d};
+	$t->{column} = $type{name} eq 'bit' ? "bit($t->{d})" : $type{type};
+	my $class = "$type{name}_$t->{class}_ops";
 	my $index = "CREATE INDEX t_index ON t USING fasted (v $class" . pick('', ', tenant', ', tenant, kind') . ')' . pick('', '', ' WHERE kind = 0');
-	note("table $round: $t->{type} of $t->{d} dimensions; $index");
+	note("table $round: $t->{column} of $t->{d} dimensions; $index");
 	my $first = rand() < 0.5;
-	is(run("DROP TABLE IF EXISTS t; CREATE TABLE t (id serial PRIMARY KEY, tenant bigint, kind int, v $t->{type}) WITH (fillfactor = 70); " . ($first ? $index : '')), '', 'a table');
+	is(run("DROP TABLE IF EXISTS t; CREATE TABLE t (id serial PRIMARY KEY, tenant bigint, kind int, v $t->{column}) WITH (fillfactor = 70); " . ($first ? $index : '')), '', 'a table');
 	for (1 .. pick(0, 1, 5))
 	{
 		run('INSERT INTO t VALUES ' . new_rows($t, 100));

@@ -1,0 +1,44 @@
+-- Exact indexes of rows in clusters, whose chunks have boxes that exclude other clusters, and scans of many rows in
+-- little memory.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
+SET jit = off;
+CREATE TABLE clustered (id int PRIMARY KEY, v real[]);
+INSERT INTO clustered SELECT i, ARRAY[i % 4 / 2 * 100 + sin(i), i % 4 % 2 * 100 + cos(i), i % 3, 1]::real[] FROM generate_series(1, 20000) AS i;
+CREATE INDEX clustered_v ON clustered USING fasted (v);
+CREATE INDEX clustered_product ON clustered USING fasted (v real_ip_ops);
+ANALYZE clustered;
+
+-- The rows near the centres of the clusters, and their sums of ids.
+PREPARE near AS SELECT x, y, count(*), sum(id) FROM (VALUES (0, 0), (0, 100), (100, 0), (100, 100)) AS c (x, y), LATERAL
+	(SELECT id FROM clustered WHERE v <-> ARRAY[x, y, 1, 1]::real[] < 1.2) AS s GROUP BY x, y ORDER BY x, y;
+SET enable_seqscan = off;
+SET fasted.join_node = off;
+EXECUTE near;
+SELECT count(*), sum(id) FROM clustered WHERE v <#> '{1,1,0,0}' < -200.5;
+-- rows of one cluster at the places of rows of another
+DELETE FROM clustered WHERE id % 4 = 0;
+VACUUM clustered;
+INSERT INTO clustered SELECT i, ARRAY[100 + sin(i), 100 + cos(i), i % 3, 1]::real[] FROM generate_series(30001, 32000) AS i;
+EXECUTE near;
+SELECT count(*), sum(id) FROM clustered WHERE v <#> '{1,1,0,0}' < -200.5;
+SELECT fasted_index_check('clustered_v'), fasted_index_check('clustered_product');
+SET enable_seqscan = on;
+SET enable_indexscan = off;
+SET enable_bitmapscan = off;
+DISCARD PLANS;
+EXECUTE near;
+SELECT count(*), sum(id) FROM clustered WHERE v <#> '{1,1,0,0}' < -200.5;
+RESET enable_indexscan;
+RESET enable_bitmapscan;
+
+-- more rows than work_mem has room for, most of them with equal bounds or without a vector, in batches
+UPDATE clustered SET v = CASE WHEN id % 8 = 1 THEN '{100,100,2,1}'::real[] WHEN id % 8 = 2 THEN NULL END WHERE id % 8 < 5;
+DISCARD PLANS;
+SET enable_seqscan = off;
+SET work_mem = '64kB';
+CREATE TEMP TABLE found AS SELECT row_number() OVER () AS place, * FROM (SELECT id, v <-> '{100,100,1,1}' AS dist FROM clustered ORDER BY v <-> '{100,100,1,1}' LIMIT 100000) AS s;
+SELECT count(*), count(DISTINCT id), count(dist), (SELECT count(*) FROM found AS a JOIN found AS b ON b.place = a.place + 1 WHERE b.dist < a.dist OR a.dist IS NULL AND b.dist IS NOT NULL) AS wrong FROM found;
+EXPLAIN (COSTS OFF) SELECT id, v <-> '{100,100,1,1}' AS dist FROM clustered ORDER BY v <-> '{100,100,1,1}' LIMIT 100000;
+DROP TABLE clustered, found;
