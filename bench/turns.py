@@ -9,7 +9,7 @@ that this source tree is slower.
   joins      count(*) over fasted_self_join and over a join on fasted_within; two columns of
              every pair; two tables; rows that have no near row in another table
   functions  neighbours, clusters, deduplication, nearest rows, nearest rows by partition
-  rows in    reading; a duplicate key ends the statement after the last row is read
+  rows in    reading; the last row's vector is NaN, which ends the statement with an error
   rows out   all pairs of one-dimensional vectors: sum, parallel GROUP BY, CREATE TABLE
 
 The benchmark writes no files.
@@ -31,19 +31,20 @@ PAIR_ROWS = 4500
 def make_rows(server, n, d):
     """Creates the tables and returns eps.
 
-    "parts" has the rows of "items" in partitions of 500 rows, "twice" has a duplicate key, and
+    "parts" has the rows of "items" in partitions of 500 rows, "ended" ends with a vector of NaN, and
     "line" has one-dimensional vectors.
     """
     eps = make_tables(server, n, d, NEIGHBOURS)
     server.psql(f"""
-        DROP TABLE IF EXISTS parts, twice, line;
+        DROP TABLE IF EXISTS parts, ended, line;
         CREATE TABLE parts AS SELECT id, (id / 500)::int AS part, v FROM items;
         ALTER TABLE parts ADD PRIMARY KEY (id);
-        CREATE TABLE twice AS SELECT greatest(id + c * 1000000, 2) AS id, v FROM items, generate_series(0, 4) AS c;
+        CREATE TABLE ended AS SELECT id + c * 1000000 AS id, v FROM items, generate_series(0, 4) AS c;
+        INSERT INTO ended VALUES (0, array_fill('NaN'::real, ARRAY[{d}]));
         SELECT setseed(0.25);
         CREATE TABLE line AS SELECT i::bigint AS id, ARRAY[random()]::real[] AS v FROM generate_series(1, {PAIR_ROWS}) AS i;
         ALTER TABLE line ADD PRIMARY KEY (id);
-        VACUUM ANALYZE parts, twice, line;""")
+        VACUUM ANALYZE parts, ended, line;""")
     return eps
 
 
@@ -69,9 +70,9 @@ def statements(server, eps):
         "row to keep": f"SELECT sum(kept) FROM fasted_keep_one('items', 'v', {eps!r})",
         "nearest": f"{knn})",
         "nearest, by partition": f"{knn}, {partition} => 'part')",
-        "rows in": f"SELECT count(*) FROM fasted_self_join('twice', 'v', {eps!r}, id_column => 'id')",
+        "rows in": f"SELECT count(*) FROM fasted_self_join('ended', 'v', {eps!r}, id_column => 'id')",
         "rows in, 1 worker": "SET max_parallel_workers_per_gather = 1; SET min_parallel_table_scan_size = 0;"
-                             f" SELECT count(*) FROM fasted_self_join('twice', 'v', {eps!r}, id_column => 'id')",
+                             f" SELECT count(*) FROM fasted_self_join('ended', 'v', {eps!r}, id_column => 'id')",
         "rows out, sum": f"SELECT round(sum(dist)::numeric, 3) FROM {everything}",
         "rows out, count": f"SELECT count(*) FROM {everything}",
         "rows out, GROUP BY": "SET max_parallel_workers_per_gather = 1; SET parallel_setup_cost = 0;"

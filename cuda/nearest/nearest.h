@@ -218,7 +218,7 @@ levels_of(uint64_t rows)
 	return (uint32_t) (padded_thresholds(rows) / kLevelRows + 1);
 }
 
-/* Computes sort keys that bring rows with similar radii together (row_order.h). */
+/* Computes sort keys that bring rows with similar radii together (row_order.cu). */
 void launch_radius_keys(const NearTask &task, uint32_t *keys, cudaStream_t stream);
 
 /* Computes usual_rho. */

@@ -11,10 +11,9 @@
 
 #include "base/large_memory.h"
 
-void *
-AllocPages(MemoryContext context, Size bytes)
+static void *
+UseHugePages(char *memory, Size bytes)
 {
-	char	   *memory = MemoryContextAllocHuge(context, bytes);
 #ifdef MADV_HUGEPAGE
 	char	   *begin = (char *) TYPEALIGN(HUGE_PAGE, memory);
 	char	   *end = (char *) TYPEALIGN_DOWN(HUGE_PAGE, memory + bytes);
@@ -23,6 +22,18 @@ AllocPages(MemoryContext context, Size bytes)
 		(void) madvise(begin, end - begin, MADV_HUGEPAGE);
 #endif
 	return memory;
+}
+
+void *
+AllocPages(MemoryContext context, Size bytes)
+{
+	return UseHugePages(MemoryContextAllocHuge(context, bytes), bytes);
+}
+
+void *
+ReallocPages(void *memory, Size bytes)
+{
+	return UseHugePages(repalloc_huge(memory, bytes), bytes);
 }
 
 void *

@@ -14,6 +14,7 @@
 
 /* Allocates memory, in huge pages if it is large, because rows are read in random order. */
 extern void *AllocPages(MemoryContext context, Size bytes);
+extern void *ReallocPages(void *memory, Size bytes);
 
 /* Reallocates an array, or allocates it if it is NULL.  At least doubles *capacity. */
 extern void *GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size);

@@ -236,7 +236,7 @@ CountScan(FunctionNode *scan)
 /* Blocks per process: one that it reads, and full ones that are waiting. */
 #define BLOCKS_PER_PROCESS 8
 
-/* Returns the number of columns of the blocks. */
+/* Returns the number of columns of the scan tuple. */
 static inline int
 CountColumns(const FunctionNode *scan)
 {
@@ -252,7 +252,7 @@ CountBlocks(const ParallelContext *pcxt)
 static Size
 BlockBytes(const FunctionNode *scan)
 {
-	return offsetof(OutputBlock, values) + CountColumns(scan) * OUTPUT_ROWS * sizeof(Datum);
+	return offsetof(OutputBlock, values) + scan->plan.function->ncolumns * OUTPUT_ROWS * sizeof(Datum);
 }
 
 static Size
@@ -421,25 +421,25 @@ NextScanTuple(FunctionNode *scan)
 	{
 		default:
 			for (int i = 4; i < CountColumns(scan); i++)
-				slot->tts_values[i] = scan->block->values[i][row];
+				slot->tts_values[i] = scan->block->values[scan->columns[i]][row];
 			/* FALLTHROUGH */
 		case 4:
-			slot->tts_values[3] = scan->block->values[3][row];
+			slot->tts_values[3] = scan->block->values[scan->columns[3]][row];
 			/* FALLTHROUGH */
 		case 3:
-			slot->tts_values[2] = scan->block->values[2][row];
+			slot->tts_values[2] = scan->block->values[scan->columns[2]][row];
 			/* FALLTHROUGH */
 		case 2:
-			slot->tts_values[1] = scan->block->values[1][row];
+			slot->tts_values[1] = scan->block->values[scan->columns[1]][row];
 			/* FALLTHROUGH */
 		case 1:
-			slot->tts_values[0] = scan->block->values[0][row];
+			slot->tts_values[0] = scan->block->values[scan->columns[0]][row];
 			/* FALLTHROUGH */
 		case 0:
 			break;
 	}
 	for (int i = 0; scan->plan.function->nullable && i < CountColumns(scan); i++)
-		slot->tts_isnull[i] = scan->block->nulls[i][row];
+		slot->tts_isnull[i] = scan->block->nulls[scan->columns[i]][row];
 	slot->tts_nvalid = slot->tts_tupleDescriptor->natts;
 	slot->tts_flags &= ~TTS_FLAG_EMPTY;
 	return slot;
@@ -510,11 +510,13 @@ BeginOutput(FunctionNode *scan)
 {
 	PlanState  *state = &scan->css.ss.ps;
 	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+	List	   *columns = castNode(CustomScan, state->plan)->custom_scan_tlist;
 
 	Assert(CountColumns(scan) <= OUTPUT_COLUMNS);
 	scan->own_block = palloc0(sizeof(OutputBlock));
-	for (int i = 0; i < CountColumns(scan); i++)
-		slot->tts_isnull[i] = !scan->plan.ids && !OidIsValid(scan->plan.function->columns[i]);
+	memset(slot->tts_isnull, false, CountColumns(scan) * sizeof(bool));
+	for (int i = 0; !scan->plan.count && i < CountColumns(scan); i++)
+		scan->columns[i] = castNode(Var, list_nth_node(TargetEntry, columns, i)->expr)->varattno - 1;
 
 	/* set ExecProcNode, to save the call of ExecCustomScan for each row */
 	if (scan->plan.count)

@@ -67,6 +67,8 @@ typedef struct FunctionNode
 	FunctionRun *run;			/* the current run; NULL before it begins and after it ends */
 	FunctionTotals totals;		/* totals of the runs that have ended */
 
+	int			columns[OUTPUT_COLUMNS];	/* of a block, by column of the scan tuple */
+
 	/* The block that rows are returned from; NULL if there is none. */
 	OutputBlock *block;
 	uint32		next_row;		/* the next row of the block */

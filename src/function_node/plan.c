@@ -11,7 +11,6 @@
 
 #include "access/htup_details.h"
 #include "access/stratnum.h"
-#include "access/sysattr.h"
 #include "base/guc.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
@@ -28,7 +27,6 @@
 #include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
-#include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -196,32 +194,27 @@ ReadFunctionPlan(const CustomScan *scan)
 }
 
 /*
- * Sets the scan tuple to all columns of the call.  Returns whether ids are used by the relation's target,
- * of which the planner may later compute any column, or by conditions.
+ * Sets the scan tuple to the columns that are used: first those of the target list, so that many plans
+ * need no projection, then others of the relation's target, of which the planner may later compute any,
+ * and of conditions.  Returns whether ids are among them.
  */
 static bool
-PlanColumns(PlannerInfo *root, CustomScan *scan, RelOptInfo *rel, const FunctionDescriptor *function)
+PlanColumns(CustomScan *scan, RelOptInfo *rel, const FunctionDescriptor *function)
 {
-	List	   *vars;
-	Bitmapset  *used = NULL;
 	bool		ids = false;
 	ListCell   *cell;
 
-	expandRTE(planner_rt_fetch(rel->relid, root), rel->relid, 0,
-#if PG_VERSION_NUM >= 180000
-			  VAR_RETURNING_DEFAULT,
-#endif
-			  -1, false, NULL, &vars);
-	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &used);
-	pull_varattnos((Node *) scan->scan.plan.qual, rel->relid, &used);
-	foreach(cell, vars)
+	foreach(cell, PullVars((Node *) list_make3(scan->scan.plan.targetlist, rel->reltarget->exprs,
+											   scan->scan.plan.qual)))
 	{
-		int			column = foreach_current_index(cell) + 1;
+		Var		   *var = lfirst_node(Var, cell);
+		List	  **columns = &scan->custom_scan_tlist;
 
-		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
-										  makeTargetEntry(lfirst(cell), column, NULL, false));
-		ids |= !OidIsValid(function->columns[column - 1]) &&
-			bms_is_member(column - FirstLowInvalidHeapAttributeNumber, used);
+		if ((Index) var->varno != rel->relid || tlist_member((Expr *) var, *columns) != NULL)
+			continue;
+		*columns = lappend(*columns, makeTargetEntry(copyObject((Expr *) var), list_length(*columns) + 1,
+													 NULL, false));
+		ids |= !OidIsValid(function->columns[var->varattno - 1]);
 	}
 	return ids;
 }
@@ -339,7 +332,7 @@ PlanFunction(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 		scan->scan.plan.qual = plan.function->takes_bounds ?
 			TakeBounds(quals, rel->relid, &plan.strategies, &plan.bounds) : quals;
 		scan->scan.plan.targetlist = tlist;
-		plan.ids = PlanColumns(root, scan, rel, plan.function);
+		plan.ids = PlanColumns(scan, rel, plan.function);
 	}
 	plan.estimated_rows = rel->tuples;
 	scan->flags = path->flags;
@@ -405,7 +398,7 @@ WorkersOfCall(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 static void
 CostPath(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served, Path *path)
 {
-	FunctionEstimate estimate = served->function->estimate(root, served->args);
+	FunctionEstimate estimate = EstimateCall(root, served->function, served->args);
 	double		leader = 1.0 - 0.3 * path->parallel_workers;
 	double		share = 1.0 / (path->parallel_workers + Max(leader, 0.0));
 	QualCost	quals;

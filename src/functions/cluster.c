@@ -63,7 +63,7 @@ Begin(Clustering *run)
 	dbscan->engine_rows = JoinEngineRows(run->base.join, &dbscan->row_of, &dbscan->engine_row);
 	dbscan->neighbors = SameRowNumbers(run->count, 0);
 	dbscan->parent = OwnRowNumbers(run->count);
-	PairStoreInit(&dbscan->stored);
+	PairStoreInit(&dbscan->stored, false);
 }
 
 static inline bool
@@ -113,6 +113,7 @@ MakeSpace(Dbscan *dbscan)
 {
 	PairStore  *stored = &dbscan->stored;
 
+	dbscan->base.other_bytes = stored->max_count * sizeof(FastedPair);
 	UnitePairs(dbscan);
 	if (stored->count <= stored->max_count / 2)
 		return;
@@ -207,7 +208,7 @@ Finish(Clustering *run)
 	uint64		spilled = stored->spilled;
 	uint32		nrows = run->count;
 
-	run->other_bytes = stored->capacity * sizeof(FastedPair);
+	run->other_bytes = Max(run->other_bytes, stored->count * sizeof(FastedPair));
 	run->base.totals.spilled_pairs = spilled;
 	dbscan->nearest = OwnRowNumbers(nrows);
 	dbscan->nearest_dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));

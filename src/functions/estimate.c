@@ -16,6 +16,7 @@
 #include "catalog/pg_type.h"
 #include "distance/distance.h"
 #include "functions/function.h"
+#include "lib/ilist.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/cost.h"
@@ -184,6 +185,55 @@ EstimateNearest(PlannerInfo *root, List *args)
 	return estimate;
 }
 
+/* --- estimates of a call are remembered, because the planner asks for them several times */
+
+typedef struct KnownEstimate
+{
+	dlist_node	node;
+	const PlannerGlobal *statement;
+	const FunctionDescriptor *function;
+	List	   *args;
+	FunctionEstimate estimate;
+	MemoryContextCallback callback;
+} KnownEstimate;
+
+static dlist_head known_estimates = DLIST_STATIC_INIT(known_estimates);
+
+/* Called when the memory of the planner is released. */
+static void
+Forget(void *known)
+{
+	dlist_delete(&((KnownEstimate *) known)->node);
+}
+
+FunctionEstimate
+EstimateCall(PlannerInfo *root, const FunctionDescriptor *function, List *args)
+{
+	FunctionEstimate estimate;
+	KnownEstimate *known;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &known_estimates)
+	{
+		known = dlist_container(KnownEstimate, node, iter.cur);
+		if (root != NULL && known->statement == root->glob &&
+			known->function->estimate == function->estimate && equal(known->args, args))
+			return known->estimate;
+	}
+	estimate = function->estimate(root, args);
+	if (root == NULL)
+		return estimate;
+	known = palloc0(sizeof(KnownEstimate));
+	known->statement = root->glob;
+	known->function = function;
+	known->args = copyObject(args);
+	known->estimate = estimate;
+	known->callback = (MemoryContextCallback) {.func = Forget,.arg = known};
+	dlist_push_head(&known_estimates, &known->node);
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &known->callback);
+	return estimate;
+}
+
 /* --- effects of a call's sources on the plan of the query */
 
 /*
@@ -265,7 +315,7 @@ Support(Node *request, const FunctionDescriptor *function)
 		args = ArgumentsOf(rows->node, function);
 		if (args == NIL)
 			return NULL;
-		rows->rows = function->estimate(rows->root, args).rows;
+		rows->rows = EstimateCall(rows->root, function, args).rows;
 		return request;
 	}
 	if (IsA(request, SupportRequestCost))
@@ -276,7 +326,7 @@ Support(Node *request, const FunctionDescriptor *function)
 		if (args == NIL)
 			return NULL;
 		cost->startup = 0.0;
-		cost->per_tuple = function->estimate(cost->root, args).total;
+		cost->per_tuple = EstimateCall(cost->root, function, args).total;
 		return request;
 	}
 	return NULL;

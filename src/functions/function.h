@@ -261,6 +261,9 @@ extern const FunctionDescriptor keep_one_function;
 extern const FunctionDescriptor spanning_tree_function;
 extern const FunctionDescriptor hdbscan_function;
 
+/* Returns the estimate of a call with these arguments, without id_type.  root may be NULL. */
+extern FunctionEstimate EstimateCall(PlannerInfo *root, const FunctionDescriptor *function, List *args);
+
 /* Functions are numbered from 0 to FUNCTIONS - 1. */
 #define FUNCTIONS 7
 

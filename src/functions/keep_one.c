@@ -141,7 +141,7 @@ Begin(Clustering *run)
 {
 	KeepOneRun *keep_one = (KeepOneRun *) run;
 
-	PairStoreInit(&keep_one->store);
+	PairStoreInit(&keep_one->store, true);
 	FindFirstCopies(keep_one);
 }
 
@@ -150,7 +150,7 @@ static void
 SortPairs(KeepOneRun *keep_one)
 {
 	PairStoreSort(&keep_one->store);
-	keep_one->base.other_bytes = keep_one->store.capacity * sizeof(FastedPair);
+	keep_one->base.other_bytes = 2 * keep_one->store.scratch_count * sizeof(FastedPair);
 }
 
 /* Sorts the pairs in memory and appends them to the file as a run of max_count pairs. */

@@ -17,11 +17,14 @@ typedef struct PairStore
 	size_t		count;
 	size_t		capacity;
 	size_t		max_count;		/* maximum number of pairs in memory */
+	FastedPair *scratch;		/* space for sorting */
+	size_t		scratch_count;	/* its size, in pairs */
 	SpillFile  *file;			/* each row of floats is a pair; NULL: all pairs are in memory */
 	uint64		spilled;		/* pairs in the file */
 } PairStore;
 
-extern void PairStoreInit(PairStore *store);
+/* A caller that sorts pairs needs half of the memory for that. */
+extern void PairStoreInit(PairStore *store, bool sorts);
 extern void PairStoreGrow(PairStore *store);
 
 /* Returns true if the caller must write or remove pairs before it adds another pair. */

@@ -627,7 +627,7 @@ multiply_group_avx2(const int8 *codes, const int16 *query, uint32 n, Integers *p
 	__m256i		square = _mm256_setzero_si256();
 
 #pragma GCC unroll 8
-	for (uint32 k = 0; k < n; k += 2)
+	for (Size k = 0; k < n; k += 2)
 	{
 		__m256i		row = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) (codes + k * GROUP_ROWS)));
 		int32		pair;
@@ -658,7 +658,7 @@ multiply_row_avx2(const int8 *codes, const int16 *query, uint32 n, int32 *produc
 	__m256i		squares = _mm256_setzero_si256();
 	uint32		whole = n / 16 * 16;
 
-	for (uint32 k = 0; k < whole; k += 16)
+	for (Size k = 0; k < whole; k += 16)
 	{
 		__m256i		row = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) (codes + k)));
 

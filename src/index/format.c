@@ -13,6 +13,7 @@
 #include "access/genam.h"
 #include "index/format.h"
 #include "pgstat.h"
+#include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
@@ -125,11 +126,32 @@ ReportCorruption(Relation index, BlockNumber block)
 			 errhint("Please REINDEX it.")));
 }
 
-Buffer
-PinIndexPage(Relation index, BlockNumber block)
+/* Buffers that this session has used, by a hash of the page; maybe of other pages by now. */
+static Buffer recent_buffers[RECENT_BUFFERS];
+
+static Buffer *
+recent_buffer(Relation index, BlockNumber block)
 {
-	static Buffer recent[RECENT_BUFFERS];	/* by a hash; maybe of other pages by now */
-	Buffer	   *buffer = &recent[(RelationGetRelid(index) * 4001 + block) % RECENT_BUFFERS];
+	return &recent_buffers[(RelationGetRelid(index) * 4001 + block) % RECENT_BUFFERS];
+}
+
+void
+FetchAhead(Relation index, BlockNumber block, Size first, Size n)
+{
+	Buffer		buffer = *recent_buffer(index, block);
+
+	if (buffer <= 0)
+		return;
+	__builtin_prefetch(GetBufferDescriptor(buffer - 1));
+	for (Size line = 0; line < n; line += CACHE_LINE)
+		__builtin_prefetch(BufferGetPage(buffer) + first + line);
+}
+
+/* Pins a page, mostly without a search of the table of all buffers, which costs as much as to use a page. */
+static Buffer
+pin_page(Relation index, BlockNumber block)
+{
+	Buffer	   *buffer = recent_buffer(index, block);
 
 	if (*buffer > 0 && !RelationUsesLocalBuffers(index) &&
 		ReadRecentBuffer(FASTED_RELATION_LOCATOR(index), MAIN_FORKNUM, block, *buffer))
@@ -145,7 +167,7 @@ PinIndexPage(Relation index, BlockNumber block)
 Buffer
 ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind, uint32 chunk, uint32 level)
 {
-	Buffer		buffer = PinIndexPage(index, block);
+	Buffer		buffer = pin_page(index, block);
 	Page		page = BufferGetPage(buffer);
 
 	LockBuffer(buffer, lock);

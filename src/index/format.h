@@ -315,8 +315,8 @@ extern void InitIndexPage(Page page, PageKind kind, uint32 chunk, uint32 level);
 /* Makes the `number`th page of a chunk without rows. */
 extern void InitChunkPage(Page page, const IndexState *state, uint32 chunk, uint32 number);
 
-/* Pins a page, mostly without a search of the table of all buffers, which costs as much as to use a page. */
-extern Buffer PinIndexPage(Relation index, BlockNumber block);
+/* Begins to fetch n bytes of a page into the CPU's cache, if this session has used the page before. */
+extern void FetchAhead(Relation index, BlockNumber block, Size first, Size n);
 
 /* Pins and locks a page.  Error: it is not of this kind, chunk and level. */
 extern Buffer ReadIndexPage(Relation index, BlockNumber block, int lock, PageKind kind,

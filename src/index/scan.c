@@ -36,6 +36,9 @@
 #define MORE_ROWS 8
 #define MOST_BATCH (1 << 24)
 
+/* Bytes of a page of level 1 that are fetched ahead; the CPU fetches the others by itself. */
+#define FIRST_BYTES 2048
+
 /* Bounds of a chunk's rows are kept if one of so many rows has the values of the further columns. */
 #define KEPT_SHARE 8
 
@@ -75,7 +78,6 @@ typedef struct VectorScan
 	uint32		nchunks;
 	uint32		next_chunk;		/* the next one, of a scan without an order */
 	uint32		visited;		/* this many have been visited */
-	Buffer		ahead;			/* pin of the head of the one after the present one, while scan_more() runs */
 
 	/* Work on one chunk: a bit for each row, what levels add up, and bounds. */
 	uint8	   *masks;			/* [groups] */
@@ -86,7 +88,8 @@ typedef struct VectorScan
 
 	/* Bounds of the rows of visited chunks, if they fit.  NaN: the row does not pass whatever the limit. */
 	float	  **keys;			/* [all chunks] */
-	Size		keys_left;		/* bytes */
+	float	   *kept;			/* the memory of these: keys of `room_chunks` more chunks fit */
+	uint32		room_chunks;
 
 	/* Rows that have passed. */
 	Candidate  *rows;
@@ -315,6 +318,8 @@ check_rows(VectorScan *scan, Relation index, uint32 chunk, Page head, float *key
 	const IndexLayout *layout = &scan->state.layout;
 	uint32		groups = layout->chunk_rows / GROUP_ROWS;
 
+	if (scan->ordered && scan->nhashes == 0 && layout->levels > 1 && chunk >= layout->null_chunks)
+		FetchAhead(index, LevelBlock(layout, chunk, 1, 0), 0, FIRST_BYTES);
 	SplitMasks(&scan->state, head, scan->masks, scan->uncoded);
 	scan->counted.heads += count_bits(scan, scan->masks);
 	check_page(scan, 0, head, 0, layout->chunk_rows, keys);
@@ -329,6 +334,8 @@ check_rows(VectorScan *scan, Relation index, uint32 chunk, Page head, float *key
 			if (!has_bits(scan->masks, first, n))
 				continue;
 			buffer = ReadIndexPage(index, LevelBlock(layout, chunk, l, first), BUFFER_LOCK_SHARE, LEVEL_PAGE, chunk, l);
+			if (n < layout->chunk_rows - first && l < GROUPED_LEVELS && scan->nhashes == 0)
+				FetchAhead(index, LevelBlock(layout, chunk, l, first + n), 0, FIRST_BYTES);
 			check_page(scan, l, BufferGetPage(buffer), first, n, keys);
 			UnlockReleaseBuffer(buffer);
 		}
@@ -381,11 +388,11 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 		scan->bounds[r] = -INFINITY;
 	buffer = ReadIndexPage(index, ChunkBlock(&scan->state.layout, chunk), BUFFER_LOCK_SHARE, HEAD_PAGE, chunk, 0);
 	check_hashes(scan, BufferGetPage(buffer));
-	if (!known && scan->ordered && scan->keys_left >= rows * sizeof(float) &&
-		count_bits(scan, scan->masks) >= rows / KEPT_SHARE)
+	if (!known && scan->room_chunks > 0 && count_bits(scan, scan->masks) >= rows / KEPT_SHARE)
 	{
-		scan->keys_left -= rows * sizeof(float);
-		keys = scan->keys[chunk] = palloc(rows * sizeof(float));
+		keys = scan->keys[chunk] = scan->kept;
+		scan->kept += rows;
+		scan->room_chunks--;
 	}
 	for (uint32 r = 0; r < rows && !known; r++)
 		keys[r] = by_box;
@@ -395,29 +402,18 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Fetches the head of the chunk of that number into the cache, if there is one. */
+/* Begins to fetch what will be read first of the head of the chunk of that number, if there is one. */
 static void
 fetch_ahead(VectorScan *scan, Relation index, uint32 number)
 {
-	Buffer		before = scan->ahead;
+	const IndexLayout *layout = &scan->state.layout;
+	Size		hashes = scan->state.meta.columns * sizeof(uint32) * layout->chunk_rows;
+	Size		codes = layout->chunk_rows * layout->stride[0];
+	bool		filtered = scan->nhashes > 0;
 
-	scan->ahead = InvalidBuffer;
 	if (number < scan->nchunks && (!scan->ordered || scan->keys[scan->chunks[number]] == NULL))
-	{
-		Page		page;
-		const char *line;
-		const char *end;
-
-		scan->ahead = PinIndexPage(index, ChunkBlock(&scan->state.layout, scan->chunks[number]));
-		page = BufferGetPage(scan->ahead);
-		line = scan->nhashes > 0 ? page : (const char *) GroupCodes(page, &scan->state, 0);
-		end = scan->nhashes > 0 ? (const char *) GroupCodes(page, &scan->state, 0) :
-			(const char *) HeadTids(page, &scan->state);
-		for (; line < end; line += CACHE_LINE)
-			__builtin_prefetch(line);
-	}
-	if (before != InvalidBuffer)
-		ReleaseBuffer(before);
+		FetchAhead(index, ChunkBlock(layout, scan->chunks[number]),
+				   MAXALIGN(SizeOfPageHeaderData) + (filtered ? 0 : hashes), filtered ? hashes : codes);
 }
 
 /* Visits a chunk by its number in the order of visits. */
@@ -463,7 +459,6 @@ scan_more(VectorScan *scan, Relation index)
 		scan->nrows = scan->next = 0;
 		while (scan->nrows == 0 && scan->next_chunk < scan->nchunks)
 			visit(scan, index, scan->next_chunk++);
-		fetch_ahead(scan, index, scan->nchunks);
 		return scan->nrows > 0;
 	}
 	if (scan->nrows < scan->batch)
@@ -475,7 +470,6 @@ scan_more(VectorScan *scan, Relation index)
 	scan->queries[0].limit = INFINITY;
 	for (uint32 c = 0; c < scan->nchunks && scan->box_bounds[scan->chunks[c]] <= scan->queries[0].limit; c++)
 		visit(scan, index, c);
-	fetch_ahead(scan, index, scan->nchunks);
 	cut_batch(scan);
 	return scan->nrows > 0;
 }
@@ -566,7 +560,8 @@ begin_scan(VectorScan *scan, IndexScanDesc desc)
 	if (scan->ordered)
 	{
 		scan->keys = palloc_extended(Max(scan->state.meta.chunks, 1) * sizeof(float *), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-		scan->keys_left = work_mem * (Size) 1024;
+		scan->room_chunks = Min(work_mem * (Size) 1024 / (rows * sizeof(float)), scan->nchunks);
+		scan->kept = palloc_extended(Max((Size) scan->room_chunks * rows, 1) * sizeof(float), MCXT_ALLOC_HUGE);
 		scan->last = (Candidate) {.bound = -INFINITY,.number = -1};
 	}
 	else

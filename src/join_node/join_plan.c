@@ -15,26 +15,35 @@
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 
-#define FIELD(field) {#field, offsetof(JoinPlan, field), sizeof(((JoinPlan *) NULL)->field)}
-#define FIELDS(field) FIELD(field[OUTER_SIDE]), FIELD(field[INNER_SIDE])
+typedef enum FieldKind
+{
+	FLAG,						/* a bool */
+	NUMBER,						/* an int or an enum */
+	NODE						/* a pointer */
+} FieldKind;
 
 typedef struct PlanField
 {
 	const char *name;
 	Size		offset;
-	Size		size;			/* 1: bool; 4: int or an enum; otherwise a pointer to a node */
+	FieldKind	kind;
 } PlanField;
 
+#define FIELD(kind, field) {#field, offsetof(JoinPlan, field), kind}
+#define FIELDS(kind, field) FIELD(kind, field[OUTER_SIDE]), FIELD(kind, field[INNER_SIDE])
+
 static const PlanField values[] = {
-	FIELD(type), FIELD(distance.function), FIELD(distance.metric), FIELD(distance.strict),
-	FIELD(distance.similarity), FIELD(count), FIELD(distance_decides), FIELD(shared),
-	FIELD(outer_columns), FIELDS(late_vector), FIELDS(late_ctid), FIELD(order_qual),
-	FIELD(distance_qual), FIELD(outer_quals), FIELD(shared_columns), FIELDS(hashes),
-	FIELD(key_collations)
+	FIELD(NUMBER, type), FIELD(NUMBER, distance.function), FIELD(NUMBER, distance.metric),
+	FIELD(FLAG, distance.strict), FIELD(FLAG, distance.similarity), FIELD(FLAG, count),
+	FIELD(FLAG, distance_decides), FIELD(FLAG, shared), FIELD(NUMBER, outer_columns),
+	FIELDS(NUMBER, late_vector), FIELDS(NUMBER, late_ctid), FIELD(NUMBER, order_qual),
+	FIELD(NUMBER, distance_qual), FIELD(NUMBER, outer_quals), FIELD(NODE, shared_columns),
+	FIELDS(NODE, hashes), FIELD(NODE, key_collations)
 };
 
 static const PlanField expressions[] = {
-	FIELDS(vectors), FIELD(bound), FIELDS(keys), FIELD(join_quals), FIELD(other_quals)
+	FIELDS(NODE, vectors), FIELD(NODE, bound), FIELDS(NODE, keys), FIELD(NODE, join_quals),
+	FIELD(NODE, other_quals)
 };
 
 void
@@ -43,9 +52,8 @@ WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 	for (size_t i = 0; i < lengthof(values); i++)
 	{
 		const void *value = (const char *) plan + values[i].offset;
-		Node	   *node = values[i].size == sizeof(bool) ? (Node *) makeInteger(*(const bool *) value) :
-			values[i].size == sizeof(int) ? (Node *) makeInteger(*(const int *) value) :
-			*(Node *const *) value;
+		Node	   *node = values[i].kind == NODE ? *(Node *const *) value :
+			(Node *) makeInteger(values[i].kind == FLAG ? *(const bool *) value : *(const int *) value);
 
 		scan->custom_private = lappend(scan->custom_private,
 									   makeDefElem(pstrdup(values[i].name), node, -1));
@@ -67,9 +75,9 @@ ReadJoinPlan(const CustomScan *scan)
 
 		if (strcmp(element->defname, values[i].name) != 0)
 			elog(ERROR, "unexpected field \"%s\" in the plan of a fasted join", element->defname);
-		if (values[i].size == sizeof(bool))
+		if (values[i].kind == FLAG)
 			*(bool *) value = intVal(element->arg) != 0;
-		else if (values[i].size == sizeof(int))
+		else if (values[i].kind == NUMBER)
 			*(int *) value = intVal(element->arg);
 		else
 			*(void **) value = element->arg;

@@ -235,6 +235,10 @@ for my $case ([ 'many', 'many' ], [ 'parts', 'part' ], [ 'parts', 'parts' ], [ '
 }
 $_->quit for $holder, $asker;
 
+# the planner asks for the estimates of a call several times
+$node->psql('postgres', "SET client_min_messages = log; SET debug_print_plan = on; EXPLAIN SELECT count(*) FROM $many", stderr => \my $log);
+is(scalar(() = $log =~ /LOG:  plan:/g), 2, "one plan of the query, and one of a call's source");
+
 SKIP:
 {
 	skip('PostgreSQL has no GENERIC_PLAN', 1) if $node->safe_psql('postgres', 'SHOW server_version_num') < 160000;
