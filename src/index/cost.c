@@ -217,7 +217,7 @@ share_below(const IndexMeta *meta, uint32 level, double limit)
 
 /* --- the cost */
 
-/* Returns the limit of a condition on the vector's distance; NaN if the radius is unknown, or for any of several balls. */
+/* Returns the limit of a condition on the distance; NaN if the radius is unknown, or there are several balls. */
 static double
 limit_of(const IndexState *state, const Expr *clause)
 {
