@@ -29,8 +29,10 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[1]
 RESULTS = TOP / "bench/results"
 REPEATS = 5
+# storage of the vectors in tables (PLAIN, MAIN, ...); if it is not set, that of CREATE TABLE
+STORAGE = os.environ.get("FASTED_BENCH_STORAGE", "").upper()
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "faiss-cpu", "hdbscan", "fast-hdbscan", "pynndescent", "opencv-python-headless")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "faiss-cpu", "semhash", "usearch", "hdbscan", "fast-hdbscan", "pynndescent", "opencv-python-headless")
 
 
 def output(*command):
@@ -116,9 +118,14 @@ def text(result):
     return "{\n" + ",\n".join(f" {json.dumps(key)}: {entries(value)}" for key, value in result.items()) + "\n}\n"
 
 
+def path_of(machine, name):
+    """Returns the path of a results file; a storage that was chosen has files of its own."""
+    return RESULTS / machine / f"{'_'.join([name, STORAGE.lower()]).strip('_')}.json"
+
+
 def save(machine, name, result):
     """Writes a results file to the folder of a machine; returns its path."""
-    path = RESULTS / machine / f"{name}.json"
+    path = path_of(machine, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text(result))
     return path

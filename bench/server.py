@@ -103,10 +103,20 @@ def gpu_architectures():
     return f"CUDA_ARCHS={os.environ.get('CUDA_ARCHS', '90a')}"
 
 
+def environment(server):
+    """Returns the environment of a benchmark that fills tables with vectors."""
+    return record.environment(postgresql=server.psql("SHOW server_version"), storage=record.STORAGE or "default")
+
+
 def describe_machine(server):
-    known = record.environment(postgresql=server.psql("SHOW server_version"))
+    known = environment(server)
     return {name: known[name] for name in
-            ("processor", "processors", "system", "postgresql", "compiler", "revision", "date")}
+            ("processor", "processors", "system", "postgresql", "storage", "compiler", "revision", "date")}
+
+
+def set_storage(table, storage=record.STORAGE):
+    """Returns SQL that sets the storage of the vectors, the column v of an empty table; by default FASTED_BENCH_STORAGE."""
+    return f"ALTER TABLE {table} ALTER COLUMN v SET STORAGE {storage};" if storage else ""
 
 
 def join_node(plan):
@@ -125,7 +135,7 @@ def make_tables(server, n, d, neighbours):
     server.psql(f"""
         DROP TABLE IF EXISTS items, sample;
         CREATE TABLE items (id bigint PRIMARY KEY, v real[]);
-        ALTER TABLE items ALTER COLUMN v SET STORAGE PLAIN;
+        {set_storage('items')}
         SELECT setseed(0.5);
         INSERT INTO items SELECT i, ARRAY(
             SELECT (sqrt(-2 * ln(1 - random())) * cos(2 * pi() * random()) + 0 * i)::real

@@ -22,7 +22,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from server import TOP, Server, make_tables
+from server import TOP, Server, make_tables, set_storage
 
 NEIGHBOURS = 64
 PAIR_ROWS = 4500
@@ -37,9 +37,10 @@ def make_rows(server, n, d):
     eps = make_tables(server, n, d, NEIGHBOURS)
     server.psql(f"""
         DROP TABLE IF EXISTS parts, ended, line;
-        CREATE TABLE parts AS SELECT id, (id / 500)::int AS part, v FROM items;
-        ALTER TABLE parts ADD PRIMARY KEY (id);
-        CREATE TABLE ended AS SELECT id + c * 1000000 AS id, v FROM items, generate_series(0, 4) AS c;
+        CREATE TABLE parts (id bigint PRIMARY KEY, part int, v real[]);
+        {set_storage('parts')} INSERT INTO parts SELECT id, id / 500, v FROM items;
+        CREATE TABLE ended (id bigint, v real[]);
+        {set_storage('ended')} INSERT INTO ended SELECT id + c * 1000000 AS id, v FROM items, generate_series(0, 4) AS c;
         INSERT INTO ended VALUES (0, array_fill('NaN'::real, ARRAY[{d}]));
         SELECT setseed(0.25);
         CREATE TABLE line AS SELECT i::bigint AS id, ARRAY[random()]::real[] AS v FROM generate_series(1, {PAIR_ROWS}) AS i;

@@ -23,14 +23,6 @@ SELECT a.smiles, b.smiles, fasted_jaccard_similarity(a.fingerprint, b.fingerprin
 FROM molecules a JOIN molecules b ON a.id < b.id AND fasted_jaccard_similarity(a.fingerprint, b.fingerprint) >= 0.7
 ORDER BY tanimoto DESC, a.id;
 
-SELECT * FROM fasted_self_join('molecules', 'fingerprint', 0.2, metric => 'jaccard') ORDER BY dist;
-
--- families: molecules that are connected by chains of similar ones
-SELECT cluster, array_agg(id) FROM fasted_cluster('molecules', 'fingerprint', 0.3, metric => 'jaccard') GROUP BY cluster ORDER BY cluster;
-
--- the nearest molecule of each one
-SELECT * FROM fasted_knn_join('molecules', 'fingerprint', 'molecules', 'fingerprint', 1, metric => 'jaccard') ORDER BY id_a;
-
 SET client_min_messages = warning;
 DROP TABLE images CASCADE;
 DROP TABLE molecules CASCADE;

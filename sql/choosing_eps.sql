@@ -10,8 +10,6 @@ FROM generate_series(1, 300) g;
 
 SELECT eps FROM fasted_epsilon('notes', 'v', 1, seed => 1);
 
-SELECT a.id, b.id, fasted_distance(a.v, b.v) AS dist FROM notes a, notes b WHERE a.id = 30 AND b.id IN (31, 32, 33);
-
 SELECT floor(dist / 10) * 10 AS dist_from, count(*)
 FROM fasted_self_join('notes', 'v', 60, id_column => 'id') GROUP BY 1 ORDER BY 1;
 

@@ -2,7 +2,7 @@
 \echo Use "CREATE EXTENSION fasted" to load this file. \quit
 
 -- Estimates rows and cost for the planner.  The call also loads the library, so that the planner
--- can replace the function with a scan node (doc/plans.md).
+-- can replace the function with a scan node (doc/reference.md).
 CREATE FUNCTION fasted_self_join_support(internal)
 RETURNS internal
 AS 'MODULE_PATHNAME', 'fasted_self_join_support'

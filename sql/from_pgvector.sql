@@ -18,15 +18,6 @@ SELECT a.id, b.id, a.embedding <-> b.embedding AS dist
 FROM documents a JOIN documents b ON a.id < b.id AND a.embedding <-> b.embedding < 0.3
 ORDER BY dist, a.id;
 
-SELECT * FROM fasted_self_join('documents', 'embedding', 0.3) ORDER BY dist;
-
--- within tenants, by cosine
-SELECT a.id, b.id FROM documents a JOIN documents b
-ON a.tenant = b.tenant AND a.id < b.id AND a.embedding <=> b.embedding < 0.05;
-
--- a column of type vector becomes real[] by itself
-SELECT id, neighbors FROM fasted_neighbors('documents', 'embedding', 0.3);
-
 SET client_min_messages = warning;
 DROP TABLE documents CASCADE;
 DROP EXTENSION vector CASCADE;

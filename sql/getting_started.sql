@@ -45,34 +45,13 @@ ORDER BY fasted_cosine_distance(d.embedding, k.embedding) DESC LIMIT 2;
 
 COMMIT;                      -- or ROLLBACK
 
-SELECT tenant, cluster, count(*), left((array_agg(content ORDER BY created))[1], 30) AS content
-FROM (SELECT *, fasted_dbscan(embedding, 0.2, 5, 'cosine') OVER (PARTITION BY tenant ORDER BY created) AS cluster
-      FROM documents) c
-WHERE cluster IS NOT NULL
-GROUP BY tenant, cluster ORDER BY count DESC, tenant, cluster LIMIT 3;
-
 CREATE TEMP TABLE topics AS
 SELECT id, content, embedding, (fasted_hdbscan_cluster(embedding, 10, 5, metric => 'cosine') OVER (ORDER BY created)).*
 FROM documents;
 
-WITH words AS (
-    SELECT cluster, word, count(*) AS inside, sum(count(*)) OVER (PARTITION BY word) AS everywhere
-    FROM (SELECT DISTINCT id, cluster, regexp_split_to_table(lower(content), '[^a-z]+') AS word FROM topics) w
-    WHERE length(word) > 3
-    GROUP BY cluster, word)
-SELECT cluster, rows, array_to_string((array_agg(word ORDER BY inside * inside / everywhere DESC, word))[:4], ', ') AS words
-FROM words JOIN (SELECT cluster, count(*) AS rows FROM topics GROUP BY cluster) t USING (cluster)
-GROUP BY cluster, rows ORDER BY rows DESC, cluster LIMIT 5;
-
 SELECT cluster, left(content, 60) AS content
 FROM topics JOIN (SELECT fasted_medoid(embedding, id, 'cosine') AS id FROM topics WHERE cluster IS NOT NULL GROUP BY cluster) m USING (id)
 ORDER BY cluster LIMIT 3;
-
-SELECT rank, b.source, b.metadata->>'section' AS section, round(dist::numeric, 3) AS dist
-FROM fasted_knn_join('documents', 'embedding', 'documents', 'embedding', 2, id_type => NULL::uuid,
-                     metric => 'cosine', partition_by => 'tenant')
-    JOIN documents a ON a.id = id_a JOIN documents b ON b.id = id_b
-WHERE a.metadata->>'section' = 'default_tablespace (string)' ORDER BY rank;
 
 CREATE INDEX ON documents USING fasted (embedding real_cosine_ops);
 

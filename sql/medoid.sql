@@ -38,6 +38,10 @@ FROM (VALUES ('doubles'::regclass, 'l2', 'fasted_distance'), ('doubles', 'cosine
 -- the smallest and largest magnitudes, where squares underflow or overflow
 SELECT scale, fasted_medoid(ARRAY[x * scale, 0], x), fasted_medoid(ARRAY[x * scale, scale], x, 'cosine') AS cosine
 FROM generate_series(1, 30) AS x, unnest('{1e-300,1e-160,1e150,1e300}'::float8[]) AS scale GROUP BY scale ORDER BY scale;
+SELECT scale, fasted_medoid(ARRAY[x * scale], -x), fasted_medoid(ARRAY[x * scale], -x, 'inner_product') AS product
+FROM generate_series(1, 2) AS x, unnest('{4e-162,9e-162}'::float8[]) AS scale GROUP BY scale ORDER BY scale;
+-- sums are rounded once: those of 1 and 2 are the same
+SELECT fasted_medoid(ARRAY[x], id) FROM (VALUES (0, 3 * 2.0::float8 ^ 53), (1, -2), (2, -(0.5::float8 ^ 53)), (3, 0)) AS t (id, x);
 
 -- no rows, rows without a vector or a direction
 SELECT fasted_medoid(v, id), fasted_medoid(v, id, 'cosine') FROM doubles WHERE false;
@@ -63,6 +67,7 @@ SELECT fasted_medoid(ARRAY[i % 3], i) FROM generate_series(1, 20000) AS i;
 -- errors
 SELECT fasted_medoid(v, id, 'l1') FROM doubles;
 SELECT fasted_medoid(v, id, NULL) FROM doubles;
+SELECT fasted_medoid(ARRAY[i], i, (ARRAY['l2', 'cosine'])[i]) FROM generate_series(1, 2) AS i;
 SELECT fasted_medoid(v, id, 'hamming') FROM doubles;
 SELECT fasted_medoid(v, id) FROM bits;
 SELECT fasted_medoid(id, id) FROM doubles;

@@ -5,8 +5,8 @@
  *	  pgvector.
  *
  * The function is as fast as possible.  It computes in FP32 and is vectorized by
- * the compiler (-O3 -march=native -ffast-math).  It does not copy its arguments,
- * because the benchmark's table stores them PLAIN.
+ * the compiler (-O3 -march=native -ffast-math).  It copies only arguments
+ * that are compressed or stored out of line.
  *
  *-------------------------------------------------------------------------
  */

@@ -14,10 +14,9 @@ affects all of them:
             types; the whole product in one call, and in tiles
   nested    a nested loop on a.id < b.id AND distance(a.v, b.v) < eps by two parallel
             workers, with pgvector if it is available, otherwise with l2_distance.c;
-            measured once
+            measured once; its table stores vectors in line, because it would fetch them for every pair
 
-All tables store vectors PLAIN, as doc/limits.md advises.  work_mem is 256 MB, so that
-no result is written to disk.  Rates are 2 n n d / seconds.  The benchmark writes JSON
+work_mem is 256 MB, so that no result is written to disk.  Rates are 2 n n d / seconds.  The benchmark writes JSON
 and a table to bench/results/<machine>/.  It needs libopenblas-dev and a C compiler, and
 the packages that doc/development.md lists.
 """
@@ -30,7 +29,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from server import describe_machine, make_tables, output, private_server, write_results  # noqa: E402
+from server import describe_machine, make_tables, output, private_server, set_storage, write_results  # noqa: E402
 
 CORE_TYPES = ["", "Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids"]
 NEIGHBOURS = 64
@@ -111,7 +110,7 @@ def measure_nested_loop(server, row, distance):
     server.psql(f"""
         DROP TABLE IF EXISTS nested;
         CREATE TABLE nested (id bigint PRIMARY KEY, v {column_type});
-        ALTER TABLE nested ALTER COLUMN v SET STORAGE PLAIN;
+        {set_storage('nested', 'PLAIN')}
         INSERT INTO nested SELECT id, v::{column_type} FROM items;
         VACUUM ANALYZE nested;""")
     settings = """SET fasted.join_node = off; SET max_parallel_workers_per_gather = 2; SET parallel_leader_participation = off;

@@ -42,7 +42,7 @@ from peers import postgres  # noqa: E402
 from peers.answer import Clock  # noqa: E402
 from peers.binary_copy import records  # noqa: E402
 from peers.compare import differing_rows  # noqa: E402
-from server import gpu_architectures, private_server  # noqa: E402
+from server import environment, gpu_architectures, private_server  # noqa: E402
 
 TABLE = "items"
 CASES = ["debian-minilm=8000", "debian-minilm=20000"]
@@ -196,7 +196,7 @@ def measure(case):
 
 def page(env, measurements):
     lines = ["# HDBSCAN", "", "Written by `bench/hdbscan/run.py`. Times of fasted are medians of warm calls.", ""]
-    lines += [f"- {name}: {env[name]}" for name in ("gpu", "processor", "processors", "postgresql", "revision", "date") if env.get(name)]
+    lines += [f"- {name}: {env[name]}" for name in ("gpu", "processor", "processors", "postgresql", "storage", "revision", "date") if env.get(name)]
     nearest = None
     for m in measurements:
         if m["method"] == "fasted_knn_join":
@@ -237,7 +237,7 @@ def main():
     build = [gpu_architectures()] if args.engine == "cuda" else ["with_llvm=no", "NVCC="]
     with private_server(*build) as (server, _):
         server.allow_workers(max_wal_size="16GB")
-        env = record.environment(postgresql=server.psql("SHOW server_version"))
+        env = environment(server)
         for named in args.data or (LARGE if args.large else CASES):
             case = Case(server, args, named)
             print(f"{case.data}: {case.n} x {case.d}", flush=True)

@@ -73,7 +73,7 @@ class Peers(unittest.TestCase):
 
 class Compared(unittest.TestCase):
     def test_differing_rows(self):
-        for ours, theirs, differ in (([0, 0, 1, 1, -1], [4, 4, 2, 2, -1], 0), ([0, 0, 0, 1], [5, 5, 6, 6], 1),
+        for ours, theirs, differ in (([0, 0, 1, 1, -1], [4, 4, 2, 2, -1], 0), ([], [], 0), ([0, 0, 0, 1], [5, 5, 6, 6], 1),
                                      ([0, 0, 1, 1], [0, 0, 0, 0], 2), ([0, 0, 0, 0], [0, 0, 1, 1], 2),
                                      ([-1, -1, -1, 0], [0, 0, 0, 0], 3), ([0, 0, 0, 1], [-1, -1, -1, 1], 3)):
             with self.subTest(ours=ours, theirs=theirs):

@@ -35,7 +35,7 @@ import datasets  # noqa: E402
 import record  # noqa: E402
 from peers import pgvector, postgres  # noqa: E402
 from peers.answer import Unavailable  # noqa: E402
-from server import private_server, write_results  # noqa: E402
+from server import environment, private_server, set_storage, write_results  # noqa: E402
 
 NEW = 1000                      # rows that are joined and inserted
 SEQUENTIAL = 3                  # vectors of sequential scans
@@ -91,7 +91,8 @@ class Case:
         far /= numpy.linalg.norm(far, axis=1, keepdims=True)
         for table, part in (("loaded", rows[:self.n]), ("fresh", rows[self.n:]), ("far", far)):
             postgres.fill(server, table, part)
-        self.ask("DROP TABLE IF EXISTS items, filled_with; CREATE TABLE items AS SELECT id, v, (id % 100)::int AS tenant FROM loaded;"
+        self.ask("DROP TABLE IF EXISTS items, filled_with; CREATE TABLE items (id bigint, v real[], tenant int);"
+                 f"{set_storage('items')} INSERT INTO items SELECT id, v, id % 100 FROM loaded;"
                  "DROP TABLE loaded; ALTER TABLE items ADD PRIMARY KEY (id); VACUUM ANALYZE items;"
                  f"CREATE TABLE filled_with AS SELECT '{named}' AS name")
 
@@ -142,7 +143,7 @@ def measure(case):
     join = "SELECT count(*) FROM fresh AS f JOIN items AS i ON i.v <=> f.v < 0.05"
     seconds, _ = case.times(BY_INDEX, join, "SELECT 1 AS v", args.repeats)
     yield {**case.about("index", "join"), "seconds": seconds}
-    case.ask("DROP TABLE IF EXISTS plain; CREATE TABLE plain (LIKE items)")
+    case.ask("DROP TABLE IF EXISTS plain; CREATE TABLE plain (LIKE items INCLUDING STORAGE)")
     for table in ("plain", "items"):
         yield {**case.about("index", f"insert into {table}"), "seconds": [case.seconds(
             f"INSERT INTO {table} SELECT -1 - id, v, 1 FROM fresh") / NEW]}
@@ -153,7 +154,8 @@ def measure_pgvector(case):
     args = case.args
     version = pgvector.require(case.server)
     n = min(args.hnsw_rows, case.n)
-    case.ask(f"""DROP TABLE IF EXISTS vectors; CREATE TABLE vectors AS SELECT id, v::vector({case.d}) AS v FROM items;
+    case.ask(f"""DROP TABLE IF EXISTS vectors; CREATE TABLE vectors (id bigint, v vector({case.d}));
+        {set_storage('vectors')} INSERT INTO vectors SELECT id, v FROM items;
         CREATE TEMP TABLE t AS SELECT pg_prewarm('vectors')""")
     for name, (query, vectors) in kinds("vectors", tenants=False).items():
         seconds, _ = case.times(BY_TABLE, query, case.vectors(vectors, SEQUENTIAL, "::vector"), 1)
@@ -176,7 +178,7 @@ def measure_pgvector(case):
 
 def page(env, measurements):
     lines = ["# The exact index", "", "Written by `bench/index/run.py`. Times in ms; fetched: rows fetched from the table.", ""]
-    lines += [f"- {name}: {env[name]}" for name in ("processor", "processors", "postgresql", "revision", "date") if env.get(name)]
+    lines += [f"- {name}: {env[name]}" for name in ("processor", "processors", "postgresql", "storage", "revision", "date") if env.get(name)]
     lines += ["", "| data | method | query | median | 90% | fetched, most | |", "|---|---|---|---|---|---|---|"]
     for m in measurements:
         runs = sorted(1000 * one for one in m["seconds"])
@@ -205,7 +207,7 @@ def main():
         case = Case(server, args, args.data)
         if args.prepare:
             return
-        env = record.environment(postgresql=server.psql("SHOW server_version"))
+        env = environment(server)
         for m in measure(case):
             print(m["method"], m["query"], f"{1000 * statistics.median(m['seconds']):.2f} ms", m.get("fetched", ""), flush=True)
             measurements.append(m)

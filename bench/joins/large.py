@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 from datasets import load  # noqa: E402
 from peers import postgres  # noqa: E402
-from server import describe_machine, gpu_architectures, join_node, private_server, write_results  # noqa: E402
+from server import describe_machine, gpu_architectures, join_node, private_server, set_storage, write_results  # noqa: E402
 
 NEIGHBOURS = 64
 SETTINGS = """LOAD 'fasted'; SET fasted.engine = {engine}; SET max_parallel_workers_per_gather = {workers}; SET jit = off;
@@ -37,8 +37,7 @@ def make_tables(server, rows, new, groups):
     postgres.fill(server, "incoming", rows[-new:])
     server.psql(f"""DROP TABLE IF EXISTS seen;
         CREATE UNLOGGED TABLE seen (id bigint PRIMARY KEY, tenant integer, v real[]);
-        ALTER TABLE seen ALTER COLUMN v SET STORAGE {postgres.storage(rows.shape[1], 'real[]')},
-            ALTER COLUMN v SET STATISTICS 0;
+        {set_storage('seen')} ALTER TABLE seen ALTER COLUMN v SET STATISTICS 0;
         INSERT INTO seen SELECT id, id % {groups}, v FROM items;
         VACUUM ANALYZE seen; DROP TABLE items; SELECT count(*) FROM seen;""")
 

@@ -12,9 +12,10 @@ These methods are measured with each data set:
   pgvector hnsw           the same with an HNSW index, for each --ef-search; the index build is recorded separately
   scikit-learn            kneighbors, brute force, all CPUs
   faiss flat              IndexFlatL2 or IndexFlatIP, all CPUs
+  usearch                 HNSW with default options, all CPUs; includes the index build
   torch                   on the GPU: products in FP16 of a tile of rows with all rows, and topk
 
-The times of the last three include the export of the table by binary COPY.  A peer that is
+The times of the last four include the export of the table by binary COPY.  A peer that is
 not available is skipped, and the reason is recorded.  Recall is the number of returned
 neighbours that are not farther away than the true k-th neighbour, by FP64 distances, divided
 by the number of true neighbours.  For many rows, it is computed from a random sample of rows.
@@ -37,10 +38,10 @@ import record  # noqa: E402
 from peers import pgvector, postgres  # noqa: E402
 from peers.answer import Clock, TimeLimit, Unavailable  # noqa: E402
 from peers.binary_copy import pairs_in, rows_in  # noqa: E402
-from server import gpu_architectures, private_server  # noqa: E402
+from server import environment, gpu_architectures, private_server  # noqa: E402
 
 TABLE = "items"
-CASES = {"cpu": ["sift-like=20000", "gist-like=20000"], "cuda": ["sift-like=1000000", "gist-like=1000000"]}
+CASES = {"cpu": ["sift-like=20000", "gist-like=20000", "wordllama-like=200000:cosine"], "cuda": ["sift-like=1000000", "gist-like=1000000"]}
 SAMPLED = 20000                         # maximum number of rows from which the recall is computed
 TORCH_ROWS = 2048                       # number of rows of a tile
 OPERATORS = {"l2": ("<->", "vector_l2_ops"), "cosine": ("<=>", "vector_cosine_ops")}
@@ -197,6 +198,14 @@ def faiss_flat(case):
     return (*without_self(found), clock, {"version": faiss.__version__})
 
 
+def usearch_hnsw(case):
+    from peers import usearch_join
+
+    clock, rows = case.export()
+    found, _ = usearch_join.search(rows, case.args.k + 1, clock, "l2sq" if case.metric == "l2" else "cos")
+    return (*without_self(found), clock, {"version": usearch_join.usearch.__version__})
+
+
 def torch_topk(case):
     """Orders rows by x.y - |y|^2 / 2, which decreases with the distance.
 
@@ -228,6 +237,7 @@ def peers(args):
         yield f"pgvector hnsw, ef_search {ef_search}", lambda case, ef=ef_search: hnsw(case, ef)
     yield "scikit-learn", sklearn_neighbors
     yield "faiss flat", faiss_flat
+    yield "usearch", usearch_hnsw
 
 
 def measure_peers(case):
@@ -256,7 +266,7 @@ def measure(case):
 
 def page(env, measurements):
     lines = ["# Nearest neighbours", "", "Written by `bench/nearest/run.py`. The time of fasted_knn_join is the median of warm calls.", ""]
-    lines += [f"- {name}: {env[name]}" for name in ("gpu", "processor", "processors", "postgresql", "revision", "date") if env.get(name)]
+    lines += [f"- {name}: {env[name]}" for name in ("gpu", "processor", "processors", "postgresql", "storage", "revision", "date") if env.get(name)]
     ours = None
     for m in measurements:
         if m["method"] == "fasted_knn_join":
@@ -293,7 +303,7 @@ def main():
     build = [gpu_architectures()] if args.engine == "cuda" else ["with_llvm=no", "NVCC="]
     with private_server(*build) as (server, _):
         server.allow_workers()
-        env = record.environment(postgresql=server.psql("SHOW server_version"))
+        env = environment(server)
         for named in args.data or CASES[args.engine]:
             case = Case(server, args, named)
             print(f"{case.data}: {case.n} x {case.d}, {case.metric}", flush=True)

@@ -112,4 +112,4 @@ def differing_rows(ours, theirs):
             partner[a] = b
             taken.add(b)
     same = [partner.get(a) == b for a, b in labels.T.tolist()]
-    return int(shared[~numpy.array(same)].sum())
+    return int(shared[~numpy.array(same, dtype=bool)].sum())

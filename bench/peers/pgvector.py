@@ -52,7 +52,9 @@ def fetch(server, clock, settings, query, name):
 
 
 def make_table(server, rows, workers):
-    postgres.fill(server, TABLE, rows, f"vector({rows.shape[1]})")
+    """Fills the table, with vectors in line if they fit, because a nested loop would fetch a vector for every pair."""
+    d = rows.shape[1]
+    postgres.fill(server, TABLE, rows, f"vector({d})", storage="PLAIN" if d <= INDEX_DIMENSIONS else "")
     server.psql(f"ALTER TABLE {TABLE} SET (parallel_workers = {workers})")
 
 

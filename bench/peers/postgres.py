@@ -3,12 +3,14 @@ import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+import record
+from server import set_storage
+
 from . import binary_copy
 from .answer import TimeLimit
 
 STREAM_BYTES = 32 << 20         # minimum number of bytes for which another session is opened
 MOST_STREAMS = 32
-LARGEST_PLAIN = 8000            # maximum size in bytes of a vector that is stored in line
 
 
 def copy_in(server, table, pieces):
@@ -40,30 +42,24 @@ def copy_out(server, settings, query, limit_seconds=None):
     return result.stdout
 
 
-def storage(d, kind):
-    """Returns PLAIN if a row of d dimensions fits a page, because such rows are read fastest; otherwise EXTERNAL."""
-    size = 4 * d + (24 if kind == "real[]" else 8)
-    return "PLAIN" if size <= LARGEST_PLAIN else "EXTERNAL"
-
-
-def create(server, table, d, kind="real[]"):
-    """Creates an empty table (id bigint, v kind)."""
+def create(server, table, kind="real[]", storage=record.STORAGE):
+    """Creates an empty table (id bigint, v kind) with this storage of v; "" is that of CREATE TABLE."""
     # An unlogged table is filled faster and read at the same speed.
     server.psql(f"""DROP TABLE IF EXISTS {table};
         CREATE UNLOGGED TABLE {table} (id bigint, v {kind});
-        ALTER TABLE {table} ALTER COLUMN v SET STORAGE {storage(d, kind)}, SET (toast_tuple_target = 8160);""")
+        {set_storage(table, storage)}""")
     if kind == "real[]":
         # ANALYZE needs seconds for statistics of the array elements, which are of no use here.
         server.psql(f"ALTER TABLE {table} ALTER COLUMN v SET STATISTICS 0")
 
 
-def fill(server, table, rows, kind="real[]", streams=None):
+def fill(server, table, rows, kind="real[]", streams=None, storage=record.STORAGE):
     """Creates a table (id bigint primary key, v kind) and fills it with rows (n, d) and ids from 0.
 
     By default, several sessions copy a large number of rows.
     """
     n, d = rows.shape
-    create(server, table, d, kind)
+    create(server, table, kind, storage)
     streams = streams or max(1, min(MOST_STREAMS, os.cpu_count(), n * (8 * d + 40) // STREAM_BYTES))
     share = -(-n // streams)
 

@@ -100,6 +100,21 @@ class Joins(unittest.TestCase):
     def test_sklearn(self):
         self.check_cases(partial(import_peer("sklearn_join").join, block=100))
 
+    def test_usearch(self):
+        """USearch finds nearly all pairs, each once, and no other pairs; k is less than the number of rows."""
+        rows = rows_of()
+        expected, eps = brute_force(rows / numpy.linalg.norm(rows, axis=1, keepdims=True), 2000)
+        answer = import_peer("usearch_join").join(rows, eps ** 2 / 2)
+        found = list(zip(answer.a.tolist(), answer.b.tolist()))
+        self.assertEqual(len(found), len(set(found)))
+        self.assertLessEqual(set(found), expected.keys())
+        self.assertGreater(len(found), 0.95 * len(expected))
+
+    def test_semhash(self):
+        rows = rows_of(40)
+        rows[35] = 2 * rows[3]
+        self.assertEqual(import_peer("semhash_keep").keep(rows, 0.01)[0], [row for row in range(40) if row != 35])
+
     def test_reference(self):
         join = partial(reference.join, block=100)
         self.check(join, digits=12)

@@ -40,7 +40,7 @@ import record  # noqa: E402
 from check import Check  # noqa: E402
 from peers import compare, postgres  # noqa: E402
 from peers.answer import Clock, TimeLimit, Unavailable, Unsuitable  # noqa: E402
-from server import gpu_architectures, private_server  # noqa: E402
+from server import environment, gpu_architectures, private_server  # noqa: E402
 
 KEY = ("data", "rows", "selectivity", "method", "output")
 TABLE = "items"
@@ -58,7 +58,7 @@ class Results:
 
     def earlier(self):
         env = record.environment()
-        path = record.RESULTS / record.machine_name(env) / f"{self.name}.json"
+        path = record.path_of(record.machine_name(env), self.name)
         if not path.exists():
             return []
         found = json.loads(path.read_text())
@@ -361,7 +361,7 @@ def main():
     build = [gpu_architectures()] if args.device == "cuda" else ["with_llvm=no", "NVCC="]
     with private_server(*build) as (server, _):
         server.allow_workers(max_wal_size="16GB")
-        run = Run(args, server, {"postgresql": server.psql("SHOW server_version"), "processors_used": os.cpu_count()})
+        run = Run(args, server, {**environment(server), "processors_used": os.cpu_count()})
         for named in args.data:
             data, _, rows = named.partition("=")
             run.attempt({"data": data}, "data set", lambda: run.data_set(data, load(data, rows=int(rows) if rows else args.rows)))

@@ -1,12 +1,15 @@
 """Selects measurements of bench/real_world/run.py, and compares them."""
 import statistics
 
+from page import in_line
+
 OURS = "fasted cuda"
 OURS_ON_CPU = "fasted cpu"
 GEMM = "cuBLAS GEMM alone"
 CHECK = "check in FP64"
 LARGE = 1000000                 # all tables of this many rows are shown, not only the largest of a data set
 S = 64                          # mean number of neighbours per row
+OUT_OF_LINE = 500               # dimensions from which on CREATE TABLE stores vectors out of line
 FEW_ROWS = 10000                # other methods are compared at this many rows or more
 NESTED_LOOP = "pgvector nested loop"
 HNSW = "pgvector HNSW"
@@ -24,13 +27,17 @@ def runs(results):
 
 
 def measured(results):
-    """Returns all measurements of a machine. If several files have the same measurement, that of the last file is used."""
+    """Returns all measurements of a machine. If several files have the same measurement, that of the last file is used.
+
+    A measurement has "in_line" if CREATE TABLE stores such vectors out of line, but they were stored in line.
+    """
     found = {}
     for run in runs(results):
         for m in run["measurements"]:
             key = tuple(m.get(name) for name in ("data", "rows", "selectivity", "method", "output"))
             found.pop(key, None)
-            found[key] = m
+            chosen = m.get("dimensions", 0) >= OUT_OF_LINE and in_line(run["environment"])
+            found[key] = {**m, "in_line": True} if chosen else m
     return list(found.values())
 
 
@@ -42,6 +49,11 @@ def timed(measurements, **wanted):
 def one(measurements, **wanted):
     found = timed(measurements, **wanted)
     return found[0] if found else None
+
+
+def dimensions(m):
+    """Returns the number of dimensions, and "in line" if CREATE TABLE would not store such vectors in line, but the benchmark did."""
+    return f"{m['dimensions']}, in line" if m.get("in_line") else m["dimensions"]
 
 
 def shapes(measurements):

@@ -1,13 +1,14 @@
 """Clusters, counts of neighbours and representatives, beside count(*) over the same join."""
 import statistics
 
-from page import digits, hardware, machines_of, measured_at, table
+from page import digits, hardware, machines_of, measured_at, stored, table
 
 TWO_GPUS = "two-nvidia-h200"     # has a page of its own
 NAMES = {"count": "`SELECT count(*)` over the join", "neighbors": "`fasted_neighbors`",
          "components": "`fasted_cluster`, connected components", "dbscan": "`fasted_cluster`, DBSCAN",
          "keep_one": "`fasted_keep_one`", "neighbors window": "`fasted_neighbor_count`",
-         "components window": "`fasted_dbscan`, connected components", "dbscan window": "`fasted_dbscan`", "keep_one window": "`fasted_keep`"}
+         "components window": "`fasted_dbscan`, connected components", "dbscan window": "`fasted_dbscan`", "keep_one window": "`fasted_keep`",
+         "USearch": "USearch, HNSW", "FAISS flat": "FAISS, flat"}
 
 
 def cases(measurements):
@@ -24,6 +25,17 @@ def cell(times, method):
     return f"{digits(times[method])} ({digits(times[method] / times['count'])})" if method in times else ""
 
 
+def agreement(measurements):
+    """Yields the answers of other programs, and those of the statements with which they are compared."""
+    def case(m):
+        return m["data"], m["rows"], m["metric"]
+    answers = {(*case(m), m["method"]): m["answer"] for m in measurements if "answer" in m}
+    for m in measurements:
+        if "beside" in m and "answer" in m:
+            pairs = f"; {m['missed']} missed, {m['spurious']} spurious" if "missed" in m else ""
+            yield f"{m['method']} {m['answer']} ({answers[(*case(m), m['beside'])]}{pairs})"
+
+
 def section(results):
     text, different = [], 0
     for machine in machines_of(results, "groups"):
@@ -34,8 +46,10 @@ def section(results):
         different += sum(m.get("rows_that_differ", 0) for m in found["measurements"])
         methods = dict.fromkeys(method for times in here.values() for method in times)
         head = [f"{data}, {n} x {d}{'' if metric == 'l2' else ', ' + metric}" for data, n, d, metric in here]
-        text += [f"{hardware(found['environment'])}. {measured_at(found)}", "",
+        text += [f"{hardware(found['environment'])}. {measured_at(found)}{stored(found['environment'])}", "",
                  table(["statement", *head], [[NAMES.get(method, method), *(cell(times, method) for times in here.values())] for method in methods]), ""]
+        if answers := list(agreement(found["measurements"])):
+            text += [f"Rows that SemHash keeps, and pairs that others find, with those of fasted in brackets: {', '.join(answers)}.", ""]
     if not text:
         return None
     return "\n".join([

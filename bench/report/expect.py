@@ -7,8 +7,8 @@ import over_rows
 import pruning
 import real_world
 import throughput
-from chosen import LARGE, OURS, OURS_ON_CPU, S, largest, measured, runs, timed
-from page import cpu_name, digits, table
+from chosen import LARGE, OURS, OURS_ON_CPU, S, dimensions, largest, measured, runs, timed
+from page import IN_LINE, cpu_name, digits, table
 
 
 def lines(measurements, ours, name):
@@ -18,7 +18,7 @@ def lines(measurements, ours, name):
         if m["rows"] < LARGE and any(m["dimensions"] == other["dimensions"] and m["rows"] < other["rows"] for other in found):
             continue
         runs = m["seconds"]
-        yield [name, m["rows"], m["dimensions"], digits(statistics.median(runs["first"])),
+        yield [name, m["rows"], dimensions(m), digits(statistics.median(runs["first"])),
                digits(statistics.median(runs["warm"])) if runs.get("warm") else ""]
 
 
@@ -35,12 +35,13 @@ def section(results):
     rows += lines(measured(results), OURS, "NVIDIA H200")
     if not rows:
         return None
-    rows.sort(key=lambda row: (cores(row[0]), row[0], row[1] ** 2 * row[2]))
+    rows.sort(key=lambda row: (cores(row[0]), row[0], row[1] ** 2 * int(str(row[2]).split(",")[0])))
     findings = [line for module in (real_world, on_cpu, throughput, pruning) for line in module.headlines(results)]
     return "\n".join([
         "## What to expect", "",
         f"Seconds from the statement `SELECT count(*)` over a join of a table with itself to its result, with S = {S}:", "",
         table(["hardware", "rows", "dimensions", "first call, s", "later calls, s"], rows), "",
+        f"PostgreSQL stores vectors of more than about 500 dimensions out of line, unless they are [stored in line]({IN_LINE}). "
         "The time of a large table grows with the number of dimensions, and at most with the square of the number of rows. Sending the pairs "
         "to the client takes additional time.", "",
         *over_rows.lines(results), real_world.picture(results), "",

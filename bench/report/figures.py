@@ -13,7 +13,7 @@ import models
 import on_cpu
 import over_rows
 import throughput
-from chosen import LARGE, NESTED_LOOP, OURS, OURS_ON_CPU, S, largest, measured, median, one, peers, runs, timed
+from chosen import LARGE, NESTED_LOOP, OURS, OURS_ON_CPU, S, dimensions, largest, measured, median, one, peers, runs, timed
 from page import TOP, Results, cpu_name, digits, paper_set, published, table
 
 LEFT_OUT = {"development.md"}   # of doc/; it is for developers
@@ -66,7 +66,7 @@ def compared_line(machine, ours, hardware):
     here = dict(peers(measurements, data, rows))
     nested = f"{two(median(here[NESTED_LOOP]))} s" if NESTED_LOOP in here else ""
     others = ", ".join(f"{name} {two(median(here[method]))} s" for method, name in PEERS.items() if method in here)
-    return [[f"{rows} x {sent['dimensions']}", hardware, f"{two(median(count or sent))} s ({two(median(sent))} s)", nested, others]]
+    return [[f"{rows} x {dimensions(sent)}", hardware, f"{two(median(count or sent))} s ({two(median(sent))} s)", nested, others]]
 
 
 def paper_lines(results):
@@ -76,7 +76,7 @@ def paper_lines(results):
         paper = published("real_world_seconds", paper_set(m["rows"], m["dimensions"]), S)
         if paper and paper > 1:
             work = 2 * m["rows"] ** 2 * m["dimensions"]
-            lines.append((work, [f"{m['rows']} x {m['dimensions']}", "NVIDIA H200", f"{two(median(m))} s", "",
+            lines.append((work, [f"{m['rows']} x {dimensions(m)}", "NVIDIA H200", f"{two(median(m))} s", "",
                                  f"FaSTED paper, A100, other data: {two(paper)} s"]))
     return [line for _, line in sorted(lines)]
 
@@ -89,7 +89,7 @@ def large_lines(results):
         key = {"data": on_the_cpu["data"], "rows": on_the_cpu["rows"]}
         on_the_gpu = None if published("real_world_seconds", paper_set(key["rows"], on_the_cpu["dimensions"]), S) else one(measurements, method=OURS, **key)
         if key["rows"] >= LARGE:
-            lines += [[f"{m['rows']} x {m['dimensions']}", hardware, f"{two(median(m))} s", "", ""]
+            lines += [[f"{m['rows']} x {dimensions(m)}", hardware, f"{two(median(m))} s", "", ""]
                       for hardware, m in ((cpu_name(runs(results)[-1]["environment"]), on_the_cpu), ("NVIDIA H200", on_the_gpu)) if m]
     return lines
 
@@ -101,6 +101,8 @@ def how_fast(results):
     lines += compared_line(results, OURS, "NVIDIA H200") + large_lines(results) + paper_lines(results) + bits.in_short(results)
     head = ["rows x dimensions", "hardware", "fasted", "pgvector's nested loop", "other programs"]
     text = ["", "", table(head, lines), ""]
+    if any("in line" in line[0] for line in lines):
+        text += ["In line: the vectors were [stored in line](doc/limits.md#faster-reading).", ""]
     if over_rows.methods(results):
         text += [f"![{over_rows.PICTURE_TEXT}](bench/results/{results.machine}/over_rows.svg)", ""]
     return "\n".join([*text, first_call(results), ""])
@@ -145,8 +147,8 @@ def toast(results):
     """Returns how much longer one process takes to read vectors that are stored out of line."""
     found = Results("amd-epyc-2-cores")["rows_in"]
     rows = {(m["d"], m["storage"]): m for m in found["rows"] if m["workers"] == 0}
-    d = max(d for d, storage in rows if storage == "EXTERNAL")
-    return f"{two(statistics.median(rows[d, 'EXTERNAL']['read']) / statistics.median(rows[d, 'PLAIN']['read']))} times"
+    d, storage = max(place for place in rows if place[1] != "PLAIN")
+    return f"{two(statistics.median(rows[d, storage]['read']) / statistics.median(rows[d, 'PLAIN']['read']))} times"
 
 
 FIGURES = {"how-fast": how_fast, "dbscan": dbscan, "hdbscan": hierarchy, "gpu-work": gpu_work, "two-gpus": two_gpus, "toast": toast,

@@ -1,7 +1,7 @@
 """HDBSCAN and minimum spanning trees, beside other programs."""
 import statistics
 
-from page import digits, hardware, machines_of, measured_at, table
+from page import digits, hardware, machines_of, measured_at, stored, table
 
 NAMES = {"fasted_knn_join": "`fasted_knn_join`, k = {k}", "fasted_spanning_tree": "`fasted_spanning_tree`", "fasted_hdbscan": "`fasted_hdbscan`",
          "scikit-learn": "scikit-learn, brute force", "hdbscan": "hdbscan", "fast-hdbscan": "fast-hdbscan"}
@@ -38,7 +38,7 @@ def section(results):
         names = dict.fromkeys(name for methods in here.values() for name in methods)
         rows = [[NAMES[name].format(**found["settings"]), *(cell(methods, name) for methods in here.values())] for name in names]
         text += [f"{hardware(found['environment'])}, `min_samples` and `min_cluster_size` {found['settings']['min_samples']} and "
-                 f"{found['settings']['min_cluster_size']}. {measured_at(found)}", "",
+                 f"{found['settings']['min_cluster_size']}. {measured_at(found)}{stored(found['environment'])}", "",
                  table(["method", *(f"{data}, {n} x {d}" for data, n, d in here)], rows), ""]
     if not text:
         return None

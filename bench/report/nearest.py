@@ -1,7 +1,7 @@
 """The k nearest rows of every row, beside other programs."""
 import statistics
 
-from page import digits, hardware, machines_of, measured_at, table
+from page import digits, hardware, machines_of, measured_at, stored, table
 
 NAMES = {"fasted_knn_join": "`fasted_knn_join`", "pgvector lateral": "pgvector, `LATERAL` without an index",
          "scikit-learn": "scikit-learn, brute force", "faiss flat": "FAISS, flat", "torch": "PyTorch on the GPU, FP16"}
@@ -21,7 +21,7 @@ def section(results):
         for m in here:
             place = shapes.index((m["data"], m["rows"], m["dimensions"]))
             cells.setdefault(name_of(m), [""] * len(shapes))[place] = f"{digits(statistics.median(m['seconds']['warm']))} ({m['recall']:.5f})"
-        text += [f"{hardware(found['environment'])}, k = {here[0]['k']}. {measured_at(found)}", "",
+        text += [f"{hardware(found['environment'])}, k = {here[0]['k']}. {measured_at(found)}{stored(found['environment'])}", "",
                  table(["method", *(f"{data}, {n} x {d}" for data, n, d in shapes)], [[name, *row] for name, row in cells.items()]), ""]
         index = [m["index_seconds"] for m in here if m.get("index_seconds")]
         if index:

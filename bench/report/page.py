@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 TOP = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 
+IN_LINE = "../doc/limits.md#faster-reading"
+
 PUBLISHED = json.loads((HERE / "published.json").read_text())
 
 
@@ -90,6 +92,19 @@ def measured_at(result):
     """Returns a sentence with the revision and the day of a result file."""
     env = result["environment"]
     return f"Revision {env['revision']}, {env['date']}."
+
+
+def in_line(env):
+    """Returns whether vectors were stored in line although CREATE TABLE stores those of 500 dimensions and more out of line.
+
+    Results without "storage" are older than the benchmarks that store tables as CREATE TABLE does.
+    """
+    return env.get("storage", "PLAIN") in ("PLAIN", "MAIN")
+
+
+def stored(env):
+    """Returns a sentence on the storage, to follow another one; "" if it is that of CREATE TABLE."""
+    return f" All vectors were stored [in line]({IN_LINE})." if in_line(env) else ""
 
 
 def shorter(svg):

@@ -3,7 +3,7 @@ import statistics
 
 from chosen import (CHECK, FEW_ROWS, FILES, GEMM, HNSW, LARGE, NESTED_LOOP, NOT_SHOWN, OURS, OURS_ON_CPU, S, largest, measured, median, one,
                     peers, ratios, runs, shapes, timed, values)
-from page import COLOURS, TEXT_COLOUR, cpu_name, digits, figure, machines_of, paper_set, published, save, table, tflops
+from page import COLOURS, TEXT_COLOUR, cpu_name, digits, figure, in_line, machines_of, paper_set, published, save, table, tflops
 
 # the columns of the table of other programs
 METHODS = {OURS: "fasted, GPU", OURS_ON_CPU: "fasted, CPU", "FAISS flat, CPU": "FAISS", "export, FAISS flat": "export, FAISS",
@@ -95,7 +95,8 @@ def not_measured(measurements):
 def when(results):
     """Returns a sentence with the revision and the day of each result file."""
     named = {name: results[name]["environment"] for name in FILES if results[name]}
-    return "Revisions: " + ", ".join(f"{env['revision']} of {env['date']} (`{name}.json`)" for name, env in named.items()) + "."
+    return "Revisions: " + ", ".join(f"{env['revision']} of {env['date']} (`{name}.json`{', vectors stored in line' if in_line(env) else ''})"
+                                    for name, env in named.items()) + "."
 
 
 def checked(measurements):

@@ -27,11 +27,12 @@ import over_rows  # noqa: E402
 import profiler  # noqa: E402
 import pruning  # noqa: E402
 import real_world  # noqa: E402
+import rows_out  # noqa: E402
 import throughput  # noqa: E402
 from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "bench/evaluation.md"
-SECTIONS = (expect, real_world, on_cpu, pruning, clustering, hdbscan, nearest, bits, throughput, brute_force, profiler, environment)
+SECTIONS = (expect, real_world, on_cpu, pruning, clustering, hdbscan, nearest, bits, rows_out, throughput, brute_force, profiler, environment)
 PLOTTED = (models, over_rows, real_world, pruning, throughput, brute_force)
 
 INTRODUCTION = """# Evaluation

@@ -12,11 +12,14 @@ from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
+import chosen  # noqa: E402
+import clustering  # noqa: E402
 import figures  # noqa: E402
 import hdbscan  # noqa: E402
 import over_rows  # noqa: E402
 import page  # noqa: E402
 import record  # noqa: E402
+import rows_out  # noqa: E402
 import run  # noqa: E402
 
 # names of values that follow from the runs; result files do not contain them
@@ -72,6 +75,11 @@ class Written(unittest.TestCase):
             path = record.save("some-machine", "x", self.RESULT)
             self.assertEqual(path, Path(folder) / "some-machine/x.json")
             self.assertEqual(path.read_text(), record.text(self.RESULT))
+
+    def test_storage_has_own_files(self):
+        self.assertEqual(record.path_of("m", "x").name, "x.json")
+        with mock.patch.object(record, "STORAGE", "PLAIN"):
+            self.assertEqual(record.path_of("m", "x").name, "x_plain.json")
 
     def test_clocks(self):
         monitor = record.GpuMonitor()
@@ -142,6 +150,29 @@ class Hdbscan(unittest.TestCase):
 
     def test_figure(self):
         self.assertEqual(figures.hierarchy(Made(hdbscan=self.FOUND)), "3.0 s for 20000 x 384")
+
+
+class Storage(unittest.TestCase):
+    def test_in_line(self):
+        """Results without a storage are old, and were measured in line."""
+        for storage, due in (({}, "960, in line"), ({"storage": "PLAIN"}, "960, in line"), ({"storage": "default"}, 960)):
+            m = {**measurement("fasted cuda", "count", 1000, 1.0), "dimensions": 960}
+            found = Made(real_world={"environment": storage, "measurements": [m, {**m, "rows": 9, "dimensions": 384}]})
+            with self.subTest(storage):
+                self.assertEqual(list(map(chosen.dimensions, chosen.measured(found))), [due, 384])
+                self.assertEqual(bool(page.stored(storage)), due != 960)
+
+
+class Agreement(unittest.TestCase):
+    def test_clustering(self):
+        case = {"data": "x", "rows": 9, "metric": "cosine"}
+        found = [{**case, "method": "count", "answer": 5}, {**case, "method": "USearch", "beside": "count", "answer": 4, "missed": 2, "spurious": 1},
+                 {**case, "method": "SemHash", "beside": "count", "reason": "not available"}]
+        self.assertEqual(list(clustering.agreement(found)), ["USearch 4 (5; 2 missed, 1 spurious)"])
+
+    def test_rows_out(self):
+        found = {"ids join": [4.0, 2.0, 3.0], "count join": [1.0]}
+        self.assertEqual(rows_out.line(found, 10 ** 8, "join")[1:], ["3.00", "1.00", "30.0", "20.0"])
 
 
 class Figures(unittest.TestCase):

@@ -143,7 +143,7 @@ DefineGpuSettings(void)
 
 /*
  * Options for tests and measurements, marked as PostgreSQL marks its developer options.  They are
- * documented in doc/development.md, not in doc/settings.md.
+ * documented in doc/development.md, not in doc/reference.md.
  */
 static void
 DefineDeveloperOptions(void)

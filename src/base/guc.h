@@ -3,7 +3,7 @@
  * guc.h
  *	  The extension's settings, all named fasted.*.
  *
- * doc/settings.md documents them; doc/development.md documents the developer options.
+ * doc/reference.md documents them; doc/development.md documents the developer options.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,7 +3,7 @@
  * explain.c
  *	  EXPLAIN output of the node; and that of an engine, which the join node uses too.
  *
- * doc/plans.md describes this output for users.
+ * doc/reference.md describes this output for users.
  *
  *-------------------------------------------------------------------------
  */

@@ -45,11 +45,20 @@
 /* Number of steps of Weiszfeld's algorithm from the mean to z. */
 #define CENTRE_STEPS 10
 
-/* Number of sums that are computed, of the rows nearest to z, before M, which takes the most time. */
+/* Number of sums that are computed first, of the rows nearest to z. */
 #define FIRST_SUMS 8
+
+/* Number of further sums before M, which takes the time of two to three times as many. */
+#define SUMS_BEFORE_M(dimensions) ((dimensions) / 16)
 
 /* M takes 8 bytes for the square of this. */
 #define MOST_DIMENSIONS_OF_M 4096
+
+/* Squares of smaller distances may underflow, so rows that near to p or z are left out of slopes. */
+#define LEAST_DISTANCE 1e-150
+
+/* Number of bits of a double from the greatest to the least power of two, and one part that is zero. */
+#define MOST_PARTS 2099
 
 /* The rows of a group with a vector. */
 typedef struct Group
@@ -144,11 +153,14 @@ AllocDoubles(Size n)
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 }
 
-/* Replaces the bound of a row by a greater one, which errors of this scale may have affected. */
+/*
+ * Replaces the bound of a row by a greater one, which errors of this scale may have affected, and
+ * underflow in each distance.
+ */
 static void
 RaiseBound(Search *search, uint32 row, double bound, double scale)
 {
-	bound -= search->rounding * scale;
+	bound -= search->rounding * (scale + search->group->count * (LEAST_DISTANCE * 1e20));
 	/* false for NaN, after an overflow */
 	if (bound > search->bound[row])
 		search->bound[row] = bound;
@@ -216,7 +228,7 @@ BoundByCentre(Search *search)
 			Difference(group, row, search->z, u);
 			search->distance_z[row] = distance = sqrt(Dot(u, u, n));
 			search->sum_z += distance;
-			weight = step == 0 ? 1.0 : distance > 0.0 ? 1.0 / distance : 0.0;
+			weight = step == 0 ? 1.0 : distance > LEAST_DISTANCE ? 1.0 / distance : 0.0;
 			AddMultiple(toward, weight, u, n);
 			weights += weight;
 		}
@@ -262,7 +274,7 @@ BoundByForm(Search *search)
 
 	for (uint32 i = 0; i < search->nleft; i++)
 		radius = Min(radius, search->distance_z[search->left[i]]);
-	for (uint32 row = 0; row < group->count && radius > 0.0; row++)
+	for (uint32 row = 0; row < group->count && radius > LEAST_DISTANCE; row++)
 	{
 		double		root = hypot(search->distance_z[row], radius);
 
@@ -273,15 +285,17 @@ BoundByForm(Search *search)
 		for (uint32 k = 0; k < n; k++)
 			AddMultiple(m + (Size) k * n + k, u[k] / root / root / root, u + k, n - k);
 	}
-	for (uint32 i = 0; i < search->nleft && radius > 0.0; i++)
+	for (uint32 i = 0; i < search->nleft && radius > LEAST_DISTANCE; i++)
 	{
 		uint32		row = search->left[i];
 		double		t = radius / search->distance_z[row];
 
 		CheckJoinInterrupts();
 		Difference(group, row, search->z, u);
-		RaiseBound(search, row, search->sum_z +
-				   (f - t * Dot(g, u, n) - 2.0 * t * t * Form(m, u, y, n) - search->sum_z) / t, f / t);
+		for (uint32 k = 0; k < n; k++)
+			u[k] *= t;
+		RaiseBound(search, row,
+				   search->sum_z + (f - Dot(g, u, n) - 2.0 * Form(m, u, y, n) - search->sum_z) / t, f / t);
 	}
 	pfree(m);
 	pfree(g);
@@ -289,6 +303,51 @@ BoundByForm(Search *search)
 }
 
 /* --- sums */
+
+/*
+ * Adds a number to an exact sum: n parts without common bits, the least first, or a single part that is
+ * not finite (J. R. Shewchuk, Adaptive Precision Floating-Point Arithmetic, 1997).  Returns the new n.
+ */
+static uint32
+AddExactly(double *parts, uint32 n, double x)
+{
+	uint32		kept = 0;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		double		y = parts[i];
+		double		sum = x + y;
+		double		error = fabs(x) < fabs(y) ? x - (sum - y) : y - (sum - x);
+
+		if (error != 0.0)
+			parts[kept++] = error;
+		x = sum;
+	}
+	if (!isfinite(x))
+		kept = 0;
+	parts[kept] = x;
+	return kept + 1;
+}
+
+/* Returns this sum, rounded once. */
+static double
+RoundParts(const double *parts, uint32 n)
+{
+	double		sum = 0.0;
+	double		error = 0.0;
+
+	while (n > 0 && error == 0.0)
+	{
+		double		before = sum;
+
+		sum += parts[--n];
+		error = parts[n] - (sum - before);
+	}
+	/* the next part decides between two doubles at the same distance */
+	if (n > 0 && (error < 0.0) == (parts[n - 1] < 0.0) && (sum + 2.0 * error) - sum == 2.0 * error)
+		sum += 2.0 * error;
+	return isnan(sum) ? INFINITY : sum;
+}
 
 /*
  * Returns the sum of the distances of a row from the others, rounded once, so that rows with the same
@@ -300,8 +359,8 @@ SumOfDistances(Search *search, uint32 row)
 	const Group *group = search->group;
 	const VectorSource *source = group->source;
 	uint32		n = group->dimensions;
-	double		sum = 0.0;
-	double		errors = 0.0;
+	double		parts[MOST_PARTS];
+	uint32		nparts = 0;
 
 	if (search->slope != NULL)
 	{
@@ -311,23 +370,19 @@ SumOfDistances(Search *search, uint32 row)
 	for (uint32 other = 0; other < group->count; other++)
 	{
 		double		distance;
-		double		before = sum;
-		double		added;
 
 		CHECK_FOR_INTERRUPTS();
 		if (other == row)
 			continue;
 		distance = ExactDistance(source->metric, source->element, RowOf(group, row),
 								 RowOf(group, other), n);
-		sum += distance;
-		added = sum - before;
-		errors += (before - (sum - added)) + (distance - added);
-		if (search->slope == NULL || distance == 0.0)
+		nparts = AddExactly(parts, nparts, distance);
+		if (search->slope == NULL || !(distance > LEAST_DISTANCE))
 			continue;
 		Difference(group, other, search->point, search->vector);
 		AddMultiple(search->slope, -1.0 / distance, search->vector, n);
 	}
-	return isfinite(sum) ? sum + errors : isnan(sum) ? INFINITY : sum;
+	return RoundParts(parts, nparts);
 }
 
 /* Makes a row the best one if its sum is less, or the same and its id comes before. */
@@ -428,18 +483,14 @@ FindMedoid(const Group *group, const SortSupportData *order)
 		Offer(&search, row, sum);
 		search.nsums++;
 		RemoveRows(&search, row, sum);
-		if (search.nsums == FIRST_SUMS && search.nleft > n && n <= MOST_DIMENSIONS_OF_M && search.slope != NULL)
+		if (search.nsums == FIRST_SUMS + SUMS_BEFORE_M(n) && search.nleft > n &&
+			n <= MOST_DIMENSIONS_OF_M && search.slope != NULL)
 			BoundByForm(&search);
 	}
 	return search.best;
 }
 
 /* --- the rows of a group: RowSink */
-
-static void
-ExpectRows(RowSink *sink, uint64 rows)
-{
-}
 
 static void
 SetDimensions(RowSink *sink, int dimensions, const char *row_name)
@@ -477,22 +528,27 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	((Group *) sink)->count += nrows;
 }
 
-/* Begins a group.  The arguments of the call: state, vector, id, and metric or nothing. */
+/* The arguments of a call: state, vector, id, and metric or nothing. */
+static FastedMetric
+MetricArgument(FunctionCallInfo fcinfo)
+{
+	if (PG_NARGS() <= 3)
+		return FASTED_METRIC_L2;
+	if (PG_ARGISNULL(3))
+		ReportNullArgument("fasted_medoid", "metric");
+	return MetricFromText(PG_GETARG_TEXT_PP(3));
+}
+
+/* Begins a group. */
 static Group *
-BeginGroup(FunctionCallInfo fcinfo, MemoryContext parent)
+BeginGroup(FunctionCallInfo fcinfo, MemoryContext parent, FastedMetric metric)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "fasted medoid", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	Group	   *group = palloc0(sizeof(Group));
-	FastedMetric metric = FASTED_METRIC_L2;
 
-	if (PG_NARGS() > 3 && PG_ARGISNULL(3))
-		ReportNullArgument("fasted_medoid", "metric");
-	if (PG_NARGS() > 3)
-		metric = MetricFromText(PG_GETARG_TEXT_PP(3));
 	group->sink = (RowSink) {
-		.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
-		.buffer_for_rows = BufferForRows,.take_rows = TakeRows
+		.set_dimensions = SetDimensions,.buffer_for_rows = BufferForRows,.take_rows = TakeRows
 	};
 	group->context = context;
 	group->source = ResolveValues(get_fn_expr_argtype(fcinfo->flinfo, 1), metric, "fasted_medoid");
@@ -511,12 +567,17 @@ fasted_internal_medoid_add(PG_FUNCTION_ARGS)
 {
 	MemoryContext context;
 	MemoryContext old;
+	FastedMetric metric = MetricArgument(fcinfo);
 	Group	   *group;
 	uint32		count;
 
 	if (!AggCheckCallContext(fcinfo, &context))
 		elog(ERROR, "fasted_internal.medoid_add was called outside of an aggregate");
-	group = PG_ARGISNULL(0) ? BeginGroup(fcinfo, context) : (Group *) PG_GETARG_POINTER(0);
+	group = PG_ARGISNULL(0) ? BeginGroup(fcinfo, context, metric) : (Group *) PG_GETARG_POINTER(0);
+	if (metric != group->source->metric)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"metric\" of fasted_medoid differs within a group")));
 	count = group->count;
 	old = MemoryContextSwitchTo(group->context);
 	(void) TakeSourceRow(group->taker, Int64GetDatum(group->taker->tuples + 1), false, PG_GETARG_DATUM(1),

@@ -2,7 +2,7 @@
  *
  * join_exec.c
  *	  Executes the join node: reads both sides and returns matches, or their number. Also
- *	  prints the node's properties in EXPLAIN (doc/plans.md).
+ *	  prints the node's properties in EXPLAIN (doc/reference.md).
  *
  *-------------------------------------------------------------------------
  */

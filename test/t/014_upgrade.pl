@@ -12,7 +12,8 @@ my $node = new_node('upgrade');
 # All objects of the extension, as text.
 my $catalog = <<'END';
 SELECT pg_describe_object(d.classid, d.objid, d.objsubid),
-	pg_get_functiondef(p.oid), p.proacl, obj_description(d.objid, 'pg_proc')
+	CASE p.prokind WHEN 'a' THEN (SELECT a::text FROM pg_aggregate a WHERE a.aggfnoid = p.oid)
+		ELSE pg_get_functiondef(p.oid) END, p.proacl, obj_description(d.objid, 'pg_proc')
 FROM pg_depend d
 	JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
 	LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
