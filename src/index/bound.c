@@ -731,17 +731,7 @@ state_bound(const VectorQuery *query, uint16 second)
 {
 	if (!HAS_STATE(second))
 		return query->no_direction ? BOUND_NAN : -INFINITY;
-	switch ((RowState) second)
-	{
-		case ROW_PASSES:
-			return -INFINITY;
-		case ROW_NAN:
-			return BOUND_NAN;
-		case ROW_NULL:
-			return BOUND_NULL;
-		default:
-			return BOUND_FREE;
-	}
+	return second == ROW_PASSES ? -INFINITY : second == ROW_NAN ? BOUND_NAN : second == ROW_NULL ? BOUND_NULL : BOUND_FREE;
 }
 
 void
