@@ -17,6 +17,10 @@ SET enable_seqscan = off;
 SET fasted.join_node = off;
 EXECUTE near;
 SELECT count(*), sum(id) FROM clustered WHERE v <#> '{1,1,0,0}' < -200.5;
+-- any of several balls
+CREATE INDEX clustered_ball ON clustered USING fasted (fasted_ball(v, 0.5));
+SELECT count(*) FROM clustered WHERE fasted_ball(v, 0.5) && ANY (ARRAY[fasted_ball('{0,0,1,1}'::real[], 0.7), fasted_ball('{100,0,1,1}'::real[], 0.7)]);
+DROP INDEX clustered_ball;
 -- rows of one cluster at the places of rows of another
 DELETE FROM clustered WHERE id % 4 = 0;
 VACUUM clustered;

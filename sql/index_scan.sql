@@ -160,6 +160,14 @@ SELECT id FROM items WHERE v <-> (SELECT v FROM items WHERE id = 4) < 0.1 ORDER 
 RESET ROLE;
 DROP OWNED BY regress_fasted_reader;
 DROP ROLE regress_fasted_reader;
+-- a domain over real[]
+CREATE DOMAIN items_vector AS real[];
+CREATE TEMP TABLE of_domain AS SELECT id, v::items_vector AS v FROM items;
+CREATE INDEX items_domain ON of_domain USING fasted (v);
+SELECT compare('SELECT id FROM of_domain WHERE v <-> vector(4)::float8[] < 0.1 ORDER BY id', false);
+SELECT compare('SELECT v <-> vector(4)::float8[] AS d FROM of_domain ORDER BY v <-> vector(4)::float8[] LIMIT 5', false);
+DROP TABLE of_domain;
+DROP DOMAIN items_vector;
 -- partitions; an estimate from statistics
 CREATE TABLE parts (LIKE items) PARTITION BY HASH (id);
 CREATE TABLE part_a PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);

@@ -513,9 +513,9 @@ FindDistanceFunction(Oid funcid, List *args)
 /* --- the support function */
 
 /*
- * Returns an operator call without the cast of a vector from real[] to double precision[] beside one of
- * double precision[].  Returns NULL if there is no such cast.  The operator of both types returns the
- * same distance, and indexes on real[] have it.
+ * Returns an operator call without the cast of a vector from real[], or a domain over it, to double
+ * precision[] beside one of double precision[].  Returns NULL if there is no such cast.  The operator of
+ * both types returns the same distance, and indexes on real[] have it.
  */
 static Node *
 OmitCast(const FuncExpr *call)
@@ -534,13 +534,14 @@ OmitCast(const FuncExpr *call)
 	{
 		const ArrayCoerceExpr *cast = (const ArrayCoerceExpr *) args[i];
 
-		if (IsA(cast, ArrayCoerceExpr) && exprType((Node *) cast->arg) == FLOAT4ARRAYOID &&
+		if (IsA(cast, ArrayCoerceExpr) && getBaseType(exprType((Node *) cast->arg)) == FLOAT4ARRAYOID &&
 			(omitted < 0 || IsA(cast->arg, Var)))
 			omitted = i;
 	}
 	if (function == NULL || omitted < 0)
 		return NULL;
-	args[omitted] = ((ArrayCoerceExpr *) args[omitted])->arg;
+	args[omitted] = (Expr *) applyRelabelType((Node *) ((ArrayCoerceExpr *) args[omitted])->arg, FLOAT4ARRAYOID, -1,
+											  InvalidOid, COERCE_IMPLICIT_CAST, -1, false);
 	types[omitted] = FLOAT4ARRAYOID;
 	/* users have no privilege on the schema, which a search by qualified name would require */
 	operator = GetSysCacheOid4(OPERNAMENSP, Anum_pg_operator_oid, CStringGetDatum(operators[function->metric]),

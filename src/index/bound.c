@@ -385,7 +385,6 @@ typedef uint32 Words __attribute__((vector_size(GROUP_ROWS * sizeof(uint32))));
 typedef uint16 Halves __attribute__((vector_size(GROUP_ROWS * sizeof(uint16))));
 
 /* The same in memory. */
-typedef Floats StoredFloats __attribute__((aligned(sizeof(float)), may_alias));
 typedef Halves StoredHalves __attribute__((aligned(sizeof(uint16)), may_alias));
 
 /* What is written for each instruction set. */
@@ -452,7 +451,7 @@ static const Steps portable_steps = {multiply_group, multiply_row, take_roots, c
 /* Sets the products of those rows of a group that have bits, in a level that is not grouped. */
 static pg_attribute_always_inline void
 multiply_rows(const LevelQuery *q, const IndexLayout *layout, uint32 level, Page page, uint32 first, uint8 bits,
-			  Floats *products, Floats *squares, Halves *halves, const Steps *steps)
+			  StoredFloats *products, StoredFloats *squares, Halves *halves, const Steps *steps)
 {
 	float		of_rows[2][GROUP_ROWS] = {0};
 	uint16		numbers[2][GROUP_ROWS] = {0};
@@ -510,17 +509,9 @@ prefetch_codes(const IndexState *state, uint32 level, Page page, uint32 first, u
 	}
 }
 
-/* The sums of a group in registers. */
-typedef struct Sums
-{
-	Floats		products;
-	Floats		norms2;
-	Floats		coarse2;
-} Sums;
-
 /* Sets the bounds of a group of rows. */
 static pg_attribute_always_inline void
-group_bounds(const LevelQuery *q, bool product, const Sums *sums, const Floats *seconds, Floats *bounds,
+group_bounds(const LevelQuery *q, bool product, const GroupSums *sums, const Floats *seconds, Floats *bounds,
 			 const Steps *steps)
 {
 	Floats		rests = *seconds * q->has_rest;
@@ -545,7 +536,7 @@ group_bounds(const LevelQuery *q, bool product, const Sums *sums, const Floats *
 /* Sets what a level of those rows of group g that have bits adds to the sums, and their second numbers. */
 static pg_attribute_always_inline void
 read_group(const LevelQuery *q, const IndexState *state, uint32 level, Page page, uint32 first, uint32 g, uint8 bits,
-		   Sums *terms, Floats *seconds, const Steps *steps)
+		   GroupSums *terms, Floats *seconds, const Steps *steps)
 {
 	uint32		words = level == 0 ? HEAD_WORDS : state->layout.words[level];
 	uint32		place = g * GROUP_ROWS - first;
@@ -587,7 +578,7 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 		Floats		seconds;
 		Floats		before = *of_rows;
 		Floats		after;
-		Sums		sum;
+		GroupSums	sum;
 		Integers	lanes;
 
 		/* the group may have rows on the pages before and after this one */
@@ -600,13 +591,11 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 		read_group(&q, state, level, page, first, g, bits, &sum, &seconds, steps);
 		if (level > 0)
 		{
-			sum.products += *(StoredFloats *) sums[g].products;
-			sum.norms2 += *(StoredFloats *) sums[g].norms2;
-			sum.coarse2 += *(StoredFloats *) sums[g].coarse2;
+			sum.products += sums[g].products;
+			sum.norms2 += sums[g].norms2;
+			sum.coarse2 += sums[g].coarse2;
 		}
-		*(StoredFloats *) sums[g].products = sum.products;
-		*(StoredFloats *) sums[g].norms2 = sum.norms2;
-		*(StoredFloats *) sums[g].coarse2 = sum.coarse2;
+		sums[g] = sum;
 		group_bounds(&q, query->product, &sum, &seconds, &after, steps);
 
 		/* other rows of the group keep their bounds */
@@ -742,17 +731,7 @@ state_bound(const VectorQuery *query, uint16 second)
 {
 	if (!HAS_STATE(second))
 		return query->no_direction ? BOUND_NAN : -INFINITY;
-	switch ((RowState) second)
-	{
-		case ROW_PASSES:
-			return -INFINITY;
-		case ROW_NAN:
-			return BOUND_NAN;
-		case ROW_NULL:
-			return BOUND_NULL;
-		default:
-			return BOUND_FREE;
-	}
+	return second == ROW_PASSES ? -INFINITY : second == ROW_NAN ? BOUND_NAN : second == ROW_NULL ? BOUND_NULL : BOUND_FREE;
 }
 
 void

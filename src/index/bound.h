@@ -86,12 +86,15 @@ typedef struct VectorQuery
 	float		limit;			/* greatest bound of a row that passes; or infinity */
 } VectorQuery;
 
+/* A number for each row of a group, in memory. */
+typedef float StoredFloats __attribute__((vector_size(GROUP_ROWS * sizeof(float)), aligned(sizeof(float)), may_alias));
+
 /* What the levels add up for the rows of a group. */
 typedef struct GroupSums
 {
-	float		products[GROUP_ROWS];	/* of the codes of row and query, scaled */
-	float		norms2[GROUP_ROWS]; /* of the row's codes, scaled */
-	float		coarse2[GROUP_ROWS];	/* sum of n * scale^2 */
+	StoredFloats products;		/* of the codes of row and query, scaled */
+	StoredFloats norms2;		/* of the row's codes, scaled */
+	StoredFloats coarse2;		/* sum of n * scale^2 */
 } GroupSums;
 
 /* Bounds of rows of which there are no codes. */

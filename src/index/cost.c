@@ -217,14 +217,16 @@ share_below(const IndexMeta *meta, uint32 level, double limit)
 
 /* --- the cost */
 
-/* Returns the limit of a condition on the vector's distance; NaN if the radius is unknown. */
+/* Returns the limit of a condition on the distance; NaN if the radius is unknown, or there are several balls. */
 static double
-limit_of(const IndexState *state, const OpExpr *clause)
+limit_of(const IndexState *state, const Expr *clause)
 {
-	Node	   *ball = lsecond(clause->args);
+	Node	   *ball = IsA(clause, OpExpr) ? lsecond(((const OpExpr *) clause)->args) : NULL;
 	VectorQuery query = {.kind = state->kind,.unit = state->scale,.vector_norm = 1.0,.limit = INFINITY};
 	double		radius;
 
+	if (ball == NULL)
+		return NAN;
 	if (IsA(ball, FuncExpr) && list_length(((FuncExpr *) ball)->args) > 1)
 	{
 		Const	   *number = lsecond(((FuncExpr *) ball)->args);
@@ -260,7 +262,7 @@ estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *stat
 		const IndexClause *clause = lfirst_node(IndexClause, cell);
 		RestrictInfo *rinfo = linitial_node(RestrictInfo, clause->indexquals);
 		double		limit = clause->indexcol > 0 || state->meta.pairs[0] < 2 * LEAST_PAIRS ? NAN :
-			limit_of(state, castNode(OpExpr, rinfo->clause));
+			limit_of(state, rinfo->clause);
 		double		share = rinfo->norm_selec >= 0.0 ? rinfo->norm_selec :
 			clause_selectivity(root, (Node *) rinfo, path->indexinfo->rel->relid, JOIN_INNER, NULL);
 

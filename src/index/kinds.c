@@ -10,8 +10,9 @@
  * halved by the root, twice.  Together with a difference of coordinates, a root, a quotient and a difference, no
  * distance has an error of more than (d + 16) u.  `relative` is twice as much, for terms of higher order.
  *
- * With floats, nothing overflows or underflows.  With doubles, there is no overflow up to `most`, but terms below 2^-1022 may be lost: at
- * most d 2^-1022 of a sum, which is less than 2^-1000, and its root less than 2^-500.
+ * With floats, nothing overflows or underflows.  With doubles, there is no overflow up to `most`, but terms
+ * below 2^-1022 may be lost: at most d 2^-1022 of a sum, which is less than 2^-1000, and its root less than
+ * 2^-500.
  *
  * pgvector adds up in FP32, in an order that its compiler chooses, with or without fused
  * multiplications: u = 2^-24, and the error of a sum is at most (d + 2) u.  Two of these, of x.y and of

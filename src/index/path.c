@@ -46,7 +46,7 @@ WithoutCast(Node *node)
 	if (IsA(node, RelabelType))
 		return (Node *) ((RelabelType *) node)->arg;
 	if (IsA(node, ArrayCoerceExpr) && exprType(node) == FLOAT8ARRAYOID &&
-		exprType((Node *) ((ArrayCoerceExpr *) node)->arg) == FLOAT4ARRAYOID)
+		getBaseType(exprType((Node *) ((ArrayCoerceExpr *) node)->arg)) == FLOAT4ARRAYOID)
 		return (Node *) ((ArrayCoerceExpr *) node)->arg;
 	return IsA(node, FuncExpr) && call->funcformat != COERCE_EXPLICIT_CALL &&
 		call->funcresulttype == FLOAT4ARRAYOID && IsOfPgvector(ProcedureRelationId, call->funcid) ?

@@ -53,9 +53,7 @@ VectorNorm(const double *vector, uint32 dimensions)
 	}
 	if (most == 0.0)
 		return 0.0;
-	scale = ldexp(1.0, -ilogb(most));
-	if (!isfinite(scale))
-		scale = 0x1p1023;
+	scale = ldexp(1.0, Min(-ilogb(most), 1023));
 	for (uint32 k = 0; k < dimensions; k++)
 		sum += vector[k] * scale * (vector[k] * scale);
 	return sqrt(sum) / scale;

@@ -281,6 +281,7 @@ compare_candidates(const void *a, const void *b)
 	const Candidate *x = a;
 	const Candidate *y = b;
 
+	CHECK_FOR_INTERRUPTS();
 	if (x->bound != y->bound)
 		return x->bound < y->bound ? -1 : 1;
 	return x->number < y->number ? -1 : x->number > y->number;
@@ -309,8 +310,6 @@ append_row(VectorScan *scan, Page page, uint32 chunk, uint32 row, float bound)
 	if (scan->ordered && compare_candidates(&candidate, &scan->last) <= 0)
 		return;
 	scan->rows[scan->nrows++] = candidate;
-	if (scan->ordered && scan->nrows == scan->room)
-		cut_batch(scan);
 }
 
 /* Takes the rows of a chunk that have bits through the levels, and appends those that pass. */
@@ -402,7 +401,6 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 	if (has_bits(scan->masks, 0, rows))
 		check_rows(scan, index, chunk, BufferGetPage(buffer), keys);
 	UnlockReleaseBuffer(buffer);
-	CHECK_FOR_INTERRUPTS();
 }
 
 /* Begins to fetch what will be read first of the head of the chunk of that number, if there is one. */
@@ -430,15 +428,20 @@ visit(VectorScan *scan, Relation index, uint32 number)
 		scan->counted.skipped_chunks--;
 	}
 	visit_chunk(scan, index, scan->chunks[number]);
+	CHECK_FOR_INTERRUPTS();
+
+	/* Here no page is locked.  The fewer rows beyond the batch, the sooner is the limit lowered. */
+	if (scan->ordered && scan->nrows > scan->batch + scan->batch / 8)
+		cut_batch(scan);
 }
 
 /* --- batches */
 
-/* Begins a batch of at most n rows.  The fewer rows beyond these, the sooner is the limit lowered. */
+/* Begins a batch of at most n rows. */
 static void
 begin_batch(VectorScan *scan, uint32 n)
 {
-	uint32		room = n + n / 8 + 1;
+	uint32		room = n + n / 8 + scan->state.layout.chunk_rows;
 
 	if (room > scan->room)
 	{
@@ -571,7 +574,7 @@ begin_scan(VectorScan *scan, IndexScanDesc desc)
 		scan->last = (Candidate) {.bound = -INFINITY,.number = -1};
 	}
 	else
-		begin_batch(scan, rows);
+		begin_batch(scan, 0);
 	pgstat_count_index_scan(desc->indexRelation);
 #if PG_VERSION_NUM >= 180000
 	if (desc->instrument != NULL)

@@ -23,8 +23,8 @@ sub pick { return $_[ int rand @_ ]; }
 my %floats = (l2 => [ '<->', 'l2', 0, 0.2 ], cosine => [ '<=>', 'cosine', 0, 0.2 ], inner_product => [ '<#>', 'ip', -1e9, undef ]);
 my %bits = (hamming => [ '<~>', 'hamming', 0, 2 ], jaccard => [ '<%>', 'jaccard', 0, 0.2 ]);
 my @types = (
-	{ type => 'real[]', name => 'real', open => '{', close => '}', metrics => \%floats, wild => [ 1e15, 1e-15 ] },
-	{ type => 'float8[]', name => 'double', open => '{', close => '}', metrics => \%floats, wild => [ 1e15, 1e-15 ] });
+	{ type => 'real[]', name => 'real', open => '{', close => '}', metrics => \%floats, wild => [ 1e6, 1e34, 1e-34 ] },
+	{ type => 'float8[]', name => 'double', open => '{', close => '}', metrics => \%floats, wild => [ 1e6, 1e300, 1e-300 ] });
 if ($node->safe_psql('postgres', "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"))
 {
 	$node->safe_psql('postgres', 'CREATE EXTENSION vector; CREATE EXTENSION fasted_pgvector');
