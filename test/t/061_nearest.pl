@@ -210,7 +210,7 @@ is(sql("SELECT count(*) FROM $view"), 0, 'progress: the row disappears');
 # of all partitions, not of a single one
 $session->send("RESET fasted.cpu_kernel; SET fasted.scan_node = off; SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, a_id => 'id', partition_by => 'g');");
 ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE rows_read > 2000") }), 'rows of several partitions are read');
-is(sql("SELECT relation, rows_expected >= 1000, units_total FROM $view"), 'wide_groups|t|0', 'the expected number of rows is larger');
+is(sql("SELECT relation, rows_expected >= 1000 FROM $view"), 'wide_groups|t', 'the expected number of rows is that of all partitions');
 sql('SELECT pg_cancel_backend(' . $session->pid . ')');
 $session->query('SELECT');
 $session->quit;
