@@ -14,7 +14,6 @@ not contain medians, rates or ratios, which the reader computes.
 bench/report/ creates bench/evaluation.md from these files alone.
 """
 import contextlib
-import csv
 import functools
 import importlib.metadata
 import json
@@ -32,7 +31,8 @@ REPEATS = 5
 # storage of the vectors in tables (PLAIN, MAIN, ...); if it is not set, that of CREATE TABLE
 STORAGE = os.environ.get("FASTED_BENCH_STORAGE", "").upper()
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "faiss-cpu", "semhash", "usearch", "hdbscan", "fast-hdbscan", "pynndescent", "opencv-python-headless")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "faiss-cpu", "semhash", "usearch", "hdbscan", "fast-hdbscan", "pynndescent", "cuml-cu13", "cuhc",
+            "opencv-python-headless")
 
 
 def output(*command):
@@ -141,22 +141,22 @@ def write(benchmark, settings, measurements, clocks=None, **more):
 
 
 class GpuMonitor:
-    """Samples the GPU's SM clock (MHz) and power (W) ten times per second while a benchmark runs."""
+    """Samples the GPU's SM clock (MHz), power (W) and memory in use (MiB) ten times per second while a benchmark runs."""
 
     def __enter__(self):
         self.samples = []
         with contextlib.suppress(OSError):
             self.process = subprocess.Popen(
-                ["nvidia-smi", "--query-gpu=clocks.sm,power.draw,utilization.gpu", "--format=csv,noheader,nounits",
+                ["nvidia-smi", "--query-gpu=clocks.sm,power.draw,utilization.gpu,memory.used", "--format=csv,noheader,nounits",
                  "-lms", "100"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-            self.thread = threading.Thread(target=self._read, daemon=True)
+            self._add(self.process.stdout.readline())       # before the benchmark begins
+            self.thread = threading.Thread(target=lambda: [self._add(line) for line in self.process.stdout], daemon=True)
             self.thread.start()
         return self
 
-    def _read(self):
-        for row in csv.reader(self.process.stdout):
-            with contextlib.suppress(ValueError):
-                self.samples.append(tuple(float(value) for value in row))
+    def _add(self, line):
+        with contextlib.suppress(ValueError):
+            self.samples.append(tuple(map(float, line.split(","))))
 
     def __exit__(self, *_):
         if hasattr(self, "process"):
@@ -170,4 +170,9 @@ class GpuMonitor:
         if not busy:
             return {}
         return {name: [min(values), statistics.median(values), max(values)]
-                for name, values in zip(("sm_clock_mhz", "power_w"), zip(*((clock, power) for clock, power, _ in busy)))}
+                for name, values in zip(("sm_clock_mhz", "power_w"), zip(*((clock, power) for clock, power, *_ in busy)))}
+
+    def memory(self):
+        """Returns the increase of the memory in use (MiB), from the first sample to the largest, or None without samples."""
+        used = [sample[3] for sample in self.samples]
+        return round(max(used) - used[0]) if used else None
