@@ -16,7 +16,6 @@ DROP SCHEMA hiding CASCADE;
 CREATE EXTENSION fasted_pgvector;
 RESET client_min_messages;
 SET jit = off;
-SELECT opcname, amvalidate(c.oid) FROM pg_opclass AS c JOIN pg_am AS a ON a.oid = c.opcmethod WHERE amname = 'fasted' AND NOT amvalidate(c.oid);
 
 -- vectors of 40 dimensions: duplicates, near-duplicates, zero, very small and very large ones
 CREATE TABLE items (id int PRIMARY KEY, tenant int, v vector(40), h halfvec(40));
