@@ -93,3 +93,14 @@ SELECT id FROM items ORDER BY h <-> '[1,2]' LIMIT 1;
 DROP TABLE items;
 DROP FUNCTION differences;
 DROP EXTENSION fasted_pgvector, vector;
+-- in a database without fasted, its library leaves an index of pgvector alone
+SELECT current_database() AS regress \gset
+CREATE DATABASE regress_fasted_none;
+\c regress_fasted_none
+LOAD 'fasted';
+CREATE EXTENSION vector;
+CREATE TABLE items (v vector(2));
+CREATE INDEX ON items USING hnsw (v vector_l2_ops);
+SELECT count(*) FROM items WHERE v <-> '[1,2]' < 5;
+\c :regress
+DROP DATABASE regress_fasted_none;

@@ -16,7 +16,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "index/index.h"
+#include "index/access.h"
 #include "index/path.h"
 #include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
@@ -178,13 +178,9 @@ IndexConditions(PlannerInfo *root, IndexOptInfo *index, List *clauses, List *con
 	foreach(cell, clauses)
 	{
 		RestrictInfo *condition = IndexConditionOf(root, index, lfirst_node(RestrictInfo, cell));
-		bool		known = condition == NULL;
-		ListCell   *other;
 
-		foreach(other, conditions)
-			known = known || equal(lfirst_node(RestrictInfo, other)->clause, condition->clause);
-		if (!known)
-			conditions = lappend(conditions, condition);
+		if (condition != NULL)
+			conditions = list_append_unique(conditions, condition);
 	}
 	return conditions;
 }
@@ -249,7 +245,7 @@ AddIndexPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 		List	   *conditions;
 
 		restrictions = lappend(restrictions, index->indrestrictinfo);
-		if (!index->amcanorderbyop)
+		if (index->amcostestimate != IndexCostEstimate)
 			continue;
 		conditions = IndexConditions(root, index, index->indrestrictinfo, NIL);
 		index->indrestrictinfo = list_concat_copy(index->indrestrictinfo, conditions);
