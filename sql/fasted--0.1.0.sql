@@ -406,32 +406,17 @@ COMMENT ON FUNCTION fasted_internal.maybe_within_ball(anyelement, fasted_ball) I
 CREATE OPERATOR fasted_internal.<@ (LEFTARG = anyelement, RIGHTARG = fasted_ball,
 	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-COMMENT ON OPERATOR fasted_internal.<@ (anyelement, fasted_ball) IS
-	'condition of an index scan; true for all rows';
-
 CREATE OPERATOR fasted_internal.<=>@ (LEFTARG = anyelement, RIGHTARG = fasted_ball,
 	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
-
-COMMENT ON OPERATOR fasted_internal.<=>@ (anyelement, fasted_ball) IS
-	'condition of an index scan; true for all rows';
 
 CREATE OPERATOR fasted_internal.<#>@ (LEFTARG = anyelement, RIGHTARG = fasted_ball,
 	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-COMMENT ON OPERATOR fasted_internal.<#>@ (anyelement, fasted_ball) IS
-	'condition of an index scan; true for all rows';
-
 CREATE OPERATOR fasted_internal.<~>@ (LEFTARG = anyelement, RIGHTARG = fasted_ball,
 	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-COMMENT ON OPERATOR fasted_internal.<~>@ (anyelement, fasted_ball) IS
-	'condition of an index scan; true for all rows';
-
 CREATE OPERATOR fasted_internal.<%>@ (LEFTARG = anyelement, RIGHTARG = fasted_ball,
 	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
-
-COMMENT ON OPERATOR fasted_internal.<%>@ (anyelement, fasted_ball) IS
-	'condition of an index scan; true for all rows';
 
 -- Exact indexes.  src/index/index.h describes the strategies and support functions of the operator classes.
 CREATE FUNCTION fasted_handler(internal)

@@ -121,20 +121,26 @@ CopyBitElements(const VarBit *bits, int n, double *to)
 /*
  * index_ball(vector, radius, least) returns the ball of a condition that holds only for distances up to
  * the radius, and for those that are NaN if `least` is NaN.  A radius that is NaN exceeds every distance.
- * Below `least`, the condition raises an error.  The vector is of bits, or of real[] or double precision[].
- * Raises no error itself.
+ * Below `least`, the condition raises an error.  Raises no error itself, if the vector is of bits, of real[] or of
+ * double precision[].
  */
 Datum
 fasted_index_ball(PG_FUNCTION_ARGS)
 {
-	bool		bits = !OidIsValid(get_base_element_type(get_fn_expr_argtype(fcinfo->flinfo, 0)));
-	struct varlena *vector = PG_GETARG_VARLENA_P(0);
+	Oid			type = getBaseType(get_fn_expr_argtype(fcinfo->flinfo, 0));
+	bool		bits = type == BITOID || type == VARBITOID;
 	double		radius = PG_GETARG_FLOAT8(1);
 	double		least = PG_GETARG_FLOAT8(2);
 	int			dimensions;
-	VectorProblem problem = VectorShape(vector, bits ? VECTOR_BIT : VECTOR_FLOAT8, &dimensions);
-	Ball	   *ball = NewBall(problem == VECTOR_OK ? dimensions : 0, radius);
+	struct varlena *vector;
+	VectorProblem problem;
+	Ball	   *ball;
 
+	if (!bits && type != FLOAT4ARRAYOID && type != FLOAT8ARRAYOID)
+		elog(ERROR, "no index condition is on vectors of type %u", type);
+	vector = PG_GETARG_VARLENA_P(0);
+	problem = VectorShape(vector, bits ? VECTOR_BIT : VECTOR_FLOAT8, &dimensions);
+	ball = NewBall(problem == VECTOR_OK ? dimensions : 0, radius);
 	ball->undefined = isnan(least) || isnan(radius);
 	if (isnan(radius) || radius < least || problem != VECTOR_OK)
 		ball->radius = get_float8_infinity();

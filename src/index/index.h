@@ -11,8 +11,9 @@
  *				itself is true for all vectors: the condition that it follows from decides)
  *	  strategy 3	fasted_ball && fasted_ball: the distance of the centres is at most the sum of radii
  *
- * and support function 1, which gets a relation (as internal) and returns a pointer to a constant
- * IndexedKind, also as internal.  The left operand of strategy 2 is declared as anyelement.  Further columns are compared for equality.  Their operator classes have
+ * (the left operand of strategy 2 is declared as anyelement), and support function 1, which gets the index's
+ * relation and returns a pointer to a constant IndexedKind, both as internal.  Further columns are compared for
+ * equality.  Their operator classes have
  *
  *	  strategy 4	value = value
  *
