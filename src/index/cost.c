@@ -66,7 +66,8 @@ SamplePairs(const double *sample, uint32 n, uint32 dimensions, uint32 *count)
  * distances.
  */
 static void
-pair_bounds(const IndexState *state, const double *x, const double *y, double unit, float *const *bounds, uint32 pair)
+pair_bounds(const IndexState *state, const double *x, const double *y, double unit,
+			float *const *bounds, uint32 pair)
 {
 	const IndexLayout *layout = &state->layout;
 	bool		product = state->kind->metric == FASTED_METRIC_INNER_PRODUCT;

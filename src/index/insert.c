@@ -18,7 +18,8 @@
 /* After the lists of format.h: null chunks with free places, once there is a vector. */
 #define NULL_LIST (EMPTY_LIST + 1)
 
-StaticAssertDecl(sizeof(IndexMeta) + (NULL_LIST + 1) * sizeof(uint32) <= PAGE_ROOM, "lists must fit into the metapage");
+StaticAssertDecl(sizeof(IndexMeta) + (NULL_LIST + 1) * sizeof(uint32) <= PAGE_ROOM,
+				 "lists must fit into the metapage");
 StaticAssertDecl(INDEX_LEVELS <= MAX_GENERIC_XLOG_PAGES, "a row must fit into a WAL record");
 
 /* An open change of the metapage and, maybe, of a head. */
@@ -66,7 +67,7 @@ change_head(MetaChange *change, const IndexState *state, uint32 chunk)
 	return GenericXLogRegisterBuffer(change->xlog, change->head, 0);
 }
 
-/* Sets the basis of an index that has had no vector: that of the vector's own coordinates. */
+/* Sets the basis of an index that has had no vector: that of the vector's own coordinates.  Overwrites it. */
 static void
 begin_vectors(Relation index, uint32 dimensions, double *elements)
 {
@@ -323,7 +324,7 @@ place_row(Relation index, const IndexState *state, const IndexRow *row)
 	}
 }
 
-/* Adds a row to the index as it is now.  Returns false if that changed meanwhile: try again. */
+/* Adds a row to the index as it is now.  Returns false, maybe with other elements, if it is to be tried again. */
 static bool
 insert_row(Relation index, ItemPointer tid, double *elements, int dimensions, double radius,
 		   const uint32 *hashes)
@@ -335,10 +336,7 @@ insert_row(Relation index, ItemPointer tid, double *elements, int dimensions, do
 
 	if (elements != NULL && meta.dimensions == 0)
 	{
-		double	   *copy = palloc(dimensions * sizeof(double));
-
-		memcpy(copy, elements, dimensions * sizeof(double));
-		begin_vectors(index, dimensions, copy);
+		begin_vectors(index, dimensions, elements);
 		return false;
 	}
 	if (elements != NULL && (uint32) dimensions != meta.dimensions)
@@ -368,10 +366,11 @@ IndexInsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relati
 	int			dimensions = 0;
 
 	SetHashes(index, values, isnull, hashes);
-	if (!isnull[0])
-		elements = ElementsOf(KindOf(index), values[0], &dimensions, &radius);
-	while (!insert_row(index, tid, elements, dimensions, radius, hashes))
-		;
+	do
+	{
+		if (!isnull[0])
+			elements = ElementsOf(KindOf(index), values[0], &dimensions, &radius);
+	} while (!insert_row(index, tid, elements, dimensions, radius, hashes));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return false;

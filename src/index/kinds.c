@@ -153,8 +153,8 @@ BallRadius(Datum value)
 
 /* --- the classes */
 
-#define OF_BALLS .dimensions = BallDimensions, .elements = BallElements, .radius = BallRadius, .relative = 0x1p-52, \
-	.absolute = 0x1p-500, .most = 0x1p400
+#define OF_BALLS .dimensions = BallDimensions, .elements = BallElements, .radius = BallRadius, \
+	.relative = 0x1p-52, .absolute = 0x1p-500, .most = 0x1p400
 #define OF_ARRAYS .dimensions = ArrayDimensions, .elements = ArrayElements, .relative = 0x1p-52, \
 	.absolute = 0x1p-500, .most = 0x1p400
 
