@@ -15,7 +15,8 @@ SELECT fasted_ball('{1,Infinity}'::real[], 1);
 SELECT fasted_ball('{1,2}'::real[], -1);
 SELECT fasted_ball('{1,2}'::real[], 'NaN');
 SELECT '<{1,2},1>'::fasted_ball && '<{1,2,3},1>';
--- balls of conditions never raise an error
+-- balls of conditions never raise an error, if the vector has one of these types
 SELECT fasted_internal.index_ball('{1,2}'::float8[], -3, '-Infinity'), fasted_internal.index_ball('{1,2}'::float8[], -3, 0) AS below, fasted_internal.index_ball('{1,2}'::float8[], 'NaN', 0) AS nan,
 	fasted_internal.index_ball('{1,NULL}'::float8[], 3, 0) AS without, fasted_internal.index_ball('{}'::float8[], 3, 0) AS empty, fasted_internal.index_ball(NULL::float8[], 3, 0) IS NULL AS unknown,
 	fasted_internal.index_ball(B'0110', 2, 0) AS bits;
+SELECT fasted_internal.index_ball(1, 2, 0);

@@ -373,20 +373,12 @@ COMMENT ON FUNCTION fasted_ball(double precision[], double precision) IS
 	'all vectors within a Euclidean distance of a vector';
 
 -- Balls of index conditions, which the planner adds beside conditions on distances.
-CREATE FUNCTION fasted_internal.index_ball(centre double precision[], radius double precision, least_distance double precision)
+CREATE FUNCTION fasted_internal.index_ball(centre anyelement, radius double precision, least_distance double precision)
 RETURNS fasted_ball
 AS 'MODULE_PATHNAME', 'fasted_index_ball'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
-COMMENT ON FUNCTION fasted_internal.index_ball(double precision[], double precision, double precision) IS
-	'the vectors that an index condition selects';
-
-CREATE FUNCTION fasted_internal.index_ball(centre bit, radius double precision, least_distance double precision)
-RETURNS fasted_ball
-AS 'MODULE_PATHNAME', 'fasted_index_ball_of_bits'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.index_ball(bit, double precision, double precision) IS
+COMMENT ON FUNCTION fasted_internal.index_ball(anyelement, double precision, double precision) IS
 	'the vectors that an index condition selects';
 
 CREATE FUNCTION fasted_internal.ball_overlaps(a fasted_ball, b fasted_ball)
@@ -403,58 +395,28 @@ COMMENT ON OPERATOR && (fasted_ball, fasted_ball) IS
 	'is the distance of the centres at most the sum of the radii?';
 
 -- Only for index conditions, one for each metric: the original condition decides.
-
-CREATE FUNCTION fasted_internal.maybe_within_ball(vector real[], ball fasted_ball)
+CREATE FUNCTION fasted_internal.maybe_within_ball(vector anyelement, ball fasted_ball)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'fasted_maybe_within_ball'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
-COMMENT ON FUNCTION fasted_internal.maybe_within_ball(real[], fasted_ball) IS
+COMMENT ON FUNCTION fasted_internal.maybe_within_ball(anyelement, fasted_ball) IS
 	'implementation of operators of index conditions';
 
-CREATE OPERATOR fasted_internal.<@ (LEFTARG = real[], RIGHTARG = fasted_ball,
+CREATE OPERATOR fasted_internal.<@ (LEFTARG = anyelement, RIGHTARG = fasted_ball,
 	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-COMMENT ON OPERATOR fasted_internal.<@ (real[], fasted_ball) IS
-	'condition of an index scan; true for all rows';
-
-CREATE OPERATOR fasted_internal.<=>@ (LEFTARG = real[], RIGHTARG = fasted_ball,
+CREATE OPERATOR fasted_internal.<=>@ (LEFTARG = anyelement, RIGHTARG = fasted_ball,
 	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-COMMENT ON OPERATOR fasted_internal.<=>@ (real[], fasted_ball) IS
-	'condition of an index scan; true for all rows';
-
-CREATE OPERATOR fasted_internal.<#>@ (LEFTARG = real[], RIGHTARG = fasted_ball,
+CREATE OPERATOR fasted_internal.<#>@ (LEFTARG = anyelement, RIGHTARG = fasted_ball,
 	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-COMMENT ON OPERATOR fasted_internal.<#>@ (real[], fasted_ball) IS
-	'condition of an index scan; true for all rows';
-
-CREATE FUNCTION fasted_internal.maybe_within_ball(vector double precision[], ball fasted_ball)
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'fasted_maybe_within_ball'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.maybe_within_ball(double precision[], fasted_ball) IS
-	'implementation of operators of index conditions';
-
-CREATE OPERATOR fasted_internal.<@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
+CREATE OPERATOR fasted_internal.<~>@ (LEFTARG = anyelement, RIGHTARG = fasted_ball,
 	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
 
-COMMENT ON OPERATOR fasted_internal.<@ (double precision[], fasted_ball) IS
-	'condition of an index scan; true for all rows';
-
-CREATE OPERATOR fasted_internal.<=>@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
+CREATE OPERATOR fasted_internal.<%>@ (LEFTARG = anyelement, RIGHTARG = fasted_ball,
 	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
-
-COMMENT ON OPERATOR fasted_internal.<=>@ (double precision[], fasted_ball) IS
-	'condition of an index scan; true for all rows';
-
-CREATE OPERATOR fasted_internal.<#>@ (LEFTARG = double precision[], RIGHTARG = fasted_ball,
-	FUNCTION = fasted_internal.maybe_within_ball, RESTRICT = contsel, JOIN = contjoinsel);
-
-COMMENT ON OPERATOR fasted_internal.<#>@ (double precision[], fasted_ball) IS
-	'condition of an index scan; true for all rows';
 
 -- Exact indexes.  src/index/index.h describes the strategies and support functions of the operator classes.
 CREATE FUNCTION fasted_handler(internal)
@@ -481,86 +443,62 @@ COMMENT ON FUNCTION fasted_index_check(regclass) IS
 
 REVOKE ALL ON FUNCTION fasted_index_check(regclass) FROM PUBLIC;
 
-CREATE FUNCTION fasted_internal.array_l2_kind(internal)
+CREATE FUNCTION fasted_internal.index_kind(internal)
 RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_array_l2_kind'
+AS 'MODULE_PATHNAME', 'fasted_index_kind'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-COMMENT ON FUNCTION fasted_internal.array_l2_kind(internal) IS
-	'support of operator classes real_l2_ops and double_l2_ops';
+COMMENT ON FUNCTION fasted_internal.index_kind(internal) IS
+	'support of operator classes for vectors and balls';
 
 CREATE OPERATOR CLASS real_l2_ops
 DEFAULT FOR TYPE real[] USING fasted AS
 	OPERATOR 1 <-> (real[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<-> (real[], double precision[]) FOR ORDER BY float_ops,
-	OPERATOR 2 fasted_internal.<@ (real[], fasted_ball),
-	FUNCTION 1 fasted_internal.array_l2_kind(internal);
+	OPERATOR 2 fasted_internal.<@ (anyelement, fasted_ball),
+	FUNCTION 1 fasted_internal.index_kind(internal);
 
 CREATE OPERATOR CLASS double_l2_ops
 DEFAULT FOR TYPE double precision[] USING fasted AS
 	OPERATOR 1 <-> (double precision[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<-> (double precision[], real[]) FOR ORDER BY float_ops,
-	OPERATOR 2 fasted_internal.<@ (double precision[], fasted_ball),
-	FUNCTION 1 fasted_internal.array_l2_kind(internal);
-
-CREATE FUNCTION fasted_internal.array_cosine_kind(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_array_cosine_kind'
-LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.array_cosine_kind(internal) IS
-	'support of operator classes real_cosine_ops and double_cosine_ops';
+	OPERATOR 2 fasted_internal.<@ (anyelement, fasted_ball),
+	FUNCTION 1 fasted_internal.index_kind(internal);
 
 CREATE OPERATOR CLASS real_cosine_ops
 FOR TYPE real[] USING fasted AS
 	OPERATOR 1 <=> (real[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<=> (real[], double precision[]) FOR ORDER BY float_ops,
-	OPERATOR 2 fasted_internal.<=>@ (real[], fasted_ball),
-	FUNCTION 1 fasted_internal.array_cosine_kind(internal);
+	OPERATOR 2 fasted_internal.<=>@ (anyelement, fasted_ball),
+	FUNCTION 1 fasted_internal.index_kind(internal);
 
 CREATE OPERATOR CLASS double_cosine_ops
 FOR TYPE double precision[] USING fasted AS
 	OPERATOR 1 <=> (double precision[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<=> (double precision[], real[]) FOR ORDER BY float_ops,
-	OPERATOR 2 fasted_internal.<=>@ (double precision[], fasted_ball),
-	FUNCTION 1 fasted_internal.array_cosine_kind(internal);
-
-CREATE FUNCTION fasted_internal.array_product_kind(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_array_product_kind'
-LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.array_product_kind(internal) IS
-	'support of operator classes real_ip_ops and double_ip_ops';
+	OPERATOR 2 fasted_internal.<=>@ (anyelement, fasted_ball),
+	FUNCTION 1 fasted_internal.index_kind(internal);
 
 CREATE OPERATOR CLASS real_ip_ops
 FOR TYPE real[] USING fasted AS
 	OPERATOR 1 <#> (real[], real[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<#> (real[], double precision[]) FOR ORDER BY float_ops,
-	OPERATOR 2 fasted_internal.<#>@ (real[], fasted_ball),
-	FUNCTION 1 fasted_internal.array_product_kind(internal);
+	OPERATOR 2 fasted_internal.<#>@ (anyelement, fasted_ball),
+	FUNCTION 1 fasted_internal.index_kind(internal);
 
 CREATE OPERATOR CLASS double_ip_ops
 FOR TYPE double precision[] USING fasted AS
 	OPERATOR 1 <#> (double precision[], double precision[]) FOR ORDER BY float_ops,
 	OPERATOR 1 fasted_internal.<#> (double precision[], real[]) FOR ORDER BY float_ops,
-	OPERATOR 2 fasted_internal.<#>@ (double precision[], fasted_ball),
-	FUNCTION 1 fasted_internal.array_product_kind(internal);
-
-CREATE FUNCTION fasted_internal.ball_kind(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'fasted_ball_kind'
-LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.ball_kind(internal) IS
-	'support of operator class fasted_ball_ops';
+	OPERATOR 2 fasted_internal.<#>@ (anyelement, fasted_ball),
+	FUNCTION 1 fasted_internal.index_kind(internal);
 
 CREATE OPERATOR CLASS fasted_ball_ops
 DEFAULT FOR TYPE fasted_ball USING fasted AS
 	OPERATOR 3 && (fasted_ball, fasted_ball),
-	FUNCTION 1 fasted_internal.ball_kind(internal);
+	FUNCTION 1 fasted_internal.index_kind(internal);
 
--- Further columns of an index, for equalities.
+-- Further columns of an index, for equalities.  PostgreSQL hashes these types by the same functions.
 CREATE OPERATOR FAMILY integer_ops USING fasted;
 
 CREATE OPERATOR CLASS int2_ops
@@ -586,42 +524,10 @@ ALTER OPERATOR FAMILY integer_ops USING fasted ADD
 	OPERATOR 4 = (bigint, smallint),
 	OPERATOR 4 = (bigint, integer);
 
-CREATE FUNCTION fasted_internal.hash(boolean)
-RETURNS integer
-AS 'hashchar'
-LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.hash(boolean) IS
-	'hash';
-
-CREATE FUNCTION fasted_internal.hash(date)
-RETURNS integer
-AS 'hashint4'
-LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.hash(date) IS
-	'hash';
-
-CREATE FUNCTION fasted_internal.hash(timestamp with time zone)
-RETURNS integer
-AS 'timestamp_hash'
-LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.hash(timestamp with time zone) IS
-	'hash';
-
-CREATE FUNCTION fasted_internal.hash(bytea)
-RETURNS integer
-AS 'hashvarlena'
-LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal.hash(bytea) IS
-	'hash';
-
 CREATE OPERATOR CLASS bool_ops
 DEFAULT FOR TYPE boolean USING fasted AS
 	OPERATOR 4 = (boolean, boolean),
-	FUNCTION 2 fasted_internal.hash(boolean);
+	FUNCTION 2 hashchar("char");
 
 CREATE OPERATOR CLASS oid_ops
 DEFAULT FOR TYPE oid USING fasted AS
@@ -646,7 +552,7 @@ DEFAULT FOR TYPE uuid USING fasted AS
 CREATE OPERATOR CLASS date_ops
 DEFAULT FOR TYPE date USING fasted AS
 	OPERATOR 4 = (date, date),
-	FUNCTION 2 fasted_internal.hash(date);
+	FUNCTION 2 hashint4(integer);
 
 CREATE OPERATOR CLASS timestamp_ops
 DEFAULT FOR TYPE timestamp USING fasted AS
@@ -656,7 +562,7 @@ DEFAULT FOR TYPE timestamp USING fasted AS
 CREATE OPERATOR CLASS timestamptz_ops
 DEFAULT FOR TYPE timestamp with time zone USING fasted AS
 	OPERATOR 4 = (timestamp with time zone, timestamp with time zone),
-	FUNCTION 2 fasted_internal.hash(timestamp with time zone);
+	FUNCTION 2 timestamp_hash(timestamp);
 
 CREATE OPERATOR CLASS numeric_ops
 DEFAULT FOR TYPE numeric USING fasted AS
@@ -666,7 +572,7 @@ DEFAULT FOR TYPE numeric USING fasted AS
 CREATE OPERATOR CLASS bytea_ops
 DEFAULT FOR TYPE bytea USING fasted AS
 	OPERATOR 4 = (bytea, bytea),
-	FUNCTION 2 fasted_internal.hash(bytea);
+	FUNCTION 2 hashvarlena(internal);
 
 CREATE OPERATOR CLASS enum_ops
 DEFAULT FOR TYPE anyenum USING fasted AS

@@ -30,41 +30,35 @@
 /* Names in the advice, at most. */
 #define NAMED 3
 
-/* Reads the metapage; a page that is not one changes nothing.  An unlogged index has none in a standby. */
-static void
-ReadMeta(Relation index, IndexMeta *meta)
-{
-	Buffer		buffer;
-
-	if (!index->rd_index->indisvalid || RELATION_IS_OTHER_TEMP(index) ||
-		(index->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED && RecoveryInProgress()) ||
-		RelationGetNumberOfBlocks(index) == 0)
-		return;
-	buffer = ReadBuffer(index, META_BLOCK);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	if (((IndexMeta *) PageGetContents(BufferGetPage(buffer)))->magic == INDEX_MAGIC)
-		*meta = *(IndexMeta *) PageGetContents(BufferGetPage(buffer));
-	UnlockReleaseBuffer(buffer);
-}
-
-/* Returns true if an index, which is not locked by others, has many rows since it was built. */
+/*
+ * Returns true if an index has many rows since it was built.  Returns false if it is locked by others or cannot be
+ * read, as an unlogged index on a standby, or if its metapage is not one.
+ */
 static bool
 NeedsRebuild(Oid indexid)
 {
-	IndexMeta	meta = {0};
 	Relation	index;
+	bool		needed = false;
 
 	if (!ConditionalLockRelationOid(indexid, AccessShareLock))
 		return false;
 	index = try_relation_open(indexid, NoLock);
-	if (index != NULL)
+	if (index != NULL && index->rd_index->indisvalid && !RELATION_IS_OTHER_TEMP(index) &&
+		(index->rd_rel->relpersistence != RELPERSISTENCE_UNLOGGED || !RecoveryInProgress()) &&
+		RelationGetNumberOfBlocks(index) > 0)
 	{
-		ReadMeta(index, &meta);
-		relation_close(index, NoLock);
+		Buffer		buffer = ReadBuffer(index, META_BLOCK);
+		const IndexMeta *meta = (IndexMeta *) PageGetContents(BufferGetPage(buffer));
+
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		needed = meta->magic == INDEX_MAGIC && meta->chunks >= (uint64) meta->built_chunks + MANY_CHUNKS &&
+			meta->chunks - meta->built_chunks >= LARGE_SHARE * meta->chunks;
+		UnlockReleaseBuffer(buffer);
 	}
+	if (index != NULL)
+		relation_close(index, NoLock);
 	UnlockRelationOid(indexid, AccessShareLock);
-	return meta.chunks >= (uint64) meta.built_chunks + MANY_CHUNKS &&
-		meta.chunks - meta.built_chunks >= LARGE_SHARE * meta.chunks;
+	return needed;
 }
 
 char *

@@ -13,17 +13,16 @@
 #include "distance/distance.h"
 #include "index/ball.h"
 #include "rows/vector.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/float.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(fasted_ball_in);
 PG_FUNCTION_INFO_V1(fasted_ball_out);
 PG_FUNCTION_INFO_V1(fasted_ball);
 PG_FUNCTION_INFO_V1(fasted_ball_overlaps);
 PG_FUNCTION_INFO_V1(fasted_index_ball);
-PG_FUNCTION_INFO_V1(fasted_index_ball_of_bits);
 PG_FUNCTION_INFO_V1(fasted_maybe_within_ball);
 
 static Ball *
@@ -38,38 +37,20 @@ NewBall(int dimensions, double radius)
 	return ball;
 }
 
-/*
- * Returns the elements of a vector of real[] or double precision[] as doubles, in memory of their
- * own, and sets *problem and *dimensions.  There may be elements that are not finite.
- */
-static double *
-ArrayElements(ArrayType *array, VectorProblem *problem, int *dimensions)
-{
-	bool		doubles = ARR_ELEMTYPE(array) == FLOAT8OID;
-	double	   *elements = NULL;
-
-	*problem = VectorShape((struct varlena *) array, doubles ? VECTOR_FLOAT8 : VECTOR_FLOAT4, dimensions);
-	if (*problem != VECTOR_OK)
-		return NULL;
-	elements = palloc(*dimensions * sizeof(double));
-	for (int k = 0; k < *dimensions; k++)
-	{
-		elements[k] = doubles ? ((double *) ARR_DATA_PTR(array))[k] : ((float *) ARR_DATA_PTR(array))[k];
-		if (!isfinite(elements[k]))
-			*problem = VECTOR_NOT_FINITE;
-	}
-	return elements;
-}
-
 /* Returns a ball; raises an error if the vector or the radius is invalid. */
 static Ball *
 MakeBall(ArrayType *array, double radius)
 {
-	VectorProblem problem;
 	int			dimensions;
-	double	   *elements = ArrayElements(array, &problem, &dimensions);
-	Ball	   *ball;
+	VectorProblem problem = VectorShape((struct varlena *) array, VECTOR_FLOAT8, &dimensions);
+	Ball	   *ball = NewBall(problem == VECTOR_OK ? dimensions : 0, radius);
 
+	CopyArrayElements(array, ball->dimensions, ball->centre);
+	for (int k = 0; k < ball->dimensions; k++)
+	{
+		if (!isfinite(ball->centre[k]))
+			problem = VECTOR_NOT_FINITE;
+	}
 	if (problem != VECTOR_OK)
 		ereport(ERROR,
 				(errvector(problem, (struct varlena *) array),
@@ -78,8 +59,6 @@ MakeBall(ArrayType *array, double radius)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("radius of a ball must be a finite number that is not negative")));
-	ball = NewBall(dimensions, radius);
-	memcpy(ball->centre, elements, dimensions * sizeof(double));
 	return ball;
 }
 
@@ -132,37 +111,6 @@ fasted_ball_out(PG_FUNCTION_ARGS)
 
 /* --- balls of conditions */
 
-/* Returns the ball of a condition, without its centre. */
-static Ball *
-NewIndexBall(int dimensions, double radius, double least)
-{
-	Ball	   *ball = NewBall(dimensions, radius);
-
-	ball->undefined = isnan(least) || isnan(radius);
-	if (isnan(radius) || radius < least || dimensions == 0)
-		ball->radius = get_float8_infinity();
-	return ball;
-}
-
-/*
- * index_ball(vector, radius, least) returns the ball of a condition that holds only for distances up to
- * the radius, and for those that are NaN if `least` is NaN.  A radius that is NaN exceeds every distance.
- * Below `least`, the condition raises an error.  Raises no error itself.
- */
-Datum
-fasted_index_ball(PG_FUNCTION_ARGS)
-{
-	VectorProblem problem;
-	int			dimensions;
-	double	   *elements = ArrayElements(PG_GETARG_ARRAYTYPE_P(0), &problem, &dimensions);
-	Ball	   *ball = NewIndexBall(problem == VECTOR_OK ? dimensions : 0, PG_GETARG_FLOAT8(1),
-									PG_GETARG_FLOAT8(2));
-
-	if (problem == VECTOR_OK)
-		memcpy(ball->centre, elements, dimensions * sizeof(double));
-	PG_RETURN_POINTER(ball);
-}
-
 void
 CopyBitElements(const VarBit *bits, int n, double *to)
 {
@@ -170,13 +118,36 @@ CopyBitElements(const VarBit *bits, int n, double *to)
 		to[k] = VARBITS(bits)[k / BITS_PER_BYTE] >> (BITS_PER_BYTE - 1 - k % BITS_PER_BYTE) & 1;
 }
 
+/*
+ * index_ball(vector, radius, least) returns the ball of a condition that holds only for distances up to
+ * the radius, and for those that are NaN if `least` is NaN.  A radius that is NaN exceeds every distance.
+ * Below `least`, the condition raises an error.  Raises no error itself, if the vector is of bits, of real[] or of
+ * double precision[].
+ */
 Datum
-fasted_index_ball_of_bits(PG_FUNCTION_ARGS)
+fasted_index_ball(PG_FUNCTION_ARGS)
 {
-	const VarBit *bits = PG_GETARG_VARBIT_P(0);
-	Ball	   *ball = NewIndexBall(VARBITLEN(bits), PG_GETARG_FLOAT8(1), PG_GETARG_FLOAT8(2));
+	Oid			type = getBaseType(get_fn_expr_argtype(fcinfo->flinfo, 0));
+	bool		bits = type == BITOID || type == VARBITOID;
+	double		radius = PG_GETARG_FLOAT8(1);
+	double		least = PG_GETARG_FLOAT8(2);
+	int			dimensions;
+	struct varlena *vector;
+	VectorProblem problem;
+	Ball	   *ball;
 
-	CopyBitElements(bits, ball->dimensions, ball->centre);
+	if (!bits && type != FLOAT4ARRAYOID && type != FLOAT8ARRAYOID)
+		elog(ERROR, "no index condition is on vectors of type %u", type);
+	vector = PG_GETARG_VARLENA_P(0);
+	problem = VectorShape(vector, bits ? VECTOR_BIT : VECTOR_FLOAT8, &dimensions);
+	ball = NewBall(problem == VECTOR_OK ? dimensions : 0, radius);
+	ball->undefined = isnan(least) || isnan(radius);
+	if (isnan(radius) || radius < least || problem != VECTOR_OK)
+		ball->radius = get_float8_infinity();
+	if (bits)
+		CopyBitElements((VarBit *) vector, ball->dimensions, ball->centre);
+	else
+		CopyArrayElements((ArrayType *) vector, ball->dimensions, ball->centre);
 	PG_RETURN_POINTER(ball);
 }
 

@@ -20,6 +20,7 @@
 #define FASTED_BALL_H
 
 #include "fmgr.h"
+#include "utils/array.h"
 #include "utils/varbit.h"
 
 typedef struct Ball
@@ -33,6 +34,9 @@ typedef struct Ball
 
 #define DatumGetBall(datum) ((Ball *) PG_DETOAST_DATUM(datum))
 
+/* Copies n elements of a vector of real[] or double precision[]. */
+extern void CopyArrayElements(ArrayType *array, int n, double *to);
+
 /* Copies n bits to zeros and ones. */
 extern void CopyBitElements(const VarBit *bits, int n, double *to);
 
@@ -41,7 +45,6 @@ extern PGDLLEXPORT Datum fasted_ball_out(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_ball(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_ball_overlaps(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_index_ball(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum fasted_index_ball_of_bits(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_maybe_within_ball(PG_FUNCTION_ARGS);
 
 #endif							/* FASTED_BALL_H */

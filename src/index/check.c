@@ -100,30 +100,11 @@ compare_entries(const void *a, const void *b)
 	return ItemPointerCompare((ItemPointer) &((const Entry *) a)->tid, (ItemPointer) &((const Entry *) b)->tid);
 }
 
-/* Reads all heads, and checks that all other pages are there. */
-static void
-read_entries(Check *check)
-{
-	const IndexLayout *layout = &check->state->layout;
-
-	for (uint32 chunk = 0; chunk < check->state->meta.chunks; chunk++)
-	{
-		add_entries(check, chunk);
-		for (uint32 l = 1; l < layout->levels && chunk >= layout->null_chunks; l++)
-		{
-			for (uint32 r = 0; r < layout->chunk_rows; r += layout->page_rows[l])
-				UnlockReleaseBuffer(ReadIndexPage(check->index, LevelBlock(layout, chunk, l, r),
-												  BUFFER_LOCK_SHARE, LEVEL_PAGE, chunk, l));
-		}
-	}
-	qsort(check->entries, check->count, sizeof(Entry), compare_entries);
-}
-
 /* --- the table */
 
 /* Returns true if the box of an entry's chunk passes a query or, without one, all queries. */
 static bool
-box_passes(Check *check, const Entry *entry, const VectorQuery *query)
+box_passes(const Check *check, const Entry *entry, const VectorQuery *query)
 {
 	const IndexLayout *layout = &check->state->layout;
 	const ChunkBox *box;
@@ -142,7 +123,7 @@ box_passes(Check *check, const Entry *entry, const VectorQuery *query)
 
 /* Returns true if a row with codes passes a query. */
 static bool
-row_passes(Check *check, const Entry *entry, const VectorQuery *query, Page head)
+row_passes(const Check *check, const Entry *entry, const VectorQuery *query)
 {
 	const IndexState *state = check->state;
 	const IndexLayout *layout = &state->layout;
@@ -154,12 +135,11 @@ row_passes(Check *check, const Entry *entry, const VectorQuery *query, Page head
 	for (uint32 r = 0; r < layout->chunk_rows; r++)
 		bounds[r] = -INFINITY;
 	masks[entry->row / GROUP_ROWS] = 1 << entry->row % GROUP_ROWS;
-	LevelBounds(query, state, 0, head, 0, layout->chunk_rows, masks, sums, bounds);
-	for (uint32 l = 1; l < layout->levels; l++)
+	for (uint32 l = 0; l < layout->levels; l++)
 	{
 		uint32		first = entry->row / layout->page_rows[l] * layout->page_rows[l];
-		Buffer		buffer = ReadIndexPage(check->index, LevelBlock(layout, entry->chunk, l, first),
-										   BUFFER_LOCK_SHARE, LEVEL_PAGE, entry->chunk, l);
+		Buffer		buffer = ReadIndexPage(check->index, LevelBlock(layout, entry->chunk, l, first), BUFFER_LOCK_SHARE,
+										   l == 0 ? HEAD_PAGE : LEVEL_PAGE, entry->chunk, l);
 
 		LevelBounds(query, state, l, BufferGetPage(buffer), first, Min(layout->page_rows[l], layout->chunk_rows - first),
 					masks, sums, bounds);
@@ -170,7 +150,7 @@ row_passes(Check *check, const Entry *entry, const VectorQuery *query, Page head
 
 /* Checks the vector of an entry, which must pass a query of itself. */
 static void
-check_vector(Check *check, const Entry *entry, Datum value, Page head, uint16 second)
+check_vector(const Check *check, const Entry *entry, Datum value, uint16 second)
 {
 	IndexRow   *row = palloc0(IndexRowBytes(check->state));
 	VectorQuery query;
@@ -188,7 +168,7 @@ check_vector(Check *check, const Entry *entry, Datum value, Page head, uint16 se
 		PrepareQuery(&query, check->state, elements);
 		SetLimit(&query, query.product ? -query.vector_norm * query.vector_norm : 0.0);
 	}
-	if (row->state == 0 ? !row_passes(check, entry, &query, head) : !box_passes(check, entry, NULL))
+	if (row->state == 0 ? !row_passes(check, entry, &query) : !box_passes(check, entry, NULL))
 		report_row(check, &entry->tid, "has codes, or a box, of another vector");
 }
 
@@ -203,7 +183,6 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 	const IndexState *state = check->state;
 	uint32		hashes[INDEX_MAX_KEYS];
 	Buffer		buffer;
-	Page		head = palloc(BLCKSZ);
 	uint16		second;
 
 	if (entry == NULL)
@@ -215,18 +194,17 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 	SetHashes(index, values, isnull, hashes);
 	buffer = ReadIndexPage(index, ChunkBlock(&state->layout, entry->chunk), BUFFER_LOCK_SHARE, HEAD_PAGE,
 						   entry->chunk, 0);
-	memcpy(head, BufferGetPage(buffer), BLCKSZ);
-	UnlockReleaseBuffer(buffer);
-	second = HeadSeconds(head, state)[entry->row];
+	second = HeadSeconds(BufferGetPage(buffer), state)[entry->row];
 	for (uint32 c = 0; c < state->meta.columns; c++)
 	{
-		if (HeadHashes(head, &state->layout, c)[entry->row] != hashes[c])
+		if (HeadHashes(BufferGetPage(buffer), &state->layout, c)[entry->row] != hashes[c])
 			report_row(check, tid, "has another value in a further column");
 	}
+	UnlockReleaseBuffer(buffer);
 	if (isnull[0] != (second == ROW_NULL))
 		report_row(check, tid, "has a vector on one side only");
 	if (!isnull[0])
-		check_vector(check, entry, values[0], head, second);
+		check_vector(check, entry, values[0], second);
 	check->rows++;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(check->row_context);
@@ -240,8 +218,6 @@ check_index(Relation heap, Relation index)
 	Snapshot	snapshot = RegisterSnapshot(GetTransactionSnapshot());
 	IndexInfo  *info = BuildIndexInfo(index);
 	IndexMeta	meta;
-	const IndexState *cached = ReadState(index, &meta);
-	Size		floats = (Size) meta.dimensions * (meta.reflections + 1);
 
 	/* as for plans of queries: the index may lack versions of rows that older snapshots see */
 	if (IsolationUsesXactSnapshot() && index->rd_index->indcheckxmin &&
@@ -250,13 +226,14 @@ check_index(Relation heap, Relation index)
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("index \"%s\" is newer than the snapshot of the transaction", RelationGetRelationName(index)),
 				 errhint("Try it in another transaction.")));
+	(void) ReadState(index, &meta);
 	check.state = MakeState(&meta, check.kind, CurrentMemoryContext);
-	memcpy(check.state->centre, cached->centre, floats * sizeof(float));
-	if (!SetFactors(check.state))
-		ReportCorruption(index, META_BLOCK);
+	ReadBasis(index, check.state);
 	check.row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted index check",
 											  ALLOCSET_DEFAULT_SIZES);
-	read_entries(&check);
+	for (uint32 chunk = 0; chunk < meta.chunks; chunk++)
+		add_entries(&check, chunk);
+	qsort(check.entries, check.count, sizeof(Entry), compare_entries);
 	info->ii_Concurrent = true; /* the snapshot decides which rows there are */
 	info->ii_Unique = false;
 	info->ii_ExclusionOps = NULL;

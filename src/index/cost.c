@@ -20,7 +20,6 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "utils/float.h"
-#include "utils/memutils.h"
 #include "utils/spccache.h"
 
 /* CPU time of the head of a row, and of a row of a level, in operators. */
@@ -37,7 +36,7 @@
  * Pages that a row costs which is returned in the order of distances, apart from PostgreSQL's own estimate.
  * PostgreSQL estimates the pages of all rows, which are fewer than the rows, and divides them evenly.
  */
-#define ORDER_PAGES 0.5
+#define ORDER_PAGES 0.25
 
 /* Rows that pass a level, for each row of the result, if nothing is known. */
 #define PASSING_ROWS 1.5
@@ -62,83 +61,47 @@ SamplePairs(const double *sample, uint32 n, uint32 dimensions, uint32 *count)
 	return vectors;
 }
 
-/* Returns the page of a row in the pages of a chunk. */
-static Page
-page_of(const IndexState *state, char *pages, uint32 level, uint32 row)
-{
-	return pages + (Size) (LevelBlock(&state->layout, 0, level, row) - ChunkBlock(&state->layout, 0)) * BLCKSZ;
-}
-
-/* Makes the pages of a chunk of these vectors, in memory. */
-static char *
-make_chunk(const IndexState *state, const double *vectors, uint32 n)
-{
-	const IndexLayout *layout = &state->layout;
-	char	   *pages = palloc((Size) layout->chunk_pages * BLCKSZ);
-	IndexRow   *row = palloc0(IndexRowBytes(state));
-
-	for (uint32 p = 0; p < layout->chunk_pages; p++)
-		InitChunkPage(pages + (Size) p * BLCKSZ, state, 0, p);
-	for (uint32 r = 0; r < n; r++)
-	{
-		EncodeRow(state, vectors + (Size) r * state->meta.dimensions, row);
-		for (uint32 l = 0; l < layout->levels && row->state == 0; l++)
-			PutRow(state, row, r, l, page_of(state, pages, l, r));
-	}
-	return pages;
-}
-
 /*
- * Appends the bounds of all rows of the chunk but one to those of `count` pairs.  Returns the number of pairs.
- * For Jaccard distances, whose limit depends on the vector, bounds are divided by its norm.
+ * Sets the bounds that levels give of a pair of images.  They have no errors of codes, which are small for typical
+ * distances.
  */
-static uint32
-add_bounds(const IndexState *state, const VectorQuery *query, char *pages, uint32 other,
-		   float *const *bounds, uint32 count)
+static void
+pair_bounds(const IndexState *state, const double *x, const double *y, double unit,
+			float *const *bounds, uint32 pair)
 {
 	const IndexLayout *layout = &state->layout;
-	uint32		rows = layout->chunk_rows;
-	float	   *of_rows = palloc(rows * sizeof(float));
-	uint8	   *masks = palloc(rows / GROUP_ROWS);
-	uint8	   *uncoded = palloc(rows / GROUP_ROWS);
-	GroupSums  *sums = palloc(rows / GROUP_ROWS * sizeof(GroupSums));
-	double		unit = state->kind->metric == FASTED_METRIC_JACCARD ? query->vector_norm : 1.0;
-	uint32		n = 0;
+	bool		product = state->kind->metric == FASTED_METRIC_INNER_PRODUCT;
+	double		rest_x = DoubleProduct(x, x, state->meta.dimensions);
+	double		rest_y = DoubleProduct(y, y, state->meta.dimensions);
+	double		sum = 0.0;
 
-	memset(masks, 0xff, rows / GROUP_ROWS);
-	SplitMasks(state, pages, masks, uncoded);
-	masks[other / GROUP_ROWS] &= ~(1 << other % GROUP_ROWS);
-	for (uint32 r = 0; r < rows; r++)
-		of_rows[r] = -INFINITY;
 	for (uint32 l = 0; l < layout->levels; l++)
 	{
-		for (uint32 r = 0; r < rows; r += layout->page_rows[l])
-			LevelBounds(query, state, l, page_of(state, pages, l, r), r, Min(layout->page_rows[l], rows - r),
-						masks, sums, of_rows);
-		n = 0;
-		for (uint32 r = 0; r < rows; r++)
+		for (uint32 k = layout->first[l]; k < layout->first[l + 1]; k++)
 		{
-			if (masks[r / GROUP_ROWS] >> r % GROUP_ROWS & 1)
-				bounds[l][count + n++] = of_rows[r] / unit;
+			sum += product ? -x[k] * y[k] : (x[k] - y[k]) * (x[k] - y[k]);
+			rest_x = Max(rest_x - x[k] * x[k], 0.0);
+			rest_y = Max(rest_y - y[k] * y[k], 0.0);
 		}
+		bounds[l][pair] = product ? sum - sqrt(rest_x * rest_y) : hypot(sqrt(sum), sqrt(rest_x) - sqrt(rest_y)) / unit;
 	}
-	return count + n;
 }
 
-/* The same for the boxes of chunks. */
+/* Appends the bounds of boxes of the index, for a vector.  Returns the number of bounds. */
 static uint32
-add_boxes(Relation index, const IndexState *state, const VectorQuery *query, float *bounds, uint32 count)
+add_boxes(Relation index, const IndexState *state, const double *vector, double unit, float *bounds, uint32 count)
 {
 	const IndexLayout *layout = &state->layout;
-	double		unit = state->kind->metric == FASTED_METRIC_JACCARD ? query->vector_norm : 1.0;
 	uint32		step = (state->meta.chunks - layout->null_chunks) / MOST_BOXES + 1;
+	VectorQuery query;
 
+	PrepareQuery(&query, state, vector);
 	for (uint32 chunk = layout->null_chunks; chunk < state->meta.chunks; chunk += step)
 	{
 		Buffer		buffer = ReadIndexPage(index, BoxBlock(layout, chunk), BUFFER_LOCK_SHARE, BOX_PAGE,
 										   SectionOf(layout, chunk), 0);
 
-		bounds[count++] = BoxBound(query, BoxOf(BufferGetPage(buffer), layout, chunk)) / unit;
+		bounds[count++] = BoxBound(&query, BoxOf(BufferGetPage(buffer), layout, chunk)) / unit;
 		UnlockReleaseBuffer(buffer);
 	}
 	return count;
@@ -157,27 +120,32 @@ void
 MeasureBounds(Relation index, IndexState *state, const double *vectors, uint32 n)
 {
 	IndexMeta  *meta = &state->meta;
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted index bounds",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	uint32		rows = Min(n, state->layout.chunk_rows);
-	char	   *pages = rows == 0 ? NULL : make_chunk(state, vectors, rows);
-	float	   *bounds[BOX_LEVEL + 1];
+	uint32		d = meta->dimensions;
+	double	   *images[PAIR_ROWS];
+	uint32		count = 0;
 	uint32		pairs = 0;
 	uint32		boxes = 0;
+	float	   *bounds[BOX_LEVEL + 1];
 
+	Assert(n <= PAIR_ROWS);
 	for (uint32 l = 0; l <= BOX_LEVEL; l++)
-		bounds[l] = palloc(PAIR_QUERIES * sizeof(float) *
-						   (l == BOX_LEVEL ? MOST_BOXES : state->layout.chunk_rows));
-	for (uint32 q = 0; q < Min(rows, PAIR_QUERIES); q++)
+		bounds[l] = palloc(PAIR_QUERIES * Max(MOST_BOXES, PAIR_ROWS) * sizeof(float));
+	for (uint32 r = 0; r < n; r++)
 	{
-		VectorQuery query;
+		const double *vector = vectors + (Size) r * d;
+		/* for Jaccard distances, whose limit depends on the vector */
+		double		unit = state->kind->metric == FASTED_METRIC_JACCARD ? VectorNorm(vector, d) : 1.0;
+		double		norm;
 
-		PrepareQuery(&query, state, vectors + (Size) q * meta->dimensions);
-		if (query.unbounded)
+		images[count] = palloc0((d + 31) * sizeof(double));
+		norm = Project(state, vector, images[count]);
+		if (norm < 0.0 || isinf(norm) || unit == 0.0)
 			continue;
-		pairs = add_bounds(state, &query, pages, q, bounds, pairs);
-		boxes = add_boxes(index, state, &query, bounds[BOX_LEVEL], boxes);
+		if (count < PAIR_QUERIES)
+			boxes = add_boxes(index, state, vector, unit, bounds[BOX_LEVEL], boxes);
+		for (uint32 q = 0; q < Min(count, PAIR_QUERIES); q++)
+			pair_bounds(state, images[q], images[count], unit, bounds, pairs++);
+		count++;
 		CHECK_FOR_INTERRUPTS();
 	}
 	for (uint32 l = 0; l <= BOX_LEVEL; l++)
@@ -187,8 +155,6 @@ MeasureBounds(Relation index, IndexState *state, const double *vectors, uint32 n
 		for (uint32 q = 0; q < QUANTILES && meta->pairs[l] > 0; q++)
 			meta->quantiles[l][q] = bounds[l][(meta->pairs[l] - 1) >> q];
 	}
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
 }
 
 /*

@@ -66,7 +66,7 @@ KindOf(Relation index)
 {
 	FmgrInfo   *function = index_getprocinfo(index, 1, INDEX_KIND_PROC);
 
-	return (const IndexedKind *) DatumGetPointer(FunctionCall1(function, (Datum) 0));
+	return (const IndexedKind *) DatumGetPointer(FunctionCall1(function, PointerGetDatum(index)));
 }
 
 IndexMeta

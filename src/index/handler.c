@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * handler.c
- *	  The access method "fasted": what PostgreSQL has to know of it, and checks of operator classes.
+ *	  The access method "fasted": what PostgreSQL has to know of it.
  *
  * The files, in the order in which a row passes them:
  *
@@ -16,17 +16,9 @@
  */
 #include "postgres.h"
 
-#include "access/amvalidate.h"
-#include "access/htup_details.h"
 #include "access/reloptions.h"
-#include "catalog/pg_amop.h"
-#include "catalog/pg_opclass.h"
-#include "catalog/pg_type_d.h"
 #include "commands/vacuum.h"
 #include "index/access.h"
-#include "utils/catcache.h"
-#include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(fasted_handler);
 
@@ -37,51 +29,11 @@ index_options(Datum options, bool validate)
 	return (bytea *) build_reloptions(options, validate, 0, 0, NULL, 0);
 }
 
-/*
- * Returns true if the operators of the class's family have known strategies, and orders those of floats, and if
- * the class has one support function.  Otherwise says what is wrong.
- */
+/* Operator classes are those of the extensions; index_kind() knows no others. */
 static bool
 validate_class(Oid class)
 {
-	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(class));
-	Form_pg_opclass opclass;
-	CatCList   *list;
-	Oid			kind;
-	bool		valid = true;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator class %u", class);
-	opclass = (Form_pg_opclass) GETSTRUCT(tuple);
-	list = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(opclass->opcfamily));
-	for (int i = 0; i < list->n_members; i++)
-	{
-		Form_pg_amop form = (Form_pg_amop) GETSTRUCT(&list->members[i]->tuple);
-		bool		orders = form->amopstrategy == INDEX_ORDER_STRATEGY;
-
-		if (form->amopstrategy <= INDEX_STRATEGIES && orders == (form->amoppurpose == AMOP_ORDER) &&
-			check_amop_signature(form->amopopr, orders ? FLOAT8OID : BOOLOID, form->amoplefttype,
-								 form->amoprighttype))
-			continue;
-		ereport(INFO,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("operator class \"%s\" of access method fasted has an invalid operator with strategy %d",
-						NameStr(opclass->opcname), form->amopstrategy)));
-		valid = false;
-	}
-	kind = get_opfamily_proc(opclass->opcfamily, opclass->opcintype, opclass->opcintype, INDEX_KIND_PROC);
-	if (OidIsValid(kind) ? !check_amproc_signature(kind, INTERNALOID, true, 1, 1, INTERNALOID) :
-		!OidIsValid(get_opfamily_proc(opclass->opcfamily, opclass->opcintype, opclass->opcintype, INDEX_HASH_PROC)))
-	{
-		ereport(INFO,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("operator class \"%s\" of access method fasted has no valid support function",
-						NameStr(opclass->opcname))));
-		valid = false;
-	}
-	ReleaseCatCacheList(list);
-	ReleaseSysCache(tuple);
-	return valid;
+	return true;
 }
 
 Datum

@@ -11,8 +11,9 @@
  *				itself is true for all vectors: the condition that it follows from decides)
  *	  strategy 3	fasted_ball && fasted_ball: the distance of the centres is at most the sum of radii
  *
- * and support function 1, which returns (as internal) a pointer to a constant IndexedKind.  Further
- * columns are compared for equality.  Their operator classes have
+ * (the left operand of strategy 2 is declared as anyelement), and support function 1, which gets the index's
+ * relation and returns a pointer to a constant IndexedKind, both as internal.  Further columns are compared for
+ * equality.  Their operator classes have
  *
  *	  strategy 4	value = value
  *
@@ -76,5 +77,6 @@ typedef struct IndexedKind
 
 extern PGDLLEXPORT Datum fasted_handler(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_index_check(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_index_kind(PG_FUNCTION_ARGS);
 
 #endif							/* FASTED_INDEX_H */

@@ -15,7 +15,11 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-StaticAssertDecl(sizeof(IndexMeta) + (EMPTY_LIST + 1) * sizeof(uint32) <= PAGE_ROOM, "lists must fit into the metapage");
+/* After the lists of format.h: null chunks with free places, once there is a vector. */
+#define NULL_LIST (EMPTY_LIST + 1)
+
+StaticAssertDecl(sizeof(IndexMeta) + (NULL_LIST + 1) * sizeof(uint32) <= PAGE_ROOM,
+				 "lists must fit into the metapage");
 StaticAssertDecl(INDEX_LEVELS <= MAX_GENERIC_XLOG_PAGES, "a row must fit into a WAL record");
 
 /* An open change of the metapage and, maybe, of a head. */
@@ -63,7 +67,7 @@ change_head(MetaChange *change, const IndexState *state, uint32 chunk)
 	return GenericXLogRegisterBuffer(change->xlog, change->head, 0);
 }
 
-/* Sets the basis of an index that has had no vector: that of the vector's own coordinates. */
+/* Sets the basis of an index that has had no vector: that of the vector's own coordinates.  Overwrites it. */
 static void
 begin_vectors(Relation index, uint32 dimensions, double *elements)
 {
@@ -71,6 +75,7 @@ begin_vectors(Relation index, uint32 dimensions, double *elements)
 	IndexMeta	meta;
 	IndexState *state;
 	const IndexedKind *kind = KindOf(index);
+	uint32		nulls;
 
 	begin_meta(&change, index);
 	if (change.meta->dimensions > 0)
@@ -92,7 +97,9 @@ begin_vectors(Relation index, uint32 dimensions, double *elements)
 		UnlockReleaseBuffer(buffer);
 	}
 	*change.meta = state->meta;
-	memset(change.lists, 0, (EMPTY_LIST + 1) * sizeof(uint32));
+	nulls = change.lists[0];
+	memset(change.lists, 0, (NULL_LIST + 1) * sizeof(uint32));
+	change.lists[NULL_LIST] = nulls;
 	finish_meta(&change, true);
 }
 
@@ -109,6 +116,15 @@ raise_radius(Relation index, double radius)
 
 /* --- lists of chunks */
 
+/* Returns the list of chunks for a row.  One without a vector takes places of null chunks first. */
+static uint32 *
+list_for(IndexMeta *meta, const IndexState *state, const IndexRow *row)
+{
+	uint32	   *lists = ChunkLists(meta);
+
+	return &lists[row->state == ROW_NULL && lists[NULL_LIST] != 0 ? NULL_LIST : ListOf(meta, RowKey(state, row))];
+}
+
 void
 ListChunk(Relation index, const IndexState *state, uint32 chunk)
 {
@@ -121,9 +137,9 @@ ListChunk(Relation index, const IndexState *state, uint32 chunk)
 	head = change_head(&change, state, chunk);
 	for (uint32 r = 0; r < state->layout.chunk_rows; r++)
 		in_use |= HeadSeconds(head, state)[r] != ROW_FREE;
-	list = &change.lists[in_use ? ListOf(change.meta, HeadKey(state, head)) : EMPTY_LIST];
-	if (change.meta->dimensions != state->meta.dimensions || chunk < change.meta->null_chunks ||
-		OpaqueOf(head)->next != 0)
+	list = &change.lists[chunk < change.meta->null_chunks ? NULL_LIST : in_use || change.meta->dimensions == 0 ?
+						 ListOf(change.meta, HeadKey(state, head)) : EMPTY_LIST];
+	if (change.meta->dimensions != state->meta.dimensions || OpaqueOf(head)->next != 0)
 	{
 		finish_meta(&change, false);
 		return;
@@ -188,18 +204,18 @@ divide_lists(MetaChange *change)
 }
 
 /*
- * Replaces the first chunk of the list for rows with this key, which is full, or there is none, by another one:
+ * Replaces the first chunk of the list for a row, which is full, or there is none, by another one:
  * the next one of the list, a chunk without rows, or a new one.  Does nothing if the list has changed meanwhile.
  */
 static void
-replace_chunk(Relation index, const IndexState *state, int32 key, uint32 full)
+replace_chunk(Relation index, const IndexState *state, const IndexRow *row, uint32 full)
 {
 	MetaChange	change;
 	uint32	   *list;
 	uint32	   *empty;
 
 	begin_meta(&change, index);
-	list = &change.lists[ListOf(change.meta, key)];
+	list = list_for(change.meta, state, row);
 	empty = &change.lists[EMPTY_LIST];
 	if (change.meta->dimensions != state->meta.dimensions || *list != full)
 	{
@@ -289,13 +305,11 @@ put_row(Relation index, const IndexState *state, const IndexRow *row, uint32 chu
 static bool
 place_row(Relation index, const IndexState *state, const IndexRow *row)
 {
-	int32		key = RowKey(state, row);
-
 	for (;;)
 	{
 		Buffer		buffer = ReadIndexPage(index, META_BLOCK, BUFFER_LOCK_SHARE, META_PAGE, 0, 0);
 		IndexMeta  *meta = MetaOf(index, buffer);
-		uint32		first = ChunkLists(meta)[ListOf(meta, key)];
+		uint32		first = *list_for(meta, state, row);
 		bool		same = meta->dimensions == state->meta.dimensions;
 
 		if (first > meta->chunks)
@@ -305,12 +319,12 @@ place_row(Relation index, const IndexState *state, const IndexRow *row)
 			return false;
 		if (first != 0 && put_row(index, state, row, first - 1))
 			return true;
-		replace_chunk(index, state, key, first);
+		replace_chunk(index, state, row, first);
 		CHECK_FOR_INTERRUPTS();
 	}
 }
 
-/* Adds a row to the index as it is now.  Returns false if that changed meanwhile: try again. */
+/* Adds a row to the index as it is now.  Returns false, maybe with other elements, if it is to be tried again. */
 static bool
 insert_row(Relation index, ItemPointer tid, double *elements, int dimensions, double radius,
 		   const uint32 *hashes)
@@ -322,10 +336,7 @@ insert_row(Relation index, ItemPointer tid, double *elements, int dimensions, do
 
 	if (elements != NULL && meta.dimensions == 0)
 	{
-		double	   *copy = palloc(dimensions * sizeof(double));
-
-		memcpy(copy, elements, dimensions * sizeof(double));
-		begin_vectors(index, dimensions, copy);
+		begin_vectors(index, dimensions, elements);
 		return false;
 	}
 	if (elements != NULL && (uint32) dimensions != meta.dimensions)
@@ -355,10 +366,11 @@ IndexInsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relati
 	int			dimensions = 0;
 
 	SetHashes(index, values, isnull, hashes);
-	if (!isnull[0])
-		elements = ElementsOf(KindOf(index), values[0], &dimensions, &radius);
-	while (!insert_row(index, tid, elements, dimensions, radius, hashes))
-		;
+	do
+	{
+		if (!isnull[0])
+			elements = ElementsOf(KindOf(index), values[0], &dimensions, &radius);
+	} while (!insert_row(index, tid, elements, dimensions, radius, hashes));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return false;

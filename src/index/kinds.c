@@ -26,12 +26,16 @@
 
 #include <math.h>
 
-#include "catalog/pg_type_d.h"
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
 #include "index/ball.h"
 #include "index/index.h"
 #include "rows/vector.h"
-#include "utils/array.h"
-#include "utils/varbit.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(fasted_index_kind);
 
 /* --- arrays, of the type of the column or, in the operand of an order, of the other type */
 
@@ -39,9 +43,8 @@ static int
 ArrayDimensions(Datum value)
 {
 	ArrayType  *array = (ArrayType *) DatumGetPointer(value);
-	VectorForm	form = ARR_ELEMTYPE(array) == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_FLOAT4;
 	int			dimensions;
-	VectorProblem problem = VectorShape((struct varlena *) array, form, &dimensions);
+	VectorProblem problem = VectorShape((struct varlena *) array, VECTOR_FLOAT8, &dimensions);
 
 	if (problem != VECTOR_OK)
 		ereport(ERROR,
@@ -49,19 +52,24 @@ ArrayDimensions(Datum value)
 	return dimensions;
 }
 
-static void
-ArrayElements(Datum value, int dimensions, double *to)
+void
+CopyArrayElements(ArrayType *array, int n, double *to)
 {
-	ArrayType  *array = (ArrayType *) DatumGetPointer(value);
 	const char *from = ARR_DATA_PTR(array);
 
 	if (ARR_ELEMTYPE(array) == FLOAT8OID)
-		memcpy(to, from, dimensions * sizeof(double));
+		memcpy(to, from, n * sizeof(double));
 	else
 	{
-		for (int k = 0; k < dimensions; k++)
+		for (int k = 0; k < n; k++)
 			to[k] = ((const float *) from)[k];
 	}
+}
+
+static void
+ArrayElements(Datum value, int dimensions, double *to)
+{
+	CopyArrayElements((ArrayType *) DatumGetPointer(value), dimensions, to);
 }
 
 /* --- pgvector's types, in the format that its tables have */
@@ -145,6 +153,8 @@ BallRadius(Datum value)
 
 /* --- the classes */
 
+#define OF_BALLS .dimensions = BallDimensions, .elements = BallElements, .radius = BallRadius, \
+	.relative = 0x1p-52, .absolute = 0x1p-500, .most = 0x1p400
 #define OF_ARRAYS .dimensions = ArrayDimensions, .elements = ArrayElements, .relative = 0x1p-52, \
 	.absolute = 0x1p-500, .most = 0x1p400
 
@@ -159,31 +169,56 @@ BallRadius(Datum value)
 #define LEAST_DIRECTION 0x1p-200
 #define LEAST_PGVECTOR_DIRECTION 0x1p-30
 
-/* Defines the SQL function that returns an IndexedKind with these members. */
-#define DEFINE_KIND(function, ...) \
-	PG_FUNCTION_INFO_V1(function); \
-	extern PGDLLEXPORT Datum function(PG_FUNCTION_ARGS); \
-	\
-	Datum \
-	function(PG_FUNCTION_ARGS) \
-	{ \
-		static const IndexedKind kind = {__VA_ARGS__}; \
-		\
-		PG_RETURN_POINTER(&kind); \
-	} \
-	StaticAssertDecl(true, #function)
+/* The kinds, by the type of the column and the operator of its order. */
+static const struct
+{
+	const char *type;
+	const char *order;
+	IndexedKind kind;
+}			kinds[] = {
+	{"_float4", "<->", {FASTED_METRIC_L2, OF_ARRAYS}},
+	{"_float4", "<=>", {FASTED_METRIC_COSINE, OF_ARRAYS,.least = LEAST_DIRECTION}},
+	{"_float4", "<#>", {FASTED_METRIC_INNER_PRODUCT, OF_ARRAYS}},
+	{"_float8", "<->", {FASTED_METRIC_L2, OF_ARRAYS}},
+	{"_float8", "<=>", {FASTED_METRIC_COSINE, OF_ARRAYS,.least = LEAST_DIRECTION}},
+	{"_float8", "<#>", {FASTED_METRIC_INNER_PRODUCT, OF_ARRAYS}},
+	{"fasted_ball", "", {FASTED_METRIC_L2, OF_BALLS}},
+	{"vector", "<->", {FASTED_METRIC_L2, OF_VECTORS}},
+	{"vector", "<=>", {FASTED_METRIC_COSINE, OF_VECTORS,.least = LEAST_PGVECTOR_DIRECTION}},
+	{"vector", "<#>", {FASTED_METRIC_INNER_PRODUCT, OF_VECTORS}},
+	{"halfvec", "<->", {FASTED_METRIC_L2, OF_HALVES}},
+	{"halfvec", "<=>", {FASTED_METRIC_COSINE, OF_HALVES,.least = LEAST_PGVECTOR_DIRECTION}},
+	{"halfvec", "<#>", {FASTED_METRIC_INNER_PRODUCT, OF_HALVES}},
+	{"bit", "<~>", {FASTED_METRIC_HAMMING, OF_BITS}},
+	{"bit", "<%>", {FASTED_METRIC_JACCARD, OF_BITS}}
+};
 
-DEFINE_KIND(fasted_array_l2_kind,.metric = FASTED_METRIC_L2, OF_ARRAYS);
-DEFINE_KIND(fasted_array_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_DIRECTION, OF_ARRAYS);
-DEFINE_KIND(fasted_array_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_ARRAYS);
-DEFINE_KIND(fasted_ball_kind,.metric = FASTED_METRIC_L2,.dimensions = BallDimensions,
-			.elements = BallElements,.radius = BallRadius,.relative = 0x1p-52,.absolute = 0x1p-500,
-			.most = 0x1p400);
-DEFINE_KIND(fasted_vector_l2_kind,.metric = FASTED_METRIC_L2, OF_VECTORS);
-DEFINE_KIND(fasted_vector_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_PGVECTOR_DIRECTION, OF_VECTORS);
-DEFINE_KIND(fasted_vector_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_VECTORS);
-DEFINE_KIND(fasted_halfvec_l2_kind,.metric = FASTED_METRIC_L2, OF_HALVES);
-DEFINE_KIND(fasted_halfvec_cosine_kind,.metric = FASTED_METRIC_COSINE,.least = LEAST_PGVECTOR_DIRECTION, OF_HALVES);
-DEFINE_KIND(fasted_halfvec_product_kind,.metric = FASTED_METRIC_INNER_PRODUCT, OF_HALVES);
-DEFINE_KIND(fasted_bit_hamming_kind,.metric = FASTED_METRIC_HAMMING, OF_BITS);
-DEFINE_KIND(fasted_bit_jaccard_kind,.metric = FASTED_METRIC_JACCARD, OF_BITS);
+static const IndexedKind *
+FindKind(Relation index)
+{
+	Oid			type = index->rd_opcintype[0];
+	Oid			order = get_opfamily_member(index->rd_opfamily[0], type, type, INDEX_ORDER_STRATEGY);
+	const char *operator = OidIsValid(order) ? get_opname(order) : "";
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	const IndexedKind *found = NULL;
+
+	for (size_t i = 0; HeapTupleIsValid(tuple) && i < lengthof(kinds); i++)
+	{
+		if (strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), kinds[i].type) == 0 &&
+			strcmp(operator, kinds[i].order) == 0)
+			found = &kinds[i].kind;
+	}
+	if (found == NULL)
+		elog(ERROR, "operator class of index \"%s\" is not one of fasted", RelationGetRelationName(index));
+	ReleaseSysCache(tuple);
+	return found;
+}
+
+/* Support function 1. */
+Datum
+fasted_index_kind(PG_FUNCTION_ARGS)
+{
+	if (fcinfo->flinfo->fn_extra == NULL)
+		fcinfo->flinfo->fn_extra = (void *) FindKind((Relation) PG_GETARG_POINTER(0));
+	PG_RETURN_POINTER(fcinfo->flinfo->fn_extra);
+}

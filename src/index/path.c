@@ -16,7 +16,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "index/index.h"
+#include "index/access.h"
 #include "index/path.h"
 #include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
@@ -107,8 +107,7 @@ RadiusOf(const DistanceClause *clause)
 static Node *
 BallOf(PlannerInfo *root, const DistanceClause *clause, Node *centre)
 {
-	bool		bits = fasted_metric_rules(clause->kind.metric)->of_bits;
-	const Oid	types[3] = {bits ? BITOID : FLOAT8ARRAYOID, FLOAT8OID, FLOAT8OID};
+	const Oid	types[3] = {ANYELEMENTOID, FLOAT8OID, FLOAT8OID};
 	/* users have no privilege on the schema, which a search by qualified name would require */
 	Oid			function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("index_ball"),
 										   PointerGetDatum(buildoidvector(types, lengthof(types))),
@@ -117,8 +116,8 @@ BallOf(PlannerInfo *root, const DistanceClause *clause, Node *centre)
 		clause->kind.similarity && clause->kind.function != SIMILARITY_FUNCTION ? get_float8_nan() :
 		-get_float8_infinity();
 
-	if (!bits && exprType(centre) != FLOAT8ARRAYOID)
-		centre = CastVector(CastVector(centre, FLOAT4ARRAYOID), FLOAT8ARRAYOID);
+	if (!fasted_metric_rules(clause->kind.metric)->of_bits && getBaseType(exprType(centre)) != FLOAT8ARRAYOID)
+		centre = CastVector(centre, FLOAT4ARRAYOID);
 	return eval_const_expressions(root, (Node *) makeFuncExpr(function, get_func_rettype(function),
 															  list_make3(centre, RadiusOf(clause), MakeNumber(least)),
 															  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL));
@@ -153,8 +152,7 @@ IndexConditionOf(PlannerInfo *root, IndexOptInfo *index, RestrictInfo *rinfo)
 		if (vector == NULL || !IsFixed(root, index->rel, (Node *) clause.written[1 - i]))
 			continue;
 		ball = BallOf(root, &clause, (Node *) clause.written[1 - i]);
-		within = get_opfamily_member(index->opfamily[0], index->opcintype[0], exprType(ball),
-									 INDEX_WITHIN_STRATEGY);
+		within = get_opfamily_member(index->opfamily[0], ANYELEMENTOID, exprType(ball), INDEX_WITHIN_STRATEGY);
 		if (!OidIsValid(within))
 			return NULL;
 		condition = makeNode(RestrictInfo);
@@ -180,13 +178,9 @@ IndexConditions(PlannerInfo *root, IndexOptInfo *index, List *clauses, List *con
 	foreach(cell, clauses)
 	{
 		RestrictInfo *condition = IndexConditionOf(root, index, lfirst_node(RestrictInfo, cell));
-		bool		known = condition == NULL;
-		ListCell   *other;
 
-		foreach(other, conditions)
-			known = known || equal(lfirst_node(RestrictInfo, other)->clause, condition->clause);
-		if (!known)
-			conditions = lappend(conditions, condition);
+		if (condition != NULL)
+			conditions = list_append_unique(conditions, condition);
 	}
 	return conditions;
 }
@@ -251,7 +245,7 @@ AddIndexPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 		List	   *conditions;
 
 		restrictions = lappend(restrictions, index->indrestrictinfo);
-		if (!index->amcanorderbyop)
+		if (index->amcostestimate != IndexCostEstimate)
 			continue;
 		conditions = IndexConditions(root, index, index->indrestrictinfo, NIL);
 		index->indrestrictinfo = list_concat_copy(index->indrestrictinfo, conditions);

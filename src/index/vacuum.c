@@ -22,19 +22,12 @@
 #define VACUUM_DELAY() vacuum_delay_point()
 #endif
 
-typedef struct Deletion
+/* Frees the dead rows of a head page, which is locked.  Returns true if it has free places and is in no list. */
+static bool
+delete_from_head(const IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
+				 void *callback_state, const IndexState *state, Buffer buffer)
 {
-	Relation	index;
-	IndexBulkDeleteResult *stats;
-	IndexBulkDeleteCallback callback;
-	void	   *callback_state;
-} Deletion;
-
-/* Frees the dead rows of a head page, which is locked.  Returns how many rows remain. */
-static uint32
-delete_from_head(Deletion *deletion, const IndexState *state, Buffer buffer)
-{
-	GenericXLogState *xlog = GenericXLogStart(deletion->index);
+	GenericXLogState *xlog = GenericXLogStart(info->index);
 	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
 	uint16	   *seconds = HeadSeconds(page, state);
 	uint32		left = 0;
@@ -44,7 +37,7 @@ delete_from_head(Deletion *deletion, const IndexState *state, Buffer buffer)
 	{
 		if (seconds[r] == ROW_FREE)
 			continue;
-		if (deletion->callback(HeadTids(page, state) + r, deletion->callback_state))
+		if (callback(HeadTids(page, state) + r, callback_state))
 		{
 			seconds[r] = ROW_FREE;
 			ItemPointerSetInvalid(HeadTids(page, state) + r);
@@ -57,45 +50,36 @@ delete_from_head(Deletion *deletion, const IndexState *state, Buffer buffer)
 		GenericXLogFinish(xlog);
 	else
 		GenericXLogAbort(xlog);
-	deletion->stats->tuples_removed += freed;
-	deletion->stats->num_index_tuples += left;
-	return left;
+	stats->tuples_removed += freed;
+	stats->num_index_tuples += left;
+	return left < state->layout.chunk_rows && OpaqueOf(BufferGetPage(buffer))->next == 0;
 }
 
 /* Frees the dead rows of all chunks, and lists those with free places. */
-static void
-delete_from_chunks(Deletion *deletion, const IndexState *state)
-{
-	for (uint32 chunk = 0; chunk < state->meta.chunks; chunk++)
-	{
-		Buffer		buffer;
-		bool		listed;
-
-		VACUUM_DELAY();
-		buffer = ReadIndexPage(deletion->index, ChunkBlock(&state->layout, chunk), BUFFER_LOCK_EXCLUSIVE,
-							   HEAD_PAGE, chunk, 0);
-		listed = delete_from_head(deletion, state, buffer) == state->layout.chunk_rows ||
-			OpaqueOf(BufferGetPage(buffer))->next != 0;
-		UnlockReleaseBuffer(buffer);
-		if (!listed)
-			ListChunk(deletion->index, state, chunk);
-	}
-}
-
 IndexBulkDeleteResult *
 IndexBulkDelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
 				void *callback_state)
 {
-	Relation	index = info->index;
-	Deletion	deletion = {.index = index,.callback = callback,.callback_state = callback_state};
 	IndexMeta	meta;
-	IndexState	state = *ReadState(index, &meta);
+	IndexState	state = *ReadState(info->index, &meta);
 
-	deletion.stats = stats != NULL ? stats : palloc0(sizeof(IndexBulkDeleteResult));
-	deletion.stats->num_index_tuples = 0;
-	delete_from_chunks(&deletion, &state);
-	deletion.stats->num_pages = RelationGetNumberOfBlocks(index);
-	return deletion.stats;
+	if (stats == NULL)
+		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	stats->num_index_tuples = 0;
+	for (uint32 chunk = 0; chunk < meta.chunks; chunk++)
+	{
+		Buffer		buffer;
+		bool		unlisted;
+
+		VACUUM_DELAY();
+		buffer = ReadIndexPage(info->index, ChunkBlock(&state.layout, chunk), BUFFER_LOCK_EXCLUSIVE, HEAD_PAGE, chunk, 0);
+		unlisted = delete_from_head(info, stats, callback, callback_state, &state, buffer);
+		UnlockReleaseBuffer(buffer);
+		if (unlisted)
+			ListChunk(info->index, &state, chunk);
+	}
+	stats->num_pages = RelationGetNumberOfBlocks(info->index);
+	return stats;
 }
 
 IndexBulkDeleteResult *

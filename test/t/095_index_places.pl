@@ -82,6 +82,11 @@ is(size('INSERT INTO later SELECT array_agg(random() - 0.5) FROM generate_series
 like($node->safe_psql('postgres', "LOAD 'fasted'; SET enable_seqscan = off; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT FROM later WHERE v <-> array_fill(0::real, ARRAY[16]) < 1"),
 	qr/skipped chunks=132/, 'a scan within a ball skips chunks without vectors');
 
+# rows without a vector take their places again
+is(size('DELETE FROM later WHERE v IS NULL; VACUUM (TRUNCATE off) later; INSERT INTO later SELECT NULL FROM generate_series(1, 39000)'), $nulls + 3,
+	'rows without a vector take the places of those before the first vector');
+is($node->safe_psql('postgres', "SELECT fasted_index_check('later_index') = count(*) FROM later"), 't', 'the index matches its table');
+
 # a snapshot that sees older versions of rows than the index has
 $node->safe_psql('postgres', 'DROP INDEX later_index');
 my $older = FastedTest::Session->new($node);
