@@ -272,12 +272,14 @@ ReadState(Relation index, IndexMeta *meta)
 	if (state == NULL || state->meta.dimensions != meta->dimensions ||
 		state->meta.reflections != meta->reflections || state->meta.null_chunks != meta->null_chunks)
 	{
-		state = MakeState(meta, kind, index->rd_indexcxt);
+		index->rd_amcache = NULL;
+		if (state != NULL)
+			pfree(state);
+		index->rd_amcache = state = MakeState(meta, kind, index->rd_indexcxt);
+		/* If reading raises an error, the state is not that of any metapage, so that the next call frees it. */
+		state->meta.null_chunks = PG_UINT32_MAX;
 		if (meta->dimensions > 0)
 			ReadBasis(index, state);
-		if (index->rd_amcache != NULL)
-			pfree(index->rd_amcache);
-		index->rd_amcache = state;
 	}
 	state->meta = *meta;
 	return state;
