@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/transam.h"
 #include "catalog/pg_authid_d.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -250,11 +251,15 @@ static const char *
 WhyNotDivided(const VectorSource *source)
 {
 	Oid			base = BaseTable(source->relid);
+	Oid			key = getBaseType(source->key_type);
 
 	if (!ExtensionIsEverywhere())
 		return "Citus has not created the extension fasted_citus on all nodes";
 	if (source->key_column == NULL || source->partition_column != NULL)
 		return "the source has no key column, or has partitions";
+	/* such keys contain OIDs of types or of enum labels, which each node assigns by itself */
+	if (key >= FirstNormalObjectId && (get_typtype(key) != TYPTYPE_BASE || OidIsValid(get_element_type(key))))
+		return "the keys have different bytes on each node";
 	if (!OidIsValid(base) || !IsInCatalog(TABLE_QUERY, base))
 		return "the relation is neither a Citus table nor a simple view of one";
 	if (base != source->relid && !IsInCatalog(OBJECT_QUERY("pg_class"), source->relid))
@@ -336,7 +341,7 @@ typedef struct ShardReader
 	ShardStream streams[FLEXIBLE_ARRAY_MEMBER];
 } ShardReader;
 
-/* Returns true for types that COPY can send in binary form: base and enum types and arrays. */
+/* Returns true for types that COPY can send in binary form: base types and arrays. */
 static bool
 HasBinaryForm(Oid type)
 {
@@ -349,8 +354,7 @@ HasBinaryForm(Oid type)
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for type %u", base);
 	form = (Form_pg_type) GETSTRUCT(tuple);
-	has = OidIsValid(form->typsend) && OidIsValid(form->typreceive) &&
-		(form->typtype == TYPTYPE_BASE || form->typtype == TYPTYPE_ENUM);
+	has = OidIsValid(form->typsend) && OidIsValid(form->typreceive) && form->typtype == TYPTYPE_BASE;
 	ReleaseSysCache(tuple);
 	return has && (!OidIsValid(element) || HasBinaryForm(element));
 }

@@ -156,9 +156,8 @@ extern char *SlicePrologue(void);
 extern bool ReadDistributed(RowTaker *taker, const PlannedStmt *plan);
 
 /*
- * Names of the results of join_slice by FastedOutput.  With FASTED_OUTPUT_CONNECTIONS, these are pairs
- * that suffice to connect all connected rows.  FASTED_OUTPUT_NEAREST has no name, because another
- * function serves it.
+ * Names of the results of join_slice by FastedOutput; NULL for _NEAREST, which nearest_slice serves.  With
+ * _CONNECTIONS, these are pairs that suffice to connect all connected rows.
  */
 extern const char *const slice_output_names[FASTED_OUTPUT_CONNECTIONS + 1];
 

@@ -323,9 +323,7 @@ CheckPairs(const RemoteJoin *remote, int n, size_t npairs)
 			LinksReportInvalid(remote->connections, n);
 }
 
-/*
- * Checks the neighbors of a message, which must be sorted by a, then by distance and b.  Ranks them.
- */
+/* Checks the neighbors of a message, which must be sorted by a, then by distance and b; ranks them. */
 static void
 RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 {
