@@ -37,7 +37,7 @@ COMMENT ON FUNCTION fasted_citus.vector_hash(numeric[]) IS
 
 CREATE FUNCTION fasted_citus.vector_hash(bit varying)
 RETURNS bigint
-AS 'MODULE_PATHNAME', 'fasted_citus_bit_hash'
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_hash'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 
 COMMENT ON FUNCTION fasted_citus.vector_hash(bit varying) IS

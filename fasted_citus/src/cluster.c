@@ -12,10 +12,10 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/transam.h"
 #include "catalog/pg_authid_d.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "executor/executor.h"
@@ -38,33 +38,45 @@
 #include "utils/rls.h"
 #include "utils/syscache.h"
 
-/* Primary nodes. */
-#define NODES_QUERY(condition) \
-	"SELECT n.nodename, n.nodeport, coalesce(p.poolinfo, ''), coalesce((" \
-	"SELECT a.authinfo FROM pg_catalog.pg_dist_authinfo a" \
-	" WHERE a.rolename OPERATOR(pg_catalog.=) $1 AND (a.nodeid OPERATOR(pg_catalog.=) n.nodeid OR a.nodeid OPERATOR(pg_catalog.=) 0)" \
-	" ORDER BY a.nodeid OPERATOR(pg_catalog.=) 0 LIMIT 1), ''), n.groupid" \
-	" FROM pg_catalog.pg_dist_node n LEFT JOIN pg_catalog.pg_dist_poolinfo p ON p.nodeid OPERATOR(pg_catalog.=) n.nodeid" \
-	" WHERE n.isactive" condition \
-	" AND n.noderole OPERATOR(pg_catalog.=) 'primary'" \
-	" AND n.nodecluster OPERATOR(pg_catalog.=) pg_catalog.current_setting('citus.cluster_name')::pg_catalog.name" \
-	" ORDER BY n.nodeid"
+/*
+ * Parameters of all queries of the catalog: $1, the OID of an object, or 0; $2, the name of the current
+ * user; $3, SQL text for SHARDS_QUERY.
+ */
 
-/* Condition for nodes that have shards and the metadata to plan distributed queries. */
-#define WORKER_CONDITION " AND n.shouldhaveshards AND n.hasmetadata AND n.metadatasynced"
+/* Columns of a WorkerNode, of pg_dist_node n. */
+#define NODE_COLUMNS \
+	"n.nodename, n.nodeport," \
+	" coalesce((SELECT p.poolinfo FROM pg_catalog.pg_dist_poolinfo p WHERE p.nodeid OPERATOR(pg_catalog.=) n.nodeid), '')" \
+	" OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) coalesce((SELECT a.authinfo FROM pg_catalog.pg_dist_authinfo a" \
+	" WHERE a.rolename OPERATOR(pg_catalog.=) $2 AND (a.nodeid OPERATOR(pg_catalog.=) n.nodeid OR a.nodeid OPERATOR(pg_catalog.=) 0)" \
+	" ORDER BY a.nodeid OPERATOR(pg_catalog.=) 0 LIMIT 1), '')"
+
+#define IS_PRIMARY \
+	"n.isactive AND n.noderole OPERATOR(pg_catalog.=) 'primary'" \
+	" AND n.nodecluster OPERATOR(pg_catalog.=) pg_catalog.current_setting('citus.cluster_name')::pg_catalog.name"
+
+/* Nodes that have shards and the metadata to plan distributed queries. */
+#define WORKERS_QUERY \
+	"SELECT " NODE_COLUMNS ", NULL FROM pg_catalog.pg_dist_node n" \
+	" WHERE " IS_PRIMARY " AND n.shouldhaveshards AND n.hasmetadata AND n.metadatasynced ORDER BY n.nodeid"
 
 /*
- * Shards of a table, each with the groupid of its first active placement, or NULL.  Returns no rows
- * for tables without a distribution column, which are stored as a whole on one node or on all.
+ * Nodes that have shards of a table, and a query of these shards: $3 and the name of a shard, for each
+ * of them.  A shard belongs to the group of its first active placement.  The node is null if there is
+ * none.  Returns no rows for tables without a distribution column, which are stored as a whole on one
+ * node or on all.
  */
 #define SHARDS_QUERY \
+	"SELECT " NODE_COLUMNS ", g.query FROM (" \
+	"SELECT x.groupid, pg_catalog.string_agg(pg_catalog.format('%s%s', $3, x.shard), ' UNION ALL ') AS query FROM (" \
 	"SELECT (SELECT p.groupid FROM pg_catalog.pg_dist_placement p" \
 	" WHERE p.shardid OPERATOR(pg_catalog.=) s.shardid AND p.shardstate OPERATOR(pg_catalog.=) 1" \
-	" ORDER BY p.placementid LIMIT 1), pg_catalog.shard_name(s.logicalrelid, s.shardid)" \
+	" ORDER BY p.placementid LIMIT 1) AS groupid, pg_catalog.shard_name(s.logicalrelid, s.shardid) AS shard" \
 	" FROM pg_catalog.pg_dist_shard s JOIN pg_catalog.pg_dist_partition t" \
 	" ON t.logicalrelid OPERATOR(pg_catalog.=) s.logicalrelid" \
 	" WHERE s.logicalrelid OPERATOR(pg_catalog.=) $1::pg_catalog.regclass" \
-	" AND t.partmethod OPERATOR(pg_catalog.<>) 'n' ORDER BY s.shardid"
+	" AND t.partmethod OPERATOR(pg_catalog.<>) 'n') x GROUP BY x.groupid) g" \
+	" LEFT JOIN pg_catalog.pg_dist_node n ON n.groupid OPERATOR(pg_catalog.=) g.groupid AND " IS_PRIMARY
 
 #define TABLE_QUERY \
 	"SELECT 1 FROM pg_catalog.pg_dist_partition WHERE logicalrelid OPERATOR(pg_catalog.=) $1::pg_catalog.regclass"
@@ -75,14 +87,13 @@
 	" WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog." catalog "'::pg_catalog.regclass AND objid OPERATOR(pg_catalog.=) $1"
 
 /*
- * Settings of this session that its slices use, too.  Settings in this server's configuration
- * files are left out.  Values are in the units of pg_settings.
+ * Commands for those settings of this session that its slices use, too.  Settings in this server's
+ * configuration files are left out.  Values are in the units of pg_settings.
  */
 #define SETTINGS_QUERY \
-	"SELECT name, setting FROM pg_catalog.pg_settings" \
+	"SELECT coalesce(pg_catalog.string_agg(pg_catalog.format('; SET LOCAL %s = %L', name, setting), ''), '') FROM pg_catalog.pg_settings" \
 	" WHERE (name OPERATOR(pg_catalog.~) '^fasted[.]' OR name OPERATOR(pg_catalog.=) 'work_mem')" \
-	" AND context OPERATOR(pg_catalog.=) 'user' AND source OPERATOR(pg_catalog.<>) ALL ('{default,configuration file,command line}'::pg_catalog.text[])" \
-	" ORDER BY name"
+	" AND context OPERATOR(pg_catalog.=) 'user' AND source OPERATOR(pg_catalog.<>) ALL ('{default,configuration file,command line}'::pg_catalog.text[])"
 
 /* --- the catalog */
 
@@ -92,8 +103,13 @@
  * current memory context remains the caller's.
  */
 static uint64
-QueryCatalog(const char *query, Oid type, Datum argument)
+QueryCatalog(const char *query, Oid object, const char *text)
 {
+	Oid			types[] = {OIDOID, TEXTOID, TEXTOID};
+	Datum		arguments[] = {
+		ObjectIdGetDatum(object), CStringGetTextDatum(GetUserNameFromId(GetUserId(), false)),
+		CStringGetTextDatum(text)
+	};
 	MemoryContext caller = CurrentMemoryContext;
 	Oid			user;
 	int			context;
@@ -102,7 +118,7 @@ QueryCatalog(const char *query, Oid type, Datum argument)
 	GetUserIdAndSecContext(&user, &context);
 	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, context | SECURITY_LOCAL_USERID_CHANGE);
 	SPI_connect();
-	result = SPI_execute_with_args(query, 1, &type, &argument, NULL, true, 0);
+	result = SPI_execute_with_args(query, lengthof(types), types, arguments, NULL, true, 0);
 	SetUserIdAndSecContext(user, context);
 	if (result != SPI_OK_SELECT)
 		elog(ERROR, "could not read the Citus catalog: %s", SPI_result_code_string(result));
@@ -121,7 +137,7 @@ ResultColumn(uint64 row, int n)
 static bool
 IsInCatalog(const char *query, Oid object)
 {
-	bool		found = QueryCatalog(query, OIDOID, ObjectIdGetDatum(object)) > 0;
+	bool		found = QueryCatalog(query, object, "") > 0;
 
 	SPI_finish();
 	return found;
@@ -138,78 +154,59 @@ ExtensionIsEverywhere(void)
 	return IsInCatalog(OBJECT_QUERY("pg_extension"), get_extension_oid("fasted_citus", false));
 }
 
-/* Returns a list of WorkerNode with the result of a NODES_QUERY. */
+/* Returns the WorkerNodes that WORKERS_QUERY or SHARDS_QUERY returns; NIL if a shard has no node. */
 static List *
-ListNodes(const char *query)
+ListNodes(const char *query, Oid relid, const char *select)
 {
-	Datum		user = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
-	uint64		count = QueryCatalog(query, TEXTOID, user);
+	uint64		count = QueryCatalog(query, relid, select);
 	List	   *nodes = NIL;
 
 	for (uint64 row = 0; row < count; row++)
 	{
-		WorkerNode *node = palloc0(sizeof(WorkerNode));
+		WorkerNode *node = palloc(sizeof(WorkerNode));
 
 		node->host = ResultColumn(row, 1);
-		node->port = pg_strtoint32(ResultColumn(row, 2));
-		node->pool = ResultColumn(row, 3);
-		node->auth = ResultColumn(row, 4);
-		node->group = pg_strtoint32(ResultColumn(row, 5));
+		if (node->host == NULL)
+		{
+			nodes = NIL;
+			break;
+		}
+		node->port = ResultColumn(row, 2);
+		node->parameters = ResultColumn(row, 3);
+		node->query = ResultColumn(row, 4);
 		nodes = lappend(nodes, node);
 	}
 	SPI_finish();
 	return nodes;
 }
 
-/* Returns true if Citus is loaded and installed in this database. */
-static bool
-CitusIsInstalled(void)
-{
-	return OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)) &&
-		OidIsValid(get_relname_relid("pg_dist_node", PG_CATALOG_NAMESPACE)) &&
-		GetConfigOption("citus.cluster_name", true, false) != NULL;
-}
-
 static bool
 ReadsSecondaries(void)
 {
-	const char *use = GetConfigOption("citus.use_secondary_nodes", true, false);
-
-	return use != NULL && strcmp(use, "never") != 0;
+	return strcmp(GetConfigOption("citus.use_secondary_nodes", false, false), "never") != 0;
 }
 
 /* --- tables */
 
 /*
- * Returns the relation that a simple view selects from.  A view is simple if PostgreSQL could
- * update it and it has no mutable functions, so that all servers get the same rows from it.
- * Returns InvalidOid for other views: the results of row_number() OVER () or LIMIT, for example,
- * may differ between servers.
+ * A view is simple if PostgreSQL could update it and it has no mutable functions, so that all servers
+ * get the same rows from it.  The results of row_number() OVER () or LIMIT, for example, may differ
+ * between servers.  It is not simple if this transaction has created or changed it: workers would not
+ * see that, and would wait for its locks.
  */
-static Oid
-SelectedRelation(Relation view)
-{
-	Query	   *query = get_view_query(view);
-	RangeTblRef *from;
-
-	if (view_query_is_auto_updatable(query, false) != NULL ||
-		contain_mutable_functions((Node *) query))
-		return InvalidOid;
-	from = linitial_node(RangeTblRef, query->jointree->fromlist);
-	return rt_fetch(from->rtindex, query->rtable)->relid;
-}
-
 Oid
 BaseTable(Oid relid)
 {
 	while (get_rel_relkind(relid) == RELKIND_VIEW)
 	{
-		Relation	view = try_relation_open(relid, AccessShareLock);
+		Relation	view = relation_open(relid, AccessShareLock);
+		Query	   *query = get_view_query(view);
 
-		CHECK_FOR_INTERRUPTS();
-		if (view == NULL)
-			return InvalidOid;
-		relid = SelectedRelation(view);
+		relid = InvalidOid;
+		if (!CheckRelationLockedByMe(view, RowExclusiveLock, true) &&
+			view_query_is_auto_updatable(query, false) == NULL && !contain_mutable_functions((Node *) query))
+			relid = rt_fetch(linitial_node(RangeTblRef, query->jointree->fromlist)->rtindex,
+							 query->rtable)->relid;
 		relation_close(view, NoLock);
 	}
 	return relid;
@@ -227,10 +224,8 @@ IsWrittenTo(Oid relid)
 
 	foreach(cell, find_all_inheritors(relid, AccessShareLock, NULL))
 	{
-		Relation	rel = try_relation_open(lfirst_oid(cell), NoLock);
+		Relation	rel = relation_open(lfirst_oid(cell), AccessShareLock);
 
-		if (rel == NULL)
-			continue;
 		written = written || CheckRelationLockedByMe(rel, RowExclusiveLock, true);
 		relation_close(rel, NoLock);
 	}
@@ -244,15 +239,11 @@ IsWrittenTo(Oid relid)
 static bool
 HasRowSecurity(Oid relid, Oid base)
 {
-	Relation	rel;
-	bool		has;
+	Relation	rel = relation_open(base, AccessShareLock);
+	bool		has = rel->rd_rel->relrowsecurity;
 
-	if (relid == base)
-		return check_enable_rls(base, InvalidOid, true) == RLS_ENABLED;
-	rel = relation_open(base, AccessShareLock);
-	has = rel->rd_rel->relrowsecurity;
 	relation_close(rel, NoLock);
-	return has;
+	return has && (relid != base || check_enable_rls(base, InvalidOid, true) == RLS_ENABLED);
 }
 
 /* Returns the reason why a join of this source cannot be divided; NULL if it can. */
@@ -260,11 +251,15 @@ static const char *
 WhyNotDivided(const VectorSource *source)
 {
 	Oid			base = BaseTable(source->relid);
+	Oid			key = getBaseType(source->key_type);
 
 	if (!ExtensionIsEverywhere())
 		return "Citus has not created the extension fasted_citus on all nodes";
 	if (source->key_column == NULL || source->partition_column != NULL)
 		return "the source has no key column, or has partitions";
+	/* such keys contain OIDs of types or of enum labels, which each node assigns by itself */
+	if (key >= FirstNormalObjectId && (get_typtype(key) != TYPTYPE_BASE || OidIsValid(get_element_type(key))))
+		return "the keys have different bytes on each node";
 	if (!OidIsValid(base) || !IsInCatalog(TABLE_QUERY, base))
 		return "the relation is neither a Citus table nor a simple view of one";
 	if (base != source->relid && !IsInCatalog(OBJECT_QUERY("pg_class"), source->relid))
@@ -281,84 +276,36 @@ WhyNotDivided(const VectorSource *source)
 }
 
 List *
-FindWorkers(const VectorSource *source, const char **reason)
+FindWorkers(const VectorSource *source)
 {
+	const char *reason;
 	List	   *nodes;
 
-	*reason = NULL;
-	if (setting_distribute == CHOICE_OFF || !CitusIsInstalled())
+	/* Citus may not be installed in this database, or not be loaded */
+	if (setting_distribute == CHOICE_OFF || !OidIsValid(get_extension_oid("citus", true)) ||
+		GetConfigOption("citus.cluster_name", true, false) == NULL)
 		return NIL;
-	*reason = WhyNotDivided(source);
-	if (*reason != NULL)
-		return NIL;
-	nodes = ListNodes(NODES_QUERY(WORKER_CONDITION));
+	reason = WhyNotDivided(source);
+	nodes = reason == NULL ? ListNodes(WORKERS_QUERY, InvalidOid, "") : NIL;
 	if (list_length(nodes) >= 2)
 		return nodes;
-	*reason = "fewer than two nodes have shards and the metadata";
+	ereport(DEBUG1,
+			(errmsg_internal("fasted: join is not divided over Citus workers: %s",
+							 reason != NULL ? reason : "fewer than two nodes have shards and the metadata")));
 	return NIL;
 }
-
-/* --- shards */
-
-/*
- * Returns the nodes that have shards of a table, with the names of these shards.  Returns NIL if
- * the table has no distribution column, or if a shard has no active placement.
- */
-static List *
-FindShards(Oid relid)
-{
-	/* shard_name returns names in schema public without the schema */
-	bool		public = strcmp(get_namespace_name(get_rel_namespace(relid)), "public") == 0;
-	List	   *nodes;
-	List	   *holders = NIL;
-	uint64		count;
-
-	if (!CitusIsInstalled() || ReadsSecondaries())
-		return NIL;
-	nodes = ListNodes(NODES_QUERY(""));
-	count = QueryCatalog(SHARDS_QUERY, OIDOID, ObjectIdGetDatum(relid));
-	for (uint64 row = 0; row < count; row++)
-	{
-		const char *group = ResultColumn(row, 1);
-		const char *name = ResultColumn(row, 2);
-		WorkerNode *holder = NULL;
-		ListCell   *cell;
-
-		foreach(cell, nodes)
-			if (group != NULL && ((WorkerNode *) lfirst(cell))->group == pg_strtoint32(group))
-				holder = lfirst(cell);
-		if (holder == NULL || name == NULL)
-		{
-			holders = NIL;
-			break;
-		}
-		holder->shards = lappend(holder->shards, psprintf("%s%s", public ? "public." : "", name));
-		holders = list_append_unique_ptr(holders, holder);
-	}
-	SPI_finish();
-	return holders;
-}
-
-/* --- connections */
 
 char *
 SlicePrologue(void)
 {
-	StringInfoData commands;
+	char	   *settings;
 
-	initStringInfo(&commands);
-	appendStringInfoString(&commands, "BEGIN");
-	SPI_connect();
-	if (SPI_execute(SETTINGS_QUERY, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read settings");
-	for (uint64 row = 0; row < SPI_processed; row++)
-		appendStringInfo(&commands, "; SET LOCAL %s = %s", ResultColumn(row, 1),
-						 quote_literal_cstr(ResultColumn(row, 2)));
+	(void) QueryCatalog(SETTINGS_QUERY, InvalidOid, "");
+	settings = ResultColumn(0, 1);
 	SPI_finish();
-	/* this is for the time that rows are read; a join checks for its client itself */
-	if (WaitEventSetCanReportClosed())
-		appendStringInfoString(&commands, "; SET LOCAL client_connection_check_interval = '100ms'");
-	return commands.data;
+	/* the interval is for the time that rows are read; a join checks for its client itself */
+	return psprintf("BEGIN%s%s", settings,
+					WaitEventSetCanReportClosed() ? "; SET LOCAL client_connection_check_interval = '100ms'" : "");
 }
 
 /* --- reading shards */
@@ -394,7 +341,7 @@ typedef struct ShardReader
 	ShardStream streams[FLEXIBLE_ARRAY_MEMBER];
 } ShardReader;
 
-/* Returns true for types that COPY can send in binary form: base and enum types and arrays. */
+/* Returns true for types that COPY can send in binary form: base types and arrays. */
 static bool
 HasBinaryForm(Oid type)
 {
@@ -407,8 +354,7 @@ HasBinaryForm(Oid type)
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for type %u", base);
 	form = (Form_pg_type) GETSTRUCT(tuple);
-	has = OidIsValid(form->typsend) && OidIsValid(form->typreceive) &&
-		(form->typtype == TYPTYPE_BASE || form->typtype == TYPTYPE_ENUM);
+	has = OidIsValid(form->typsend) && OidIsValid(form->typreceive) && form->typtype == TYPTYPE_BASE;
 	ReleaseSysCache(tuple);
 	return has && (!OidIsValid(element) || HasBinaryForm(element));
 }
@@ -420,43 +366,37 @@ NameOfType(Oid type)
 	return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 }
 
-/* Returns the COPY command that reads keys and vectors of these shards in the order of keys. */
-static char *
-ShardQuery(const VectorSource *source, List *shards)
+/*
+ * Returns the nodes that have shards of the source's table, with queries of keys k and vectors v.
+ * Returns NIL if the table has no distribution column, or if a shard has no active placement.
+ */
+static List *
+FindShards(const VectorSource *source)
 {
-	StringInfoData query;
-	const char *key = quote_identifier(source->key_column);
-	const char *vector = quote_identifier(source->vector_column);
-	char	   *key_type = NameOfType(source->key_type);
+	/* shard_name returns names in schema public without the schema */
+	bool		public = strcmp(get_namespace_name(get_rel_namespace(source->relid)), "public") == 0;
 	Oid			column_type = get_atttype(source->relid, get_attnum(source->relid, source->key_column));
-	bool		by_column = core->CastKeepsOrder(column_type, source->key_type);
-	ListCell   *cell;
+	const char *cast = core->CastKeepsOrder(column_type, source->key_type) ? "" :
+		psprintf("::%s", NameOfType(source->key_type));
 
-	initStringInfo(&query);
-	/*
-	 * OFFSET 0 makes vectors be detoasted after the sort.  If the parts of UNION ALL have no
-	 * conditions, the planner can use indexes for the order instead.  So rows without a vector are
-	 * not excluded here.  Besides, whether a vector is null is known only after the cast.
-	 */
-	appendStringInfo(&query, "COPY (SELECT k::%s, fasted_citus.vector_bytes(v::%s) FROM (SELECT k, v FROM (",
-					 key_type, NameOfType(VectorFormType(source->form)));
-	foreach(cell, shards)
-		appendStringInfo(&query, "%sSELECT %s%s%s AS k, %s AS v FROM %s",
-						 cell == list_head(shards) ? "" : " UNION ALL ", key,
-						 by_column ? "" : "::", by_column ? "" : key_type, vector,
-						 (char *) lfirst(cell));
-	appendStringInfoString(&query, ") s ORDER BY k OFFSET 0) x) TO STDOUT (FORMAT binary)");
-	return query.data;
+	return ListNodes(SHARDS_QUERY, source->relid,
+					 psprintf("SELECT %s%s AS k, %s AS v FROM %s", quote_identifier(source->key_column), cast,
+							  quote_identifier(source->vector_column), public ? "public." : ""));
 }
 
-/* Raises the error for COPY data of node n that does not consist of a key and a vector. */
-pg_noreturn static void
-ReportInvalidCopy(const ShardReader *reader, int n)
+/*
+ * Returns the COPY command that reads keys and vectors of a node's shards in the order of keys.
+ *
+ * OFFSET 0 makes vectors be detoasted after the sort.  If the parts of UNION ALL have no conditions, the
+ * planner can use indexes for the order instead.  So rows without a vector are not excluded here.
+ * Besides, whether a vector is null is known only after the cast.
+ */
+static char *
+ShardQuery(const VectorSource *source, const WorkerNode *node)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("unexpected COPY data from Citus node \"%s\"",
-					LinksName(reader->connections, n))));
+	return psprintf("COPY (SELECT k::%s, fasted_citus.vector_bytes(v::%s) FROM (SELECT k, v FROM (%s) s"
+					" ORDER BY k OFFSET 0) x) TO STDOUT (FORMAT binary)",
+					NameOfType(source->key_type), NameOfType(VectorFormType(source->form)), node->query);
 }
 
 /* Returns the next field of a COPY row, within the data, and its length; NULL for a null. */
@@ -484,7 +424,7 @@ TakeKey(ShardReader *reader, int n, const char *bytes, int length)
 	stream->key = ReceiveFunctionCall(&reader->receive, &reader->key_text, reader->receive_param, -1);
 	MemoryContextSwitchTo(old);
 	if (reader->key_text.cursor != reader->key_text.len)
-		ReportInvalidCopy(reader, n);
+		LinksReportInvalid(reader->connections, n);
 }
 
 /* Reads the next row with a vector from node n.  Returns false if it has no more rows. */
@@ -502,7 +442,7 @@ NextRow(ShardReader *reader, int n)
 		data.cursor = 0;
 		if (!stream->begun &&
 			memcmp(pq_getmsgbytes(&data, sizeof(copy_header)), copy_header, sizeof(copy_header)) != 0)
-			ReportInvalidCopy(reader, n);
+			LinksReportInvalid(reader->connections, n);
 		stream->begun = true;
 		if (data.cursor == data.len)
 			continue;
@@ -510,7 +450,7 @@ NextRow(ShardReader *reader, int n)
 		if (fields == -1)
 			continue;			/* the trailer */
 		if (fields != 2)
-			ReportInvalidCopy(reader, n);
+			LinksReportInvalid(reader->connections, n);
 		bytes = TakeField(&data, &length);
 		TakeKey(reader, n, bytes, length);
 		bytes = TakeField(&data, &length);
@@ -621,10 +561,10 @@ ReadShards(RowTaker *taker)
 	ListCell   *cell;
 
 	/* a partitioned table can be read too, since its shards are partitioned tables */
-	if (OidIsValid(VectorBytesFunction(source->form)) && HasBinaryForm(source->key_type) &&
+	if (!ReadsSecondaries() && OidIsValid(VectorBytesFunction(source->form)) && HasBinaryForm(source->key_type) &&
 		(relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE) &&
 		check_enable_rls(source->relid, InvalidOid, true) == RLS_NONE)
-		nodes = FindShards(source->relid);
+		nodes = FindShards(source);
 	if (nodes == NIL)
 		return false;
 	/* check the privileges that a query of the table needs, which shards have too */
@@ -639,7 +579,7 @@ ReadShards(RowTaker *taker)
 	/* start all nodes before waiting for the first row */
 	LinksCommand(reader->connections, SlicePrologue());
 	foreach(cell, nodes)
-		LinksSend(reader->connections, n++, ShardQuery(source, ((WorkerNode *) lfirst(cell))->shards));
+		LinksSend(reader->connections, n++, ShardQuery(source, lfirst(cell)));
 	Merge(reader, list_length(nodes), taker);
 	LinksClose(reader->connections);
 	error_context_stack = callback.previous;
@@ -658,34 +598,27 @@ IsCitusPlan(const Plan *plan)
 	return false;
 }
 
-typedef struct BytesTaker
-{
-	RowTaker   *taker;
-	MemoryContext context;		/* for the vector; reset for each row */
-} BytesTaker;
-
 /* A TupleCallback for rows whose vectors are bytea. */
 static bool
 TakeBytesSlot(void *arg, TupleTableSlot *slot)
 {
-	BytesTaker *bytes = arg;
+	RowTaker   *taker = arg;
+	Datum	   *vector = &slot->tts_values[VECTOR_COLUMN];
 	MemoryContext old;
 
 	slot_getallattrs(slot);
-	MemoryContextReset(bytes->context);
-	old = MemoryContextSwitchTo(bytes->context);
+	ResetExprContext(taker->econtext);
+	old = MemoryContextSwitchTo(taker->econtext->ecxt_per_tuple_memory);
 	if (!slot->tts_isnull[VECTOR_COLUMN])
-		slot->tts_values[VECTOR_COLUMN] =
-			PointerGetDatum(VectorFromBytes(slot->tts_values[VECTOR_COLUMN], bytes->taker->source));
+		*vector = PointerGetDatum(VectorFromBytes(*vector, taker->source));
 	MemoryContextSwitchTo(old);
-	return core->TakeSlot(bytes->taker, slot);
+	return core->TakeSlot(taker, slot);
 }
 
 bool
 ReadDistributed(RowTaker *taker, const PlannedStmt *plan)
 {
 	const VectorSource *source = taker->source;
-	BytesTaker	bytes = {.taker = taker};
 	Oid			function;
 
 	if (!IsCitusPlan(plan->planTree) || !ExtensionIsEverywhere())
@@ -695,8 +628,7 @@ ReadDistributed(RowTaker *taker, const PlannedStmt *plan)
 	function = VectorBytesFunction(source->form);
 	if (!OidIsValid(function))
 		return false;
-	bytes.context = AllocSetContextCreate(CurrentMemoryContext, "fasted vector", ALLOCSET_DEFAULT_SIZES);
 	taker->has_vectors = true;	/* of TakeBytesSlot */
-	core->RunPlan(source, core->PlanQuery(source, core->MakeSourceQuery(source, function), 0), TakeBytesSlot, &bytes);
+	core->RunPlan(source, core->PlanQuery(source, core->MakeSourceQuery(source, function), 0), TakeBytesSlot, taker);
 	return true;
 }

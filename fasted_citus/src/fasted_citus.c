@@ -18,20 +18,6 @@ int			setting_distribute = CHOICE_AUTO;
 
 void		_PG_init(void);
 
-/* Loads the library fasted, if the session has not done so. */
-static void
-FindCore(void)
-{
-	CoreEntry	entry = (CoreEntry) load_external_function("$libdir/fasted", "fasted_core", true, NULL);
-
-	core = entry(FASTED_INTERFACE);
-	if (core == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("library \"fasted_citus\" was built with another version of library \"fasted\""),
-				 errhint("Install the same version of both, and start a new session.")));
-}
-
 void
 _PG_init(void)
 {
@@ -41,8 +27,15 @@ _PG_init(void)
 		{"force", CHOICE_FORCE, true},
 		{NULL, 0, false}
 	};
+	/* loads the library fasted, if the session has not done so */
+	CoreEntry	entry = (CoreEntry) load_external_function("$libdir/fasted", "fasted_core", true, NULL);
 
-	FindCore();
+	core = entry(FASTED_INTERFACE);
+	if (core == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("library \"fasted_citus\" was built with another version of library \"fasted\""),
+				 errhint("Install the same version of both, and start a new session.")));
 	DefineCustomEnumVariable("fasted_citus.distribute",
 							 "Selects whether joins of Citus tables are distributed over the workers.",
 							 "\"auto\" does so if that is expected to save time.",

@@ -77,12 +77,9 @@ extern Oid	VectorHashFunction(VectorForm form);
 typedef struct WorkerNode
 {
 	char	   *host;
-	int			port;
-	char	   *pool;			/* parameters in pg_dist_poolinfo that override these, or empty */
-	char	   *auth;			/* further parameters in pg_dist_authinfo, or empty */
-
-	int			group;			/* groupid, by which shard placements refer to the node */
-	List	   *shards;			/* shards to read from it: qualified and quoted names */
+	char	   *port;
+	char	   *parameters;		/* of pg_dist_poolinfo and pg_dist_authinfo, which override these */
+	char	   *query;			/* query of the shards to read from it, or NULL */
 } WorkerNode;
 
 typedef struct ConnectionSet ConnectionSet;
@@ -115,7 +112,7 @@ extern bool LinksNext(ConnectionSet *set, int *n, char **value, int *length);
 
 /*
  * Returns the next piece of COPY data from connection n, valid until the next call for that
- * connection; false if there is no more.  Does not read from other connections, whose servers wait
+ * connection; false once, if there is no more.  Does not read from other connections, whose servers wait
  * when their sockets are full.
  */
 extern bool LinksTake(ConnectionSet *set, int n, char **data, int *length);
@@ -123,22 +120,23 @@ extern bool LinksTake(ConnectionSet *set, int n, char **data, int *length);
 /* Returns "host:port" of connection n, for messages; valid until LinksClose. */
 extern const char *LinksName(const ConnectionSet *set, int n);
 
+/* Raises the error for data from connection n that do not follow the protocol. */
+pg_noreturn extern void LinksReportInvalid(const ConnectionSet *set, int n);
+
 /* Closes all connections, and frees all memory. */
 extern void LinksClose(ConnectionSet *set);
 
 /* --- cluster.c and remote_join.c */
 
 /*
- * Returns the worker nodes that can share a join of this source, always in the same order.  Returns
- * NIL if the join cannot be divided.  Then *reason says why, or is NULL if fasted_citus.distribute is
- * off or Citus is not installed.
+ * Returns the worker nodes that can share a join of this source, always in the same order.  Returns NIL if
+ * it is not to be divided.  DEBUG1 says why, unless fasted_citus.distribute is off or there is no Citus.
  */
-extern List *FindWorkers(const VectorSource *source, const char **reason);
+extern List *FindWorkers(const VectorSource *source);
 
 /*
- * Returns the table that a relation's rows come from.  For a simple view, this is the base table of
- * the relation that it selects from (see SelectedRelation).  Returns InvalidOid for other views.
- * Returns any other relation unchanged.
+ * Returns the table that a relation's rows come from.  For a simple view, this is the base table of the
+ * relation that it selects from; for other views, InvalidOid; else the relation itself.
  */
 extern Oid	BaseTable(Oid relid);
 
@@ -157,18 +155,11 @@ extern char *SlicePrologue(void);
  */
 extern bool ReadDistributed(RowTaker *taker, const PlannedStmt *plan);
 
-/* Kind of result that is requested from a worker, and its name in the protocol. */
-typedef enum SliceOutput
-{
-	SLICE_PAIRS,
-	SLICE_COUNT,				/* number of pairs */
-	SLICE_COUNTS,				/* number of pairs of each row */
-	SLICE_CONNECTIONS,			/* pairs that suffice to connect all connected rows */
-	SLICE_NEAREST				/* each row of a with its nearest rows of b */
-} SliceOutput;
-
-/* Names by SliceOutput.  SLICE_NEAREST has none, because another function serves it. */
-extern const char *const slice_output_names[4];
+/*
+ * Names of the results of join_slice by FastedOutput; NULL for _NEAREST, which nearest_slice serves.  With
+ * _CONNECTIONS, these are pairs that suffice to connect all connected rows.
+ */
+extern const char *const slice_output_names[FASTED_OUTPUT_CONNECTIONS + 1];
 
 /*
  * The rows of a are assigned to slices round-robin in blocks of this size.  A worker can thus
@@ -193,9 +184,8 @@ IsInShare(uint32 row, uint32 slice, uint32 slices)
 #define MESSAGE_COUNTS 'C'		/* uint32: numbers of pairs of the next rows */
 #define MESSAGE_DONE 'D'		/* a SliceReport: the last message */
 
-/* The largest number of elements in a message. */
-#define MESSAGE_MAX_PAIRS 4096
-#define MESSAGE_MAX_COUNTS 16384
+/* The largest size of the elements of a message. */
+#define MESSAGE_MAX_BYTES (64 * 1024)
 
 /* To be raised with every change of messages or FastedStats.  All nodes must have the same. */
 #define WIRE_VERSION 5

@@ -24,19 +24,14 @@
 /* The longest wait without a check for interrupts and for our own client. */
 #define WAIT_MS 100
 
-/* Maximum number of parameters of a connection. */
-#define MAX_PARAMETERS 64
-
 typedef struct Connection
 {
 	char	   *name;
 	PGconn	   *conn;
 	bool		external;		/* a file descriptor is reserved (AcquireExternalFD) */
-	uint32		events;			/* socket events to wait for */
 	bool		done;			/* the query has no more results */
-	bool		copying;		/* a COPY is in progress */
-	char	   *piece;			/* COPY data that was returned last */
-	PGresult   *result;			/* the row that was returned last, or an error */
+	char	   *piece;			/* COPY data that was returned last; NULL: COPY has not begun */
+	PGresult   *result;			/* the last result, which may be an error */
 } Connection;
 
 struct ConnectionSet
@@ -90,19 +85,26 @@ ReportLostConnection(const Connection *connection)
 			 errdetail_internal("%s", pchomp(PQerrorMessage(connection->conn)))));
 }
 
-/* Raises the error of the server.  The result is freed with the connection. */
-pg_noreturn static void
-ReportRemoteError(Connection *connection, PGresult *result)
+void
+LinksReportInvalid(const ConnectionSet *set, int n)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("invalid message from Citus worker \"%s\"", LinksName(set, n))));
+}
+
+/* Raises an error or warning of the server here, if the result is one. */
+static void
+Raise(int elevel, const Connection *connection, const PGresult *result)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
 	const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
 
-	connection->result = result;
 	if (state == NULL || strlen(state) != 5 || primary == NULL)
-		ReportLostConnection(connection);
-	ereport(ERROR,
+		return;
+	ereport(elevel,
 			(errcode(MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4])),
 			 errmsg_internal("%s", primary),
 			 detail != NULL ? errdetail_internal("%s", detail) : 0,
@@ -114,29 +116,13 @@ ReportRemoteError(Connection *connection, PGresult *result)
 static void
 TakeNotice(void *arg, const PGresult *result)
 {
-	const Connection *connection = arg;
 	const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
-	const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
-	if (severity == NULL || primary == NULL || strcmp(severity, "WARNING") != 0)
-		return;
-	ereport(WARNING,
-			(errmsg_internal("%s", primary),
-			 errcontext("Citus worker \"%s\"", connection->name)));
+	if (severity != NULL && strcmp(severity, "WARNING") == 0)
+		Raise(WARNING, arg, result);
 }
 
 /* --- waiting */
-
-/* Flushes, and sets the events to wait for: input, and output if data remain to be sent. */
-static void
-Flush(Connection *connection)
-{
-	int			left = PQflush(connection->conn);
-
-	if (left < 0)
-		ReportLostConnection(connection);
-	connection->events = left > 0 ? WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
-}
 
 static void
 Consume(Connection *connection)
@@ -146,11 +132,11 @@ Consume(Connection *connection)
 }
 
 /*
- * Waits until one of these connections (all of a set, or a single one) can receive or send.
- * Returns false after WAIT_MS without such an event.
+ * Waits until one of these connections (all of a set, or a single one) has one of these socket events,
+ * or can send data that remain to be sent.  Returns false after WAIT_MS without such an event.
  */
 static bool
-Wait(const Connection *connections, int count)
+Wait(const Connection *connections, int count, uint32 events)
 {
 	WaitEventSet *set = FASTED_WAIT_EVENT_SET(count + 2);
 	WaitEvent	event = {0};
@@ -160,7 +146,8 @@ Wait(const Connection *connections, int count)
 	for (int i = 0; i < count; i++)
 		/* with several connections, one that has a result need not be waited for */
 		if (count == 1 || PQisBusy(connections[i].conn))
-			AddWaitEventToSet(set, connections[i].events, PQsocket(connections[i].conn), NULL, NULL);
+			AddWaitEventToSet(set, events | (PQflush(connections[i].conn) > 0 ? WL_SOCKET_WRITEABLE : 0),
+							  PQsocket(connections[i].conn), NULL, NULL);
 	(void) WaitEventSetWait(set, WAIT_MS, &event, 1, PG_WAIT_EXTENSION);
 	FreeWaitEventSet(set);
 	ResetLatch(MyLatch);
@@ -168,88 +155,56 @@ Wait(const Connection *connections, int count)
 	return (event.events & (WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE)) != 0;
 }
 
-/* Waits for more input of this connection, and reads it. */
-static void
-Receive(Connection *connection)
-{
-	Flush(connection);
-	(void) Wait(connection, 1);
-	Consume(connection);
-}
-
 /* --- connecting */
-
-typedef struct Parameters
-{
-	int			count;
-	const char *keywords[MAX_PARAMETERS + 1];
-	const char *values[MAX_PARAMETERS + 1];
-} Parameters;
 
 /* Adds a parameter, which overrides earlier values of the same keyword. */
 static void
-AddParameter(Parameters *parameters, const char *keyword, const char *value)
+AddParameter(StringInfo conninfo, const char *keyword, const char *value)
 {
-	if (parameters->count == MAX_PARAMETERS)
-		elog(ERROR, "too many connection parameters");
-	parameters->keywords[parameters->count] = keyword;
-	parameters->values[parameters->count++] = value;
+	appendStringInfo(conninfo, " %s='", keyword);
+	for (; *value != '\0'; value++)
+	{
+		if (*value == '\'' || *value == '\\')
+			appendStringInfoChar(conninfo, '\\');
+		appendStringInfoChar(conninfo, *value);
+	}
+	appendStringInfoChar(conninfo, '\'');
 }
 
-/* Adds the parameters of a connection string.  `what` names its source in messages. */
-static void
-AddString(Parameters *parameters, const char *conninfo, const char *what)
+/* Returns true if a connection string has a host. */
+static bool
+HasHost(const char *conninfo)
 {
-	PQconninfoOption *options;
-	char	   *problem = NULL;
+	PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+	bool		has = false;
 
-	if (conninfo == NULL || conninfo[0] == '\0')
-		return;
-	options = PQconninfoParse(conninfo, &problem);
-	if (options == NULL)
-	{
-		char	   *text = problem != NULL ? pchomp(problem) : pstrdup("out of memory");
-
-		PQfreemem(problem);
-		/* do not show the string, which may have a password */
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid connection string in %s", what),
-				 errdetail_internal("%s", text)));
-	}
-	for (PQconninfoOption *option = options; option->keyword != NULL; option++)
-		if (option->val != NULL && option->val[0] != '\0')
-			AddParameter(parameters, pstrdup(option->keyword), pstrdup(option->val));
+	for (PQconninfoOption *option = options; option != NULL && option->keyword != NULL; option++)
+		has = has || (strcmp(option->keyword, "host") == 0 && option->val != NULL && option->val[0] != '\0');
 	PQconninfoFree(options);
+	return has;
 }
 
 /*
- * Returns the parameters with which Citus would connect.  These are its parameters for all nodes,
- * and the node's address, connection pooler and authentication of the current user.  Keepalives
- * detect an unreachable server within half a minute.
+ * Returns the connection string with which Citus would connect.  It has Citus's parameters for all
+ * nodes, and the node's address, connection pooler and authentication of the current user.  Citus has
+ * checked the strings that it contains, which only superusers may set.  Keepalives detect an
+ * unreachable server within half a minute.
  */
-static Parameters
-ParametersOf(const WorkerNode *node)
+static char *
+ConnectionString(const WorkerNode *node)
 {
-	Parameters	parameters = {0};
-	const char *host = "host";
+	const char *common = GetConfigOption("citus.node_conninfo", false, false);
+	StringInfoData conninfo;
 
-	AddParameter(&parameters, "keepalives_idle", "10");
-	AddParameter(&parameters, "keepalives_interval", "5");
-	AddParameter(&parameters, "keepalives_count", "3");
-	AddString(&parameters, GetConfigOption("citus.node_conninfo", true, false), "citus.node_conninfo");
-	for (int i = 0; i < parameters.count; i++)
-		if (strcmp(parameters.keywords[i], "host") == 0)
-			host = "hostaddr";
-	AddParameter(&parameters, host, node->host);
-	AddParameter(&parameters, "port", psprintf("%d", node->port));
-	AddParameter(&parameters, "dbname", get_database_name(MyDatabaseId));
-	AddParameter(&parameters, "user", GetUserNameFromId(GetUserId(), false));
-	AddParameter(&parameters, "client_encoding", GetDatabaseEncodingName());
-	AddParameter(&parameters, "application_name", "fasted");
-	AddString(&parameters, node->pool, "pg_dist_poolinfo");
-	AddString(&parameters, node->auth, "pg_dist_authinfo");
-	return parameters;
+	initStringInfo(&conninfo);
+	appendStringInfo(&conninfo, "keepalives_idle=10 keepalives_interval=5 keepalives_count=3 %s", common);
+	AddParameter(&conninfo, HasHost(common) ? "hostaddr" : "host", node->host);
+	AddParameter(&conninfo, "port", node->port);
+	AddParameter(&conninfo, "dbname", get_database_name(MyDatabaseId));
+	AddParameter(&conninfo, "user", GetUserNameFromId(GetUserId(), false));
+	AddParameter(&conninfo, "client_encoding", GetDatabaseEncodingName());
+	appendStringInfo(&conninfo, " application_name=fasted %s", node->parameters);
+	return conninfo.data;
 }
 
 pg_noreturn static void
@@ -260,24 +215,6 @@ ReportUnreachable(const Connection *connection, const char *detail)
 			 errmsg("could not connect to Citus worker \"%s\"", connection->name),
 			 errdetail_internal("%s", detail),
 			 errhint("Use \"SET fasted_citus.distribute = off\" to join without the workers.")));
-}
-
-static void
-StartConnection(Connection *connection, const WorkerNode *node)
-{
-	Parameters	parameters = ParametersOf(node);
-
-	if (!AcquireExternalFD())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("could not connect to Citus worker \"%s\"", connection->name),
-				 errdetail("There are too many open files in this process."),
-				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits.")));
-	connection->external = true;
-	connection->conn = PQconnectStartParams(parameters.keywords, parameters.values, 0);
-	if (PQstatus(connection->conn) == CONNECTION_BAD)
-		ReportUnreachable(connection, pchomp(PQerrorMessage(connection->conn)));
-	PQsetNoticeReceiver(connection->conn, TakeNotice, connection);
 }
 
 /*
@@ -291,8 +228,7 @@ Connect(Connection *connection, TimestampTz deadline)
 
 	while (status != PGRES_POLLING_OK)
 	{
-		connection->events = status == PGRES_POLLING_WRITING ? WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
-		if (Wait(connection, 1))
+		if (Wait(connection, 1, status == PGRES_POLLING_WRITING ? WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE))
 			status = PQconnectPoll(connection->conn);
 		if (status == PGRES_POLLING_FAILED)
 			ReportUnreachable(connection, pchomp(PQerrorMessage(connection->conn)));
@@ -311,8 +247,7 @@ LinksOpen(List *nodes)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	ConnectionSet *set = palloc0(offsetof(ConnectionSet, connections) +
 								 list_length(nodes) * sizeof(Connection));
-	const char *timeout = GetConfigOption("citus.node_connection_timeout", true, false);
-	int			limit = timeout != NULL && atoi(timeout) > 0 ? atoi(timeout) : 30000;
+	int			limit = atoi(GetConfigOption("citus.node_connection_timeout", false, false));
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), limit);
 	ListCell   *cell;
 
@@ -325,8 +260,14 @@ LinksOpen(List *nodes)
 		const WorkerNode *node = lfirst(cell);
 		Connection *connection = &set->connections[set->count++];
 
-		connection->name = psprintf("%s:%d", node->host, node->port);
-		StartConnection(connection, node);
+		connection->name = psprintf("%s:%s", node->host, node->port);
+		if (!AcquireExternalFD())
+			ReportUnreachable(connection, "There are too many open files in this process: see max_files_per_process.");
+		connection->external = true;
+		connection->conn = PQconnectStart(ConnectionString(node));
+		if (PQstatus(connection->conn) == CONNECTION_BAD)
+			ReportUnreachable(connection, pchomp(PQerrorMessage(connection->conn)));
+		PQsetNoticeReceiver(connection->conn, TakeNotice, connection);
 	}
 	for (int i = 0; i < set->count; i++)
 		Connect(&set->connections[i], deadline);
@@ -336,23 +277,34 @@ LinksOpen(List *nodes)
 
 /* --- queries */
 
-/* Checks that a query was sent (libpq's result), and flushes it. */
-static void
-Send(Connection *connection, int sent)
+/*
+ * Takes the next result of a connection that is not busy.  Returns false if there are no more results.
+ * Errors: that of the server; the result is neither of this status nor the end of a command.
+ */
+static bool
+TakeResult(Connection *connection, ExecStatusType expected)
 {
-	if (sent == 0)
-		ReportLostConnection(connection);
-	connection->done = false;
-	Flush(connection);
+	ExecStatusType status;
+
+	PQclear(connection->result);
+	connection->result = PQgetResult(connection->conn);
+	status = PQresultStatus(connection->result);
+	if (connection->result == NULL || status == expected || status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
+		return connection->result != NULL;
+	Raise(ERROR, connection, connection->result);
+	ReportLostConnection(connection);
 }
 
-/* Waits for the next result of this connection only.  Returns NULL if there are no more results. */
-static PGresult *
-AwaitResult(Connection *connection)
+/* Waits for the next result of this connection only; see TakeResult. */
+static bool
+AwaitResult(Connection *connection, ExecStatusType expected)
 {
 	while (PQisBusy(connection->conn))
-		Receive(connection);
-	return PQgetResult(connection->conn);
+	{
+		(void) Wait(connection, 1, WL_SOCKET_READABLE);
+		Consume(connection);
+	}
+	return TakeResult(connection, expected);
 }
 
 /* Takes the remaining results; returns the first value of the last one that has rows, or NULL. */
@@ -360,16 +312,10 @@ static char *
 FinishQuery(Connection *connection)
 {
 	char	   *value = NULL;
-	PGresult   *result;
 
-	while ((result = AwaitResult(connection)) != NULL)
-	{
-		if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
-			ReportRemoteError(connection, result);
-		if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0))
-			value = pstrdup(PQgetvalue(result, 0, 0));
-		PQclear(result);
-	}
+	while (AwaitResult(connection, PGRES_TUPLES_OK))
+		if (PQntuples(connection->result) > 0 && !PQgetisnull(connection->result, 0, 0))
+			value = pstrdup(PQgetvalue(connection->result, 0, 0));
 	return value;
 }
 
@@ -379,7 +325,8 @@ LinksCommand(ConnectionSet *set, const char *commands)
 	char	  **values = palloc(set->count * sizeof(char *));
 
 	for (int i = 0; i < set->count; i++)
-		Send(&set->connections[i], PQsendQuery(set->connections[i].conn, commands));
+		if (PQsendQuery(set->connections[i].conn, commands) == 0)
+			ReportLostConnection(&set->connections[i]);
 	for (int i = 0; i < set->count; i++)
 		values[i] = FinishQuery(&set->connections[i]);
 	return values;
@@ -390,7 +337,9 @@ LinksSend(ConnectionSet *set, int n, const char *query)
 {
 	Connection *connection = &set->connections[n];
 
-	Send(connection, PQsendQueryParams(connection->conn, query, 0, NULL, NULL, NULL, NULL, 1));
+	if (PQsendQueryParams(connection->conn, query, 0, NULL, NULL, NULL, NULL, 1) == 0)
+		ReportLostConnection(connection);
+	connection->done = false;
 	(void) PQsetSingleRowMode(connection->conn);
 }
 
@@ -398,27 +347,15 @@ LinksSend(ConnectionSet *set, int n, const char *query)
 static bool
 TakeRow(Connection *connection)
 {
-	PQclear(connection->result);
-	connection->result = NULL;
 	while (!connection->done)
 	{
-		PGresult   *result;
-
-		Flush(connection);
 		Consume(connection);
 		if (PQisBusy(connection->conn))
 			return false;
-		result = PQgetResult(connection->conn);
-		if (PQresultStatus(result) == PGRES_SINGLE_TUPLE)
-		{
-			connection->result = result;
-			return true;
-		}
-		connection->done = result == NULL;
+		connection->done = !TakeResult(connection, PGRES_SINGLE_TUPLE);
 		/* an empty result follows the last row */
-		if (result != NULL && PQresultStatus(result) != PGRES_TUPLES_OK)
-			ReportRemoteError(connection, result);
-		PQclear(result);
+		if (PQntuples(connection->result) > 0)
+			return true;
 	}
 	return false;
 }
@@ -447,7 +384,7 @@ LinksNext(ConnectionSet *set, int *n, char **value, int *length)
 		}
 		if (over)
 			return false;
-		(void) Wait(set->connections, set->count);
+		(void) Wait(set->connections, set->count, WL_SOCKET_READABLE);
 	}
 }
 
@@ -459,34 +396,21 @@ LinksTake(ConnectionSet *set, int n, char **data, int *length)
 	Connection *connection = &set->connections[n];
 	bool		looked = false;
 
-	if (!connection->copying)
-	{
-		PGresult   *result = AwaitResult(connection);
-
-		if (PQresultStatus(result) != PGRES_COPY_OUT)
-			ReportRemoteError(connection, result);
-		PQclear(result);
-		connection->copying = true;
-	}
+	if (connection->piece == NULL &&
+		(!AwaitResult(connection, PGRES_COPY_OUT) || PQresultStatus(connection->result) != PGRES_COPY_OUT))
+		ReportLostConnection(connection);
 	PQfreemem(connection->piece);
 	connection->piece = NULL;
-	for (;;)
+	while ((*length = PQgetCopyData(connection->conn, &connection->piece, 1)) == 0)
 	{
-		*length = PQgetCopyData(connection->conn, &connection->piece, 1);
-		*data = connection->piece;
-		if (*length > 0)
-			return true;
-		if (*length < 0)
-		{
-			connection->copying = false;
-			(void) FinishQuery(connection);	/* the COPY may have failed */
-			return false;
-		}
 		/* waiting costs more than reading the socket, so read first */
 		if (looked)
-			Receive(connection);
-		else
-			Consume(connection);
+			(void) Wait(connection, 1, WL_SOCKET_READABLE);
+		Consume(connection);
 		looked = true;
 	}
+	*data = connection->piece;
+	if (*length < 0)
+		(void) FinishQuery(connection); /* the COPY may have failed */
+	return *length > 0;
 }

@@ -15,8 +15,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "fasted_citus.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -31,20 +29,12 @@
 /* Rows between two checks for interrupts. */
 #define ROWS_PER_CHECK 1024
 
-/* Initial capacity for hashes. */
-#define FIRST_HASHES 1024
-
-const char *const slice_output_names[4] = {"pairs", "count", "counts", "connections"};
-
-/* Input of a distributed join. */
-typedef struct RemoteProblem
-{
-	const VectorSource *sources[2]; /* the second is NULL in a self-join */
-	SliceOutput output;
-	double		eps;			/* or the largest distance of a neighbor */
-	uint32		k;				/* number of neighbors */
-	bool		identical_kernels; /* all workers use the same kernel */
-} RemoteProblem;
+const char *const slice_output_names[] = {
+	[FASTED_OUTPUT_PAIRS] = "pairs",
+	[FASTED_OUTPUT_COUNT] = "count",
+	[FASTED_OUTPUT_COUNTS] = "counts",
+	[FASTED_OUTPUT_CONNECTIONS] = "connections"
+};
 
 /* The state of a worker's slice. */
 typedef struct RemoteSlice
@@ -53,26 +43,25 @@ typedef struct RemoteSlice
 	bool		done;			/* MESSAGE_DONE was received */
 	SliceReport report;			/* last report received */
 
-	/* SLICE_NEAREST: */
+	/* FASTED_OUTPUT_NEAREST: */
 	FastedPair	last;			/* last pair received */
 	uint32		rank;			/* its rank; zero if no pair was received */
 
-	uint32		counted;		/* SLICE_COUNTS: number of rows whose counts were received */
+	uint32		counted;		/* FASTED_OUTPUT_COUNTS: number of rows whose counts were received */
 } RemoteSlice;
 
 typedef struct RemoteJoin
 {
-	RemoteProblem problem;
+	JoinRequest request;		/* with the output of the slices */
 	int			sides;
 	ConnectionSet *connections;
 	uint32		rows[2];		/* number of rows by side */
-	uint32	   *ranks;			/* of side 0 in its source's order; NULL: it has none */
 	Fingerprint fingerprints[2]; /* fingerprints of the rows that this session has read */
-	uint32	   *counts;			/* SLICE_COUNTS: number of pairs by row */
-	FastedPair *pairs;			/* pairs of the last message */
-	FastedNeighbor *neighbors;	/* SLICE_NEAREST: a list of these */
+	uint32	   *counts;			/* FASTED_OUTPUT_COUNTS: number of pairs by row */
+	void	   *elements;		/* pairs or counts of the last message */
+	FastedNeighbor *neighbors;	/* FASTED_OUTPUT_NEAREST: a list of these */
 	uint64		npairs;			/* pairs received in total */
-	uint32		first_rank;		/* SLICE_NEAREST: rank of the last message's first pair */
+	uint32		first_rank;		/* FASTED_OUTPUT_NEAREST: rank of the last message's first pair */
 	int			nslices;
 	RemoteSlice slices[FLEXIBLE_ARRAY_MEMBER];
 } RemoteJoin;
@@ -103,11 +92,11 @@ TableBytes(ConnectionSet *connections, const VectorSource *source)
  * citus_table_size fails in a transaction that has modified several shards.
  */
 static bool
-IsLarge(const RemoteProblem *problem, List *nodes)
+IsLarge(const VectorSource *const *sources, List *nodes)
 {
 	ConnectionSet *connections = LinksOpen(list_make1(linitial(nodes)));
-	double		a = TableBytes(connections, problem->sources[0]);
-	double		b = problem->sources[1] != NULL ? TableBytes(connections, problem->sources[1]) : a;
+	double		a = TableBytes(connections, sources[0]);
+	double		b = sources[1] != NULL ? TableBytes(connections, sources[1]) : a;
 
 	LinksClose(connections);
 	return a * b >= (double) MIN_TABLE_BYTES * MIN_TABLE_BYTES;
@@ -115,21 +104,23 @@ IsLarge(const RemoteProblem *problem, List *nodes)
 
 /* Returns the nodes to divide the join over; NIL if it is not to be divided. */
 static List *
-ChooseWorkers(const RemoteProblem *problem)
+ChooseWorkers(const JoinRequest *request)
 {
-	const char *reason;
-	List	   *nodes = FindWorkers(problem->sources[0], &reason);
+	List	   *nodes = NIL;
 
-	if (nodes != NIL && problem->sources[1] != NULL)
-		nodes = FindWorkers(problem->sources[1], &reason);
-	if (nodes != NIL && setting_distribute == CHOICE_AUTO && !IsLarge(problem, nodes))
+	/* workers search for k + 1 neighbors, including the row itself */
+	if (request->problem.k >= FASTED_MAX_NEIGHBORS)
+		return NIL;
+	for (int side = 0; side < 2 && request->sources[side] != NULL; side++)
 	{
-		nodes = NIL;
-		reason = "the table is small";
+		nodes = FindWorkers(request->sources[side]);
+		if (nodes == NIL)
+			return NIL;
 	}
-	if (nodes == NIL && reason != NULL)
-		ereport(DEBUG1, (errmsg_internal("fasted: join is not divided over Citus workers: %s", reason)));
-	return nodes;
+	if (setting_distribute != CHOICE_AUTO || IsLarge(request->sources, nodes))
+		return nodes;
+	ereport(DEBUG1, (errmsg_internal("fasted: join is not divided over Citus workers: the table is small")));
+	return NIL;
 }
 
 /* --- queries of slices */
@@ -145,15 +136,16 @@ SourceText(const VectorSource *source)
 
 /* Returns the query for a slice; its result rows are messages (fasted_citus.h). */
 static char *
-SliceQuery(const RemoteProblem *problem, int slice, int slices)
+SliceQuery(const JoinRequest *request, int slice, int slices)
 {
-	const VectorSource *a = problem->sources[0];
-	const VectorSource *b = problem->sources[1] != NULL ? problem->sources[1] : a;
+	const FastedProblem *problem = &request->problem;
+	const VectorSource *a = request->sources[0];
+	const VectorSource *b = request->sources[1] != NULL ? request->sources[1] : a;
 	const char *key_type = quote_literal_cstr(format_type_be_qualified(a->key_type));
 	const char *metric = core->MetricName(a->metric);
-	const char *eps = isinf(problem->eps) ? "Infinity" : psprintf("%.17g", problem->eps);
+	const char *eps = psprintf("%.17g", problem->eps);
 
-	if (problem->output == SLICE_NEAREST)
+	if (problem->output == FASTED_OUTPUT_NEAREST)
 		return psprintf("SELECT fasted_citus.nearest_slice(%s, %s, %s, %u, '%s', '%s', %d, %d)",
 						SourceText(a), SourceText(b), key_type, problem->k, eps, metric, slice, slices);
 	return psprintf("SELECT fasted_citus.join_slice(%s, %s, '%s', %s, %s, '%s', %s, '%s', %d, %d, %s)",
@@ -171,7 +163,7 @@ typedef struct OwnRows
 	const VectorSource *source;
 	KeySet	   *keys;
 	MemoryContext row_context;	/* reset for each row */
-	Fingerprint fingerprint;	/* fingerprint of the rows */
+	Fingerprint *fingerprint;	/* fingerprint of the rows; zero before them */
 
 	/* For a source with an order: hashes of the vectors, in that order; otherwise NULL. */
 	uint64	   *hashes;
@@ -181,7 +173,7 @@ typedef struct OwnRows
 static void
 AddToFingerprint(OwnRows *rows, Datum key, uint64 vector_hash)
 {
-	FingerprintAdd(&rows->fingerprint, key, rows->keys->typlen, rows->keys->typbyval, vector_hash);
+	FingerprintAdd(rows->fingerprint, key, rows->keys->typlen, rows->keys->typbyval, vector_hash);
 }
 
 /*
@@ -204,7 +196,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 		return true;
 	if (slot->tts_isnull[0])
 	{
-		rows->fingerprint.rows++;
+		rows->fingerprint->rows++;
 		return true;
 	}
 	if (count >= FASTED_MAX_ROWS)
@@ -225,50 +217,43 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 	return true;
 }
 
-/* Sorts rows that were read in the source's order by their keys.  Returns the rows' ranks. */
-static uint32 *
-SortRows(OwnRows *rows)
-{
-	uint32	   *ranks = core->KeySetSort(rows->keys);
-
-	for (uint32 row = 0; row < rows->keys->count; row++)
-	{
-		if (row % ROWS_PER_CHECK == 0)
-			core->CheckJoinInterrupts();
-		AddToFingerprint(rows, rows->keys->values[row], rows->hashes[ranks[row]]);
-	}
-	return ranks;
-}
-
 /*
- * Adds the keys of the source's rows to keys, in the order of keys, and returns the fingerprint of
- * the rows in the current snapshot.  Reads hashes of the vectors, which are computed where the rows
- * are stored.  If the source has an order, sets *ranks to each row's position in that order, in the
- * keys' memory context; otherwise to NULL.
+ * Adds the keys of the source's rows to keys, in the order of keys, and the rows in the current
+ * snapshot to the fingerprint.  Reads hashes of the vectors, which are computed where the rows
+ * are stored.  If the source has an order, returns each row's position in that order, in the keys'
+ * memory context; otherwise NULL.
  */
-static Fingerprint
-ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
+static uint32 *
+ReadOwnRows(const VectorSource *source, KeySet *keys, Fingerprint *fingerprint)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted own rows",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	OwnRows		rows = {.source = source,.keys = keys};
+	OwnRows		rows = {.source = source,.keys = keys,.fingerprint = fingerprint};
 	VectorSource in_order = *source;
 	Query	   *query;
+	uint32	   *ranks = NULL;
 
 	in_order.key_order = source->order_column == NULL;
 	rows.row_context = AllocSetContextCreate(context, "fasted own row", ALLOCSET_DEFAULT_SIZES);
 	if (source->order_column != NULL)
 	{
-		rows.capacity = FIRST_HASHES;
+		rows.capacity = 1024;
 		rows.hashes = palloc(rows.capacity * sizeof(uint64));
 	}
 	query = core->MakeSourceQuery(&in_order, VectorHashFunction(source->form));
 	core->RunPlan(source, core->PlanQuery(source, query, 0), TakeOwnRow, &rows);
-	*ranks = rows.hashes != NULL ? SortRows(&rows) : NULL;
+	if (rows.hashes != NULL)
+		ranks = core->KeySetSort(keys);
+	for (uint32 row = 0; ranks != NULL && row < keys->count; row++)
+	{
+		if (row % ROWS_PER_CHECK == 0)
+			core->CheckJoinInterrupts();
+		AddToFingerprint(&rows, keys->values[row], rows.hashes[ranks[row]]);
+	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return rows.fingerprint;
+	return ranks;
 }
 
 /* --- begin */
@@ -285,92 +270,7 @@ HaveSameKernel(const RemoteJoin *remote)
 	return true;
 }
 
-/*
- * Starts a distributed join and reads the keys of the sources.  Returns NULL if the sources do not
- * permit this.  Sends the workers' queries before it reads the keys, so that all read at the same
- * time.
- */
-static RemoteJoin *
-OpenRemote(const RemoteProblem *problem, KeySet *const *keys)
-{
-	List	   *nodes = ChooseWorkers(problem);
-	int			nslices = list_length(nodes);
-	RemoteJoin *remote;
-
-	if (nodes == NIL)
-		return NULL;
-	remote = palloc0(offsetof(RemoteJoin, slices) + nslices * sizeof(RemoteSlice));
-	remote->problem = *problem;
-	remote->sides = problem->sources[1] != NULL ? 2 : 1;
-	remote->nslices = nslices;
-	remote->connections = LinksOpen(nodes);
-	LinksCommand(remote->connections, SlicePrologue());
-	/* shares of nearest rows do not depend on the kernel */
-	remote->problem.identical_kernels = problem->output != SLICE_NEAREST && HaveSameKernel(remote);
-	for (int n = 0; n < nslices; n++)
-		LinksSend(remote->connections, n, SliceQuery(&remote->problem, n, nslices));
-	for (int side = 0; side < remote->sides; side++)
-	{
-		uint32	   *ranks;
-
-		remote->fingerprints[side] = ReadOwnRows(problem->sources[side], keys[side], &ranks);
-		core->KeySetFinish(keys[side]);
-		remote->rows[side] = keys[side]->count;
-		if (side == 0)
-			remote->ranks = ranks;
-	}
-	if (problem->output == SLICE_COUNTS)
-		remote->counts = core->SameRowNumbers(remote->rows[0], 0);
-	remote->pairs = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
-	remote->neighbors = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedNeighbor));
-	return remote;
-}
-
-/* Returns the kind of result that workers send for their slices. */
-static SliceOutput
-SliceOutputOf(const FastedProblem *problem)
-{
-	switch (problem->output)
-	{
-		case FASTED_OUTPUT_COUNT:
-			return SLICE_COUNT;
-		case FASTED_OUTPUT_COUNTS:
-			return SLICE_COUNTS;
-		case FASTED_OUTPUT_NEAREST:
-			return SLICE_NEAREST;
-		case FASTED_OUTPUT_CONNECTIONS:
-			/* every row with a pair is a core row, connected by one pair */
-			return problem->core_pairs <= 1 ? SLICE_CONNECTIONS : SLICE_PAIRS;
-		default:
-			return SLICE_PAIRS;
-	}
-}
-
-/* Returns true if workers can share a join of these sources. */
-static bool
-IsDivisible(const JoinRequest *request)
-{
-	/*
-	 * workers search for k + 1 neighbors, including the row itself, and do not support partitions
-	 */
-	if (request->problem.k >= FASTED_MAX_NEIGHBORS || request->sources[0]->partition_column != NULL)
-		return false;
-	/* vectors are hashed in their column's type, so the rows must have the same element type */
-	for (int side = 0; side < 2 && request->sources[side] != NULL; side++)
-		if ((request->sources[side]->form == VECTOR_FLOAT8) !=
-			(request->sources[side]->element == FASTED_ELEMENT_DOUBLE))
-			return false;
-	return true;
-}
-
 /* --- checks of the workers' messages */
-pg_noreturn static void
-ReportInvalidMessage(const RemoteJoin *remote, int n)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("invalid message from Citus worker \"%s\"", LinksName(remote->connections, n))));
-}
 
 /* Raises an error unless worker n has read the same rows as this session. */
 static void
@@ -381,16 +281,15 @@ CheckRows(const RemoteJoin *remote, int n)
 		const Fingerprint *theirs = &remote->slices[n].report.rows[side];
 		const Fingerprint *own = &remote->fingerprints[side];
 
-		if (theirs->rows == own->rows && theirs->hash == own->hash)
-			continue;
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not join \"%s\" on the Citus workers due to concurrent writes",
-						remote->problem.sources[side]->relation),
-				 errdetail("Worker \"%s\" read " UINT64_FORMAT " rows, and this session read "
-						   UINT64_FORMAT " rows; their contents or their order differ.",
-						   LinksName(remote->connections, n), theirs->rows, own->rows),
-				 errhint("Try again, or use \"SET fasted_citus.distribute = off\" to join in this session alone.")));
+		if (theirs->rows != own->rows || theirs->hash != own->hash)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not join \"%s\" on the Citus workers due to concurrent writes",
+							remote->request.sources[side]->relation),
+					 errdetail("Worker \"%s\" read " UINT64_FORMAT " rows, and this session read "
+							   UINT64_FORMAT " rows; their contents or their order differ.",
+							   LinksName(remote->connections, n), theirs->rows, own->rows),
+					 errhint("Try again, or use \"SET fasted_citus.distribute = off\" to join in this session alone.")));
 	}
 }
 
@@ -401,41 +300,39 @@ CheckCuts(const RemoteJoin *remote)
 	const char *first = remote->slices[0].report.cut;
 
 	for (int n = 1; n < remote->nslices; n++)
-	{
-		const char *cut = remote->slices[n].report.cut;
-
-		if (remote->rows[0] < 2 || strcmp(first, cut) == 0)
-			continue;
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the Citus workers divide the join into different slices"),
-				 errdetail("Worker \"%s\": %s. Worker \"%s\": %s.",
-						   LinksName(remote->connections, 0), first,
-						   LinksName(remote->connections, n), cut),
-				 errhint("Use \"SET fasted_citus.distribute = off\". Alternatively, use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session.")));
-	}
+		if (remote->rows[0] >= 2 && strcmp(first, remote->slices[n].report.cut) != 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the Citus workers divide the join into different slices"),
+					 errdetail("Worker \"%s\": %s. Worker \"%s\": %s.",
+							   LinksName(remote->connections, 0), first,
+							   LinksName(remote->connections, n), remote->slices[n].report.cut),
+					 errhint("Use \"SET fasted_citus.distribute = off\". Alternatively, use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session.")));
 }
 
 /* --- processing messages */
 
-/* Returns true if the pair is valid for slice n of nearest rows. */
-static bool
-CouldBeNeighbor(const RemoteJoin *remote, int n, const FastedPair *pair)
+/* Checks the pairs of a message of a self-join within eps. */
+static void
+CheckPairs(const RemoteJoin *remote, int n, size_t npairs)
 {
-	return pair->a < remote->rows[0] && pair->b < remote->rows[remote->sides - 1] &&
-		(remote->sides == 2 || pair->a != pair->b) &&
-		pair->dist <= remote->problem.eps && IsInShare(pair->a, n, remote->nslices);
+	const FastedPair *pairs = remote->elements;
+
+	for (size_t i = 0; i < npairs; i++)
+		if (pairs[i].a >= pairs[i].b || pairs[i].b >= remote->rows[0])
+			LinksReportInvalid(remote->connections, n);
 }
 
-/* Checks the pairs of a message, which must be sorted by a, then by distance and b; ranks them. */
+/* Checks the neighbors of a message, which must be sorted by a, then by distance and b; ranks them. */
 static void
 RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 {
 	RemoteSlice *slice = &remote->slices[n];
+	const FastedProblem *problem = &remote->request.problem;
 
 	for (size_t i = 0; i < npairs; i++)
 	{
-		const FastedPair *pair = &remote->pairs[i];
+		const FastedPair *pair = (const FastedPair *) remote->elements + i;
 		const FastedPair *last = &slice->last;
 		bool		same_row = slice->rank > 0 && pair->a == last->a;
 		bool		follows = same_row ?
@@ -443,8 +340,10 @@ RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 			slice->rank == 0 || pair->a > last->a;
 
 		slice->rank = same_row ? slice->rank + 1 : 1;
-		if (!follows || !CouldBeNeighbor(remote, n, pair) || slice->rank > remote->problem.k)
-			ReportInvalidMessage(remote, n);
+		if (!follows || slice->rank > problem->k || !(pair->dist <= problem->eps) ||
+			pair->a >= remote->rows[0] || pair->b >= remote->rows[remote->sides - 1] ||
+			(remote->sides == 1 && pair->a == pair->b) || !IsInShare(pair->a, n, remote->nslices))
+			LinksReportInvalid(remote->connections, n);
 		if (i == 0)
 			remote->first_rank = slice->rank;
 		slice->last = *pair;
@@ -453,17 +352,16 @@ RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 
 /*
  * Copies the elements of a message after its tag, and returns their number.  Error: there are more
- * than most of them.
+ * than MESSAGE_MAX_BYTES.
  */
 static size_t
-TakeElements(RemoteJoin *remote, int n, StringInfo message, void *elements, size_t element_bytes,
-			 size_t most)
+TakeElements(RemoteJoin *remote, int n, StringInfo message, size_t element_bytes)
 {
 	size_t		left = message->len - message->cursor;
 
-	if (left % element_bytes != 0 || left / element_bytes > most)
-		ReportInvalidMessage(remote, n);
-	memcpy(elements, message->data + message->cursor, left);
+	if (left % element_bytes != 0 || left > MESSAGE_MAX_BYTES)
+		LinksReportInvalid(remote->connections, n);
+	memcpy(remote->elements, message->data + message->cursor, left);
 	return left / element_bytes;
 }
 
@@ -472,14 +370,13 @@ static void
 AddCounts(RemoteJoin *remote, int n, StringInfo message)
 {
 	RemoteSlice *slice = &remote->slices[n];
-	uint32	   *counts = palloc(MESSAGE_MAX_COUNTS * sizeof(uint32));
-	size_t		nrows = TakeElements(remote, n, message, counts, sizeof(uint32), MESSAGE_MAX_COUNTS);
+	size_t		nrows = TakeElements(remote, n, message, sizeof(uint32));
+	const uint32 *counts = (const uint32 *) remote->elements;
 
 	if (remote->counts == NULL || nrows > remote->rows[0] - slice->counted)
-		ReportInvalidMessage(remote, n);
+		LinksReportInvalid(remote->connections, n);
 	for (size_t i = 0; i < nrows; i++)
 		remote->counts[slice->counted++] += counts[i];
-	pfree(counts);
 }
 
 /* Takes a report and checks its rows.  The padding after it is ignored (see MakeMessage). */
@@ -499,7 +396,7 @@ TakeReport(RemoteJoin *remote, int n, StringInfo message)
 				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted_citus.distribute = off\".")));
 	if (report->stats.threads < 0 || report->stats.threads > PG_UINT16_MAX ||
 		*(uint8 *) &report->stats.filter_sampled > 1)
-		ReportInvalidMessage(remote, n);
+		LinksReportInvalid(remote->connections, n);
 	report->cut[sizeof(report->cut) - 1] = '\0';
 	report->stats.engine[sizeof(report->stats.engine) - 1] = '\0';
 	report->stats.device[sizeof(report->stats.device) - 1] = '\0';
@@ -517,7 +414,7 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 	size_t		npairs = 0;
 
 	if (slice->done || slice->has_read == (tag == MESSAGE_ROWS))
-		ReportInvalidMessage(remote, n);
+		LinksReportInvalid(remote->connections, n);
 	switch (tag)
 	{
 		case MESSAGE_ROWS:
@@ -527,20 +424,17 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 			slice->done = tag == MESSAGE_DONE;
 			break;
 		case MESSAGE_PAIRS:
-			npairs = TakeElements(remote, n, message, remote->pairs, sizeof(FastedPair), MESSAGE_MAX_PAIRS);
-			if (remote->problem.output == SLICE_NEAREST)
+			npairs = TakeElements(remote, n, message, sizeof(FastedPair));
+			if (remote->request.problem.output == FASTED_OUTPUT_NEAREST)
 				RankNeighbors(remote, n, npairs);
 			else
-				for (size_t i = 0; i < npairs; i++)
-					if (remote->pairs[i].a >= remote->pairs[i].b ||
-						remote->pairs[i].b >= remote->rows[0])
-						ReportInvalidMessage(remote, n);
+				CheckPairs(remote, n, npairs);
 			break;
 		case MESSAGE_COUNTS:
 			AddCounts(remote, n, message);
 			break;
 		default:
-			ReportInvalidMessage(remote, n);
+			LinksReportInvalid(remote->connections, n);
 	}
 	return npairs;
 }
@@ -560,14 +454,14 @@ Next(VectorJoin *join, FastedBatch *batch)
 	{
 		message.cursor = 0;
 		batch->npairs = TakeMessage(remote, n, &message);
-		batch->pairs = remote->pairs;
+		batch->pairs = remote->elements;
 		remote->npairs += batch->npairs;
 		if (batch->npairs > 0)
 			return FASTED_OK;
 	}
 	for (n = 0; n < remote->nslices; n++)
 		if (!remote->slices[n].done)
-			ReportInvalidMessage(remote, n);
+			LinksReportInvalid(remote->connections, n);
 	CheckCuts(remote);
 	join->counts = remote->counts;
 	return FASTED_DONE;
@@ -649,23 +543,46 @@ static const JoinBackend workers = {
 	.next = Next,.next_list = NextList,.statistics = Statistics,.shares = Shares
 };
 
-/* JoinDistributor.distribute. */
+/*
+ * JoinDistributor.distribute.  Sends the workers' queries before it reads the keys, so that all read at
+ * the same time.
+ */
 static bool
 Begin(VectorJoin *join, const JoinRequest *request)
 {
-	RemoteProblem problem = {
-		.sources = {request->sources[0], request->sources[1]},
-		.output = SliceOutputOf(&request->problem),
-		.eps = request->problem.eps,.k = request->problem.k
-	};
-	RemoteJoin *remote = IsDivisible(request) ? OpenRemote(&problem, join->keys) : NULL;
+	List	   *nodes = ChooseWorkers(request);
+	int			nslices = list_length(nodes);
+	RemoteJoin *remote = palloc0(offsetof(RemoteJoin, slices) + nslices * sizeof(RemoteSlice));
+	FastedProblem *problem = &remote->request.problem;
 
-	if (remote == NULL)
+	if (nodes == NIL)
 		return false;
+	remote->request = *request;
+	/* if one pair makes a core row, every row with a pair is one, and few pairs connect these rows */
+	if (problem->output == FASTED_OUTPUT_REPRESENTATIVES ||
+		(problem->output == FASTED_OUTPUT_CONNECTIONS && problem->core_pairs > 1))
+		problem->output = FASTED_OUTPUT_PAIRS;
+	remote->sides = request->sources[1] != NULL ? 2 : 1;
+	remote->nslices = nslices;
+	remote->connections = LinksOpen(nodes);
+	LinksCommand(remote->connections, SlicePrologue());
+	/* shares of nearest rows do not depend on the kernel */
+	problem->identical_kernels = problem->output != FASTED_OUTPUT_NEAREST && HaveSameKernel(remote);
+	for (int n = 0; n < nslices; n++)
+		LinksSend(remote->connections, n, SliceQuery(&remote->request, n, nslices));
+	for (int side = remote->sides - 1; side >= 0; side--)
+	{
+		join->order = ReadOwnRows(request->sources[side], join->keys[side], &remote->fingerprints[side]);
+		core->KeySetFinish(join->keys[side]);
+		remote->rows[side] = join->keys[side]->count;
+	}
+	if (problem->output == FASTED_OUTPUT_COUNTS)
+		remote->counts = core->SameRowNumbers(remote->rows[0], 0);
+	remote->elements = palloc(MESSAGE_MAX_BYTES);
+	remote->neighbors = palloc(MESSAGE_MAX_BYTES / sizeof(FastedPair) * sizeof(FastedNeighbor));
 	join->backend = &workers;
 	join->distributed = remote;
-	join->output = problem.output == SLICE_COUNTS ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS;
-	join->order = remote->ranks;
+	join->output = problem->output == FASTED_OUTPUT_COUNTS ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS;
 	return true;
 }
 

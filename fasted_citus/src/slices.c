@@ -21,51 +21,21 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
+#include "utils/typcache.h"
 
 PG_FUNCTION_INFO_V1(fasted_citus_join_slice);
 PG_FUNCTION_INFO_V1(fasted_citus_nearest_slice);
 PG_FUNCTION_INFO_V1(fasted_citus_kernel);
 
-/* Arguments of join_slice by position. */
-enum
-{
-	SLICE_RELATION,
-	SLICE_COLUMN,
-	SLICE_EPS,
-	SLICE_ID_COLUMN,
-	SLICE_KEY_TYPE,
-	SLICE_METRIC,
-	SLICE_SKIP_ZEROS,
-	SLICE_OUTPUT,
-	SLICE_NUMBER,
-	SLICE_SLICES,
-	SLICE_IDENTICAL_KERNELS
-};
-
-/* Arguments of nearest_slice by position. */
-enum
-{
-	NEAREST_SLICE_A,
-	NEAREST_SLICE_A_COLUMN,
-	NEAREST_SLICE_A_ID,
-	NEAREST_SLICE_B,
-	NEAREST_SLICE_B_COLUMN,
-	NEAREST_SLICE_B_ID,
-	NEAREST_SLICE_KEY_TYPE,
-	NEAREST_SLICE_K,
-	NEAREST_SLICE_MOST,
-	NEAREST_SLICE_METRIC,
-	NEAREST_SLICE_NUMBER,
-	NEAREST_SLICE_SLICES
-};
+/* The largest number of pairs in a message. */
+#define MAX_PAIRS (MESSAGE_MAX_BYTES / sizeof(FastedPair))
 
 /* Bytes of rows to buffer before they are pushed to a side, since changing sides costs time. */
 #define BUFFER_BYTES (1024 * 1024)
 
 typedef struct Slice
 {
-	SliceOutput output;
+	FastedOutput output;
 	VectorJoin *join;
 	SliceReport report;
 	enum
@@ -79,14 +49,14 @@ typedef struct Slice
 	const FastedPair *pairs;	/* pairs of the last batch that were not sent yet */
 	size_t		npairs;
 	FastedPair *message;		/* buffer for the pairs of a message */
-	uint32	   *parent;			/* SLICE_CONNECTIONS: sets of rows connected by the pairs sent */
-	uint32		next_row;		/* SLICE_COUNTS: the first row whose count was not sent yet */
+	uint32	   *parent;			/* FASTED_OUTPUT_CONNECTIONS: sets of rows connected by the pairs sent */
+	uint32		next_row;		/* FASTED_OUTPUT_COUNTS: the first row whose count was not sent yet */
 
 	VectorSource *sources[2];	/* read in the order of keys; b is NULL for a self-join */
 	uint32		share;			/* the share of the rows of a that are joined; 0 ... */
-	uint32		shares;			/* ... of 1: all of them, except with SLICE_NEAREST */
+	uint32		shares;			/* ... of 1: all of them, except for nearest rows */
 
-	/* SLICE_NEAREST: */
+	/* FASTED_OUTPUT_NEAREST: */
 	uint32		k;
 	uint64		sent;			/* pairs sent so far */
 	const NeighborList *list;	/* neighbours of a row of the share; NULL: the next list is needed */
@@ -148,18 +118,15 @@ PushRows(ShareSink *sink, int side, uint32 begin, uint32 end)
 static void
 Flush(ShareSink *sink)
 {
-	uint32		end;
+	for (int side = sink->last_side; side >= sink->side; side--)
+		for (uint32 begin = 0, end; begin < sink->used; begin = end)
+		{
+			uint32		row = sink->first + begin;
 
-	if (sink->last_side == 1)
-		PushRows(sink, 1, 0, sink->used);
-	for (uint32 begin = 0; sink->side == 0 && begin < sink->used; begin = end)
-	{
-		uint32		row = sink->first + begin;
-
-		end = Min(sink->used, begin + SHARE_BLOCK_ROWS - row % SHARE_BLOCK_ROWS);
-		if (IsInShare(row, sink->slice->share, sink->slice->shares))
-			PushRows(sink, 0, begin, end);
-	}
+			end = Min(sink->used, begin + SHARE_BLOCK_ROWS - row % SHARE_BLOCK_ROWS);
+			if (side == 1 || IsInShare(row, sink->slice->share, sink->slice->shares))
+				PushRows(sink, side, begin, end);
+		}
 	sink->first += sink->used;
 	sink->used = 0;
 }
@@ -228,7 +195,7 @@ ReadRelation(Slice *slice, int side)
 		.sink = {.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
 		.buffer_for_rows = BufferForRows,.take_rows = TakeRows},
 		.slice = slice,.fingerprint = &slice->report.rows[side],.element = source->element,
-		.side = side,.last_side = slice->output == SLICE_NEAREST && slice->sources[1] == NULL ? 1 : side
+		.side = side,.last_side = slice->output == FASTED_OUTPUT_NEAREST && slice->sources[1] == NULL ? 1 : side
 	};
 
 	get_typlenbyval(source->key_type, &sink.typlen, &sink.typbyval);
@@ -254,7 +221,7 @@ StartJoin(Slice *slice, const JoinRequest *request)
 /* --- beginning a slice */
 
 static Slice *
-CreateSlice(SliceOutput output, int32 number, int32 slices)
+CreateSlice(FastedOutput output, int32 number, int32 slices)
 {
 	Slice	   *slice = palloc0(sizeof(Slice));
 
@@ -263,45 +230,35 @@ CreateSlice(SliceOutput output, int32 number, int32 slices)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid slice number %d of %d slices", number, slices)));
 	slice->output = output;
-	slice->share = output == SLICE_NEAREST ? number : 0;
-	slice->shares = output == SLICE_NEAREST ? slices : 1;
-	slice->message = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
+	slice->share = output == FASTED_OUTPUT_NEAREST ? number : 0;
+	slice->shares = output == FASTED_OUTPUT_NEAREST ? slices : 1;
+	slice->message = palloc(MESSAGE_MAX_BYTES);
 	return slice;
 }
 
-static SliceOutput
+static FastedOutput
 OutputFromName(const char *name)
 {
 	for (int i = 0; i < (int) lengthof(slice_output_names); i++)
-		if (strcmp(name, slice_output_names[i]) == 0)
-			return (SliceOutput) i;
+		if (slice_output_names[i] != NULL && strcmp(name, slice_output_names[i]) == 0)
+			return (FastedOutput) i;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unrecognized slice output \"%s\"", name)));
 }
 
-/* Returns the type of the keys, which is argument n.  Error: there is no such type. */
-static Oid
-KeyTypeArgument(FunctionCallInfo fcinfo, int n)
-{
-	Oid			type = PG_GETARG_OID(n);
-
-	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("type with OID %u does not exist", type)));
-	return type;
-}
-
-/* Resolves a source to read in the order of keys; arguments are given by their positions. */
+/*
+ * Resolves a source to read in the order of keys.  relation, column and id_column are positions of
+ * arguments.  Error: there is no such type.
+ */
 static VectorSource *
-ResolveArguments(FunctionCallInfo fcinfo, int relation, int column, int id_column, int key_type,
-				 int metric, const char *id_argument, const char *function)
+ResolveArguments(FunctionCallInfo fcinfo, int relation, int column, int id_column, Oid key_type,
+				 const text *metric, const char *id_argument, const char *function)
 {
 	VectorSource *source = core->ResolveSource(PG_GETARG_OID(relation), NameStr(*PG_GETARG_NAME(column)),
 										 NameStr(*PG_GETARG_NAME(id_column)), id_argument,
-										 KeyTypeArgument(fcinfo, key_type),
-										 core->MetricFromText(PG_GETARG_TEXT_PP(metric)), function, NULL);
+										 lookup_type_cache(key_type, 0)->type_id,
+										 core->MetricFromText(metric), function, NULL);
 
 	source->key_order = true;
 	return source;
@@ -319,31 +276,27 @@ NumberKeys(const VectorSource *source)
 	return numbered;
 }
 
+/*
+ * Begins join_slice(relation, vector_column, eps, id_column, key_type, metric, skip_zeros, output, slice,
+ * slices, identical_kernels).
+ */
 static Slice *
 BeginPairs(FunctionCallInfo fcinfo)
 {
-	static const FastedOutput outputs[] = {
-		[SLICE_PAIRS] = FASTED_OUTPUT_PAIRS,
-		[SLICE_COUNT] = FASTED_OUTPUT_COUNT,
-		[SLICE_COUNTS] = FASTED_OUTPUT_COUNTS,
-		[SLICE_CONNECTIONS] = FASTED_OUTPUT_PAIRS
-	};
-	char	   *output = text_to_cstring(PG_GETARG_TEXT_PP(SLICE_OUTPUT));
-	Slice	   *slice = CreateSlice(OutputFromName(output), PG_GETARG_INT32(SLICE_NUMBER),
-									PG_GETARG_INT32(SLICE_SLICES));
-	VectorSource *source = ResolveArguments(fcinfo, SLICE_RELATION, SLICE_COLUMN, SLICE_ID_COLUMN,
-											SLICE_KEY_TYPE, SLICE_METRIC, "id_column",
-											"fasted_self_join");
+	Slice	   *slice = CreateSlice(OutputFromName(text_to_cstring(PG_GETARG_TEXT_PP(7))),
+									PG_GETARG_INT32(8), PG_GETARG_INT32(9));
+	VectorSource *source = ResolveArguments(fcinfo, 0, 1, 3, PG_GETARG_OID(4), PG_GETARG_TEXT_PP(5),
+											"id_column", "fasted_self_join");
 	JoinRequest request = {
 		.problem = {
-			.eps = PG_GETARG_FLOAT8(SLICE_EPS),.output = outputs[slice->output],
-			.slice = PG_GETARG_INT32(SLICE_NUMBER),.slices = PG_GETARG_INT32(SLICE_SLICES),
-			.identical_kernels = PG_GETARG_BOOL(SLICE_IDENTICAL_KERNELS)
+			.eps = PG_GETARG_FLOAT8(2),.slice = PG_GETARG_INT32(8),.slices = PG_GETARG_INT32(9),
+			.output = slice->output == FASTED_OUTPUT_CONNECTIONS ? FASTED_OUTPUT_PAIRS : slice->output,
+			.identical_kernels = PG_GETARG_BOOL(10)
 		}
 	};
 
-	core->RequireDistance("eps", PG_GETARG_FLOAT8(SLICE_EPS), source->metric);
-	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
+	core->RequireDistance("eps", request.problem.eps, source->metric);
+	source->skip_zeros = PG_GETARG_BOOL(6);
 	if (source->skip_zeros && source->metric != FASTED_METRIC_COSINE)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -351,43 +304,36 @@ BeginPairs(FunctionCallInfo fcinfo)
 	slice->sources[0] = source;
 	request.sources[0] = NumberKeys(source);
 	StartJoin(slice, &request);
-	if (slice->output == SLICE_CONNECTIONS)
+	if (slice->output == FASTED_OUTPUT_CONNECTIONS)
 		slice->parent = core->OwnRowNumbers(slice->join->keys[0]->count);
 	return slice;
 }
 
-static VectorSource *
-ResolveSide(FunctionCallInfo fcinfo, int relation, const char *id_argument)
-{
-	return ResolveArguments(fcinfo, relation, relation + 1, relation + 2, NEAREST_SLICE_KEY_TYPE,
-							NEAREST_SLICE_METRIC, id_argument, "fasted_knn_join");
-}
-
+/*
+ * Begins nearest_slice(a, a_column, a_id, b, b_column, b_id, key_type, k, max_distance, metric, slice,
+ * slices).
+ */
 static Slice *
 BeginNearest(FunctionCallInfo fcinfo)
 {
-	Slice	   *slice = CreateSlice(SLICE_NEAREST, PG_GETARG_INT32(NEAREST_SLICE_NUMBER),
-									PG_GETARG_INT32(NEAREST_SLICE_SLICES));
-	JoinRequest request = {
-		.problem = {
-			.output = FASTED_OUTPUT_NEAREST,.eps = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST)
-		}
-	};
-	int32		k = PG_GETARG_INT32(NEAREST_SLICE_K);
+	Slice	   *slice = CreateSlice(FASTED_OUTPUT_NEAREST, PG_GETARG_INT32(10), PG_GETARG_INT32(11));
+	Oid			key_type = PG_GETARG_OID(6);
+	int32		k = PG_GETARG_INT32(7);
+	text	   *metric = PG_GETARG_TEXT_PP(9);
+	JoinRequest request = {.problem = {.output = FASTED_OUTPUT_NEAREST,.eps = PG_GETARG_FLOAT8(8)}};
 
 	if (k < 1 || k >= (int32) FASTED_MAX_NEIGHBORS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid number of nearest rows: %d", k)));
 	slice->k = k;
-	slice->sources[0] = ResolveSide(fcinfo, NEAREST_SLICE_A, "a_id");
+	slice->sources[0] = ResolveArguments(fcinfo, 0, 1, 2, key_type, metric, "a_id", "fasted_knn_join");
 	core->RequireDistance("max_distance", request.problem.eps, slice->sources[0]->metric);
 	/* two different sources, by the rule of ResolveSources in nearest.c */
-	if (PG_GETARG_OID(NEAREST_SLICE_A) != PG_GETARG_OID(NEAREST_SLICE_B) ||
-		strcmp(NameStr(*PG_GETARG_NAME(NEAREST_SLICE_A_COLUMN)),
-			   NameStr(*PG_GETARG_NAME(NEAREST_SLICE_B_COLUMN))) != 0)
+	if (PG_GETARG_OID(0) != PG_GETARG_OID(3) ||
+		strcmp(NameStr(*PG_GETARG_NAME(1)), NameStr(*PG_GETARG_NAME(4))) != 0)
 	{
-		slice->sources[1] = ResolveSide(fcinfo, NEAREST_SLICE_B, "b_id");
+		slice->sources[1] = ResolveArguments(fcinfo, 3, 4, 5, key_type, metric, "b_id", "fasted_knn_join");
 		core->ShareElement(slice->sources[0], slice->sources[1]);
 	}
 	request.sources[0] = NumberKeys(slice->sources[0]);
@@ -397,7 +343,7 @@ BeginNearest(FunctionCallInfo fcinfo)
 	return slice;
 }
 
-/* --- messages of pairs and counts */
+/* --- messages */
 
 /*
  * Size of a backend's send buffer (pqcomm.c).  MESSAGE_ROWS is to be sent immediately, so it is
@@ -417,28 +363,12 @@ MakeMessage(char tag, const void *elements, Size bytes)
 	return message;
 }
 
-static bytea *
-PairsMessage(const Slice *slice, size_t npairs)
-{
-	return npairs == 0 ? NULL :
-		MakeMessage(MESSAGE_PAIRS, slice->message, npairs * sizeof(FastedPair));
-}
-
-/* Returns true if the pair connects rows that no earlier pairs connect. */
-static bool
-Connects(uint32 *parent, const FastedPair *pair)
-{
-	if (FindRoot(parent, pair->a) == FindRoot(parent, pair->b))
-		return false;
-	UniteSets(parent, pair->a, pair->b);
-	return true;
-}
-
 /*
- * Returns the next message of pairs, or NULL if there are no more pairs.  For SLICE_CONNECTIONS,
- * sends only a spanning forest of the rows, which has fewer pairs than there are rows.
+ * Writes the next pairs to slice->message.  Returns their number, which is 0 at the end.  For
+ * FASTED_OUTPUT_CONNECTIONS, these are only a spanning forest of the rows, which has fewer pairs than
+ * there are rows.
  */
-static bytea *
+static size_t
 NextPairs(Slice *slice)
 {
 	size_t		n = 0;
@@ -447,73 +377,58 @@ NextPairs(Slice *slice)
 	{
 		if (slice->npairs == 0 && !core->JoinNext(slice->join, &slice->pairs, &slice->npairs))
 			break;
-		for (; slice->npairs > 0 && n < MESSAGE_MAX_PAIRS; slice->pairs++, slice->npairs--)
-			if (slice->parent == NULL || Connects(slice->parent, slice->pairs))
-				slice->message[n++] = *slice->pairs;
+		for (; slice->npairs > 0 && n < MAX_PAIRS; slice->pairs++, slice->npairs--)
+		{
+			const FastedPair *pair = slice->pairs;
+
+			if (slice->parent != NULL)
+			{
+				if (FindRoot(slice->parent, pair->a) == FindRoot(slice->parent, pair->b))
+					continue;
+				UniteSets(slice->parent, pair->a, pair->b);
+			}
+			slice->message[n++] = *pair;
+		}
 	}
-	return PairsMessage(slice, n);
+	return n;
 }
-
-static bytea *
-NextCounts(Slice *slice)
-{
-	uint32		first = slice->next_row;
-	uint32		n = Min(slice->join->keys[0]->count - first, MESSAGE_MAX_COUNTS);
-
-	slice->next_row += n;
-	return MakeMessage(MESSAGE_COUNTS, slice->join->counts + first, n * sizeof(uint32));
-}
-
-/* --- messages of nearest rows */
 
 /*
- * Appends neighbours of the current list to the message, and turns to the next list after the last
- * neighbour.  Returns the new number of pairs in the message.
+ * Writes the next neighbours to slice->message.  Returns their number, which is 0 at the end.  Returns
+ * neighbours that are known before it waits for the engine.
  */
 static size_t
-AppendNeighbors(Slice *slice, size_t npairs)
-{
-	const NeighborList *list = slice->list;
-	uint32		a = (uint32) DatumGetInt64(slice->join->keys[0]->values[list->row]);
-
-	while (slice->next < list->length && slice->found < slice->k && npairs < MESSAGE_MAX_PAIRS)
-	{
-		const FastedNeighbor *neighbor = &list->neighbors[slice->next++];
-
-		if (slice->sources[1] == NULL && neighbor->row == a)
-			continue;
-		slice->message[npairs++] = (FastedPair) {.a = a,.b = neighbor->row,.dist = neighbor->dist};
-		slice->found++;
-	}
-	if (slice->next < list->length && slice->found < slice->k)
-		return npairs;			/* the message is full */
-	slice->next = slice->found = 0;
-	slice->list = NULL;
-	return npairs;
-}
-
-/*
- * Returns the next message of neighbours; NULL if there are no more.  Sends neighbours that are
- * known before it waits for the engine.
- */
-static bytea *
 NextNeighbors(Slice *slice)
 {
 	size_t		npairs = 0;
 
-	while (npairs < MESSAGE_MAX_PAIRS)
+	while (npairs < MAX_PAIRS)
 	{
-		if (slice->list == NULL)
+		const NeighborList *list = slice->list;
+
+		if (list == NULL)
+		{
 			slice->list = core->JoinNextList(slice->join, npairs == 0);
-		if (slice->list == NULL)
-			break;
-		npairs = AppendNeighbors(slice, npairs);
+			slice->next = slice->found = 0;
+			if (slice->list == NULL)
+				break;
+		}
+		else if (slice->next == list->length || slice->found == slice->k)
+			slice->list = NULL;
+		else
+		{
+			const FastedNeighbor *neighbor = &list->neighbors[slice->next++];
+			uint32		a = (uint32) DatumGetInt64(slice->join->keys[0]->values[list->row]);
+
+			if (slice->sources[1] == NULL && neighbor->row == a)
+				continue;
+			slice->message[npairs++] = (FastedPair) {.a = a,.b = neighbor->row,.dist = neighbor->dist};
+			slice->found++;
+		}
 	}
 	slice->sent += npairs;
-	return PairsMessage(slice, npairs);
+	return npairs;
 }
-
-/* --- the stream of messages */
 
 /* Returns a report.  Its cut is empty for nearest rows: shares depend on row numbers only. */
 static bytea *
@@ -522,7 +437,7 @@ Report(Slice *slice, char tag)
 	double		read_seconds;
 
 	(void) core->JoinStatistics(slice->join, &slice->report.stats, &read_seconds);
-	if (slice->output == SLICE_NEAREST)
+	if (slice->output == FASTED_OUTPUT_NEAREST)
 		slice->report.stats.pairs = slice->sent;
 	else
 		core->JoinDescribeCut(slice->join, slice->report.cut, sizeof(slice->report.cut));
@@ -534,7 +449,7 @@ Report(Slice *slice, char tag)
 static bytea *
 NextMessage(Slice *slice)
 {
-	bytea	   *message = NULL;
+	size_t		npairs = 0;
 
 	if (slice->phase == PHASE_DONE)
 		return NULL;
@@ -544,12 +459,18 @@ NextMessage(Slice *slice)
 		return Report(slice, MESSAGE_ROWS);
 	}
 	if (slice->phase == PHASE_PAIRS)
-		message = slice->output == SLICE_NEAREST ? NextNeighbors(slice) : NextPairs(slice);
-	if (message != NULL)
-		return message;
+		npairs = slice->output == FASTED_OUTPUT_NEAREST ? NextNeighbors(slice) : NextPairs(slice);
+	if (npairs > 0)
+		return MakeMessage(MESSAGE_PAIRS, slice->message, npairs * sizeof(FastedPair));
 	slice->phase = PHASE_COUNTS;
-	if (slice->output == SLICE_COUNTS && slice->next_row < slice->join->keys[0]->count)
-		return NextCounts(slice);
+	if (slice->output == FASTED_OUTPUT_COUNTS && slice->next_row < slice->join->keys[0]->count)
+	{
+		uint32		first = slice->next_row;
+		uint32		n = Min(slice->join->keys[0]->count - first, MESSAGE_MAX_BYTES / sizeof(uint32));
+
+		slice->next_row += n;
+		return MakeMessage(MESSAGE_COUNTS, slice->join->counts + first, n * sizeof(uint32));
+	}
 	slice->phase = PHASE_DONE;
 	return Report(slice, MESSAGE_DONE);
 }
@@ -577,20 +498,12 @@ StreamSlice(FunctionCallInfo fcinfo, Slice *(*begin) (FunctionCallInfo fcinfo))
 	SRF_RETURN_DONE(call);
 }
 
-/*
- * fasted_citus.join_slice(relation, vector_column, eps, id_column, key_type, metric,
- * skip_zeros, output, slice, slices, identical_kernels)
- */
 Datum
 fasted_citus_join_slice(PG_FUNCTION_ARGS)
 {
 	return StreamSlice(fcinfo, BeginPairs);
 }
 
-/*
- * fasted_citus.nearest_slice(a, a_column, a_id, b, b_column, b_id, key_type, k,
- * max_distance, metric, slice, slices)
- */
 Datum
 fasted_citus_nearest_slice(PG_FUNCTION_ARGS)
 {

@@ -12,11 +12,11 @@
 #include "fmgr.h"
 #include "parser/parse_func.h"
 #include "utils/datum.h"
+#include "utils/lsyscache.h"
 #include "utils/varbit.h"
 
 PG_FUNCTION_INFO_V1(fasted_citus_vector_bytes);
 PG_FUNCTION_INFO_V1(fasted_citus_vector_hash);
-PG_FUNCTION_INFO_V1(fasted_citus_bit_hash);
 
 /* --- vectors as bytea */
 
@@ -101,27 +101,23 @@ VectorFromBytes(Datum bytes, const VectorSource *source)
 
 /* --- hashes of keys and vectors */
 
-/* Hash of the bytes of a key. */
-static uint64
-KeyHash(Datum key, int16 typlen, bool typbyval)
+void
+FingerprintAdd(Fingerprint *print, Datum key, int16 typlen, bool typbyval, uint64 vector_hash)
 {
-	if (typbyval)
-		return hash_bytes_extended((unsigned char *) &key, sizeof(key), 0);
+	uint64		chain[3] = {print->hash, 0, vector_hash};
+	const void *bytes = typbyval ? (const void *) &key : DatumGetPointer(key);
+	Size		size;
+
 	if (typlen == -1)
 	{
 		struct varlena *value = PG_DETOAST_DATUM_PACKED(key);
 
-		return hash_bytes_extended((unsigned char *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), 0);
+		bytes = VARDATA_ANY(value);
+		size = VARSIZE_ANY_EXHDR(value);
 	}
-	return hash_bytes_extended((unsigned char *) DatumGetPointer(key),
-							   datumGetSize(key, typbyval, typlen), 0);
-}
-
-void
-FingerprintAdd(Fingerprint *print, Datum key, int16 typlen, bool typbyval, uint64 vector_hash)
-{
-	uint64		chain[3] = {print->hash, KeyHash(key, typlen, typbyval), vector_hash};
-
+	else
+		size = typbyval ? sizeof(key) : datumGetSize(key, typbyval, typlen);
+	chain[1] = hash_bytes_extended(bytes, size, 0);
 	print->rows++;
 	print->hash = hash_bytes_extended((const unsigned char *) chain, sizeof(chain), 0);
 }
@@ -153,46 +149,34 @@ VectorHashFunction(VectorForm form)
 	return FunctionOfVectors("vector_hash", form, false);
 }
 
-/* Returns the hash of a vector in a tuple; 1 if it is invalid, which is reported when it is read. */
-static uint64
-HashOfVector(struct varlena *vector, VectorForm form)
+/*
+ * fasted_citus.vector_hash(real[], double precision[], numeric[] or bit varying).  Returns 1 for an
+ * invalid vector, which is reported when it is read.
+ */
+Datum
+fasted_citus_vector_hash(PG_FUNCTION_ARGS)
 {
-	VectorSource source = {.form = form,.element = ElementOfForm(form)};
+	struct varlena *vector = PG_GETARG_VARLENA_P(0);
+	VectorForm *form = fcinfo->flinfo->fn_extra;
+	VectorSource source;
 	int			dimensions;
 	int			element;
-	float	   *row;
 	uint64		hash = 1;
 
-	if (core->VectorShape(vector, source.form, &dimensions) == VECTOR_OK)
+	if (form == NULL)
 	{
-		row = palloc(RowBytes(source.element, dimensions));
+		form = fcinfo->flinfo->fn_extra = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(VectorForm));
+		*form = FormOfType(getBaseType(get_fn_expr_argtype(fcinfo->flinfo, 0)));
+	}
+	source = (VectorSource) {.form = *form,.element = ElementOfForm(*form)};
+	if (core->VectorShape(vector, *form, &dimensions) == VECTOR_OK)
+	{
+		float	   *row = palloc(RowBytes(source.element, dimensions));
+
 		if (core->VectorElements(vector, &source, dimensions, row, &element) == VECTOR_OK)
 			hash = VectorHash(row, source.element, dimensions);
 		pfree(row);
 	}
-	return hash;
-}
-
-/* fasted_citus.vector_hash(real[], double precision[] or numeric[]) */
-Datum
-fasted_citus_vector_hash(PG_FUNCTION_ARGS)
-{
-	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
-	Oid			type = ARR_ELEMTYPE(array);
-	uint64		hash = HashOfVector((struct varlena *) array, type == FLOAT4OID ? VECTOR_FLOAT4 :
-									type == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_NUMERIC);
-
-	PG_FREE_IF_COPY(array, 0);
-	PG_RETURN_INT64((int64) hash);
-}
-
-/* fasted_citus.vector_hash(bit varying) */
-Datum
-fasted_citus_bit_hash(PG_FUNCTION_ARGS)
-{
-	VarBit	   *bits = PG_GETARG_VARBIT_P(0);
-	uint64		hash = HashOfVector((struct varlena *) bits, VECTOR_BIT);
-
-	PG_FREE_IF_COPY(bits, 0);
+	PG_FREE_IF_COPY(vector, 0);
 	PG_RETURN_INT64((int64) hash);
 }

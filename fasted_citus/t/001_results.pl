@@ -186,6 +186,14 @@ same_by_window('text, the row to keep', 'fasted_keep(v, 1, id) OVER (ORDER BY v 
 tables('id smallint PRIMARY KEY, "My v" real[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i",
 	"create_reference_table('dist')");
 same('a reference table', "fasted_self_join('dist', 'My v', 1)");
+sql("CREATE TYPE letter AS ENUM ('z', 'a', 'm')");
+tables('k int, id letter, v real[]', "VALUES (1, 'z'::letter, '{1}'::real[]), (2, 'a', '{2}'), (3, 'm', '{3}')", "create_distributed_table('dist', 'k')");
+is_same_rows($node, "SELECT * FROM fasted_self_join('dist', 'v', 1, id_type => NULL::letter, id_column => 'id')",
+	"SELECT * FROM fasted_self_join('plain', 'v', 1, id_type => NULL::letter, id_column => 'id')", 'an enum, whose labels have an OID on each node');
+sql('CREATE DOMAIN doubles AS double precision[]');
+tables('id int PRIMARY KEY, v doubles', "SELECT i, ARRAY[i % 40 + 1e-9 * i, i % 7] FROM generate_series(1, 500) i", $hash);
+same('a domain', "fasted_self_join('dist', 'v', 1)");
+same_by_window('a domain, neighbors', 'fasted_neighbor_count(v, 1) OVER ()');
 
 # few rows, or none
 tables('id int PRIMARY KEY, v real[]', 'SELECT 1, NULL WHERE false', $hash);

@@ -28,6 +28,8 @@ sql('GRANT SELECT (id, v) ON items TO reader');
 is(sql("SET ROLE reader; $count"), 99, 'privileges on two columns');
 like(sql("SET ROLE reader; $plan"), $divided, 'the join is distributed');
 like(failure("SET ROLE reader; SELECT count(*) FROM fasted_self_join('items', 'secret', 1)"), qr/42501/, 'no privilege on a third column');
+sql(q{CREATE ROLE "o'neil \\ x" LOGIN; GRANT SELECT (id, v) ON items TO "o'neil \\ x"});
+like(sql(qq{SET ROLE "o'neil \\ x"; $plan}), $divided, 'a role whose name is quoted in a connection string');
 sql("CREATE FUNCTION definer() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM fasted_self_join(''items'', ''secret'', 1)'");
 is(sql("SET ROLE reader; SELECT definer()"), 99, 'a SECURITY DEFINER function has the privileges of its owner');
 is(sql("SET ROLE reader; SELECT count(*) FROM fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)"),
@@ -82,6 +84,14 @@ is(view("fasted_self_join('twice', 'v', 1, id_column => 'id')"), 99, 'a view of 
 is(view("fasted_self_join('here', 'v', 1, id_column => 'id')"), 9, 'a view that exists on this node only');
 like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_knn_join('half', 'v', 'items', 'v', 2, a_id => 'id')"), qr/Citus Workers/,
 	'nearest rows of a view');
+for my $case ([ 'CREATE VIEW new AS SELECT id AS key, v AS w FROM items WHERE id > 90', 'new', 9 ],
+	[ 'CREATE OR REPLACE VIEW half AS SELECT id, v, secret FROM items WHERE id > 80', 'quarter', 19 ])
+{
+	my ($change, $view, $pairs) = @$case;
+	# workers would not see the change, or would wait for the end of the transaction
+	is(sql("BEGIN; SET LOCAL statement_timeout = '60s'; $change; SELECT count(*) FROM fasted_self_join('$view', 'w', 1, id_column => 'key'); ROLLBACK"),
+		$pairs, "in the transaction: $change");
+}
 my $half = "SELECT count(*) FROM fasted_self_join('half', 'secret', 1, id_column => 'id')";
 like(failure("SET ROLE reader; $half"), qr/42501/, 'no privilege to read the view');
 sql('GRANT SELECT ON half TO reader; GRANT SELECT (secret) ON items TO reader');

@@ -217,6 +217,12 @@ LinksName(const ConnectionSet *set, int n)
 	return "node";
 }
 
+void
+LinksReportInvalid(const ConnectionSet *set, int n)
+{
+	ereport(ERROR, errcode(ERRCODE_PROTOCOL_VIOLATION));
+}
+
 /* --- the target */
 
 /* Takes the types, and the pieces of all streams. */

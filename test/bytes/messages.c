@@ -31,7 +31,7 @@ static VectorJoin join;
 static RemoteJoin *remote;
 static Input *messages;			/* NULL after the last message */
 static SliceModel model[MOST_SLICES];
-static uint32 *totals;			/* SLICE_COUNTS: sums of the counts */
+static uint32 *totals;			/* FASTED_OUTPUT_COUNTS: sums of the counts */
 static uint32 first_rank;		/* rank of the first pair in the message */
 static const char *message;		/* the last message; NULL: there is none */
 static size_t message_bytes;
@@ -64,7 +64,7 @@ PairIsValid(SliceModel *slice, const FastedPair *pair)
 	const FastedPair *last = &slice->last;
 	bool		self = remote->sides == 1;
 
-	if (remote->problem.output != SLICE_NEAREST)
+	if (remote->request.problem.output != FASTED_OUTPUT_NEAREST)
 		return pair->a < pair->b && pair->b < remote->rows[0];
 	if (slice->rank == 0 || last->a < pair->a)
 		slice->rank = 1;
@@ -74,8 +74,8 @@ PairIsValid(SliceModel *slice, const FastedPair *pair)
 	else
 		slice->rank++;
 	return pair->a < remote->rows[0] && pair->b < remote->rows[self ? 0 : 1] &&
-		!(self && pair->a == pair->b) && pair->dist <= remote->problem.eps &&
-		pair->a / 64 % remote->nslices == slice - model && slice->rank <= remote->problem.k;
+		!(self && pair->a == pair->b) && pair->dist <= remote->request.problem.eps &&
+		pair->a / 64 % remote->nslices == slice - model && slice->rank <= remote->request.problem.k;
 }
 
 static bool
@@ -227,6 +227,12 @@ LinksName(const ConnectionSet *set, int n)
 	return "node";
 }
 
+void
+LinksReportInvalid(const ConnectionSet *set, int n)
+{
+	ereport(ERROR, errcode(ERRCODE_PROTOCOL_VIOLATION));
+}
+
 /* --- the target */
 
 static void
@@ -239,20 +245,20 @@ BeginJoin(Input *input)
 	join = (VectorJoin) {.distributed = remote};
 	remote->nslices = nslices;
 	remote->sides = 1 + TakeByte(input) % 2;
-	remote->problem.output = TakeByte(input) % (SLICE_NEAREST + 1);
-	if (remote->problem.output != SLICE_NEAREST)
+	remote->request.problem.output = TakeByte(input) % (FASTED_OUTPUT_CONNECTIONS + 1);
+	if (remote->request.problem.output != FASTED_OUTPUT_NEAREST)
 		remote->sides = 1;
-	remote->problem.eps = TakeByte(input);
-	remote->problem.k = 1 + TakeByte(input);
+	remote->request.problem.eps = TakeByte(input);
+	remote->request.problem.k = 1 + TakeByte(input);
 	for (int side = 0; side < remote->sides; side++)
 	{
-		remote->problem.sources[side] = &source;
+		remote->request.sources[side] = &source;
 		remote->rows[side] = TakeShort(input);
 		remote->fingerprints[side] = (Fingerprint) {.rows = remote->rows[side],.hash = 42};
 	}
-	remote->pairs = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
+	remote->elements = palloc(MESSAGE_MAX_BYTES);
 	totals = NULL;
-	if (remote->problem.output == SLICE_COUNTS)
+	if (remote->request.problem.output == FASTED_OUTPUT_COUNTS)
 	{
 		Size		bytes = remote->rows[0] * sizeof(uint32);
 
@@ -288,7 +294,7 @@ Decode(Input *input)
 		if (message == NULL || message[0] != MESSAGE_PAIRS ||
 			message_bytes != 1 + batch.npairs * sizeof(*batch.pairs) ||
 			memcmp(message + 1, batch.pairs, batch.npairs * sizeof(*batch.pairs)) != 0 ||
-			(remote->problem.output == SLICE_NEAREST && remote->first_rank != first_rank))
+			(remote->request.problem.output == FASTED_OUTPUT_NEAREST && remote->first_rank != first_rank))
 			Fail("a message of pairs was decoded wrongly");
 		total += batch.npairs;
 		Explain();
