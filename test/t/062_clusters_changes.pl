@@ -8,7 +8,7 @@ use FastedTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_node('groups_changes', "autovacuum = off\n");
+my $node = new_node('groups_changes');
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE items AS SELECT g AS id, 'word ' || g AS word, 0 AS n, g % 7 AS rank, ARRAY[g % 40, g % 3, 0]::real[] AS v FROM generate_series(1, 600) g;
 ALTER TABLE items ADD PRIMARY KEY (id);
