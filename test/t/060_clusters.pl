@@ -358,7 +358,7 @@ my ($writer, $waiter) = map { FastedTest::Session->new($node) } 1, 2;
 $writer->query('BEGIN; UPDATE noted SET note = 1 WHERE id = (SELECT min(id) FROM noted)');
 $waiter->{out} = '';
 $waiter->send("UPDATE noted SET n = coalesce((SELECT neighbors FROM fasted_neighbors('plane', 'v', 2.5) c WHERE c.id = noted.id), 0);\n\\echo updated");
-wait_until(sub { sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = " . $waiter->pid) == 1 }, 60)
+wait_until(sub { sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = " . $waiter->pid) == 1 })
   or die 'it does not wait';
 $writer->query('COMMIT');
 $waiter->wait_for(qr/^updated$/m);

@@ -63,7 +63,7 @@ for my $word ("k.kept || '/' || items.n", "to_jsonb(k) || to_jsonb(items.n)")
 		$waiter->query("SET fasted.scan_node = $set");
 		$waiter->{out} = '';
 		$waiter->send("UPDATE items SET word = $word FROM $kept AS k WHERE items.id = k.id AND items.n <= 0 AND k.kept > 5;\n\\echo updated");
-		wait_until(sub { $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = " . $waiter->pid) == 1 }, 60)
+		wait_until(sub { $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = " . $waiter->pid) == 1 })
 		  or die 'it does not wait';
 		$writer->query('COMMIT');
 		$waiter->wait_for(qr/^updated$/m);
