@@ -502,15 +502,18 @@ sub send
 	$self->{run}->pump_nb;
 }
 
+# Waits for output.  The time limit is that between two lines, since a script may have many statements.
 sub wait_for
 {
 	my ($self, $pattern) = @_;
 	my $end = time + $patience;
 	while ($self->{out} !~ $pattern)
 	{
+		my $length = length $self->{out};
 		die "session says neither this nor that: $self->{out} $self->{err}"
 		  if time > $end || !$self->{run}->pumpable;
 		$self->{run}->pump_nb;
+		$end = time + $patience if length $self->{out} > $length;
 		usleep(2000);
 	}
 	return $self->{out} =~ $pattern ? $1 : undef;
