@@ -15,7 +15,9 @@ CREATE VIEW old_reals AS SELECT id, g, v::real[] AS v FROM old;
 CREATE VIEW old_bits AS SELECT id, g, hashint4(id % 9)::bit(32) # (hashint4(id + 100) & hashint4(id + 900) & hashint4(id + 1700))::bit(32) AS v FROM old;
 
 -- The distance of the min_samples-th nearest row, itself included.
-CREATE FUNCTION wrong_cores(points regclass, distance text, metric text, samples int, partition name DEFAULT NULL) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+-- no workers for the subquery of each row
+CREATE FUNCTION wrong_cores(points regclass, distance text, metric text, samples int, partition name DEFAULT NULL) RETURNS SETOF bigint LANGUAGE plpgsql
+SET max_parallel_workers_per_gather = 0 AS $$
 BEGIN
 	RETURN QUERY EXECUTE format('
 		SELECT count(*) FROM fasted_hdbscan(%1$L, ''v'', 5, $1, metric => $2, id_column => ''id'', partition_by => $3) AS h

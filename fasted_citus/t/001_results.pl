@@ -121,8 +121,7 @@ is(sql("SET fasted.memory_limit = '1MB'; SELECT count(*) FROM fasted_self_join('
 	sql("SELECT count(*) FROM fasted_self_join('plain', 'v', 4)"), 'pruned, panels');
 
 # kernels and numbers of threads may differ between workers
-$workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = portable\nfasted.threads = 2");
-$workers[1]->reload;
+configure($_, $workers[1]) for 'fasted.cpu_kernel = portable', 'fasted.threads = 2';
 same('another kernel', "fasted_self_join('dist', 'v', 4)");
 unlike(sql($pruned), qr/Tiles Tested/, 'different kernels: workers do not agree on an order');
 # if workers were told that kernels are identical, each would reorder rows in its own way
@@ -133,21 +132,13 @@ my $refused = ($node->psql('postgres', "\\set VERBOSITY verbose\nSELECT count(*)
 like($refused, qr/55000: the Citus workers divide the join into different slices.*, order [0-9a-f]{16}\. .*, order [0-9a-f]{16}\..*fasted\.prune = off/s,
 	'different orders are an error');
 on_workers('DROP FUNCTION fasted_citus.kernel(); ALTER FUNCTION fasted_citus.true_kernel() RENAME TO kernel');
-$workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = auto\nfasted.threads = 1\nfasted.prune = off");
-$workers[1]->reload;
+configure($_, $workers[1]) for 'fasted.cpu_kernel = auto', 'fasted.threads = 1';
 sql("ALTER DATABASE postgres RESET fasted.prune");
-for my $worker (@workers[0, 2])
-{
-	$worker->append_conf('postgresql.conf', 'fasted.prune = force');
-	$worker->reload;
-}
+configure('fasted.prune = off', $workers[1]);
+configure('fasted.prune = force', @workers[0, 2]);
 same('pruned on some', "fasted_self_join('dist', 'v', 4)");
 unlike(sql($pruned), qr/Tiles Tested/, 'pruning is off on some workers: no worker prunes');
-for my $worker (@workers)
-{
-	$worker->append_conf('postgresql.conf', 'fasted.prune = auto');
-	$worker->reload;
-}
+configure('fasted.prune = auto', @workers);
 sql("ALTER DATABASE postgres SET fasted.cpu_kernel = 'portable'");
 same('another kernel everywhere', "fasted_self_join('dist', 'v', 5)");
 sql("ALTER DATABASE postgres RESET fasted.cpu_kernel");

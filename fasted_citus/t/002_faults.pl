@@ -105,7 +105,7 @@ $session = busy($slow);
 $begin = time;
 kill 'KILL', slices_at($workers[1]);
 ended('a worker was killed', $session, qr/lost connection to Citus worker|terminating connection/);
-cmp_ok(time - $begin, '<', 5, 'the failure was noticed within 5 seconds');
+cmp_ok(time - $begin, '<', 20, 'the failure was noticed long before the end of the join');
 ok(wait_until(sub { $workers[1]->psql('postgres', 'SELECT 1') == 0 }), 'the worker is available again');
 none_left('a worker was killed', $begin, @workers);
 ok(wait_until(sub { ($node->psql('postgres', $quick))[1] eq '99' }), 'the next join works');

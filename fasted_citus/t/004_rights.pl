@@ -123,8 +123,7 @@ END
 # different panel sizes: the slices would not be complementary
 sql("INSERT INTO items SELECT i, array_fill(i::real, '{500}'), NULL FROM generate_series(101, 3000) i; DELETE FROM items WHERE id <= 100");
 is(sql($count), 0, 'more rows');
-$workers[1]->append_conf('postgresql.conf', "fasted.memory_limit = '2MB'");
-$workers[1]->reload;
+configure("fasted.memory_limit = '2MB'", $workers[1]);
 like(failure($count), qr/55000: the Citus workers divide the join into different slices.*panels of/s, 'another panel size on one worker');
 is(sql("SET fasted.memory_limit = '3MB'; $count"), 0, 'the same panel size on all workers');
 is(sql("SET fasted_citus.distribute = off; $count"), 0, 'not distributed');

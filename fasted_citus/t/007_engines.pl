@@ -86,19 +86,6 @@ note(sql("SET fasted.prune = force; EXPLAIN (ANALYZE, COSTS off) SELECT * FROM $
 
 # --- one worker has a different engine
 
-sub configure
-{
-	my ($line, @nodes) = @_;
-	for (@nodes)
-	{
-		$_->append_conf('postgresql.conf', $line);
-		$_->reload;
-	}
-	my ($name, $value) = $line =~ /^(\S+) = '?([^'\s]*)/;
-	ok(wait_until(sub { !grep { $_->safe_psql('postgres', "SHOW $name") ne $value } @nodes }), $line);
-	return;
-}
-
 # settings of the session are sent to the workers, too
 delete $ENV{PGOPTIONS};
 SKIP:

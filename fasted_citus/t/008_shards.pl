@@ -236,20 +236,21 @@ my $long_read = "SELECT count(*) FROM fasted_self_join('dist', 'v', 0)";
 
 sub reading
 {
+	my ($condition) = @_;
 	my $session = FastedTest::Session->new($node);
 	$session->send("$long_read;\n\\echo done");
-	ok(wait_until(sub { readers($workers[1]) ne '' }, 30), 'shards are read');
+	ok(wait_until($condition), 'shards are read');
 	return $session;
 }
 
-my $session = reading();
-$workers[1]->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY (SELECT k::%' AND state = 'active' LIMIT 1");
+my $session = reading(sub { $workers[1]->safe_psql('postgres', "SELECT count(*) FROM (SELECT pid FROM pg_stat_activity
+	WHERE query LIKE 'COPY (SELECT k::%' AND state = 'active' LIMIT 1) AS reader WHERE pg_terminate_backend(pid)") });
 $session->wait_for(qr/(done)/);
 wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /ERROR/ }, 5);
 like($session->{err}, qr/terminating connection|lost connection to Citus worker/, 'the backend that reads shards on a node is terminated');
 ok(wait_until(sub { readers(@workers) eq '' }, 10), 'all other nodes stop reading');
 
-$session = reading();
+$session = reading(sub { readers($workers[1]) ne '' });
 my $begin = time;
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->pid . ')');
 $session->wait_for(qr/(done)/);

@@ -105,10 +105,8 @@ sub changes_before_late_read
 	$lock->query('SELECT pg_advisory_lock(1)');
 	$session->send("\\set VERBOSITY verbose\n$query;\n\\echo done");
 	ok(wait_until(sub { slices_at($worker) ne '' }), "$name: the late worker has received its request");
-	# the session has read its rows when it waits for the workers
-	ok(wait_until(sub { $node->safe_psql('postgres', 'SELECT wait_event FROM pg_stat_activity WHERE pid = ' . $session->pid) eq 'Extension' }),
-		"$name: the session waits for workers");
-	sleep 1;
+	ok(wait_until(sub { $node->safe_psql('postgres', 'SELECT phase FROM pg_stat_fasted_progress WHERE pid = ' . $session->pid) eq 'joining' }),
+		"$name: the session has read its rows");
 	$node->safe_psql('postgres', $change);
 	$lock->quit;
 	$session->wait_for(qr/(done)/);

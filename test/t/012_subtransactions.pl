@@ -46,11 +46,14 @@ is($session->query("SELECT try('SELECT * FROM fasted_self_join(''small'', ''v'',
 	'22023 99', 'an error in an argument is caught');
 is($session->query('SELECT try_loop()'), 'caught 99', 'an error in a loop over pairs is caught');
 
-# Cancelled in the middle of the computation; the function continues.
-$session->send("SELECT 'tried ' || try('SELECT * FROM fasted_self_join(''wide'', ''v'', 0.5, id_column => ''id'')'), pg_sleep(5);");
+# Cancelled in the middle of the computation; the function continues, and the statement waits for a lock.
+my $holder = FastedTest::Session->new($node);
+$holder->query('SELECT pg_advisory_lock(1)');
+$session->send("SELECT 'tried ' || try('SELECT * FROM fasted_self_join(''wide'', ''v'', 0.5, id_column => ''id'')'), pg_advisory_lock(1);");
 ok(wait_until(sub { thread_count($pid) > 1 }), 'the join runs in a block');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
-ok(wait_until(sub { thread_count($pid) == 1 }, 4), 'the threads end with the block');
+ok(wait_until(sub { thread_count($pid) == 1 }, 60), 'the threads end with the block');
+$holder->quit;
 is($session->wait_for(qr/^tried (.*)\|/m), '57014 99', 'cancellation is caught');
 
 $session->query('BEGIN');

@@ -43,7 +43,6 @@ $node->safe_psql('postgres', <<'END');
 CREATE TABLE few AS SELECT id, v || array_fill(0::real, ARRAY[1000]) AS v FROM small LIMIT 100;
 CREATE TABLE many AS TABLE few;
 CREATE TABLE one AS SELECT * FROM few LIMIT 1;
-ALTER TABLE many SET (autovacuum_enabled = off);
 ANALYZE few, many, one;
 UPDATE pg_class SET reltuples = 1e7, relpages = 1 WHERE oid = 'many'::regclass;
 END

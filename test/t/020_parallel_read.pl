@@ -372,8 +372,7 @@ for my $set ('SELECT', $workers_only)
 	$session->{out} = '';
 	$session->send("$set; SELECT count(*) FROM fasted_self_join('very_slow_view', 'v', 2.5, id_column => 'id');\n\\echo over");
 	my $worker = "SELECT pid FROM pg_stat_activity WHERE leader_pid = $pid AND wait_event = 'PgSleep' LIMIT 1";
-	$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM ($worker) w");
-	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM ($worker) w");
+	$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM ($worker) w WHERE pg_terminate_backend(pid)");
 	$session->wait_for(qr/^over$/m);
 	unlike($session->{out}, qr/^\d/m, "a worker is terminated: no result ($set)");
 	like($session->{err}, qr/terminating (?:background worker|connection)|lost connection to parallel worker/,
@@ -386,10 +385,10 @@ ok($node->poll_query_until('postgres',
 ok(wait_until(sub { !orphan_segments() }), 'no shared memory remains');
 my $segment = "/dev/shm/PostgreSQL.1$$";
 append_to_file($segment, pack('L', 0x12345678));
-is(join(' ', orphan_segments()), $segment, 'an orphaned segment would be found');
+ok((grep { $_ eq $segment } orphan_segments()), 'an orphaned segment would be found');
 unlink $segment;
 append_to_file($segment, pack('L', 0x0ce26608 ^ 2));
-is(join(' ', orphan_segments()), '', 'segments of the cumulative statistics are excluded');
+ok(!(grep { $_ eq $segment } orphan_segments()), 'segments of the cumulative statistics are excluded');
 unlink $segment;
 unlike(log_since($node, 0), qr/leak|PANIC|TRAP/, 'the log reports no leak');
 

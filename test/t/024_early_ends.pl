@@ -147,7 +147,9 @@ sub end_early
 	my $lives = $ways{$way}->($sql, 1.1 * $seconds * $share, $share);
 	connect_session() if !$lives;
 	$session->query('ROLLBACK') if $session->{err} =~ /transaction is aborted/;
-	return $session->query("RESET ALL; DROP TABLE IF EXISTS r; $check") eq $right;
+	# a short statement_timeout may end the statement that resets it
+	do { $session->query('RESET ALL') } while ($session->{err} =~ /statement timeout/);
+	return $session->query("DROP TABLE IF EXISTS r; $check") eq $right;
 }
 
 connect_session();
@@ -176,7 +178,8 @@ do
 } while (time < $end);
 
 is(thread_count($session->pid), 1, 'no thread remains');
-wait_until(sub { $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE leader_pid IS NOT NULL") == 0 });
+# a session may still run whose client was lost
+ok(wait_until(sub { $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ 'client|parallel'") == 2 }), 'all sessions have ended');
 is(scalar temp_files($node), 0, 'no temporary file remains');
 unlike(log_since($node, 0), qr/terminated by signal|TRAP:|PANIC|Sanitizer/, 'the server never crashed');
 $session->quit;

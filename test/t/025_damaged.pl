@@ -7,7 +7,7 @@ use lib $FindBin::RealBin;
 use FastedTest;
 use Test::More;
 
-my $node = new_node('damaged', "autovacuum = off\n");
+my $node = new_node('damaged');
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE items (id int PRIMARY KEY, v real[]);
 ALTER TABLE items ALTER v SET STORAGE external;

@@ -109,11 +109,7 @@ my @forward = split /\n/, $session->query('FETCH ALL FROM c');
 my @backward = split /\n/, $session->query('FETCH BACKWARD ALL FROM c');
 is_deeply([ reverse @backward ], \@forward, 'a SCROLL cursor, forward and backward');
 is($session->query('FETCH ABSOLUTE 5 FROM c'), $forward[4], 'a SCROLL cursor, to a row by number');
-$session->query("DECLARE h CURSOR WITH HOLD FOR SELECT id_a FROM fasted_self_join('small', 'v', 1) ORDER BY 1");
-is($session->query('FETCH 1 FROM h'), 1, 'a cursor WITH HOLD returns its first row');
 $session->query('COMMIT');
-is($session->query('FETCH 1 FROM h'), 2, 'a cursor WITH HOLD continues after the commit');
-$session->query('CLOSE h');
 
 # An error while cursors are open.
 $session->query("BEGIN; DECLARE c CURSOR FOR SELECT id_a FROM $many");

@@ -22,7 +22,8 @@ SKIP:
 	skip 'no built source tree', 3 unless -e 'Makefile' && -e 'fasted.so';
 	my $root = PostgreSQL::Test::Utils::tempdir();
 	my $sums = "md5sum '$root" . $node->config_data('--pkglibdir') . "'/*.so";
-	my @install = (qw(make -s -k install-lib install-citus install-cuda), "DESTDIR=$root",
+	# an engine for GPUs that was not built is not compiled here, which would take minutes
+	my @install = (qw(make -s -k install-lib install-citus install-cuda), "DESTDIR=$root", -e 'fasted_cuda.so' ? () : 'NVCC=',
 		map { -e "$_.so" ? ('-o', "$_.so") : () } qw(fasted fasted_cuda));
 
 	PostgreSQL::Test::Utils::append_to_file("$root/broken", 'for target; do :; done; echo incomplete >"$target"; exit 1');

@@ -30,15 +30,23 @@ sub ticks
 	return $fields[11] + $fields[12];
 }
 
-# In three seconds two running threads use up to 600, and more than a few on any machine.
+# In three seconds two running threads use up to 600, and more than a few on any machine.  If other processes
+# have the CPUs, they may still have to complete a unit of work at first.
 sub is_at_rest
 {
 	my ($pid, $name) = @_;
-	my $before = ticks($pid);
-	sleep 3;
-	my $used = ticks($pid) - $before;
+	my $used;
+	for my $try (1 .. 5)
+	{
+		my $before = ticks($pid);
+		sleep 3;
+		$used = ticks($pid) - $before;
+		last if $used <= 8;
+	}
 	cmp_ok($used, '<=', 8, "$name: paused (hundredths of a second in 3 s)");
 	cmp_ok(thread_count($pid), '>', 1, "$name: the threads exist");
+	is($node->safe_psql('postgres', "SELECT phase, units_done < units_total FROM pg_stat_fasted_progress WHERE pid = $pid"),
+		'joining|t', "$name: there is work left");
 }
 
 sub is_at_work
@@ -56,11 +64,10 @@ my $pid = $session->pid;
 is($session->query("BEGIN; DECLARE c CURSOR FOR $steady; FETCH 1 FROM c") =~ /^\d+\|\d+$/, 1, 'the first row of a cursor');
 usleep(500_000);
 is_at_rest($pid, 'cursor');
-my $seen = "SELECT phase, pairs > 0, units_done < units_total FROM pg_stat_fasted_progress WHERE pid = $pid";
-is($node->safe_psql('postgres', $seen), 'joining|t|t', 'cursor: progress shows pairs');
+my $pairs_seen = "SELECT pairs FROM pg_stat_fasted_progress WHERE pid = $pid";
+cmp_ok($node->safe_psql('postgres', $pairs_seen), '>', 0, 'cursor: progress shows pairs');
 $session->query('MOVE 5000 IN c');
-cmp_ok($node->safe_psql('postgres', "SELECT pairs FROM pg_stat_fasted_progress WHERE pid = $pid"), '>', 5000,
-	'cursor: progress includes the rows returned');
+cmp_ok($node->safe_psql('postgres', $pairs_seen), '>', 5000, 'cursor: progress includes the rows returned');
 usleep(500_000);
 is_at_rest($pid, 'cursor, moved on');
 $session->send('MOVE ALL IN c;');
@@ -71,12 +78,12 @@ is(thread_count($pid), 1, 'cursor: the end of the transaction ends the threads')
 
 # --- without an announcement of the pause
 
-$session->send("SELECT 'slept', pg_sleep(max(id_a) * 0 + 8) FROM ($steady LIMIT 10) x;");
+$session->send("SELECT pg_sleep(max(id_a) * 0 + 600) FROM ($steady LIMIT 10) x;");
 my $sleeps = "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid AND wait_event = 'PgSleep'";
 ok($node->poll_query_until('postgres', $sleeps, '1'), 'the LIMIT is reached');
 usleep(1_500_000);
 is_at_rest($pid, 'LIMIT');
-$session->wait_for(qr/(slept)/);
+$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 
 $session->query("BEGIN; DECLARE c SCROLL CURSOR FOR $steady; FETCH 1 FROM c");
 usleep(1_500_000);
@@ -86,11 +93,11 @@ is_at_work($pid, 'SCROLL cursor, asked for all');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $session->query('ROLLBACK');
 
-$session->send("SELECT 'slept', pg_sleep(id_a * 0 + 8) FROM ($steady LIMIT 1) x;");
+$session->send("SELECT pg_sleep(id_a * 0 + 600) FROM ($steady LIMIT 1) x;");
 ok($node->poll_query_until('postgres', $sleeps, '1'), 'the LIMIT of one row is reached');
 usleep(1_500_000);
 is_at_rest($pid, 'a consumer that sleeps');
-$session->wait_for(qr/(slept)/);
+$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 
 # --- no row is lost
 

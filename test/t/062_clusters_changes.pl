@@ -8,7 +8,7 @@ use FastedTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_node('groups_changes', "autovacuum = off\n");
+my $node = new_node('groups_changes');
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE items AS SELECT g AS id, 'word ' || g AS word, 0 AS n, g % 7 AS rank, ARRAY[g % 40, g % 3, 0]::real[] AS v FROM generate_series(1, 600) g;
 ALTER TABLE items ADD PRIMARY KEY (id);
@@ -63,7 +63,7 @@ for my $word ("k.kept || '/' || items.n", "to_jsonb(k) || to_jsonb(items.n)")
 		$waiter->query("SET fasted.scan_node = $set");
 		$waiter->{out} = '';
 		$waiter->send("UPDATE items SET word = $word FROM $kept AS k WHERE items.id = k.id AND items.n <= 0 AND k.kept > 5;\n\\echo updated");
-		wait_until(sub { $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = " . $waiter->pid) == 1 }, 60)
+		wait_until(sub { $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = " . $waiter->pid) == 1 })
 		  or die 'it does not wait';
 		$writer->query('COMMIT');
 		$waiter->wait_for(qr/^updated$/m);

@@ -7,7 +7,7 @@ use FastedTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_node('join_node', "autovacuum = off\n");
+my $node = new_node('join_node');
 my $pgvector = $node->safe_psql('postgres',
 	"SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'");
 $node->safe_psql('postgres', 'CREATE EXTENSION vector') if $pgvector;

@@ -8,7 +8,7 @@ use FastedTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_node('join_groups', "autovacuum = off\n");
+my $node = new_node('join_groups');
 
 # Whole-number coordinates: ties at every eps, duplicates within partitions and across them.
 # Partitions of 1 to 60 rows and one of 900; some vectors have 5 dimensions instead of 7;

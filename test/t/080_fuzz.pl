@@ -9,8 +9,6 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
-# a slow machine waits
-BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} //= 600; }
 use FastedTest;
 use Metamorphic;
 use Test::More;
@@ -23,7 +21,7 @@ alarm 900 + ($seconds // 600);
 
 is(join(', ', impossible_elements(20_000)), '', 'each type can hold its elements');
 
-my $node = new_node('fuzz', "autovacuum = off\nmax_parallel_workers_per_gather = 2\nclient_min_messages = error\n"
+my $node = new_node('fuzz', "max_parallel_workers_per_gather = 2\nclient_min_messages = error\n"
 	  . "statement_timeout = '100s'\nfasted.engine = " . ($ENV{FASTED_ENGINE} // 'cpu') . "\n");
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTABLE AS

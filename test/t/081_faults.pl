@@ -43,7 +43,6 @@ my $engine = simulated_engine();
 local $ENV{SERVER_PRELOAD} = $library;
 my $node = new_node('faults', <<"END");
 fasted.cuda_library = '$engine'
-autovacuum = off
 fasted.threads = 2
 max_worker_processes = 16
 max_parallel_workers = 16

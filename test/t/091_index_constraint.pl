@@ -14,7 +14,7 @@ my $writers = 32;
 my $rows = ($ENV{FASTED_QUICK} ? 6400 : 100000) / $writers;
 
 # a deadlock of two rows that wait for each other is not an error of the constraint: the row is tried again
-my $node = new_node('constraint', "deadlock_timeout = '10ms'\nautovacuum = off\nmax_connections = 40\n");
+my $node = new_node('constraint', "deadlock_timeout = '10ms'\nmax_connections = 40\n");
 $node->safe_psql('postgres', <<"END");
 SELECT setseed(0.5);
 CREATE TABLE planned (writer int, n int, v real[], PRIMARY KEY (writer, n));

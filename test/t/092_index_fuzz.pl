@@ -12,7 +12,7 @@ use Test::More;
 
 random_seed();
 my $rounds = $ENV{FASTED_INDEX_ROUNDS} // 15;
-my $node = new_node('index_fuzz', "autovacuum = off\nclient_min_messages = error\nfasted.join_node = off\nmax_parallel_workers_per_gather = 0\n");
+my $node = new_node('index_fuzz', "client_min_messages = error\nfasted.join_node = off\nmax_parallel_workers_per_gather = 0\n");
 my $session = FastedTest::Session->new($node);
 my ($queries, $rows, $differences, $errors) = (0, 0, 0, 0);
 my %scans;

@@ -8,7 +8,7 @@ use lib $FindBin::RealBin;
 use FastedTest;
 use Test::More;
 
-my $node = new_node('damage', "autovacuum = off\nfsync = off\n");
+my $node = new_node('damage', "fsync = off\n");
 random_seed();
 
 $node->safe_psql('postgres', <<'END');
@@ -17,7 +17,8 @@ CREATE EXTENSION IF NOT EXISTS fasted;
 CREATE TABLE items (id serial PRIMARY KEY, tenant int, v real[]);
 CREATE PROCEDURE add_rows(n int) LANGUAGE sql AS $$
 	INSERT INTO items (tenant, v)
-	SELECT i % 5, array_agg(sin(i * k) + random() * 0.1) FROM generate_series(1, n) i, generate_series(1, 150) k GROUP BY i
+	SELECT i % 5, array_agg(sin(i * k) + hashint8extended(i * 150 + k, last_value) % 1000 / 1e4)
+	FROM items_id_seq, generate_series(1, n) i, generate_series(1, 150) k GROUP BY i
 $$;
 CALL add_rows(1500);
 INSERT INTO items (tenant) VALUES (1), (NULL);

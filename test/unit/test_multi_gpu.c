@@ -207,21 +207,25 @@ check_slices(void)
 	drop_case(&made);
 }
 
+/* A slow device does less work.  One of ten attempts suffices, because other processes may delay the other device. */
 static void
 check_uneven(void)
 {
 	Case		made = make_case(1, 6000, 20, 0.3);
 	FastedStats stats;
-	bool		right;
-	int			share = -1;
-	const char *at;
+	bool		right = true;
+	int			share = 100;
 
-	reset_play(2);
-	play.slow = 1;
-	right = joins_right(&made, &plain, &stats);
-	at = strstr(stats.device, "device 1, ");
-	if (at != NULL)
-		sscanf(at, "device 1, %d%%", &share);
+	for (int i = 0; i < 10 && right && share >= 40; i++)
+	{
+		const char *at;
+
+		reset_play(2);
+		play.slow = 1;
+		right = joins_right(&made, &plain, &stats);
+		at = strstr(stats.device, "device 1, ");
+		right = right && at != NULL && sscanf(at, "device 1, %d%%", &share) == 1;
+	}
 	ok(right && share >= 0 && share < 40, "a slow device does less work: %s", stats.device);
 	drop_case(&made);
 }

@@ -96,6 +96,7 @@ check_rest(uint32_t n, uint32_t d, int timeout_ms, bool tell)
 	PanelJoin  *join = begin_join(&problem, &(Rows) {.rows = rows,.n = n});
 	FastedBatch batch;
 	uint64_t	before;
+	uint64_t	work;
 	bool		good;
 	int			windows;
 
@@ -116,9 +117,12 @@ check_rest(uint32_t n, uint32_t d, int timeout_ms, bool tell)
 	panel_join_pause(join);
 	(void) windows_to_rest();
 	before = milliseconds(CLOCK_MONOTONIC);
+	work = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
 	panel_join_close(join);
 	before = milliseconds(CLOCK_MONOTONIC) - before;
-	ok(before < 1000, "closed while paused, in %d ms", (int) before);
+	work = milliseconds(CLOCK_PROCESS_CPUTIME_ID) - work;
+	/* other processes may use the CPUs */
+	ok(work < 500 && before < 10000, "closed while paused, in %d ms, of which %d of CPU time", (int) before, (int) work);
 	free(rows);
 }
 

@@ -154,6 +154,24 @@ check_most_rows(void)
 	engine->close(context);
 }
 
+/* Returns whether a thread has ended.  The kernel lists it for a moment after pthread_join, with the flag PF_EXITING. */
+static bool
+has_ended(const char *thread)
+{
+	char		path[300];
+	FILE	   *file;
+	unsigned int flags = 4;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/stat", thread);
+	file = fopen(path, "r");
+	if (file == NULL)
+		return true;
+	if (fscanf(file, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %u", &flags) != 1)
+		flags = 4;
+	fclose(file);
+	return (flags & 4) != 0;
+}
+
 /* Returns the number of threads of this process, and the sum of their IDs. */
 static int
 look_at_threads(uint64_t *sum)
@@ -165,8 +183,10 @@ look_at_threads(uint64_t *sum)
 	*sum = 0;
 	while (directory != NULL && (entry = readdir(directory)) != NULL)
 	{
+		if (entry->d_name[0] == '.' || has_ended(entry->d_name))
+			continue;
 		*sum += strtoull(entry->d_name, NULL, 10);
-		count += entry->d_name[0] != '.';
+		count++;
 	}
 	if (directory != NULL)
 		closedir(directory);
