@@ -188,9 +188,12 @@ WidenBox(const IndexState *state, const IndexRow *row, uint32 number, ChunkBox *
 	const int8 *codes = RowCodes((IndexRow *) row, state);
 	uint32		n = state->layout.first[1];
 	double		scale = FromHalf(row->scales[0]);
+	uint16		hash = state->meta.columns > 0 ? RowHashes((IndexRow *) row)[0] >> 16 : 0;
 
 	if (number == 0)
-		*box = (ChunkBox) {.most_scale = LEAST_HALF};
+		*box = (ChunkBox) {.most_scale = LEAST_HALF,.least_hash = hash,.most_hash = hash};
+	box->least_hash = Min(box->least_hash, hash);
+	box->most_hash = Max(box->most_hash, hash);
 	if (row->state != 0 || box->most_scale == 0)
 	{
 		box->most_scale = 0;

@@ -121,11 +121,15 @@ read_entries(Check *check)
 
 /* --- the table */
 
-/* Returns true if the box of an entry's chunk passes a query or, without one, all queries. */
+/*
+ * Returns true if the box of an entry's chunk passes a query or, without one, all queries, and the hash of the entry is
+ * in the range.
+ */
 static bool
-box_passes(Check *check, const Entry *entry, const VectorQuery *query)
+box_passes(Check *check, const Entry *entry, const VectorQuery *query, Page head)
 {
 	const IndexLayout *layout = &check->state->layout;
+	uint32		hash = check->state->meta.columns > 0 ? HeadHashes(head, layout, 0)[entry->row] >> 16 : 0;
 	const ChunkBox *box;
 	Buffer		buffer;
 	bool		passes;
@@ -135,7 +139,8 @@ box_passes(Check *check, const Entry *entry, const VectorQuery *query)
 	buffer = ReadIndexPage(check->index, BoxBlock(layout, entry->chunk), BUFFER_LOCK_SHARE, BOX_PAGE,
 						   SectionOf(layout, entry->chunk), 0);
 	box = BoxOf(BufferGetPage(buffer), layout, entry->chunk);
-	passes = query == NULL ? box->most_scale == 0 : BoxBound(query, box) <= query->limit;
+	passes = (query == NULL ? box->most_scale == 0 : BoxBound(query, box) <= query->limit) &&
+		box->least_hash <= hash && hash <= box->most_hash;
 	UnlockReleaseBuffer(buffer);
 	return passes;
 }
@@ -165,7 +170,7 @@ row_passes(Check *check, const Entry *entry, const VectorQuery *query, Page head
 					masks, sums, bounds);
 		UnlockReleaseBuffer(buffer);
 	}
-	return masks[entry->row / GROUP_ROWS] != 0 && box_passes(check, entry, query);
+	return masks[entry->row / GROUP_ROWS] != 0 && box_passes(check, entry, query, head);
 }
 
 /* Checks the vector of an entry, which must pass a query of itself. */
@@ -188,7 +193,7 @@ check_vector(Check *check, const Entry *entry, Datum value, Page head, uint16 se
 		PrepareQuery(&query, check->state, elements);
 		SetLimit(&query, query.product ? -query.vector_norm * query.vector_norm : 0.0);
 	}
-	if (row->state == 0 ? !row_passes(check, entry, &query, head) : !box_passes(check, entry, NULL))
+	if (row->state == 0 ? !row_passes(check, entry, &query, head) : !box_passes(check, entry, NULL, head))
 		report_row(check, &entry->tid, "has codes, or a box, of another vector");
 }
 
@@ -227,6 +232,8 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 		report_row(check, tid, "has a vector on one side only");
 	if (!isnull[0])
 		check_vector(check, entry, values[0], head, second);
+	else if (!box_passes(check, entry, NULL, head))
+		report_row(check, tid, "has a box of another row");
 	check->rows++;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(check->row_context);

@@ -111,12 +111,16 @@ typedef struct LevelRow
 /*
  * A box around the decoded codes of the heads of a chunk, with the second number as one more coordinate.
  * Upper halves of FP32 numbers.  If most_scale is 0, then there are no bounds.
+ *
+ * The range of the hashes of the first further column is that of all rows, with codes or without; upper halves, too.
  */
 typedef struct ChunkBox
 {
 	uint16		low[HEAD_WORDS + 1];
 	uint16		high[HEAD_WORDS + 1];
 	uint16		most_scale;
+	uint16		least_hash;
+	uint16		most_hash;
 } ChunkBox;
 
 /* Follows from the metapage. */

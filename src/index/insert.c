@@ -192,7 +192,7 @@ divide_lists(MetaChange *change)
  * the next one of the list, a chunk without rows, or a new one.  Does nothing if the list has changed meanwhile.
  */
 static void
-replace_chunk(Relation index, const IndexState *state, int32 key, uint32 full)
+replace_chunk(Relation index, const IndexState *state, int64 key, uint32 full)
 {
 	MetaChange	change;
 	uint32	   *list;
@@ -289,7 +289,7 @@ put_row(Relation index, const IndexState *state, const IndexRow *row, uint32 chu
 static bool
 place_row(Relation index, const IndexState *state, const IndexRow *row)
 {
-	int32		key = RowKey(state, row);
+	int64		key = RowKey(state, row);
 
 	for (;;)
 	{

@@ -60,29 +60,48 @@ SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashe
 	}
 }
 
-int32
+int64
 RowKey(const IndexState *state, const IndexRow *row)
 {
 	const int8 *codes = RowCodes((IndexRow *) row, state);
-	int32		key = 0;
+	int64		key = state->meta.columns > 0 ? (int64) RowHashes((IndexRow *) row)[0] << HEAD_WORDS : 0;
 
 	for (uint32 k = 0; k < state->layout.first[1]; k++)
 		key |= (codes[k] > 0) << (HEAD_WORDS - 1 - k);
 	return row->state != 0 ? -1 : key;
 }
 
-int32
+int64
 HeadKey(const IndexState *state, Page page)
 {
 	const int8 *codes = GroupCodes(page, state, 0);
 	uint32		row = 0;
-	int32		key = 0;
+	int64		key;
 
 	while (row < state->layout.chunk_rows && HAS_STATE(HeadSeconds(page, state)[row]))
 		row++;
-	for (uint32 k = 0; row < state->layout.chunk_rows && k < HEAD_WORDS; k++)
+	if (row == state->layout.chunk_rows)
+		return -1;
+	key = state->meta.columns > 0 ? (int64) HeadHashes(page, &state->layout, 0)[row] << HEAD_WORDS : 0;
+	for (uint32 k = 0; k < HEAD_WORDS; k++)
 		key |= (codes[GroupCodePlace(HEAD_WORDS, row, k)] > 0) << (HEAD_WORDS - 1 - k);
-	return row < state->layout.chunk_rows ? key : -1;
+	return key;
+}
+
+uint32
+ListOf(const IndexMeta *meta, int64 key)
+{
+	uint32		hash = key < 0 ? 0 : key >> HEAD_WORDS;
+	uint32		signs = key < 0 ? 0 : key;
+	uint32		list = 0;
+
+	for (uint32 b = 0; b < meta->list_bits; b++)
+	{
+		uint32		place = meta->columns > 0 ? b / 2 : b;
+
+		list = list << 1 | (meta->columns > 0 && b % 2 == 0 ? hash >> (31 - place) : signs >> (HEAD_WORDS - 1 - place)) % 2;
+	}
+	return list;
 }
 
 void
