@@ -47,13 +47,21 @@ SELECT count(*), count(DISTINCT id), count(dist), (SELECT count(*) FROM found AS
 EXPLAIN (COSTS OFF) SELECT id, v <-> '{100,100,1,1}' AS dist FROM clustered ORDER BY v <-> '{100,100,1,1}' LIMIT 100000;
 DROP TABLE clustered, found;
 
--- rows sorted by the hashes of the first further column, of which a scan with an equality visits few chunks
+-- rows that are sorted by hashes of the first further column, too: a scan with an equality visits few chunks
 CREATE TABLE tenants (id int, tenant int, v real[]);
 INSERT INTO tenants SELECT i, nullif(i % 50, 49), CASE WHEN i % 400 > 0 THEN ARRAY[sin(i), cos(i), i % 3]::real[] END FROM generate_series(1, 20000) AS i;
 CREATE INDEX tenants_v ON tenants USING fasted (v, tenant);
 PREPARE near_of (int) AS SELECT count(*), sum(id) FROM tenants WHERE tenant = $1 AND v <-> '{0,1,1}' < 1.5;
 SET enable_seqscan = off;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT FROM tenants WHERE tenant = 7 AND v <-> '{0,1,1}' < 100;
+CREATE FUNCTION pg_temp.skipped(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF) ' || query LOOP
+		IF line ~ 'skipped' THEN RETURN (regexp_match(line, 'skipped chunks=([0-9]+)'))[1]; END IF;
+	END LOOP;
+END $$;
+SELECT pg_temp.skipped('SELECT FROM tenants WHERE tenant = 7 AND v <-> ''{0,1,1}'' < 100') > 60 AS most_of_79_chunks;
 EXECUTE near_of (7);
 SELECT array_agg(id) FROM (SELECT id FROM tenants WHERE tenant = 7 ORDER BY v <-> '{0,1,1}', id LIMIT 5) AS s;
 -- other tenants at the places of deleted rows, and new rows

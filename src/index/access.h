@@ -77,20 +77,22 @@ pg_noreturn extern void ReportIndexDimensions(Relation index, int dimensions, ui
 extern void SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashes);
 
 /*
- * A key by which rows are neighbours that have the same hash of the first further column and, of these, rows on the
- * same side of the first axes.  The low HEAD_WORDS bits are the sides, those above are the hash.  -1: the row has no
- * codes.
+ * A key of KEY_BITS bits, by which rows are neighbours that are on the same side of the first axes.  If there are further
+ * columns, then two bits of the hash of the first one precede each such sign.  -1: the row has no codes.
  */
 extern int64 RowKey(const IndexState *state, const IndexRow *row);
+
+#define KEY_BITS (3 * HEAD_WORDS)
 
 /* The key of a row of a head page that has codes, or -1 if there is none. */
 extern int64 HeadKey(const IndexState *state, Page page);
 
-/*
- * The number of a list in the metapage for rows with this key: its first bits are those of the hash and of the sides
- * in turn.
- */
-extern uint32 ListOf(const IndexMeta *meta, int64 key);
+/* The number of a list in the metapage for rows with this key. */
+static inline uint32
+ListOf(const IndexMeta *meta, int64 key)
+{
+	return Max(key, 0) >> (KEY_BITS - meta->list_bits);
+}
 
 /* The number of bits that select a list, if there are that many chunks. */
 static inline uint32

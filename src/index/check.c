@@ -233,7 +233,7 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 	if (!isnull[0])
 		check_vector(check, entry, values[0], head, second);
 	else if (!box_passes(check, entry, NULL, head))
-		report_row(check, tid, "has a box of another row");
+		report_row(check, tid, "has codes, or a box, of another vector");
 	check->rows++;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(check->row_context);

@@ -60,48 +60,43 @@ SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashe
 	}
 }
 
+/* Returns the key of a row with this hash of the first further column and these codes in its head. */
+static int64
+key_of(const IndexState *state, uint32 hash, const int8 *codes)
+{
+	int64		key = 0;
+
+	for (uint32 k = 0; k < HEAD_WORDS; k++)
+	{
+		if (state->meta.columns > 0)
+			key = key << 2 | (hash >> (30 - 2 * k)) % 4;
+		key = key << 1 | (codes[k] > 0);
+	}
+	return state->meta.columns > 0 ? key : key << (KEY_BITS - HEAD_WORDS);
+}
+
 int64
 RowKey(const IndexState *state, const IndexRow *row)
 {
-	const int8 *codes = RowCodes((IndexRow *) row, state);
-	int64		key = state->meta.columns > 0 ? (int64) RowHashes((IndexRow *) row)[0] << HEAD_WORDS : 0;
+	int8		codes[HEAD_WORDS] = {0};
 
-	for (uint32 k = 0; k < state->layout.first[1]; k++)
-		key |= (codes[k] > 0) << (HEAD_WORDS - 1 - k);
-	return row->state != 0 ? -1 : key;
+	memcpy(codes, RowCodes((IndexRow *) row, state), state->layout.first[1]);
+	return row->state != 0 ? -1 : key_of(state, state->meta.columns > 0 ? RowHashes((IndexRow *) row)[0] : 0, codes);
 }
 
 int64
 HeadKey(const IndexState *state, Page page)
 {
-	const int8 *codes = GroupCodes(page, state, 0);
+	int8		codes[HEAD_WORDS];
 	uint32		row = 0;
-	int64		key;
 
 	while (row < state->layout.chunk_rows && HAS_STATE(HeadSeconds(page, state)[row]))
 		row++;
 	if (row == state->layout.chunk_rows)
 		return -1;
-	key = state->meta.columns > 0 ? (int64) HeadHashes(page, &state->layout, 0)[row] << HEAD_WORDS : 0;
 	for (uint32 k = 0; k < HEAD_WORDS; k++)
-		key |= (codes[GroupCodePlace(HEAD_WORDS, row, k)] > 0) << (HEAD_WORDS - 1 - k);
-	return key;
-}
-
-uint32
-ListOf(const IndexMeta *meta, int64 key)
-{
-	uint32		hash = key < 0 ? 0 : key >> HEAD_WORDS;
-	uint32		signs = key < 0 ? 0 : key;
-	uint32		list = 0;
-
-	for (uint32 b = 0; b < meta->list_bits; b++)
-	{
-		uint32		place = meta->columns > 0 ? b / 2 : b;
-
-		list = list << 1 | (meta->columns > 0 && b % 2 == 0 ? hash >> (31 - place) : signs >> (HEAD_WORDS - 1 - place)) % 2;
-	}
-	return list;
+		codes[k] = GroupCodes(page, state, 0)[GroupCodePlace(HEAD_WORDS, row, k)];
+	return key_of(state, state->meta.columns > 0 ? HeadHashes(page, &state->layout, 0)[row] : 0, codes);
 }
 
 void

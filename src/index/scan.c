@@ -396,8 +396,9 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 		scan->kept += rows;
 		scan->room_chunks--;
 	}
-	for (uint32 r = 0; r < rows && !known; r++)
-		keys[r] = by_box;
+	for (uint32 g = 0; g < groups && !known; g++)
+		for (uint32 r = 0; r < GROUP_ROWS; r++)
+			keys[g * GROUP_ROWS + r] = by_box;
 	if (has_bits(scan->masks, 0, rows))
 		check_rows(scan, index, chunk, BufferGetPage(buffer), keys);
 	UnlockReleaseBuffer(buffer);
@@ -420,7 +421,7 @@ fetch_ahead(VectorScan *scan, Relation index, uint32 number)
 static void
 visit(VectorScan *scan, Relation index, uint32 number)
 {
-	fetch_ahead(scan, index, number + 1);
+	fetch_ahead(scan, index, number + 2);
 	if (number == scan->visited)
 	{
 		scan->visited++;
