@@ -319,7 +319,10 @@ extern void InitIndexPage(Page page, PageKind kind, uint32 chunk, uint32 level);
 /* Makes the `number`th page of a chunk without rows. */
 extern void InitChunkPage(Page page, const IndexState *state, uint32 chunk, uint32 number);
 
-/* Begins to fetch n bytes of a page, and what ReadIndexPage checks, into the CPU's cache, if this session has used the page before. */
+/*
+ * Begins to fetch n bytes of a page, and what ReadIndexPage checks, into the CPU's cache, if this session has used the page
+ * before.
+ */
 extern void FetchAhead(Relation index, BlockNumber block, Size first, Size n);
 
 /* Pins and locks a page.  Error: it is not of this kind, chunk and level. */
