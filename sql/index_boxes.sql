@@ -46,3 +46,32 @@ CREATE TEMP TABLE found AS SELECT row_number() OVER () AS place, * FROM (SELECT 
 SELECT count(*), count(DISTINCT id), count(dist), (SELECT count(*) FROM found AS a JOIN found AS b ON b.place = a.place + 1 WHERE b.dist < a.dist OR a.dist IS NULL AND b.dist IS NOT NULL) AS wrong FROM found;
 EXPLAIN (COSTS OFF) SELECT id, v <-> '{100,100,1,1}' AS dist FROM clustered ORDER BY v <-> '{100,100,1,1}' LIMIT 100000;
 DROP TABLE clustered, found;
+
+-- rows that are sorted by hashes of the first further column, too: a scan with an equality visits few chunks
+CREATE TABLE tenants (id int, tenant int, v real[]);
+INSERT INTO tenants SELECT i, nullif(i % 50, 49), CASE WHEN i % 400 > 0 THEN ARRAY[sin(i), cos(i), i % 3]::real[] END FROM generate_series(1, 20000) AS i;
+CREATE INDEX tenants_v ON tenants USING fasted (v, tenant);
+PREPARE near_of (int) AS SELECT count(*), sum(id) FROM tenants WHERE tenant = $1 AND v <-> '{0,1,1}' < 1.5;
+SET enable_seqscan = off;
+CREATE FUNCTION pg_temp.skipped(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF) ' || query LOOP
+		IF line ~ 'skipped' THEN RETURN (regexp_match(line, 'skipped chunks=([0-9]+)'))[1]; END IF;
+	END LOOP;
+END $$;
+SELECT pg_temp.skipped('SELECT FROM tenants WHERE tenant = 7 AND v <-> ''{0,1,1}'' < 100') > 60 AS most_of_79_chunks;
+EXECUTE near_of (7);
+SELECT array_agg(id) FROM (SELECT id FROM tenants WHERE tenant = 7 ORDER BY v <-> '{0,1,1}', id LIMIT 5) AS s;
+-- other tenants at the places of deleted rows, and new rows
+DELETE FROM tenants WHERE tenant BETWEEN 10 AND 20;
+VACUUM tenants;
+INSERT INTO tenants SELECT i, i % 70, ARRAY[sin(i), cos(i), i % 3]::real[] FROM generate_series(20001, 40000) AS i;
+SELECT fasted_index_check('tenants_v');
+CREATE TEMP TABLE found AS SELECT t, n.* FROM generate_series(0, 70) AS t, LATERAL (SELECT count(*), sum(id) FROM tenants WHERE tenant = t AND v <-> '{0,1,1}' < 1.5) AS n;
+SET enable_seqscan = on;
+SET enable_indexscan = off;
+SET enable_bitmapscan = off;
+SELECT count(*), sum(f.count) FROM found AS f, LATERAL (SELECT count(*), sum(id) FROM tenants WHERE tenant = t AND v <-> '{0,1,1}' < 1.5) AS n WHERE f.count = n.count AND f.sum IS NOT DISTINCT FROM n.sum;
+DROP TABLE tenants, found;

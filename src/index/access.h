@@ -77,19 +77,21 @@ pg_noreturn extern void ReportIndexDimensions(Relation index, int dimensions, ui
 extern void SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashes);
 
 /*
- * A key of HEAD_WORDS bits, by which rows are neighbours that are on the same side of the first axes.  -1: the
- * row has no codes.
+ * A key of KEY_BITS bits, by which rows are neighbours that are on the same side of the first axes.  If there are further
+ * columns, then two bits of the hash of the first one precede each such sign.  -1: the row has no codes.
  */
-extern int32 RowKey(const IndexState *state, const IndexRow *row);
+extern int64 RowKey(const IndexState *state, const IndexRow *row);
+
+#define KEY_BITS (3 * HEAD_WORDS)
 
 /* The key of a row of a head page that has codes, or -1 if there is none. */
-extern int32 HeadKey(const IndexState *state, Page page);
+extern int64 HeadKey(const IndexState *state, Page page);
 
 /* The number of a list in the metapage for rows with this key. */
 static inline uint32
-ListOf(const IndexMeta *meta, int32 key)
+ListOf(const IndexMeta *meta, int64 key)
 {
-	return (uint32) Max(key, 0) >> (HEAD_WORDS - meta->list_bits);
+	return Max(key, 0) >> (KEY_BITS - meta->list_bits);
 }
 
 /* The number of bits that select a list, if there are that many chunks. */

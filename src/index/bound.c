@@ -188,9 +188,12 @@ WidenBox(const IndexState *state, const IndexRow *row, uint32 number, ChunkBox *
 	const int8 *codes = RowCodes((IndexRow *) row, state);
 	uint32		n = state->layout.first[1];
 	double		scale = FromHalf(row->scales[0]);
+	uint16		hash = state->meta.columns > 0 ? RowHashes((IndexRow *) row)[0] >> 16 : 0;
 
 	if (number == 0)
-		*box = (ChunkBox) {.most_scale = LEAST_HALF};
+		*box = (ChunkBox) {.most_scale = LEAST_HALF,.least_hash = hash,.most_hash = hash};
+	box->least_hash = Min(box->least_hash, hash);
+	box->most_hash = Max(box->most_hash, hash);
 	if (row->state != 0 || box->most_scale == 0)
 	{
 		box->most_scale = 0;
@@ -509,18 +512,16 @@ prefetch_codes(const IndexState *state, uint32 level, Page page, uint32 first, u
 	}
 }
 
-/* Sets the bounds of a group of rows. */
+/* Sets the bounds of a group of rows.  `coarse` is the root of coarse2. */
 static pg_attribute_always_inline void
-group_bounds(const LevelQuery *q, bool product, const GroupSums *sums, const Floats *seconds, Floats *bounds,
-			 const Steps *steps)
+group_bounds(const LevelQuery *q, bool product, const GroupSums *sums, const Floats *coarse, const Floats *seconds,
+			 Floats *bounds, const Steps *steps)
 {
 	Floats		rests = *seconds * q->has_rest;
 	Floats		all2 = sums->norms2 + rests * rests;
 	Floats		products = sums->products + rests * q->rest;
-	Floats		errors = sums->coarse2;
+	Floats		errors = q->by_coarse * *coarse + q->by_second * *seconds + q->fixed;
 
-	steps->take_roots(&errors);
-	errors = q->by_coarse * errors + q->by_second * *seconds + q->fixed;
 	if (product)
 	{
 		steps->take_roots(&all2);
@@ -533,12 +534,22 @@ group_bounds(const LevelQuery *q, bool product, const GroupSums *sums, const Flo
 	*bounds = *bounds * (float) (1.0 - SLACK) - errors;
 }
 
-/* Sets what a level of those rows of group g that have bits adds to the sums, and their second numbers. */
-static pg_attribute_always_inline void
-read_group(const LevelQuery *q, const IndexState *state, uint32 level, Page page, uint32 first, uint32 g, uint8 bits,
-		   GroupSums *terms, Floats *seconds, const Steps *steps)
+/* The arrays of a page of a grouped level, whose places are computed once. */
+typedef struct GroupArrays
 {
-	uint32		words = level == 0 ? HEAD_WORDS : state->layout.words[level];
+	const int8 *codes;
+	const uint16 *scales;
+	const uint16 *seconds;
+} GroupArrays;
+
+/*
+ * Sets what a level of those rows of group g that have bits adds to the sums but coarse2, its root, and the second
+ * numbers.
+ */
+static pg_attribute_always_inline void
+read_group(const LevelQuery *q, const IndexState *state, uint32 level, Page page, const GroupArrays *arrays, uint32 words,
+		   uint32 first, uint32 g, uint8 bits, GroupSums *terms, Floats *coarse, Floats *seconds, const Steps *steps)
+{
 	uint32		place = g * GROUP_ROWS - first;
 	Integers	products;
 	Integers	squares;
@@ -547,11 +558,11 @@ read_group(const LevelQuery *q, const IndexState *state, uint32 level, Page page
 
 	if (level < GROUPED_LEVELS)
 	{
-		steps->multiply_group(GroupCodes(page, state, level) + place * words, q->codes, words, &products, &squares);
+		steps->multiply_group(arrays->codes + place * words, q->codes, words, &products, &squares);
 		terms->products = __builtin_convertvector(products, Floats);
 		terms->norms2 = __builtin_convertvector(squares, Floats);
-		halves[0] = *(StoredHalves *) (GroupScales(page, state, level) + place);
-		halves[1] = *(StoredHalves *) (GroupSeconds(page, state, level) + place);
+		halves[0] = *(StoredHalves *) (arrays->scales + place);
+		halves[1] = *(StoredHalves *) (arrays->seconds + place);
 	}
 	else
 		multiply_rows(q, &state->layout, level, page, g * GROUP_ROWS, bits, &terms->products, &terms->norms2, halves,
@@ -560,7 +571,7 @@ read_group(const LevelQuery *q, const IndexState *state, uint32 level, Page page
 	*seconds = (Floats) (__builtin_convertvector(halves[1], Words) << 16);
 	terms->products *= scales * q->scale;
 	terms->norms2 *= scales * scales;
-	terms->coarse2 = scales * scales * (float) q->n;
+	*coarse = scales * sqrtf(q->n);
 }
 
 static pg_attribute_always_inline void
@@ -569,12 +580,20 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 {
 	const LevelQuery q = query->levels[level];
 	const Integers each = {1, 2, 4, 8, 16, 32, 64, 128};
+	const float limit = query->limit;
+	const bool	product = query->product;
+	const uint32 words = level == 0 ? HEAD_WORDS : state->layout.words[level];
+	const GroupArrays arrays = {
+		.codes = GroupCodes(page, state, level),.scales = GroupScales(page, state, level),
+		.seconds = GroupSeconds(page, state, level)
+	};
 
 	prefetch_codes(state, level, page, first, n, masks);
 	for (uint32 g = first / GROUP_ROWS; g * GROUP_ROWS < first + n; g++)
 	{
 		uint8		bits = masks[g];
 		StoredFloats *of_rows = (StoredFloats *) (bounds + g * GROUP_ROWS);
+		Floats		coarse;
 		Floats		seconds;
 		Floats		before = *of_rows;
 		Floats		after;
@@ -588,22 +607,26 @@ level_bounds(const VectorQuery *query, const IndexState *state, uint32 level, Pa
 			bits &= 0xff >> ((g + 1) * GROUP_ROWS - first - n);
 		if (bits == 0)
 			continue;
-		read_group(&q, state, level, page, first, g, bits, &sum, &seconds, steps);
+		read_group(&q, state, level, page, &arrays, words, first, g, bits, &sum, &coarse, &seconds, steps);
+		sum.coarse2 = coarse * coarse;
 		if (level > 0)
 		{
 			sum.products += sums[g].products;
 			sum.norms2 += sums[g].norms2;
 			sum.coarse2 += sums[g].coarse2;
+			coarse = sum.coarse2;
+			steps->take_roots(&coarse);
 		}
-		sums[g] = sum;
-		group_bounds(&q, query->product, &sum, &seconds, &after, steps);
+		group_bounds(&q, product, &sum, &coarse, &seconds, &after, steps);
 
 		/* other rows of the group keep their bounds */
 		lanes = ((each & bits) != 0) & (after > before);
 		after = (Floats) (((Integers) after & lanes) | ((Integers) before & ~lanes));
 		*of_rows = after;
-		lanes = after > query->limit;
+		lanes = after > limit;
 		masks[g] &= ~(bits & steps->collect(&lanes));
+		if (masks[g] != 0)
+			sums[g] = sum;
 	}
 }
 
@@ -708,10 +731,13 @@ SplitMasks(const IndexState *state, Page page, uint8 *masks, uint8 *uncoded)
 {
 	const uint16 *seconds = HeadSeconds(page, state);
 	uint32		n = state->layout.chunk_rows;
+	Halves		of_lanes = {0};
 	uint16		states = 0;
 
-	for (uint32 r = 0; r < n; r++)
-		states |= seconds[r];
+	for (uint32 r = 0; r < n; r += GROUP_ROWS)
+		of_lanes |= *(const StoredHalves *) (seconds + r);
+	for (uint32 r = 0; r < GROUP_ROWS; r++)
+		states |= of_lanes[r];
 	memset(uncoded, 0, n / GROUP_ROWS);
 	for (uint32 r = 0; r < n && HAS_STATE(states); r++)
 	{

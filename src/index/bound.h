@@ -49,8 +49,8 @@ extern void EncodeCoordinates(const IndexState *state, const double *coordinates
 extern void EncodeRow(const IndexState *state, const double *vector, IndexRow *row);
 
 /*
- * Extends the box of a chunk by a row, of which there are `number` in it already.  A row without codes removes
- * the bounds.
+ * Extends the box of a chunk, and its range of hashes, by a row.  The chunk has `number` rows already.  A row without
+ * codes removes the bounds.
  */
 extern void WidenBox(const IndexState *state, const IndexRow *row, uint32 number, ChunkBox *box);
 

@@ -75,7 +75,7 @@ typedef struct Build
 	/* The chunk that is being filled. */
 	char	   *pages;
 	uint32		filled;			/* rows */
-	int32		key;			/* of the last one */
+	int64		key;			/* of the last one */
 	uint32		open_chunk;		/* number plus 1 of the chunk with free places */
 	ChunkBox	box;
 	BlockNumber logged;			/* pages from the second one to this one are in WAL */
@@ -176,7 +176,7 @@ static void
 put_row(Build *build, IndexRow *row)
 {
 	ExecClearTuple(build->slot);
-	build->slot->tts_values[0] = Int32GetDatum(RowKey(build->state, row));
+	build->slot->tts_values[0] = Int64GetDatum(RowKey(build->state, row));
 	build->slot->tts_values[1] = PointerGetDatum(row);
 	build->slot->tts_isnull[0] = build->slot->tts_isnull[1] = false;
 	ExecStoreVirtualTuple(build->slot);
@@ -242,11 +242,11 @@ begin_sort(Build *build, SortCoordinate coordinate, int kilobytes)
 {
 	TupleDesc	columns = CreateTemplateTupleDesc(2);
 	AttrNumber	key = 1;
-	Oid			operator = Int4LessOperator;
+	Oid			operator = Int8LessOperator;
 	Oid			collation = InvalidOid;
 	bool		nulls_first = false;
 
-	TupleDescInitEntry(columns, 1, "key", INT4OID, -1, 0);
+	TupleDescInitEntry(columns, 1, "key", INT8OID, -1, 0);
 	TupleDescInitEntry(columns, 2, "row", OIDVECTOROID, -1, 0);	/* stored plain: no short headers */
 	build->sort = tuplesort_begin_heap(columns, 1, &key, &operator, &collation, &nulls_first, kilobytes,
 									   coordinate, TUPLESORT_NONE);

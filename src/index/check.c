@@ -47,6 +47,7 @@ typedef struct Check
 	Size		count;
 	Size		room;
 	MemoryContext row_context;
+	uint16		hash;			/* upper half of that of the current row's first further column */
 	int64		rows;
 } Check;
 
@@ -102,7 +103,10 @@ compare_entries(const void *a, const void *b)
 
 /* --- the table */
 
-/* Returns true if the box of an entry's chunk passes a query or, without one, all queries. */
+/*
+ * Returns true if the box of an entry's chunk passes a query or, without one, all queries, and the hash of the entry is
+ * in the range.
+ */
 static bool
 box_passes(const Check *check, const Entry *entry, const VectorQuery *query)
 {
@@ -116,7 +120,8 @@ box_passes(const Check *check, const Entry *entry, const VectorQuery *query)
 	buffer = ReadIndexPage(check->index, BoxBlock(layout, entry->chunk), BUFFER_LOCK_SHARE, BOX_PAGE,
 						   SectionOf(layout, entry->chunk), 0);
 	box = BoxOf(BufferGetPage(buffer), layout, entry->chunk);
-	passes = query == NULL ? box->most_scale == 0 : BoxBound(query, box) <= query->limit;
+	passes = (query == NULL ? box->most_scale == 0 : BoxBound(query, box) <= query->limit) &&
+		box->least_hash <= check->hash && check->hash <= box->most_hash;
 	UnlockReleaseBuffer(buffer);
 	return passes;
 }
@@ -192,6 +197,7 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 		(entry + 1 < check->entries + check->count && compare_entries(entry, entry + 1) == 0))
 		report_row(check, tid, "is in the index twice");
 	SetHashes(index, values, isnull, hashes);
+	check->hash = state->meta.columns > 0 ? hashes[0] >> 16 : 0;
 	buffer = ReadIndexPage(index, ChunkBlock(&state->layout, entry->chunk), BUFFER_LOCK_SHARE, HEAD_PAGE,
 						   entry->chunk, 0);
 	second = HeadSeconds(BufferGetPage(buffer), state)[entry->row];
@@ -205,6 +211,8 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 		report_row(check, tid, "has a vector on one side only");
 	if (!isnull[0])
 		check_vector(check, entry, values[0], second);
+	else if (!box_passes(check, entry, NULL))
+		report_row(check, tid, "has codes, or a box, of another vector");
 	check->rows++;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(check->row_context);

@@ -234,6 +234,8 @@ estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *stat
 
 		if (clause->indexcol > 0)
 			equal *= share;
+		if (clause->indexcol == 1)	/* by whose hashes the rows are sorted */
+			shares[BOX_LEVEL] *= share;
 		else if (!isnan(limit))
 			shares[BOX_LEVEL] *= share_below(&state->meta, BOX_LEVEL, limit);
 		for (uint32 l = 0; l < layout->levels && clause->indexcol == 0; l++)

@@ -143,6 +143,7 @@ FetchAhead(Relation index, BlockNumber block, Size first, Size n)
 	if (buffer <= 0)
 		return;
 	__builtin_prefetch(GetBufferDescriptor(buffer - 1));
+	__builtin_prefetch(BufferGetPage(buffer) + BLCKSZ - MAXALIGN(sizeof(PageOpaque)));
 	for (Size line = 0; line < n; line += CACHE_LINE)
 		__builtin_prefetch(BufferGetPage(buffer) + first + line);
 }

@@ -111,12 +111,16 @@ typedef struct LevelRow
 /*
  * A box around the decoded codes of the heads of a chunk, with the second number as one more coordinate.
  * Upper halves of FP32 numbers.  If most_scale is 0, then there are no bounds.
+ *
+ * The range of the hashes of the first further column is that of all rows, with codes or without; upper halves, too.
  */
 typedef struct ChunkBox
 {
 	uint16		low[HEAD_WORDS + 1];
 	uint16		high[HEAD_WORDS + 1];
 	uint16		most_scale;
+	uint16		least_hash;
+	uint16		most_hash;
 } ChunkBox;
 
 /* Follows from the metapage. */
@@ -315,7 +319,10 @@ extern void InitIndexPage(Page page, PageKind kind, uint32 chunk, uint32 level);
 /* Makes the `number`th page of a chunk without rows. */
 extern void InitChunkPage(Page page, const IndexState *state, uint32 chunk, uint32 number);
 
-/* Begins to fetch n bytes of a page into the CPU's cache, if this session has used the page before. */
+/*
+ * Begins to fetch n bytes of a page, and what ReadIndexPage checks, into the CPU's cache, if this session has used the page
+ * before.
+ */
 extern void FetchAhead(Relation index, BlockNumber block, Size first, Size n);
 
 /* Pins and locks a page.  Error: it is not of this kind, chunk and level. */

@@ -60,29 +60,43 @@ SetHashes(Relation index, const Datum *values, const bool *isnull, uint32 *hashe
 	}
 }
 
-int32
-RowKey(const IndexState *state, const IndexRow *row)
+/* Returns the key of a row with this hash of the first further column and these codes in its head. */
+static int64
+key_of(const IndexState *state, uint32 hash, const int8 *codes)
 {
-	const int8 *codes = RowCodes((IndexRow *) row, state);
-	int32		key = 0;
+	int64		key = 0;
 
-	for (uint32 k = 0; k < state->layout.first[1]; k++)
-		key |= (codes[k] > 0) << (HEAD_WORDS - 1 - k);
-	return row->state != 0 ? -1 : key;
+	for (uint32 k = 0; k < HEAD_WORDS; k++)
+	{
+		if (state->meta.columns > 0)
+			key = key << 2 | (hash >> (30 - 2 * k)) % 4;
+		key = key << 1 | (codes[k] > 0);
+	}
+	return state->meta.columns > 0 ? key : key << (KEY_BITS - HEAD_WORDS);
 }
 
-int32
+int64
+RowKey(const IndexState *state, const IndexRow *row)
+{
+	int8		codes[HEAD_WORDS] = {0};
+
+	memcpy(codes, RowCodes((IndexRow *) row, state), state->layout.first[1]);
+	return row->state != 0 ? -1 : key_of(state, state->meta.columns > 0 ? RowHashes((IndexRow *) row)[0] : 0, codes);
+}
+
+int64
 HeadKey(const IndexState *state, Page page)
 {
-	const int8 *codes = GroupCodes(page, state, 0);
+	int8		codes[HEAD_WORDS];
 	uint32		row = 0;
-	int32		key = 0;
 
 	while (row < state->layout.chunk_rows && HAS_STATE(HeadSeconds(page, state)[row]))
 		row++;
-	for (uint32 k = 0; row < state->layout.chunk_rows && k < HEAD_WORDS; k++)
-		key |= (codes[GroupCodePlace(HEAD_WORDS, row, k)] > 0) << (HEAD_WORDS - 1 - k);
-	return row < state->layout.chunk_rows ? key : -1;
+	if (row == state->layout.chunk_rows)
+		return -1;
+	for (uint32 k = 0; k < HEAD_WORDS; k++)
+		codes[k] = GroupCodes(page, state, 0)[GroupCodePlace(HEAD_WORDS, row, k)];
+	return key_of(state, state->meta.columns > 0 ? HeadHashes(page, &state->layout, 0)[row] : 0, codes);
 }
 
 void

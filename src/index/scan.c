@@ -319,7 +319,7 @@ check_rows(VectorScan *scan, Relation index, uint32 chunk, Page head, float *key
 	const IndexLayout *layout = &scan->state.layout;
 	uint32		groups = layout->chunk_rows / GROUP_ROWS;
 
-	if (scan->ordered && scan->nhashes == 0 && layout->levels > 1 && chunk >= layout->null_chunks)
+	if (scan->ordered && layout->levels > 1 && chunk >= layout->null_chunks)
 		FetchAhead(index, LevelBlock(layout, chunk, 1, 0), 0, FIRST_BYTES);
 	SplitMasks(&scan->state, head, scan->masks, scan->uncoded);
 	scan->counted.heads += count_bits(scan, scan->masks);
@@ -335,7 +335,7 @@ check_rows(VectorScan *scan, Relation index, uint32 chunk, Page head, float *key
 			if (!has_bits(scan->masks, first, n))
 				continue;
 			buffer = ReadIndexPage(index, LevelBlock(layout, chunk, l, first), BUFFER_LOCK_SHARE, LEVEL_PAGE, chunk, l);
-			if (n < layout->chunk_rows - first && l < GROUPED_LEVELS && scan->nhashes == 0)
+			if (n < layout->chunk_rows - first && l < GROUPED_LEVELS)
 				FetchAhead(index, LevelBlock(layout, chunk, l, first + n), 0, FIRST_BYTES);
 			check_page(scan, l, BufferGetPage(buffer), first, n, keys);
 			UnlockReleaseBuffer(buffer);
@@ -396,8 +396,9 @@ visit_chunk(VectorScan *scan, Relation index, uint32 chunk)
 		scan->kept += rows;
 		scan->room_chunks--;
 	}
-	for (uint32 r = 0; r < rows && !known; r++)
-		keys[r] = by_box;
+	for (uint32 g = 0; g < groups && !known; g++)
+		for (uint32 r = 0; r < GROUP_ROWS; r++)
+			keys[g * GROUP_ROWS + r] = by_box;
 	if (has_bits(scan->masks, 0, rows))
 		check_rows(scan, index, chunk, BufferGetPage(buffer), keys);
 	UnlockReleaseBuffer(buffer);
@@ -409,19 +410,18 @@ fetch_ahead(VectorScan *scan, Relation index, uint32 number)
 {
 	const IndexLayout *layout = &scan->state.layout;
 	Size		hashes = scan->state.meta.columns * sizeof(uint32) * layout->chunk_rows;
-	Size		codes = layout->chunk_rows * layout->stride[0];
-	bool		filtered = scan->nhashes > 0;
+	Size		unused = scan->nhashes > 0 ? 0 : hashes;
 
 	if (number < scan->nchunks && (!scan->ordered || scan->keys[scan->chunks[number]] == NULL))
 		FetchAhead(index, ChunkBlock(layout, scan->chunks[number]),
-				   MAXALIGN(SizeOfPageHeaderData) + (filtered ? 0 : hashes), filtered ? hashes : codes);
+				   MAXALIGN(SizeOfPageHeaderData) + unused, hashes - unused + layout->chunk_rows * layout->stride[0]);
 }
 
 /* Visits a chunk by its number in the order of visits. */
 static void
 visit(VectorScan *scan, Relation index, uint32 number)
 {
-	fetch_ahead(scan, index, number + 1);
+	fetch_ahead(scan, index, number + 2);
 	if (number == scan->visited)
 	{
 		scan->visited++;
@@ -493,8 +493,8 @@ compare_chunks(const void *a, const void *b, void *box_bounds)
 }
 
 /*
- * Computes the bound of a chunk by the order's query.  Returns false if its box fails a condition.  A chunk without
- * a box has no vectors.
+ * Computes the bound of a chunk by the order's query.  Returns false if its box, or its range of hashes, fails a
+ * condition.  A chunk without a box has no vectors.
  */
 static bool
 check_box(VectorScan *scan, uint32 chunk, const ChunkBox *box)
@@ -502,6 +502,13 @@ check_box(VectorScan *scan, uint32 chunk, const ChunkBox *box)
 	float	   *bound = &scan->box_bounds[chunk];
 
 	*bound = -INFINITY;
+	for (uint32 h = 0; h < scan->nhashes && box != NULL; h++)
+	{
+		uint32		hash = scan->hashes[h].hash >> 16;
+
+		if (scan->hashes[h].column == 0 && (hash < box->least_hash || hash > box->most_hash))
+			return false;
+	}
 	for (uint32 q = 0; q < scan->nqueries; q++)
 	{
 		float		by_query = box == NULL ? INFINITY : BoxBound(&scan->queries[q], box);
