@@ -457,12 +457,10 @@ JoinPause(VectorJoin *join)
 		JoinShowProgress(join, PROGRESS_JOINING);
 }
 
-bool
-JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds)
+FastedStats
+JoinStatistics(const VectorJoin *join)
 {
-	*read_seconds = join->read_seconds;
-	*stats = join->backend->statistics(join);
-	return stats->engine[0] != '\0';
+	return join->backend->statistics(join);
 }
 
 List *

@@ -205,8 +205,8 @@ extern void JoinPause(VectorJoin *join);
 extern void JoinUpdateProgress(VectorJoin *join, ProgressPhase phase);
 extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
 
-/* Returns the engine's statistics and the seconds spent reading.  Returns false if no engine ran. */
-extern bool JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds);
+/* Returns the engine's statistics so far.  Its name is empty if no engine ran. */
+extern FastedStats JoinStatistics(const VectorJoin *join);
 
 /* Returns a List of String that describe each server's share if the join is distributed, else NIL. */
 extern List *JoinShares(const VectorJoin *join);

@@ -28,10 +28,9 @@ FastedStats
 JoinNodeStatistics(const JoinNode *node)
 {
 	FastedStats stats = node->totals.stats;
-	double		read_seconds = 0.0;
 
 	if (node->run.join != NULL)
-		AddJoinStatistics(&stats, &read_seconds, node->run.join);
+		AddJoinStatistics(&stats, node->run.join);
 	return stats;
 }
 
