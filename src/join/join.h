@@ -192,9 +192,6 @@ extern uint32 JoinEngineRows(const VectorJoin *join, uint32 **row_of, uint32 **e
 /* With FASTED_OUTPUT_COUNT: computes and returns the number of pairs. */
 extern uint64 JoinCount(VectorJoin *join);
 
-/* Returns the number of pairs found so far. */
-extern uint64 JoinPairs(const VectorJoin *join);
-
 /*
  * Pauses the engine until the next call, because the caller may never ask for more pairs.  Updates
  * the progress view.  This call is cheap.

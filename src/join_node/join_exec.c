@@ -100,8 +100,7 @@ LoadDistances(JoinNode *node)
 	int			column = node->first_distance;
 	ListCell   *cell;
 
-	for (int i = 0; i < 2 && node->clauses.distances != NIL && isnan(dist); i++)
-		LoadVector(node, &node->sides[i]);
+	/* vectors that the query selects distances of are not late-materialized */
 	foreach(cell, node->clauses.distances)
 	{
 		scan->tts_isnull[column] = false;
