@@ -6,8 +6,8 @@ servers run every statement in turn, so that a slow phase of the machine affects
 each statement, the benchmark prints both medians and their ratio.  A ratio above 1 means
 that this source tree is slower.
 
-  joins      count(*) over fasted_self_join and over a join on fasted_within; two columns of
-             every pair; two tables; rows that have no near row in another table
+  joins      count(*) over fasted_self_join and over a join on fasted_within; two columns, or the
+             distance, of every pair; two tables; rows that have no near row in another table
   functions  neighbours, clusters, deduplication, nearest rows, nearest rows by partition
   rows in    reading; the last row's vector is NaN, which ends the statement with an error
   rows out   all pairs of one-dimensional vectors: sum, parallel GROUP BY, CREATE TABLE
@@ -61,6 +61,7 @@ def statements(server, eps):
         "self-join, rows": f"SELECT round(sum(dist)::numeric, 3) FROM fasted_self_join('items', 'v', {eps!r})",
         "join, count": f"SELECT count(*) FROM items a JOIN items b ON {near}",
         "join, two columns": f"SELECT sum(a.id + b.id) FROM items a JOIN items b ON {near}",
+        "join, distance": f"SELECT round(sum(fasted_distance(a.v, b.v))::numeric, 3) FROM items a JOIN items b ON {near}",
         "join, two tables": f"SELECT count(*) FROM items a JOIN parts b ON {near}",
         "join, within partitions": f"SELECT count(*) FROM parts a JOIN parts b ON a.part = b.part AND {near}",
         "no near row": "SELECT count(*) FROM items a WHERE NOT EXISTS (SELECT FROM parts b WHERE a.id <> b.id"

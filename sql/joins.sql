@@ -48,6 +48,27 @@ SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b 
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM left_side b WHERE a.id > b.id AND fasted_within(a.v, b.v, 1e-7, ''cosine''))');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON a.id < b.id AND 1 - fasted_cosine_distance(a.v, b.v) > 0.8');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON (a.k = b.k AND fasted_within(a.v, b.v, 13)) IS TRUE AND fasted_within(a.v, b.v, 13) IS TRUE');
+-- distances that the query selects are those of the engine, in any spelling, if they are equal bit for bit
+SELECT rows, same, query FROM unnest(ARRAY[
+	'a.id, b.id AS idb, fasted_distance(a.v, b.v), b.v <-> a.v AS swapped FROM left_side a JOIN left_side b ON fasted_within(a.v, b.v, 11)',
+	'a.id, b.id AS idb, a.v <-> b.v FROM left_side a JOIN left_side b ON a.id < b.id AND fasted_distance(b.v, a.v) < 11 AND a.k <> b.k ORDER BY 3, 1, 2 LIMIT 9',
+	'a.id, b.id AS idb, 1 - (a.v <=> b.v), fasted_cosine_similarity(a.v, b.v) FROM left_side a JOIN right_side b ON 1 - (b.v <=> a.v) > 0.8',
+	'a.id, b.id AS idb, fasted_cosine_distance(a.v, b.v) FROM left_side a JOIN right_side b ON fasted_cosine_similarity(a.v, b.v) > 0.8 AND a.k = b.k',
+	'a.id, b.id AS idb, a.v <#> b.v, a.v <-> b.v AS other FROM left_side a JOIN right_side b ON a.v <#> b.v < -500 AND a.id > b.id',
+	'a.id, b.id AS idb, a.v::float8[] <-> b.v FROM left_side a JOIN right_side b ON a.v::float8[] <-> b.v < 11',
+	'a.id, b.id AS idb, a.v <-> b.v FROM left_side a JOIN right_side b ON a.v <-> b.v <= ''NaN'' AND a.id < 9',
+	'a.id, b.id AS idb, a.v <-> b.v FROM left_side a LEFT JOIN right_side b ON a.v <-> b.v < 11 AND a.id > 9',
+	'a.id, b.id AS idb, a.v <-> b.v FROM left_side a JOIN right_side b ON a.v <-> b.v < 11 JOIN right_side c ON a.id = c.id',
+	'a.id, b.id AS idb, fasted_hamming_distance(a.k::bit(3), b.k::bit(3)) FROM left_side a JOIN right_side b ON fasted_hamming_distance(b.k::bit(3), a.k::bit(3)) < 2 AND a.id = b.id',
+	'a.k, count(*), min(a.v <-> b.v), max(b.v <-> a.v) FROM left_side a JOIN left_side b ON a.id < b.id AND a.v <-> b.v < 12 GROUP BY a.k HAVING max(a.v <-> b.v) > 0',
+	'a.k, b.k AS kb, min(a.v <-> b.v) FROM left_side a JOIN right_side b ON a.v <-> b.v < 12 GROUP BY ROLLUP (a.k, b.k)',
+	'round((a.v <-> b.v)::numeric, 1), count(DISTINCT a.v <-> b.v) FROM left_side a JOIN right_side b ON a.v <-> b.v < 12 GROUP BY 1',
+	'a.id, b.id AS idb, rank() OVER (PARTITION BY a.id ORDER BY a.v <-> b.v), max(a.v <-> b.v) OVER (PARTITION BY a.k) FROM left_side a JOIN right_side b ON a.v <-> b.v < 12']) AS query,
+	same('SELECT ' || query);
+SET fasted.engine = cpu;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT sum(fasted_distance(a.v, b.v)), sum(a.v <=> b.v) FROM left_side a JOIN left_side b ON a.id < b.id AND b.v <-> a.v < 12 HAVING min(b.v <-> a.v) > 0;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT a.id, 2 * (a.v <-> b.v) FROM left_side a JOIN left_side b ON a.v <-> b.v < 12;
+RESET fasted.engine;
 -- inner products, which are integers here, and limits that equal them
 SELECT op, bound, (j).* FROM unnest('{>,>=}'::text[]) op, unnest('{500,499.9999999999999,Infinity,NaN}'::float8[]) bound, unnest('{-%s,"%s * -1"}'::text[]) negated,
 	same(format('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON %s %s %L', format(negated, 'fasted_negative_inner_product(a.v, b.v)'), op, bound)) j

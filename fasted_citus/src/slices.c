@@ -434,9 +434,7 @@ NextNeighbors(Slice *slice)
 static bytea *
 Report(Slice *slice, char tag)
 {
-	double		read_seconds;
-
-	(void) core->JoinStatistics(slice->join, &slice->report.stats, &read_seconds);
+	slice->report.stats = core->JoinStatistics(slice->join);
 	if (slice->output == FASTED_OUTPUT_NEAREST)
 		slice->report.stats.pairs = slice->sent;
 	else

@@ -152,7 +152,7 @@ Compute(Clustering *run)
 	}
 	else
 		TakePairs(run);
-	run->npairs = JoinPairs(run->base.join);
+	run->npairs = JoinStatistics(run->base.join).pairs;
 	MemoryContextSetParent(run->keys->context, CurrentMemoryContext);	/* ids outlive the join */
 	FinishJoin(&run->base);
 	Finish(run);

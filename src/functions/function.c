@@ -189,21 +189,20 @@ SumStatistics(const FastedStats *sum, const FastedStats *run)
 }
 
 void
-AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join)
+AddJoinStatistics(FastedStats *sum, const VectorJoin *join)
 {
-	FastedStats stats;
-	double		seconds;
+	FastedStats stats = JoinStatistics(join);
 
-	if (JoinStatistics(join, &stats, &seconds))
+	if (stats.engine[0] != '\0')
 		*sum = SumStatistics(sum, &stats);
-	*read_seconds += seconds;
 }
 
 /* Adds a join to the totals. */
 static void
 AddJoin(FunctionTotals *totals, const VectorJoin *join)
 {
-	AddJoinStatistics(&totals->stats, &totals->read_seconds, join);
+	AddJoinStatistics(&totals->stats, join);
+	totals->read_seconds += join->read_seconds;
 	totals->shares = JoinShares(join);
 	totals->partitions += join->npartitions;
 }

@@ -164,10 +164,10 @@ extern const NeighborList *NextList(FunctionRun *run, bool wait);
 extern void FinishJoin(FunctionRun *run);
 
 /*
- * Adds the statistics of a join, which need not have ended, to *sum and *read_seconds.  *sum gets
- * the texts of the last join that had an engine, the largest sizes, and sums of other numbers.
+ * Adds the statistics of a join, which need not have ended, to *sum, which gets the texts of the last
+ * join that had an engine, the largest sizes, and sums of other numbers.
  */
-extern void AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join);
+extern void AddJoinStatistics(FastedStats *sum, const VectorJoin *join);
 
 static inline instr_time
 RunClock(void)

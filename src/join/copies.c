@@ -34,18 +34,27 @@
 #include "rows/vector.h"
 #include "utils/memutils.h"
 
-/* Initial size of the table. */
-#define INITIAL_SLOTS 1024
-
 /* Of the memory limit, groups may use 1 / GROUP_SHARES. */
 #define GROUP_SHARES 4
 
-/* A hash value: how many rows have it, or the number of its group plus `most`. */
+/* A hash value. */
 typedef struct Slot
 {
 	uint32		tag;			/* half of the hash */
-	uint32		state;			/* 0: the slot is empty */
+	uint32		state:31;		/* how many rows have it, or the number of its group plus `most` */
+	uint32		status:1;		/* for simplehash.h */
 } Slot;
+
+#define SH_PREFIX slots
+#define SH_ELEMENT_TYPE Slot
+#define SH_KEY_TYPE uint32
+#define SH_KEY tag
+#define SH_HASH_KEY(table, key) (key)
+#define SH_EQUAL(table, a, b) ((a) == (b))
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
 
 /* Copies of a vector. */
 typedef struct Group
@@ -79,9 +88,7 @@ struct RowCopies
 	uint32		rows;			/* number of rows that have been judged */
 	bool		last_kept;		/* whether the engine gets the last of them */
 
-	Slot	   *slots;
-	uint64		nslots;			/* a power of two */
-	uint32		used;
+	slots_hash *slots;
 	Group	   *groups;
 	uint32		ngroups;
 	uint32		most_groups;
@@ -110,8 +117,7 @@ CopiesCreate(const FastedOptions *options, const FastedProblem *problem)
 	copies->keep_zeros = connects && (rules->has_direction || rules->of_union);
 	copies->partitions = problem->partitions;
 	copies->group_bytes = (uint64) fasted_setting_memory_limit * 1024 / GROUP_SHARES;
-	copies->nslots = INITIAL_SLOTS;
-	copies->slots = MemoryContextAllocZero(context, INITIAL_SLOTS * sizeof(Slot));
+	copies->slots = slots_create(context, 256, NULL);
 	return copies;
 }
 
@@ -119,41 +125,6 @@ uint32
 CopiesWithheld(const RowCopies *copies)
 {
 	return copies->keep_all ? 0 : copies->nwithheld;
-}
-
-/* --- the hash table */
-
-static Slot *
-FindSlot(Slot *slots, uint64 nslots, uint32 tag)
-{
-	for (uint64 at = tag;; at++)
-	{
-		Slot	   *slot = &slots[at & (nslots - 1)];
-
-		if (slot->state == 0 || slot->tag == tag)
-			return slot;
-	}
-}
-
-/* Doubles the table.  A tag determines where a slot is, in a table of any size. */
-static void
-GrowTable(RowCopies *copies)
-{
-	uint64		nslots = copies->nslots * 2;
-	Slot	   *slots = MemoryContextAllocExtended(copies->context, (Size) nslots * sizeof(Slot),
-												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-
-	for (uint64 i = 0; i < copies->nslots; i++)
-	{
-		Slot		slot = copies->slots[i];
-
-		CheckEveryRows(i);
-		if (slot.state != 0)
-			*FindSlot(slots, nslots, slot.tag) = slot;
-	}
-	pfree(copies->slots);
-	copies->slots = slots;
-	copies->nslots = nslots;
 }
 
 /* --- rows as they are read */
@@ -191,17 +162,13 @@ static bool
 JudgeRow(RowCopies *copies, const float *row)
 {
 	uint64		hash = RowHash(row, copies->bytes, copies->partition);
-	Slot	   *slot = FindSlot(copies->slots, copies->nslots, (uint32) (hash >> 32));
+	bool		found;
+	Slot	   *slot = slots_insert(copies->slots, (uint32) (hash >> 32), &found);
 	Group	   *group;
 	uint32		number;
 
-	if (slot->state == 0)
-	{
-		*slot = (Slot) {.tag = (uint32) (hash >> 32),.state = 1};
-		if (++copies->used > copies->nslots / 4 * 3)
-			GrowTable(copies);
-		return true;
-	}
+	if (!found)
+		slot->state = 0;
 	if (slot->state < copies->most)
 	{
 		slot->state++;

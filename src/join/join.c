@@ -43,7 +43,7 @@ NoticeManyPairs(VectorJoin *join)
 	static TimestampTz noticed = 0; /* start time of the last statement that raised it */
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
-	uint64		pairs = JoinPairs(join);
+	uint64		pairs = JoinStatistics(join).pairs;
 	const FastedOptions *options = &join->run.problem.options;
 	double		eps = join->request.problem.eps;
 
@@ -74,7 +74,7 @@ JoinShowProgress(VectorJoin *join, ProgressPhase phase)
 	join->progress_stale = false;
 	if (phase >= PROGRESS_JOINING)
 	{
-		FastedStats stats = join->backend->statistics(join);
+		FastedStats stats = JoinStatistics(join);
 
 		numbers.units_done = stats.units_done;
 		numbers.units_total = stats.units_total;
@@ -431,12 +431,6 @@ JoinNextList(VectorJoin *join, bool wait)
 }
 
 uint64
-JoinPairs(const VectorJoin *join)
-{
-	return join->backend->statistics(join).pairs;
-}
-
-uint64
 JoinCount(VectorJoin *join)
 {
 	const FastedPair *pairs;
@@ -444,7 +438,7 @@ JoinCount(VectorJoin *join)
 
 	if (JoinNext(join, &pairs, &npairs))
 		elog(ERROR, "fasted %s engine returned pairs instead of counting them", join->run.engine->name);
-	return JoinPairs(join);
+	return JoinStatistics(join).pairs;
 }
 
 void
@@ -457,12 +451,10 @@ JoinPause(VectorJoin *join)
 		JoinShowProgress(join, PROGRESS_JOINING);
 }
 
-bool
-JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds)
+FastedStats
+JoinStatistics(const VectorJoin *join)
 {
-	*read_seconds = join->read_seconds;
-	*stats = join->backend->statistics(join);
-	return stats->engine[0] != '\0';
+	return join->backend->statistics(join);
 }
 
 List *

@@ -192,9 +192,6 @@ extern uint32 JoinEngineRows(const VectorJoin *join, uint32 **row_of, uint32 **e
 /* With FASTED_OUTPUT_COUNT: computes and returns the number of pairs. */
 extern uint64 JoinCount(VectorJoin *join);
 
-/* Returns the number of pairs found so far. */
-extern uint64 JoinPairs(const VectorJoin *join);
-
 /*
  * Pauses the engine until the next call, because the caller may never ask for more pairs.  Updates
  * the progress view.  This call is cheap.
@@ -205,8 +202,8 @@ extern void JoinPause(VectorJoin *join);
 extern void JoinUpdateProgress(VectorJoin *join, ProgressPhase phase);
 extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
 
-/* Returns the engine's statistics and the seconds spent reading.  Returns false if no engine ran. */
-extern bool JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds);
+/* Returns the engine's statistics so far.  Its name is empty if no engine ran. */
+extern FastedStats JoinStatistics(const VectorJoin *join);
 
 /* Returns a List of String that describe each server's share if the join is distributed, else NIL. */
 extern List *JoinShares(const VectorJoin *join);

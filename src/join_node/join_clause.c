@@ -297,6 +297,19 @@ MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClau
 	return AreReadable(clause);
 }
 
+bool
+IsEngineDistance(const DistanceClause *clause, Expr *expr)
+{
+	DistanceKind kind;
+	List	   *args;
+
+	if (clause->kind.function == PGVECTOR_DISTANCE || !Calls(expr, DISTANCE_FUNCTION, 2, &kind, &args) ||
+		kind.metric != clause->kind.metric)
+		return false;
+	return equal(args, list_make2(clause->written[0], clause->written[1])) ||
+		equal(args, list_make2(clause->written[1], clause->written[0]));
+}
+
 /* --- ordering clauses */
 
 /* Returns the column that the expression is, ignoring binary-compatible casts, or NULL. */

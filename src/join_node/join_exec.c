@@ -8,6 +8,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "commands/explain.h"
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
@@ -88,7 +90,27 @@ EndRun(JoinNode *node)
 	MemoryContextReset(node->context);
 }
 
-/* Copies the columns of the result from the retained rows of the last match. */
+/* Stores the distance of the last match, whose rows are in the scan tuple, in its columns there. */
+static void
+LoadDistances(JoinNode *node)
+{
+	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
+	TupleTableSlot *scan = econtext->ecxt_scantuple;
+	double		dist = node->run.cursor.last.dist;
+	int			column = node->first_distance;
+	ListCell   *cell;
+
+	/* vectors that the query selects distances of are not late-materialized */
+	foreach(cell, node->clauses.distances)
+	{
+		scan->tts_isnull[column] = false;
+		scan->tts_values[column] = !isnan(dist) ? Float8GetDatum(dist) :
+			ExecEvalExprSwitchContext(lfirst(cell), econtext, &scan->tts_isnull[column]);
+		column++;
+	}
+}
+
+/* Copies the columns of the result from the retained rows of the last match, and its distance. */
 static TupleTableSlot *
 CopyMatch(JoinNode *node, TupleTableSlot *result)
 {
@@ -100,6 +122,11 @@ CopyMatch(JoinNode *node, TupleTableSlot *result)
 		ExecClearTuple(result);
 	CopyColumns(outer, &outer->to_result, node->run.cursor.last.outer, result);
 	CopyColumns(inner, &inner->to_result, node->run.cursor.last.inner, result);
+	for (int i = -1; (i = bms_next_member(node->distances_to_result, i)) >= 0;)
+	{
+		result->tts_values[i] = Float8GetDatum(node->run.cursor.last.dist);
+		result->tts_isnull[i] = false;
+	}
 	result->tts_flags &= ~TTS_FLAG_EMPTY;
 	result->tts_nvalid = result->tts_tupleDescriptor->natts;
 	return result;
@@ -125,10 +152,11 @@ NextRow(PlanState *state)
 		const Candidate *match = &node->run.cursor.last;
 		ExprContext *econtext;
 
-		if (node->copies_result)
+		if (node->copies_result && (node->distances_to_result == NULL || !isnan(match->dist)))
 			return CopyMatch(node, result);
 		econtext = ScanTuple(node);
 		LoadPair(node, match->outer, match->inner);
+		LoadDistances(node);
 		if (node->clauses.filter == NULL || ExecQual(node->clauses.filter, econtext))
 			return projection == NULL ? econtext->ecxt_scantuple : ExecProject(projection);
 		InstrCountFiltered2(node, 1);
@@ -290,6 +318,7 @@ InitQuals(JoinNode *node)
 	node->clauses.others = ExecInitQual(others, state);
 	node->clauses.all = ExecInitQual(plan->join_quals, state);
 	node->clauses.filter = ExecInitQual(plan->other_quals, state);
+	node->clauses.distances = ExecInitExprList(plan->distances, state);
 }
 
 static void
@@ -302,8 +331,16 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 	foreach(cell, ((CustomScan *) css->ss.ps.plan)->custom_plans)
 		css->custom_ps = lappend(css->custom_ps, ExecInitNode(lfirst(cell), estate, eflags));
 	node->copies_result = css->ss.ps.ps_ProjInfo != NULL && node->plan.other_quals == NIL;
+	node->first_distance = css->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - node->plan.count -
+		list_length(node->plan.distances);
 	foreach(cell, css->ss.ps.plan->targetlist)
-		node->copies_result &= IsA(lfirst_node(TargetEntry, cell)->expr, Var);
+	{
+		const Var  *column = (const Var *) lfirst_node(TargetEntry, cell)->expr;
+
+		node->copies_result &= IsA(column, Var);
+		if (IsA(column, Var) && column->varattno > node->first_distance)
+			node->distances_to_result = bms_add_member(node->distances_to_result, foreach_current_index(cell));
+	}
 	for (int i = 0; i < 2; i++)
 		InitSide(node, i, list_nth(css->custom_ps, node->plan.shared ? 0 : i));
 	InitQuals(node);

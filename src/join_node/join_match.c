@@ -14,6 +14,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "executor/executor.h"
 #include "functions/function.h"
 #include "join_node/join_node.h"
@@ -26,10 +28,9 @@ FastedStats
 JoinNodeStatistics(const JoinNode *node)
 {
 	FastedStats stats = node->totals.stats;
-	double		read_seconds = 0.0;
 
 	if (node->run.join != NULL)
-		AddJoinStatistics(&stats, &read_seconds, node->run.join);
+		AddJoinStatistics(&stats, node->run.join);
 	return stats;
 }
 
@@ -52,7 +53,7 @@ OrderRows(JoinNode *node, Candidate *pair)
 	ScanTuple(node);
 	compared = CompareByOrder(node, pair->outer, pair->inner);
 	if ((compared > 0) != node->order.swapped)
-		*pair = (Candidate) {pair->inner, pair->outer, pair->certain};
+		*pair = (Candidate) {pair->inner, pair->outer, pair->certain, pair->dist};
 	return compared != 0;
 }
 
@@ -108,7 +109,8 @@ NextOfEngine(JoinNode *node, Candidate *pair)
 		}
 		*pair = (Candidate) {.outer = RowOfEngine(outer, found->a),
 			.inner = RowOfEngine(inner, found->b),
-			.certain = node->bound.exact || found->dist < node->bound.value.surely_within};
+			.certain = node->bound.exact || found->dist < node->bound.value.surely_within,
+			.dist = found->dist};
 		if (node->order.comparator == NULL ||
 			(pair->certain && node->run.batch.distance_decides) || OrderRows(node, pair))
 			return true;
@@ -148,7 +150,7 @@ NextFallback(JoinNode *node, Candidate *pair)
 					rows[cursor->side] = fallback[cursor->next_fallback];
 					rows[1 - cursor->side] = RowOfPartition(&node->sides[1 - cursor->side],
 															cursor->next_other++);
-					*pair = (Candidate) {.outer = rows[OUTER_SIDE],.inner = rows[INNER_SIDE]};
+					*pair = (Candidate) {.outer = rows[OUTER_SIDE],.inner = rows[INNER_SIDE],.dist = NAN};
 					if (cursor->side == OUTER_SIDE || cursor->skipped == other->nfallback ||
 						of_outer[other->first_fallback + cursor->skipped] != pair->outer)
 						return true;
@@ -169,7 +171,7 @@ NextCandidate(JoinNode *node, Candidate *pair)
 
 	if (cursor->mirrored)
 	{
-		*pair = (Candidate) {cursor->last.inner, cursor->last.outer, cursor->last.certain};
+		*pair = (Candidate) {cursor->last.inner, cursor->last.outer, cursor->last.certain, cursor->last.dist};
 		cursor->mirrored = false;
 		return true;
 	}
@@ -182,7 +184,7 @@ NextCandidate(JoinNode *node, Candidate *pair)
 	{
 		uint32		row = RowOfEngine(outer, cursor->next_equal++);
 
-		*pair = (Candidate) {row, row, EqualRowsMatch(&node->bound)};
+		*pair = (Candidate) {row, row, EqualRowsMatch(&node->bound), NAN};
 		return true;
 	}
 	return NextFallback(node, pair);

@@ -287,6 +287,7 @@ typedef struct Candidate
 	uint32		outer;
 	uint32		inner;			/* NO_ROW for an outer row without a match */
 	bool		certain;		/* the distance clause is certainly true */
+	double		dist;			/* the engine's distance; NaN: not computed */
 } Candidate;
 
 /* Position among the pairs of the current batch. */
@@ -317,6 +318,7 @@ typedef struct JoinClauses
 	ExprState  *others;			/* without the distance and ordering clauses */
 	ExprState  *all;			/* all join clauses, in evaluation order */
 	ExprState  *filter;			/* above an outer join */
+	List	   *distances;		/* ExprStates of the distances in the scan tuple */
 } JoinClauses;
 
 /* The ordering clause of shared rows. */
@@ -357,7 +359,9 @@ typedef struct JoinNode
 	JoinBound	bound;			/* its value is that of the current execution */
 	JoinClauses clauses;
 	RowOrder	order;
-	bool		copies_result;	/* the result consists of columns, copied from retained rows */
+	bool		copies_result;	/* the result consists of columns of retained rows, and distances */
+	int			first_distance;	/* index of the first distance in the scan tuple */
+	Bitmapset  *distances_to_result;	/* with copies_result: the result's columns that are distances */
 	bool	   *used_columns;	/* columns that clauses use; these are detoasted when read */
 	JoinSide	sides[2];
 	MemoryContext context;		/* per-execution context */

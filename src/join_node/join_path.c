@@ -13,6 +13,7 @@
 #include "access/tableam.h"
 #include "base/guc.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "function_node/function_node.h"
 #include "join_node/join_node.h"
@@ -51,6 +52,7 @@ typedef struct JoinPathData
 	double		partition_selectivity;	/* fraction of row pairs with equal keys */
 	Var		   *late[2];		/* late-materialized vector columns; shared rows: both or none */
 	RestrictInfo *order;		/* ordering clause of shared rows; NULL: none */
+	List	   *distances;		/* distances that the query selects and the engine computes */
 	Aggref	   *count;			/* count(*) to compute; NULL: return rows */
 } JoinPathData;
 
@@ -422,6 +424,17 @@ FindLateVectors(PlannerInfo *root, JoinPathData *data)
 		data->late[0] = data->late[1] = NULL;
 }
 
+/* Finds the distances in an expression that the engine computes.  Always returns false. */
+static bool
+FindDistances(Node *node, JoinPathData *data)
+{
+	if (node == NULL)
+		return false;
+	if (IsEngineDistance(&data->clause, (Expr *) node))
+		data->distances = list_append_unique(data->distances, node);
+	return expression_tree_walker(node, FindDistances, data);
+}
+
 /* --- cost */
 
 static double
@@ -545,7 +558,24 @@ AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 	}
 }
 
-/* Returns the target list of the scan tuple: the columns of both sides, and count(*). */
+/*
+ * Returns a copy of an expression in which calls of these distances have an input collation, without
+ * any effect.  Otherwise PostgreSQL would replace them by the columns of the scan tuple, which are not
+ * set yet when clauses are evaluated.
+ */
+static Node *
+MarkDistances(Node *node, List *distances)
+{
+	if (node == NULL)
+		return NULL;
+	if (!list_member(distances, node))
+		return expression_tree_mutator(node, MarkDistances, distances);
+	node = copyObject(node);
+	exprSetInputCollation(node, C_COLLATION_OID);
+	return node;
+}
+
+/* Returns the target list of the scan tuple: the columns of both sides, the distances, and count(*). */
 static List *
 ScanColumns(const JoinPathData *data, List *plans, JoinPlan *plan)
 {
@@ -559,6 +589,7 @@ ScanColumns(const JoinPathData *data, List *plans, JoinPlan *plan)
 	List	   *tlist = NIL;
 	ListCell   *cell;
 
+	columns = list_concat(columns, copyObject(data->distances));
 	if (plan->count)
 		columns = lappend(columns, copyObject(data->count));
 	foreach(cell, columns)
@@ -598,6 +629,8 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	}
 	plan.distance = data->clause.kind;
 	plan.bound = copyObject(data->clause.bound);
+	plan.join_quals = (List *) MarkDistances((Node *) plan.join_quals, data->distances);
+	plan.distances = (List *) MarkDistances((Node *) data->distances, data->distances);
 	scan->scan.plan.targetlist = tlist;
 	scan->custom_plans = custom_plans;
 	scan->flags = path->flags;
@@ -712,6 +745,11 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (contain_volatile_functions((Node *) clauses) || contain_subplans((Node *) clauses))
 		return;
 	FindLateVectors(root, data);
+	if (type == JOIN_INNER)
+	{
+		(void) FindDistances((Node *) root->processed_tlist, data);
+		(void) FindDistances(root->parse->havingQual, data);
+	}
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
 	AddJoinPath(root, data);
@@ -740,6 +778,7 @@ CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
 	*path = *join;
 	*data = *(JoinPathData *) linitial(join->custom_private);
 	data->count = count;
+	data->distances = NIL;
 	data->plan.count = true;
 	data->plan.distance_decides =
 		list_length(data->restrictlist) ==
@@ -756,7 +795,18 @@ CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
 	return own;
 }
 
-/* Adds a count(*) path based on the cheapest inner join by the node. */
+/* Adds the distances to the columns that a path of the node returns. */
+static void
+ReturnDistances(Path *path, const JoinPathData *data)
+{
+	path->pathtarget = copy_pathtarget(path->pathtarget);
+	add_new_columns_to_pathtarget(path->pathtarget, data->distances);
+}
+
+/*
+ * Lets inner joins by the node return distances to aggregates and window functions, because PostgreSQL
+ * passes only the columns of their arguments.  Adds a count(*) path based on the cheapest such join.
+ */
 static void
 OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		   RelOptInfo *output, void *extra)
@@ -767,20 +817,24 @@ OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 
 	if (previous_upper_hook != NULL)
 		previous_upper_hook(root, stage, input, output, extra);
-	if (stage != UPPERREL_GROUP_AGG || input->reloptkind != RELOPT_JOINREL || IS_DUMMY_REL(input))
+	if ((stage != UPPERREL_GROUP_AGG && stage != UPPERREL_WINDOW) || input->reloptkind != RELOPT_JOINREL || IS_DUMMY_REL(input))
 		return;
 	foreach(cell, input->pathlist)
 	{
 		CustomPath *path = lfirst(cell);
+		const JoinPathData *data;
 
 		if (IsA(path, ProjectionPath))
 			path = (CustomPath *) ((ProjectionPath *) path)->subpath;
-		if (IsA(path, CustomPath) && path->methods == &path_methods &&
-			((JoinPathData *) linitial(path->custom_private))->plan.type == JOIN_INNER &&
+		if (!IsA(path, CustomPath) || path->methods != &path_methods)
+			continue;
+		data = linitial(path->custom_private);
+		ReturnDistances(lfirst(cell), data);
+		if (data->plan.type == JOIN_INNER &&
 			(join == NULL || path->path.total_cost < join->path.total_cost))
 			join = path;
 	}
-	count = join == NULL ? NULL : OnlyCount(root);
+	count = join == NULL || stage == UPPERREL_WINDOW ? NULL : OnlyCount(root);
 	if (count != NULL)
 		add_path(output, CountPath(root, join, count));
 }

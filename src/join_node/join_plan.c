@@ -43,7 +43,7 @@ static const PlanField values[] = {
 
 static const PlanField expressions[] = {
 	FIELDS(NODE, vectors), FIELD(NODE, bound), FIELDS(NODE, keys), FIELD(NODE, join_quals),
-	FIELD(NODE, other_quals)
+	FIELD(NODE, other_quals), FIELD(NODE, distances)
 };
 
 void

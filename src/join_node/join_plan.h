@@ -68,6 +68,12 @@ extern bool MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2],
 								DistanceClause *clause);
 
 /*
+ * Returns true if expr is bit for bit the distance that the engine computes for the pairs of the
+ * clause: a distance by the clause's metric of its vectors, in any order.
+ */
+extern bool IsEngineDistance(const DistanceClause *clause, Expr *expr);
+
+/*
  * Returns true if the clause compares one column of both rows, as in a.x < b.x.  In a self-join,
  * such a clause determines which row of a pair is the outer row.  It also excludes pairs of a row
  * with itself.
@@ -170,9 +176,10 @@ EngineDimensions(const JoinBound *bound, int dimensions)
 /*
  * --- join_plan.c: the plan data, and how a CustomScan holds it
  *
- * The scan tuple of the node consists of an outer row followed by an inner row.  All expressions
- * are evaluated on the scan tuple.  Expressions of one side are evaluated while the other side's
- * columns are null.  If the node computes count(*), that is the last column.
+ * The scan tuple of the node consists of an outer row followed by an inner row, and by the distances
+ * that the query selects.  All expressions are evaluated on the scan tuple.  Expressions of one side are
+ * evaluated while the other side's columns are null.  If the node computes count(*), that is the last
+ * column, and there are no distances.
  */
 
 /* A new field also needs a row in an array of join_plan.c. */
@@ -201,6 +208,7 @@ typedef struct JoinPlan
 	List	   *keys[2];		/* operands of the equality clauses */
 	List	   *join_quals;		/* all join clauses, in evaluation order */
 	List	   *other_quals;	/* filters above an outer join */
+	List	   *distances;		/* for pairs whose distance the engine has not computed */
 } JoinPlan;
 
 /* Stores the plan data in the lists of a CustomScan, without a copy of the expressions. */

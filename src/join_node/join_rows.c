@@ -137,7 +137,6 @@ void
 InitSide(JoinNode *node, int number, PlanState *plan)
 {
 	JoinSide   *side = &node->sides[number];
-	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - node->plan.count;
 	int			outer_columns = node->plan.outer_columns;
 	bool		shared = node->plan.shared && number == INNER_SIDE;
 	InputReader *input;
@@ -146,7 +145,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	side->number = number;
 	side->plan = plan;
 	side->first = number == OUTER_SIDE ? 0 : outer_columns;
-	side->columns = number == OUTER_SIDE ? outer_columns : natts - outer_columns;
+	side->columns = number == OUTER_SIDE ? outer_columns : node->first_distance - outer_columns;
 	side->late_vector = node->plan.late_vector[number];
 	side->row = ExecInitNullTupleSlot(plan->state, RetainedColumns(node, side), &TTSOpsVirtual);
 	side->to_scan.from = palloc(side->columns * sizeof(int) + 1);
