@@ -94,8 +94,7 @@ UnitePairs(Dbscan *dbscan)
 
 	for (size_t i = 0; i < dbscan->stored.count; i++)
 	{
-		if (i % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		if (IsCore(dbscan, pairs[i].a) && IsCore(dbscan, pairs[i].b))
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
 		else
@@ -189,8 +188,7 @@ UsePairs(Dbscan *dbscan, const FastedPair *pairs, size_t npairs)
 		bool		b_is_core = IsCore(dbscan, pairs[i].b);
 
 		FetchRows(dbscan, pairs, i, npairs);
-		if (i % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		if (a_is_core && b_is_core)
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
 		else if (a_is_core)
@@ -262,12 +260,13 @@ BeginCluster(FunctionRun *base)
 {
 	Dbscan	   *dbscan = (Dbscan *) base;
 
-	dbscan->base.core_pairs = (uint32) IntegerArgument(&base->call, CLUSTERING_OWN, 1, 0) - 1;
+	dbscan->base.core_pairs = (uint32) IntegerArgument(&base->call, CLUSTERING_AFTER_EPS, 1, 0) - 1;
 	OpenClustering(&dbscan->base, &cluster_methods);
 }
 
 const FunctionDescriptor cluster_function = {
-	EPS_DESCRIPTOR(1),
+	CLUSTERING_DESCRIPTOR(2),
+	.eps = CLUSTERING_EPS,
 	.name = "fasted_cluster",
 	.window = "fasted_dbscan",
 	.arguments = {CLUSTERING_ARGUMENTS, {"eps", true, "Eps"}, {"min_samples", true, "Min Samples"}, CLUSTERING_LAST_ARGUMENTS},

@@ -234,7 +234,8 @@ BeginNeighbors(FunctionRun *base)
 }
 
 const FunctionDescriptor neighbors_function = {
-	EPS_DESCRIPTOR(0),
+	CLUSTERING_DESCRIPTOR(1),
+	.eps = CLUSTERING_EPS,
 	.name = "fasted_neighbors",
 	.window = "fasted_neighbor_count",
 	.arguments = {CLUSTERING_ARGUMENTS, {"eps", true, "Eps"}, CLUSTERING_LAST_ARGUMENTS},

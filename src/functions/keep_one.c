@@ -123,14 +123,12 @@ FindFirstCopies(KeepOneRun *keep_one)
 	keep_one->first_copy = AllocRowNumbers(nrows);
 	for (uint32 row = 0; row < nrows; row++)
 	{
-		if (row % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(row);
 		lowest[copy_of[row]] = Min(lowest[copy_of[row]], rank == NULL ? row : rank[row]);
 	}
 	for (uint32 row = 0; row < nrows; row++)
 	{
-		if (row % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(row);
 		keep_one->first_copy[rank == NULL ? row : rank[row]] = lowest[copy_of[row]];
 	}
 	pfree(lowest);
@@ -198,8 +196,7 @@ UsePairs(KeepOneRun *keep_one)
 		uint32		a = pair->a;
 		uint32		b = pair->b;
 
-		if (i % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		if (representative[a] == a &&
 			(representative[b] == b || pair->dist < dist[b] ||
 			 (pair->dist == dist[b] && a < representative[b])))
@@ -322,13 +319,14 @@ BeginKeepOne(FunctionRun *base)
 {
 	Clustering *run = (Clustering *) base;
 
-	run->order_column = NameArgument(&base->call, CLUSTERING_OWN);
-	run->descending = DatumGetBool(base->call.args[CLUSTERING_OWN + 1].value);
+	run->order_column = NameArgument(&base->call, CLUSTERING_AFTER_EPS);
+	run->descending = DatumGetBool(base->call.args[CLUSTERING_AFTER_EPS + 1].value);
 	OpenClustering(run, &keep_one_methods);
 }
 
 const FunctionDescriptor keep_one_function = {
-	EPS_DESCRIPTOR(2),
+	CLUSTERING_DESCRIPTOR(3),
+	.eps = CLUSTERING_EPS,
 	.name = "fasted_keep_one",
 	.window = "fasted_keep",
 	.arguments = {

@@ -19,6 +19,9 @@
 #include "functions/clustering.h"
 #include "utils/memutils.h"
 
+/* Maximum time to wait for the threads of a tree before checking for interrupts. */
+#define TREE_POLL_MS 10
+
 /*
  * Least length of neighbour lists, and their least length beyond min_samples.  Longer lists make
  * searches rarer.
@@ -29,12 +32,18 @@
 /* Of the memory limit, the tree may use (TREE_SHARES - 1) / TREE_SHARES, and the engine the rest. */
 #define TREE_SHARES 4
 
-static const char tree_memory[] = "the spanning tree";
-
 /* --- memory */
 
 /* Bytes per row of the arrays of a search, of the engine's copies, and of the rows in the order of ids. */
 #define SEARCH_ROW_BYTES (8 * sizeof(uint32) + 5 * sizeof(double))
+
+/* Returns the peak of memory, in bytes, for lists of k neighbours, with the copy of core distances. */
+static uint64
+TreeBytes(const TreeRun *run, uint32 nrows, uint32 k)
+{
+	return tree_bytes(nrows, k) +
+		nrows * (uint64) (SEARCH_ROW_BYTES + (run->keeps_core ? sizeof(double) : 0));
+}
 
 void
 RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose)
@@ -49,25 +58,12 @@ RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose)
 }
 
 void
-ReportTreeMemory(const TreeRun *run, const char *purpose)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("out of memory"),
-			 errdetail("Could not allocate memory for %s of %u rows.", purpose, run->base.count)));
-}
-
-/* Cleanup: frees what does not belong to PostgreSQL. */
-static void
 FreeTree(void *arg)
 {
 	TreeRun    *run = arg;
-	ClusterTree *clusters = run->clusters;
 	SpanningTree *tree = run->tree;
 
-	run->clusters = NULL;
 	run->tree = NULL;
-	clusters_free(clusters);
 	tree_free(tree);
 }
 
@@ -87,12 +83,15 @@ CreateTree(TreeRun *run, uint32 k)
 {
 	const FastedOptions *options = &run->base.base.join->run.problem.options;
 	int			threads = options->threads > 0 ? options->threads : fasted_processors();
-	uint64		bytes = tree_bytes(run->base.count, k) + (uint64) run->base.count * SEARCH_ROW_BYTES;
 
-	RequireTreeMemory(run, bytes / (TREE_SHARES - 1) * TREE_SHARES, tree_memory);
+	RequireTreeMemory(run, TreeBytes(run, run->base.count, k) / (TREE_SHARES - 1) * TREE_SHARES,
+					  "the spanning tree");
 	run->tree = tree_create(run->base.count, k, run->min_samples, threads);
 	if (run->tree == NULL)
-		ReportTreeMemory(run, tree_memory);
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("Could not allocate memory for the spanning tree of %u rows.", run->base.count)));
 }
 
 /* Adds the lists of all rows. */
@@ -195,12 +194,12 @@ ComputeTree(TreeRun *run)
 
 	while (Advance(run))
 		Search(run);
-	totals->tree_seconds = SecondsSince(begin);
+	totals->tree_seconds += SecondsSince(begin);
 	totals->tree = tree_stats(run->tree);
 	run->base.other_bytes = totals->tree.bytes;
 	if (run->keeps_core)
 	{
-		Size		bytes = run->base.count * sizeof(double);
+		Size		bytes = (Size) run->base.count * sizeof(double);
 
 		run->core = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
 		memcpy(run->core, tree_searched(run->tree).core, bytes);
@@ -233,24 +232,12 @@ OpenTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods)
 	run->memory_limit = (uint64) fasted_setting_memory_limit * 1024;
 	run->base.neighbors = Min(Max(run->min_samples + MORE_NEIGHBORS, LEAST_NEIGHBORS),
 							  FASTED_MAX_NEIGHBORS);
-	run->base.row_bytes = tree_bytes(1024 * 1024, run->base.neighbors) / (1024 * 1024) +
-		SEARCH_ROW_BYTES;
+	run->base.row_bytes = TreeBytes(run, 1024 * 1024, run->base.neighbors) / (1024 * 1024);
 	CleanupRegister(&run->cleanup, FreeTree, run);
 	OpenClustering(&run->base, methods);
 }
 
 /* --- fasted_spanning_tree */
-
-enum
-{
-	TREE_RELATION,
-	TREE_COLUMN,
-	TREE_MIN_SAMPLES,
-	TREE_METRIC,
-	TREE_ID_COLUMN,
-	TREE_PARTITION_BY,
-	TREE_NARGS
-};
 
 /* Sets the number of rows to return: one for each edge. */
 static void
@@ -281,21 +268,13 @@ static const ClusteringMethods tree_methods = {
 static void
 BeginTree(FunctionRun *base)
 {
-	OpenTree((TreeRun *) base, IntegerArgument(&base->call, TREE_MIN_SAMPLES, 1, 0), &tree_methods);
+	OpenTree((TreeRun *) base, IntegerArgument(&base->call, CLUSTERING_OWN, 1, 0), &tree_methods);
 }
 
 const FunctionDescriptor spanning_tree_function = {
-	CLUSTERING_DESCRIPTOR,
+	CLUSTERING_DESCRIPTOR(1),
 	.name = "fasted_spanning_tree",
-	.nargs = TREE_NARGS,
-	.arguments = {
-		CLUSTERING_ARGUMENTS,
-		{"min_samples", true, "Min Samples"},
-		CLUSTERING_LAST_ARGUMENTS
-	},
-	.sources = {{TREE_RELATION, TREE_COLUMN, TREE_ID_COLUMN}},
-	.eps = -1,
-	.metric = TREE_METRIC,
+	.arguments = {CLUSTERING_ARGUMENTS, {"min_samples", true, "Min Samples"}, CLUSTERING_LAST_ARGUMENTS},
 	.ncolumns = 3,
 	.columns = {InvalidOid, InvalidOid, FLOAT8OID},
 	.builds_tree = true,
