@@ -264,7 +264,6 @@ AttachLeader(FunctionNode *scan, ParallelContext *pcxt, BlockRing *ring)
 	if (!parallel_leader_participation)
 		ReinitializeParallelWorkers(pcxt, 0);
 	scan->ring = ring;
-	scan->is_leader = true;
 	scan->ring_block = -1;
 }
 
@@ -290,7 +289,6 @@ InitializeSharedOutputInWorker(CustomScanState *node, shm_toc *toc, void *shared
 	FunctionNode *scan = (FunctionNode *) node;
 
 	scan->ring = shared;
-	scan->is_leader = false;
 	scan->ring_block = -1;
 }
 
@@ -307,7 +305,7 @@ DetachSharedOutput(CustomScanState *node)
 		PauseFunctionRun(scan->run);
 	if (scan->ring == NULL)
 		return;
-	if (scan->is_leader)
+	if (!IsParallelWorker())
 		BlockRingFinish(scan->ring);
 	scan->ring = NULL;
 	scan->block = NULL;
@@ -322,9 +320,8 @@ static int
 FillBlocks(FunctionNode *scan)
 {
 	BlockRing *ring = scan->ring;
-	instr_time	begin;
+	instr_time	begin = RunClock();
 
-	INSTR_TIME_SET_CURRENT(begin);
 	for (;;)
 	{
 		bool		full;
@@ -355,7 +352,7 @@ NextSharedBlock(FunctionNode *scan)
 	scan->ring_block = -1;
 	scan->block = NULL;
 
-	if (scan->is_leader)
+	if (!IsParallelWorker())
 	{
 		BlockRingEnter(ring);
 		scan->ring_block = FillBlocks(scan);
@@ -367,7 +364,7 @@ NextSharedBlock(FunctionNode *scan)
 	if (scan->ring_block < 0)
 	{
 		/* the leader must return all rows */
-		if (scan->is_leader && !scan->over)
+		if (!IsParallelWorker() && !scan->over)
 			elog(ERROR, "fasted scan ended before its last row");
 		return false;
 	}

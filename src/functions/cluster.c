@@ -158,10 +158,7 @@ CopyCounts(Clustering *run, const uint32 *counts)
 static bool
 IsBelow(const Dbscan *dbscan, uint32 a, uint32 b)
 {
-	const uint32 *row_of = dbscan->row_of;
-
-	return row_of == NULL ? KeyBelow(dbscan->base.keys, a, b) :
-		KeyBelow(dbscan->base.keys, row_of[a], row_of[b]);
+	return KeyBelow(dbscan->base.keys, NumberOfRow(dbscan->row_of, a), NumberOfRow(dbscan->row_of, b));
 }
 
 /* Makes core the row's nearest core row if it is nearer, or as near and has a smaller id. */
@@ -231,8 +228,7 @@ Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 	bool		core;
 	uint32		root;
 
-	if (dbscan->engine_row != NULL)
-		row = dbscan->engine_row[row];
+	row = NumberOfRow(dbscan->engine_row, row);
 	core = IsCore(dbscan, row);
 	values[2] = BoolGetDatum(core);
 	if (!core && dbscan->nearest[row] == row)

@@ -96,7 +96,6 @@ struct Clustering
 	const KeySet *keys;
 	uint32		count;
 	const uint32 *by_id;		/* row numbers in the order of ids; NULL: the identity */
-	const uint32 *order;		/* each row's position in the source's order; NULL if unknown */
 
 	bool		computed;		/* the join has ended, and the results are known */
 	bool		reduced;		/* the engine has the requested output; set before begin */
@@ -130,7 +129,6 @@ typedef struct TreeRun
 {
 	Clustering	base;
 	uint32		min_samples;	/* see spanning_tree.h */
-	uint64		memory_limit;	/* bytes */
 
 	SpanningTree *tree;			/* NULL if there are no edges */
 	Cleanup		cleanup;		/* frees it, since it is not memory of PostgreSQL */

@@ -11,6 +11,7 @@
 
 #include <math.h>
 
+#include "base/row_numbers.h"
 #include "catalog/pg_type.h"
 #include "functions/clustering.h"
 #include "tree/cluster_tree.h"
@@ -58,8 +59,7 @@ Result(Clustering *clustering, uint32 row, Datum *values, bool *nulls)
 {
 	const Hdbscan *run = (const Hdbscan *) clustering;
 	const TreeRun *tree = &run->base;
-	const uint32 *rank = clustering->keys->rank;
-	uint32		node = rank == NULL ? row : rank[row];
+	uint32		node = NumberOfRow(clustering->keys->rank, row);
 	const ClusterLabel *label = &run->labels[node];
 
 	values[1] = Int32GetDatum(label->cluster);

@@ -38,7 +38,7 @@ typedef struct KeepOneRun
 {
 	Clustering	base;
 	const uint32 *rank;			/* by row number; NULL: a row's rank is its number */
-	const uint32 *row_of_rank;	/* the inverse of rank */
+	const uint32 *row_of_rank;	/* the inverse of rank, or NULL like that */
 	PairStore	store;			/* pairs of ranks, a < b */
 
 	/* by rank */
@@ -73,10 +73,8 @@ ReadRanks(KeepOneRun *keep_one)
 	KeySetFinish(order);
 	for (uint32 rank = 0; rank < run->count; rank++)
 	{
-		uint32		place = order->rank == NULL ? rank : order->rank[rank];
-
 		CheckEveryRows(rank);
-		row_of_rank[rank] = run->by_id == NULL ? place : run->by_id[place];
+		row_of_rank[rank] = NumberOfRow(run->by_id, NumberOfRow(order->rank, rank));
 	}
 	MemoryContextDelete(order->context);
 	keep_one->row_of_rank = row_of_rank;
@@ -92,6 +90,7 @@ Rank(Clustering *run)
 {
 	KeepOneRun *keep_one = (KeepOneRun *) run;
 	const VectorSource *source = run->keys->source;
+	const uint32 *order = run->base.join->order;
 
 	if (run->ordered != NULL)
 		ReadRanks(keep_one);
@@ -100,10 +99,10 @@ Rank(Clustering *run)
 		keep_one->rank = run->keys->rank;
 		keep_one->row_of_rank = run->by_id;
 	}
-	else if (run->order != NULL)
+	else if (order != NULL)
 	{
-		keep_one->rank = run->order;
-		keep_one->row_of_rank = RowsOfNumbers(run->order, run->count);
+		keep_one->rank = order;
+		keep_one->row_of_rank = RowsOfNumbers(order, run->count);
 	}
 	return keep_one->rank;
 }
@@ -124,12 +123,12 @@ FindFirstCopies(KeepOneRun *keep_one)
 	for (uint32 row = 0; row < nrows; row++)
 	{
 		CheckEveryRows(row);
-		lowest[copy_of[row]] = Min(lowest[copy_of[row]], rank == NULL ? row : rank[row]);
+		lowest[copy_of[row]] = Min(lowest[copy_of[row]], NumberOfRow(rank, row));
 	}
 	for (uint32 row = 0; row < nrows; row++)
 	{
 		CheckEveryRows(row);
-		keep_one->first_copy[rank == NULL ? row : rank[row]] = lowest[copy_of[row]];
+		keep_one->first_copy[NumberOfRow(rank, row)] = lowest[copy_of[row]];
 	}
 	pfree(lowest);
 }
@@ -168,8 +167,8 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 
 	for (size_t i = 0; i < npairs; i++)
 	{
-		uint32		a = rank == NULL ? pairs[i].a : rank[pairs[i].a];
-		uint32		b = rank == NULL ? pairs[i].b : rank[pairs[i].b];
+		uint32		a = NumberOfRow(rank, pairs[i].a);
+		uint32		b = NumberOfRow(rank, pairs[i].b);
 		FastedPair	pair = {.a = Min(a, b),.b = Max(a, b),.dist = pairs[i].dist};
 
 		if (first != NULL && first[pair.a] == first[pair.b] && first[pair.a] < pair.a)
@@ -296,10 +295,8 @@ static void
 Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 {
 	KeepOneRun *keep_one = (KeepOneRun *) run;
-	uint32		rank = keep_one->rank == NULL ? row : keep_one->rank[row];
-	uint32		representative = keep_one->representative[rank];
-	uint32		representative_row = keep_one->rank == NULL ? representative :
-		keep_one->row_of_rank[representative];
+	uint32		rank = NumberOfRow(keep_one->rank, row);
+	uint32		representative_row = NumberOfRow(keep_one->row_of_rank, keep_one->representative[rank]);
 
 	values[1] = run->keys->values[representative_row];
 	values[2] = Float8GetDatum(representative_row == row ? 0.0 : keep_one->dist[rank]);

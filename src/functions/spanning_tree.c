@@ -48,12 +48,12 @@ TreeBytes(const TreeRun *run, uint32 nrows, uint32 k)
 void
 RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose)
 {
-	if (bytes > run->memory_limit)
+	if (bytes > (uint64) fasted_setting_memory_limit * 1024)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("%s of %u rows exceeds fasted.memory_limit", purpose, run->base.count),
-				 errdetail("The limit is " UINT64_FORMAT " kB, and " UINT64_FORMAT " kB are needed.",
-						   run->memory_limit / 1024, (bytes + 1023) / 1024),
+				 errdetail("The limit is %d kB, and " UINT64_FORMAT " kB are needed.",
+						   fasted_setting_memory_limit, (bytes + 1023) / 1024),
 				 errhint("Increase fasted.memory_limit.")));
 }
 
@@ -68,14 +68,6 @@ FreeTree(void *arg)
 }
 
 /* --- neighbour lists */
-
-static inline uint32
-NodeOfRow(const TreeRun *run, uint32 row)
-{
-	const uint32 *rank = run->base.keys->rank;
-
-	return rank == NULL ? row : rank[row];
-}
 
 /* Creates the tree for lists of k neighbours. */
 static void
@@ -98,13 +90,14 @@ CreateTree(TreeRun *run, uint32 k)
 static void
 AddLists(TreeRun *run)
 {
+	const uint32 *rank = run->base.keys->rank;
 	const NeighborList *list;
 
 	while ((list = NextList(&run->base.base, true)) != NULL)
 	{
-		tree_add_list(run->tree, NodeOfRow(run, list->row), list->neighbors, list->length);
+		tree_add_list(run->tree, NumberOfRow(rank, list->row), list->neighbors, list->length);
 		if (list->copied)
-			tree_add_copy(run->tree, NodeOfRow(run, list->row));
+			tree_add_copy(run->tree, NumberOfRow(rank, list->row));
 	}
 }
 
@@ -123,6 +116,7 @@ CompareNeighbors(const void *a, const void *b)
 static void
 AddFewLists(TreeRun *run)
 {
+	const uint32 *rank = run->base.keys->rank;
 	uint32		nrows = run->base.count;
 	const FastedPair *pairs;
 	size_t		npairs;
@@ -132,8 +126,8 @@ AddFewLists(TreeRun *run)
 	(void) NextPairs(&run->base.base, &pairs, &npairs);
 	for (size_t i = 0; i < npairs; i++)
 	{
-		uint32		a = NodeOfRow(run, pairs[i].a);
-		uint32		b = NodeOfRow(run, pairs[i].b);
+		uint32		a = NumberOfRow(rank, pairs[i].a);
+		uint32		b = NumberOfRow(rank, pairs[i].b);
 
 		lists[a * nrows + lengths[a]++] = (FastedNeighbor) {.row = b,.dist = pairs[i].dist};
 		lists[b * nrows + lengths[b]++] = (FastedNeighbor) {.row = a,.dist = pairs[i].dist};
@@ -229,7 +223,6 @@ void
 OpenTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods)
 {
 	run->min_samples = (uint32) min_samples;
-	run->memory_limit = (uint64) fasted_setting_memory_limit * 1024;
 	run->base.neighbors = Min(Max(run->min_samples + MORE_NEIGHBORS, LEAST_NEIGHBORS),
 							  FASTED_MAX_NEIGHBORS);
 	run->base.row_bytes = TreeBytes(run, 1024 * 1024, run->base.neighbors) / (1024 * 1024);
@@ -253,8 +246,8 @@ Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 	const TreeEdge *edge = &((TreeRun *) run)->edges[run->next];
 	const Datum *ids = run->keys->values;
 
-	values[0] = ids[run->by_id == NULL ? edge->a : run->by_id[edge->a]];
-	values[1] = ids[run->by_id == NULL ? edge->b : run->by_id[edge->b]];
+	values[0] = ids[NumberOfRow(run->by_id, edge->a)];
+	values[1] = ids[NumberOfRow(run->by_id, edge->b)];
 	values[2] = Float8GetDatum(edge->weight);
 }
 
