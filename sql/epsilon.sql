@@ -50,17 +50,17 @@ SELECT * FROM fasted_epsilon('some_twins', 'v', 1, ignore_copies => NULL);
 \echo :SQLSTATE
 
 -- one text in twelve occurs twice: duplicates alone give rows 0.16 neighbors on average
-CREATE TABLE copied AS SELECT * FROM points UNION ALL SELECT id + 3000, v FROM points WHERE id % 12 = 0 ORDER BY 1;
-SELECT eps FROM fasted_epsilon('copied', 'v', 0.1);
+CREATE TABLE with_copies AS SELECT * FROM points UNION ALL SELECT id + 3000, v FROM points WHERE id % 12 = 0 ORDER BY 1;
+SELECT eps FROM fasted_epsilon('with_copies', 'v', 0.1);
 SELECT s, (SELECT count(*) >= ceil(s * e.rows / 2) AND count(*) FILTER (WHERE dist < e.eps) < ceil(s * e.rows / 2)
-		FROM fasted_self_join('copied', 'v', e.eps, id_column => 'id') WHERE dist > 0) AS exact
-FROM unnest('{0.1, 1, 64}'::float8[]) AS s, fasted_epsilon('copied', 'v', s, ignore_copies => true) AS e;
+		FROM fasted_self_join('with_copies', 'v', e.eps, id_column => 'id') WHERE dist > 0) AS exact
+FROM unnest('{0.1, 1, 64}'::float8[]) AS s, fasted_epsilon('with_copies', 'v', s, ignore_copies => true) AS e;
 -- without duplicates the result is the same
 SELECT count(*) FROM unnest('{0.1, 64}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS e,
 	fasted_epsilon('points', 'v', s, ignore_copies => true) AS f WHERE e = f;
 SELECT s, avg(e.eps / truth.eps) BETWEEN 0.9 AND 1.1 AS unbiased
-FROM unnest('{5, 64}'::float8[]) AS s, fasted_epsilon('copied', 'v', s, ignore_copies => true) AS truth,
-	generate_series(1, 20) AS seed, LATERAL fasted_epsilon('copied', 'v', s, 1000, seed, ignore_copies => true) AS e
+FROM unnest('{5, 64}'::float8[]) AS s, fasted_epsilon('with_copies', 'v', s, ignore_copies => true) AS truth,
+	generate_series(1, 20) AS seed, LATERAL fasted_epsilon('with_copies', 'v', s, 1000, seed, ignore_copies => true) AS e
 GROUP BY s ORDER BY s;
 
 -- a sample: near the exact eps
@@ -204,5 +204,5 @@ SELECT provolatile, proparallel, proisstrict, prosecdef FROM pg_proc WHERE prona
 
 SET client_min_messages = warning;
 DROP FUNCTION is_exact, is_exact_cosine;
-DROP TABLE t, points, angles, directions, opposites, twins, copied, keyless, named, lone CASCADE;
+DROP TABLE t, points, angles, directions, opposites, twins, with_copies, keyless, named, lone CASCADE;
 DROP VIEW wide;

@@ -120,6 +120,18 @@ CREATE TABLE narrow AS SELECT i AS id, ARRAY[i]::real[] AS v FROM generate_serie
 SELECT count(*) FROM fasted_spanning_tree('narrow', 'v', id_column => 'id');
 \echo :SQLSTATE
 \set VERBOSITY default
+-- the copy of the core distances counts: 8 bytes a row, and a third of this for the engine
+CREATE FUNCTION needed_kb(call text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE detail text;
+BEGIN
+	EXECUTE 'SELECT count(*) FROM ' || call;
+	RETURN 0;
+EXCEPTION WHEN configuration_limit_exceeded THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+	RETURN substring(detail FROM '(\d+) kB are needed');
+END $$;
+SELECT needed_kb('fasted_hdbscan(''narrow'', ''v'', 5, id_column => ''id'')')
+	- needed_kb('fasted_spanning_tree(''narrow'', ''v'', 5, id_column => ''id'')') BETWEEN 83 AND 84 AS counted;
 RESET fasted.memory_limit;
 RESET fasted.engine;
 SELECT count(*) FROM fasted_spanning_tree('narrow', 'v', id_column => 'id');

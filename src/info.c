@@ -101,36 +101,42 @@ ValueInArray(ArrayType *settings, const char *name)
 }
 
 /*
+ * Returns a copy of a column, of variable length, of the row of a catalog with these keys; NULL if there
+ * is no such row, or if the column is null.
+ */
+static void *
+CatalogValue(Oid catalog, Oid index, ScanKeyData *keys, int nkeys, AttrNumber column)
+{
+	Relation	relation = table_open(catalog, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(relation, index, true, NULL, nkeys, keys);
+	HeapTuple	tuple = systable_getnext(scan);
+	bool		is_null = true;
+	Datum		value = HeapTupleIsValid(tuple) ?
+		heap_getattr(tuple, column, RelationGetDescr(relation), &is_null) : (Datum) 0;
+	void	   *copy = is_null ? NULL : PG_DETOAST_DATUM_COPY(value);
+
+	systable_endscan(scan);
+	table_close(relation, AccessShareLock);
+	return copy;
+}
+
+/*
  * Returns the value of a setting that ALTER DATABASE and ALTER ROLE have set for this database
  * and role, each of which may be InvalidOid for all; NULL if they have not set it.
  */
 static char *
 StoredSetting(Oid database, Oid role, const char *name)
 {
-	Relation	settings = table_open(DbRoleSettingRelationId, AccessShareLock);
-	char	   *value = NULL;
 	ScanKeyData keys[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	ArrayType  *settings;
 
 	ScanKeyInit(&keys[0], Anum_pg_db_role_setting_setdatabase, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(database));
 	ScanKeyInit(&keys[1], Anum_pg_db_role_setting_setrole, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(role));
-	scan = systable_beginscan(settings, DbRoleSettingDatidRolidIndexId, true, NULL, 2, keys);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		bool		is_null;
-		Datum		array = heap_getattr(tuple, Anum_pg_db_role_setting_setconfig,
-										 RelationGetDescr(settings), &is_null);
-
-		if (!is_null)
-			value = ValueInArray(DatumGetArrayTypeP(array), name);
-	}
-	systable_endscan(scan);
-	table_close(settings, AccessShareLock);
-	return value;
+	settings = CatalogValue(DbRoleSettingRelationId, DbRoleSettingDatidRolidIndexId, keys, 2,
+							Anum_pg_db_role_setting_setconfig);
+	return settings == NULL ? NULL : ValueInArray(settings, name);
 }
 
 /*
@@ -141,16 +147,14 @@ StoredSetting(Oid database, Oid role, const char *name)
 static char *
 NewSessionSetting(const char *name, bool *of_role)
 {
-	Oid			user = GetSessionUserId();
-	char	   *value = StoredSetting(MyDatabaseId, user, name);
+	char	   *value = NULL;
 
-	if (value == NULL)
-		value = StoredSetting(InvalidOid, user, name);
-	*of_role = value != NULL;
-	if (value == NULL)
-		value = StoredSetting(MyDatabaseId, InvalidOid, name);
-	if (value == NULL)
-		value = StoredSetting(InvalidOid, InvalidOid, name);
+	for (int i = 0; i < 4 && value == NULL; i++)
+	{
+		*of_role = i < 2;
+		value = StoredSetting(i % 2 == 0 ? MyDatabaseId : InvalidOid,
+							  *of_role ? GetSessionUserId() : InvalidOid, name);
+	}
 	return value;
 }
 
@@ -239,27 +243,14 @@ fasted_internal_advise_preload(PG_FUNCTION_ARGS)
 static char *
 ExtensionVersion(const char *name)
 {
-	Relation	extensions = table_open(ExtensionRelationId, AccessShareLock);
-	char	   *version = NULL;
 	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	text	   *version;
 
 	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
 				CStringGetDatum(name));
-	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		bool		is_null;
-		Datum		value = heap_getattr(tuple, Anum_pg_extension_extversion,
-										 RelationGetDescr(extensions), &is_null);
-
-		version = is_null ? NULL : TextDatumGetCString(value);
-	}
-	systable_endscan(scan);
-	table_close(extensions, AccessShareLock);
-	return version;
+	version = CatalogValue(ExtensionRelationId, ExtensionNameIndexId, &key, 1,
+						   Anum_pg_extension_extversion);
+	return version == NULL ? NULL : text_to_cstring(version);
 }
 
 /* Adds one row to the result; advice may be NULL. */

@@ -34,6 +34,17 @@ SecondsSince(instr_time begin)
  */
 extern void CheckJoinInterrupts(void);
 
+/* Rows, or pairs, between two checks for interrupts: about a millisecond, even with random access. */
+#define CHECKED_ROWS (64 * 1024)
+
+/* Checks for interrupts in a loop over rows or pairs, from time to time.  i: number of the iteration. */
+static inline void
+CheckEveryRows(uint32 i)
+{
+	if (i % CHECKED_ROWS == 0)
+		CheckJoinInterrupts();
+}
+
 typedef struct Cleanup
 {
 	void		(*clean) (void *arg);

@@ -11,9 +11,6 @@
 #include "base/row_numbers.h"
 #include "utils/memutils.h"
 
-/* Numbers between two checks for interrupts: about a millisecond, even with random access. */
-#define STRIDE (64 * 1024)
-
 uint32 *
 AllocRowNumbers(uint32 count)
 {
@@ -28,8 +25,7 @@ CountUp(uint32 count, uint32 first, uint32 step)
 
 	for (uint32 row = 0; row < count; row++)
 	{
-		if (row % STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(row);
 		numbers[row] = first + row * step;
 	}
 	return numbers;
@@ -50,10 +46,10 @@ SameRowNumbers(uint32 count, uint32 number)
 void
 CopyRowNumbers(uint32 *to, const uint32 *from, uint32 count)
 {
-	for (Size first = 0; first < count; first += STRIDE)
+	for (Size first = 0; first < count; first += CHECKED_ROWS)
 	{
 		CheckJoinInterrupts();
-		memcpy(to + first, from + first, Min(STRIDE, count - first) * sizeof(uint32));
+		memcpy(to + first, from + first, Min(CHECKED_ROWS, count - first) * sizeof(uint32));
 	}
 }
 
@@ -64,8 +60,7 @@ RowsOfNumbers(const uint32 *numbers, uint32 count)
 
 	for (uint32 row = 0; row < count; row++)
 	{
-		if (row % STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(row);
 		rows[numbers[row]] = row;
 	}
 	return rows;

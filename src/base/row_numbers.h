@@ -22,6 +22,13 @@ extern uint32 *SameRowNumbers(uint32 count, uint32 number);
 
 extern void CopyRowNumbers(uint32 *to, const uint32 *from, uint32 count);
 
+/* Returns the number of a row; numbers: NULL for OwnRowNumbers. */
+static inline uint32
+NumberOfRow(const uint32 *numbers, uint32 row)
+{
+	return numbers == NULL ? row : numbers[row];
+}
+
 /* The inverse of a permutation: result[numbers[row]] = row. */
 extern uint32 *RowsOfNumbers(const uint32 *numbers, uint32 count);
 

@@ -117,6 +117,7 @@ EvaluateArguments(FunctionNode *scan)
 	values = MemoryContextAlloc(scan->argument_context, nargs * sizeof(NullableDatum));
 	for (int n = 0; n < nargs; n++)
 		values[n] = EvaluateArgument(scan, n);
+	RequireArguments(scan->plan.function, values);
 	scan->values = values;
 	return values;
 }
@@ -162,14 +163,14 @@ BeginRun(FunctionNode *scan)
 	call.ids = plan->ids;
 	ReduceEps(&call, plan->strategies, scan->bounds, scan->css.ss.ps.ps_ExprContext);
 	call.count = plan->count;
-	scan->run = BeginFunctionRun(&call);
+	scan->run = BeginFunctionRun(&call, &scan->totals);
 	MemoryContextSwitchTo(old);
 }
 
 FunctionTotals
 CurrentTotals(const FunctionNode *scan)
 {
-	return scan->run == NULL ? scan->totals : AddRun(&scan->totals, scan->run);
+	return scan->run == NULL ? scan->totals : RunTotals(scan->run);
 }
 
 /* Ends the current run, if any, even if it has more rows, and adds it to the totals. */
@@ -188,30 +189,19 @@ EndRun(FunctionNode *scan)
 	MemoryContextReset(scan->context);
 }
 
-/* Fills the block with at least one row.  Returns false if there are no more rows. */
+/* Fills the block with at least one row, such as count(*).  Returns false if there are no more rows. */
 static bool
 ProduceBlock(FunctionNode *scan, OutputBlock *block)
 {
+	bool		more;
+
 	if (scan->run == NULL)
 		BeginRun(scan);
-	if (FillRows(scan->run, block))
-		return true;
-	scan->over = true;
-	if (scan->plan.function->rewind == NULL)
+	more = FillRows(scan->run, block);
+	scan->over = !more || scan->plan.count;
+	if (scan->over && scan->plan.function->rewind == NULL)
 		EndRun(scan);
-	return false;
-}
-
-/* Runs the call and returns the number of its rows. */
-static uint64
-CountScan(FunctionNode *scan)
-{
-	uint64		count;
-
-	BeginRun(scan);
-	count = CountRows(scan->run);
-	EndRun(scan);
-	return count;
+	return more;
 }
 
 /*
@@ -274,7 +264,6 @@ AttachLeader(FunctionNode *scan, ParallelContext *pcxt, BlockRing *ring)
 	if (!parallel_leader_participation)
 		ReinitializeParallelWorkers(pcxt, 0);
 	scan->ring = ring;
-	scan->is_leader = true;
 	scan->ring_block = -1;
 }
 
@@ -300,7 +289,6 @@ InitializeSharedOutputInWorker(CustomScanState *node, shm_toc *toc, void *shared
 	FunctionNode *scan = (FunctionNode *) node;
 
 	scan->ring = shared;
-	scan->is_leader = false;
 	scan->ring_block = -1;
 }
 
@@ -317,7 +305,7 @@ DetachSharedOutput(CustomScanState *node)
 		PauseFunctionRun(scan->run);
 	if (scan->ring == NULL)
 		return;
-	if (scan->is_leader)
+	if (!IsParallelWorker())
 		BlockRingFinish(scan->ring);
 	scan->ring = NULL;
 	scan->block = NULL;
@@ -332,9 +320,8 @@ static int
 FillBlocks(FunctionNode *scan)
 {
 	BlockRing *ring = scan->ring;
-	instr_time	begin;
+	instr_time	begin = RunClock();
 
-	INSTR_TIME_SET_CURRENT(begin);
 	for (;;)
 	{
 		bool		full;
@@ -365,7 +352,7 @@ NextSharedBlock(FunctionNode *scan)
 	scan->ring_block = -1;
 	scan->block = NULL;
 
-	if (scan->is_leader)
+	if (!IsParallelWorker())
 	{
 		BlockRingEnter(ring);
 		scan->ring_block = FillBlocks(scan);
@@ -377,7 +364,7 @@ NextSharedBlock(FunctionNode *scan)
 	if (scan->ring_block < 0)
 	{
 		/* the leader must return all rows */
-		if (scan->is_leader && !scan->over)
+		if (!IsParallelWorker() && !scan->over)
 			elog(ERROR, "fasted scan ended before its last row");
 		return false;
 	}
@@ -452,14 +439,6 @@ NextPlainRow(PlanState *state)
 	return NextScanTuple((FunctionNode *) state);
 }
 
-/* Returns the empty slot that ends the scan. */
-static TupleTableSlot *
-NoFurtherRow(PlanState *state, TupleTableSlot *slot)
-{
-	return state->ps_ProjInfo == NULL ? slot :
-		ExecClearTuple(state->ps_ProjInfo->pi_state.resultslot);
-}
-
 /*
  * ExecProcNode for all other scans.  ExecScan cannot be used: if the node is in a subquery of an
  * UPDATE, ExecScan would apply an EvalPlanQual recheck of the updated table to this node.
@@ -476,33 +455,14 @@ NextCheckedRow(PlanState *state)
 
 		ResetExprContext(econtext);
 		if (TupIsNull(slot))
-			return NoFurtherRow(state, slot);
+			return state->ps_ProjInfo == NULL ? slot :
+				ExecClearTuple(state->ps_ProjInfo->pi_state.resultslot);
 		econtext->ecxt_scantuple = slot;
 		if (state->qual == NULL || ExecQual(state->qual, econtext))
 			return state->ps_ProjInfo == NULL ? slot : ExecProject(state->ps_ProjInfo);
 		InstrCountFiltered1(state, 1);
 		CHECK_FOR_INTERRUPTS();
 	}
-}
-
-/* ExecProcNode for count(*): returns one row. */
-static TupleTableSlot *
-NextCount(PlanState *state)
-{
-	FunctionNode *scan = (FunctionNode *) state;
-	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
-
-	ExecClearTuple(slot);
-	if (scan->over)
-		return NoFurtherRow(state, slot);
-	slot->tts_values[0] = Int64GetDatum((int64) CountScan(scan));
-	scan->over = true;
-	ExecStoreVirtualTuple(slot);
-	if (state->ps_ProjInfo == NULL)
-		return slot;
-	ResetExprContext(state->ps_ExprContext);
-	state->ps_ExprContext->ecxt_scantuple = slot;
-	return ExecProject(state->ps_ProjInfo);
 }
 
 static void
@@ -519,9 +479,7 @@ BeginOutput(FunctionNode *scan)
 		scan->columns[i] = castNode(Var, list_nth_node(TargetEntry, columns, i)->expr)->varattno - 1;
 
 	/* set ExecProcNode, to save the call of ExecCustomScan for each row */
-	if (scan->plan.count)
-		state->ExecProcNode = NextCount;
-	else if (state->qual == NULL && state->ps_ProjInfo == NULL)
+	if (state->qual == NULL && state->ps_ProjInfo == NULL)
 		state->ExecProcNode = NextPlainRow;
 	else
 		state->ExecProcNode = NextCheckedRow;

@@ -244,7 +244,7 @@ ExplainTimes(const FunctionDescriptor *function, const FunctionTotals *totals, E
 	if (function->output_label != NULL)
 		ExplainMilliseconds(function->output_label, totals->output_seconds, es);
 	/* the rate of bits depends on how they were folded */
-	if (function->eps >= 0 && filter_seconds > 0.0 && strcmp(stats->filter, "bits") != 0)
+	if (function->eps > 0 && filter_seconds > 0.0 && strcmp(stats->filter, "bits") != 0)
 		ExplainPropertyFloat("Filter Rate", "TFLOPS", 1e-12 * flop / filter_seconds, 3, es);
 }
 

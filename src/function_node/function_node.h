@@ -38,6 +38,7 @@ typedef struct FunctionPlan
 	FuncExpr   *call;
 	List	   *args;			/* its arguments without id_type */
 	Oid			key_type;		/* the type of its ids */
+	int			number;			/* the function's number (NumberedFunction) */
 	const FunctionDescriptor *function;
 	bool		count;			/* the scan tuple is only count(*) of all rows */
 	bool		ids;			/* the columns of ids are used; else they are null */
@@ -75,9 +76,8 @@ typedef struct FunctionNode
 	OutputBlock *own_block;		/* the block to fill if the plan is not parallel */
 	bool		over;			/* the run has no more blocks */
 
-	/* In a parallel plan: */
+	/* In a parallel plan, whose leader fills the blocks: */
 	BlockRing  *ring;			/* the blocks in shared memory; NULL if there are none */
-	bool		is_leader;		/* this process is the leader, which fills the blocks */
 	int			ring_block;		/* the number of the current block; -1 if there is none */
 } FunctionNode;
 

@@ -34,16 +34,6 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-/* A call that the node can run. */
-typedef struct ServedCall
-{
-	FuncExpr   *call;
-	List	   *args;			/* its arguments without id_type */
-	Oid			key_type;		/* the type of its ids */
-	int			number;			/* the function's number (NumberedFunction) */
-	const FunctionDescriptor *function;
-} ServedCall;
-
 /*
  * Methods by function number.  Functions may share a node name, which is registered only once:
  * plans of all of them are then read with the methods of the first.
@@ -104,7 +94,7 @@ PullVars(Node *node)
  * (FindIdType): their argument is not at its place in the call as written.
  */
 pg_noreturn static void
-ReportIdType(const ServedCall *served, Oid type)
+ReportIdType(const FunctionPlan *served, Oid type)
 {
 	int			place = FindIdType(served->call->funcid);
 
@@ -122,7 +112,7 @@ ReportIdType(const ServedCall *served, Oid type)
  * to be locked or rechecked by EvalPlanQual.  Error: the parser took the ids for values of another type.
  */
 static bool
-UsesPlainColumns(PlannerInfo *root, const RelOptInfo *rel, const ServedCall *served)
+UsesPlainColumns(PlannerInfo *root, const RelOptInfo *rel, const FunctionPlan *served)
 {
 	List	   *used = list_copy(rel->reltarget->exprs);
 	ListCell   *cell;
@@ -146,9 +136,9 @@ UsesPlainColumns(PlannerInfo *root, const RelOptInfo *rel, const ServedCall *ser
 	return true;
 }
 
-/* Returns true, and sets *served, if the range table entry is a call that the node can run. */
+/* Returns true, and sets the call's fields, if the range table entry is a call that the node can run. */
 static bool
-IsServed(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, ServedCall *served)
+IsServed(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, FunctionPlan *served)
 {
 	served->call = fasted_setting_scan_node ? CallInFrom(rte) : NULL;
 	if (served->call == NULL)
@@ -165,15 +155,15 @@ IsServed(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, ServedCal
 /* --- a plan's fields: the call and the bounds in custom_exprs, the rest in custom_private */
 
 static void
-WriteFunctionPlan(const FunctionPlan *plan, int number, CustomScan *scan)
+WriteFunctionPlan(const FunctionPlan *plan, CustomScan *scan)
 {
 	/* nodeRead in a worker would read a Float without a decimal point as an Integer */
 	char	   *rows = psprintf("%.1f", plan->estimated_rows);
 
 	scan->custom_exprs = lcons(plan->call, list_copy(plan->bounds));
-	scan->custom_private = list_make3(list_make3_int(number, plan->count, plan->ids), plan->strategies,
+	scan->custom_private = list_make3(list_make3_int(plan->number, plan->count, plan->ids), plan->strategies,
 									  makeFloat(rows));
-	scan->methods = &scan_methods[number];
+	scan->methods = &scan_methods[plan->number];
 }
 
 FunctionPlan
@@ -184,7 +174,8 @@ ReadFunctionPlan(const CustomScan *scan)
 
 	plan.call = linitial_node(FuncExpr, scan->custom_exprs);
 	plan.args = CallArguments(plan.call, &plan.key_type);
-	plan.function = NumberedFunction(linitial_int(numbers));
+	plan.number = linitial_int(numbers);
+	plan.function = NumberedFunction(plan.number);
 	plan.count = lsecond_int(numbers);
 	plan.ids = lthird_int(numbers);
 	plan.bounds = list_copy_tail(scan->custom_exprs, 1);
@@ -313,7 +304,7 @@ PlanFunction(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 	int			number = intVal(lsecond(path->custom_private));
 	FunctionPlan plan = {
 		.call = linitial_node(FuncExpr, path->custom_private),
-		.function = NumberedFunction(number),
+		.number = number,.function = NumberedFunction(number),
 		.count = list_length(path->custom_private) > 2,.ids = true
 	};
 
@@ -336,7 +327,7 @@ PlanFunction(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 	}
 	plan.estimated_rows = rel->tuples;
 	scan->flags = path->flags;
-	WriteFunctionPlan(&plan, number, scan);
+	WriteFunctionPlan(&plan, scan);
 	return &scan->scan.plan;
 }
 
@@ -354,7 +345,7 @@ static const CustomPathMethods path_methods = {
  * pairs it does not forward rows of workers, so LIMIT without aggregation gets no workers.
  */
 static bool
-MayBeParallel(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
+MayBeParallel(PlannerInfo *root, RelOptInfo *rel, const FunctionPlan *served)
 {
 	const Query *query = root->parse;
 	bool		reads_all = query->hasAggs || query->groupClause != NIL ||
@@ -377,7 +368,7 @@ MayBeParallel(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
  * rows of the call.  Sets consider_parallel if there are any.
  */
 static int
-WorkersOfCall(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
+WorkersOfCall(PlannerInfo *root, RelOptInfo *rel, const FunctionPlan *served)
 {
 	double		width = MAXALIGN(SizeofHeapTupleHeader) +
 		served->function->ncolumns * sizeof(Datum) + sizeof(ItemIdData);
@@ -396,7 +387,7 @@ WorkersOfCall(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
  * divided as in get_parallel_divisor, where the leader counts less the more workers there are.
  */
 static void
-CostPath(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served, Path *path)
+CostPath(PlannerInfo *root, RelOptInfo *rel, const FunctionPlan *served, Path *path)
 {
 	FunctionEstimate estimate = EstimateCall(root, served->function, served->args);
 	double		leader = 1.0 - 0.3 * path->parallel_workers;
@@ -413,7 +404,7 @@ CostPath(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served, Path *pat
 
 /* Creates a path without costs. */
 static CustomPath *
-NewPath(RelOptInfo *parent, PathTarget *target, double rows, const ServedCall *served)
+NewPath(RelOptInfo *parent, PathTarget *target, double rows, const FunctionPlan *served)
 {
 	CustomPath *path = makeNode(CustomPath);
 
@@ -429,7 +420,7 @@ NewPath(RelOptInfo *parent, PathTarget *target, double rows, const ServedCall *s
 
 /* Creates a path that returns the call's rows; workers is 0 unless the path is partial. */
 static Path *
-MakePath(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served, int workers)
+MakePath(PlannerInfo *root, RelOptInfo *rel, const FunctionPlan *served, int workers)
 {
 	ParamPathInfo *param = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
 	CustomPath *path = NewPath(rel, rel->reltarget, param != NULL ? param->ppi_rows : rel->rows,
@@ -448,7 +439,7 @@ static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
 static void
 ReplacePaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
-	ServedCall	served;
+	FunctionPlan	served;
 	int			workers;
 
 	if (previous_pathlist_hook != NULL)
@@ -503,7 +494,7 @@ ReplaceCountPath(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		   RelOptInfo *output, void *extra)
 {
 	Aggref	   *count;
-	ServedCall	served;
+	FunctionPlan	served;
 	List	   *strategies;
 	List	   *bounds;
 	CustomPath *path;

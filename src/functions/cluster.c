@@ -94,8 +94,7 @@ UnitePairs(Dbscan *dbscan)
 
 	for (size_t i = 0; i < dbscan->stored.count; i++)
 	{
-		if (i % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		if (IsCore(dbscan, pairs[i].a) && IsCore(dbscan, pairs[i].b))
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
 		else
@@ -159,10 +158,7 @@ CopyCounts(Clustering *run, const uint32 *counts)
 static bool
 IsBelow(const Dbscan *dbscan, uint32 a, uint32 b)
 {
-	const uint32 *row_of = dbscan->row_of;
-
-	return row_of == NULL ? KeyBelow(dbscan->base.keys, a, b) :
-		KeyBelow(dbscan->base.keys, row_of[a], row_of[b]);
+	return KeyBelow(dbscan->base.keys, NumberOfRow(dbscan->row_of, a), NumberOfRow(dbscan->row_of, b));
 }
 
 /* Makes core the row's nearest core row if it is nearer, or as near and has a smaller id. */
@@ -189,8 +185,7 @@ UsePairs(Dbscan *dbscan, const FastedPair *pairs, size_t npairs)
 		bool		b_is_core = IsCore(dbscan, pairs[i].b);
 
 		FetchRows(dbscan, pairs, i, npairs);
-		if (i % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		if (a_is_core && b_is_core)
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
 		else if (a_is_core)
@@ -233,8 +228,7 @@ Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 	bool		core;
 	uint32		root;
 
-	if (dbscan->engine_row != NULL)
-		row = dbscan->engine_row[row];
+	row = NumberOfRow(dbscan->engine_row, row);
 	core = IsCore(dbscan, row);
 	values[2] = BoolGetDatum(core);
 	if (!core && dbscan->nearest[row] == row)
@@ -262,12 +256,13 @@ BeginCluster(FunctionRun *base)
 {
 	Dbscan	   *dbscan = (Dbscan *) base;
 
-	dbscan->base.core_pairs = (uint32) IntegerArgument(&base->call, CLUSTERING_OWN, 1, 0) - 1;
+	dbscan->base.core_pairs = (uint32) IntegerArgument(&base->call, CLUSTERING_AFTER_EPS, 1, 0) - 1;
 	OpenClustering(&dbscan->base, &cluster_methods);
 }
 
 const FunctionDescriptor cluster_function = {
-	EPS_DESCRIPTOR(1),
+	CLUSTERING_DESCRIPTOR(2),
+	.eps = CLUSTERING_EPS,
 	.name = "fasted_cluster",
 	.window = "fasted_dbscan",
 	.arguments = {CLUSTERING_ARGUMENTS, {"eps", true, "Eps"}, {"min_samples", true, "Min Samples"}, CLUSTERING_LAST_ARGUMENTS},

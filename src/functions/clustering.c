@@ -20,7 +20,7 @@
 
 /* --- the join */
 
-/* Copies the rows' keys and their order from the join, when the keys have been sorted. */
+/* Copies the rows' keys from the join, when the keys have been sorted. */
 static void
 NoteRows(Clustering *run)
 {
@@ -29,7 +29,6 @@ NoteRows(Clustering *run)
 	run->keys = join->keys[0];
 	run->count = run->nresults = run->keys->count;
 	run->by_id = run->keys->rank == NULL ? NULL : RowsOfNumbers(run->keys->rank, run->count);
-	run->order = join->order;
 }
 
 bool
@@ -171,7 +170,7 @@ FillClustering(FunctionRun *base, OutputBlock *block)
 		Compute(run);
 	for (; block->nrows < OUTPUT_ROWS && run->next < run->nresults; block->nrows++)
 	{
-		uint32		row = run->by_id == NULL ? run->next : run->by_id[run->next];
+		uint32		row = NumberOfRow(run->by_id, run->next);
 		Datum		values[OUTPUT_COLUMNS];
 		bool		nulls[OUTPUT_COLUMNS] = {false};
 
@@ -234,7 +233,8 @@ BeginNeighbors(FunctionRun *base)
 }
 
 const FunctionDescriptor neighbors_function = {
-	EPS_DESCRIPTOR(0),
+	CLUSTERING_DESCRIPTOR(1),
+	.eps = CLUSTERING_EPS,
 	.name = "fasted_neighbors",
 	.window = "fasted_neighbor_count",
 	.arguments = {CLUSTERING_ARGUMENTS, {"eps", true, "Eps"}, CLUSTERING_LAST_ARGUMENTS},

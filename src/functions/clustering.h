@@ -18,15 +18,15 @@
 
 #include "base/interrupts.h"
 #include "functions/function.h"
-#include "tree/cluster_tree.h"
 
-/* The first arguments.  The function's own follow, and then metric, id_column, partition_by. */
+/* The first arguments.  The function's own follow, of which eps is the first, then metric, id_column, partition_by. */
 enum
 {
 	CLUSTERING_RELATION,
 	CLUSTERING_COLUMN,
-	CLUSTERING_EPS,
-	CLUSTERING_OWN
+	CLUSTERING_OWN,
+	CLUSTERING_EPS = CLUSTERING_OWN,
+	CLUSTERING_AFTER_EPS
 };
 
 /* The parts that all their descriptors have in common. */
@@ -34,22 +34,17 @@ enum
 #define CLUSTERING_LAST_ARGUMENTS \
 	{"metric", true, "Metric"}, {"id_column", false, "Key Column"}, {"partition_by", false, "Partition Column"}
 
-#define CLUSTERING_DESCRIPTOR \
+/* own_arguments: number of the function's own arguments. */
+#define CLUSTERING_DESCRIPTOR(own_arguments) \
 	.node_name = "FastedClustering", \
 	.output_label = "Clustering Time", \
+	.nargs = CLUSTERING_OWN + (own_arguments) + 3, \
 	.nsources = 1, \
+	.sources = {{CLUSTERING_RELATION, CLUSTERING_COLUMN, CLUSTERING_OWN + (own_arguments) + 1}}, \
+	.metric = CLUSTERING_OWN + (own_arguments), \
 	.nullable = true, \
-	.estimate = EstimateClustering, \
 	.fill = FillClustering, \
 	.rewind = RewindClustering
-
-/* Those with an eps, and this number of own arguments. */
-#define EPS_DESCRIPTOR(own_arguments) \
-	CLUSTERING_DESCRIPTOR, \
-	.nargs = CLUSTERING_OWN + (own_arguments) + 3, \
-	.sources = {{CLUSTERING_RELATION, CLUSTERING_COLUMN, CLUSTERING_OWN + (own_arguments) + 1}}, \
-	.eps = CLUSTERING_EPS, \
-	.metric = CLUSTERING_OWN + (own_arguments)
 
 typedef struct Clustering Clustering;
 
@@ -101,7 +96,6 @@ struct Clustering
 	const KeySet *keys;
 	uint32		count;
 	const uint32 *by_id;		/* row numbers in the order of ids; NULL: the identity */
-	const uint32 *order;		/* each row's position in the source's order; NULL if unknown */
 
 	bool		computed;		/* the join has ended, and the results are known */
 	bool		reduced;		/* the engine has the requested output; set before begin */
@@ -125,9 +119,6 @@ extern bool StartClustering(Clustering *run);
 extern bool FillClustering(FunctionRun *base, OutputBlock *block);
 extern void RewindClustering(FunctionRun *base);
 
-/* Pairs, or rows, between two checks for interrupts: about a millisecond. */
-#define CLUSTERING_STRIDE (64 * 1024)
-
 /* --- spanning_tree.c */
 
 /*
@@ -138,11 +129,9 @@ typedef struct TreeRun
 {
 	Clustering	base;
 	uint32		min_samples;	/* see spanning_tree.h */
-	uint64		memory_limit;	/* bytes */
 
 	SpanningTree *tree;			/* NULL if there are no edges */
-	ClusterTree *clusters;		/* while clusters are computed */
-	Cleanup		cleanup;		/* frees both, which are not memory of PostgreSQL */
+	Cleanup		cleanup;		/* frees it, since it is not memory of PostgreSQL */
 	const TreeEdge *edges;		/* ordered by weight */
 	uint32		nedges;
 
@@ -155,11 +144,10 @@ typedef struct TreeRun
 extern void OpenTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods);
 extern void BuildTree(Clustering *run);
 
-/* Raise an error if the bytes exceed fasted.memory_limit, or were not allocated; purpose: what they hold. */
+/* Raises an error if the bytes exceed fasted.memory_limit; purpose: what they hold. */
 extern void RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose);
-pg_noreturn extern void ReportTreeMemory(const TreeRun *run, const char *purpose);
 
-/* Maximum time to wait for the threads of a tree before checking for interrupts. */
-#define TREE_POLL_MS 10
+/* Frees the tree and its edges, if it has not been freed.  arg: the TreeRun. */
+extern void FreeTree(void *arg);
 
 #endif							/* FASTED_CLUSTERING_H */

@@ -49,12 +49,12 @@ ConstantArgument(PlannerInfo *root, List *args, int n)
 	return (IsA(node, Const) && !((Const *) node)->constisnull) ? (Const *) node : NULL;
 }
 
-/* Returns the side whose relation and vector column are given by these two arguments. */
+/* Returns the side whose relation and vector column are given by these arguments. */
 static Side
-FindSide(PlannerInfo *root, List *args, int relation_number, int column_number)
+FindSide(PlannerInfo *root, List *args, const SourceArguments *source)
 {
-	Const	   *relation = ConstantArgument(root, args, relation_number);
-	Const	   *column = ConstantArgument(root, args, column_number);
+	Const	   *relation = ConstantArgument(root, args, source->relation);
+	Const	   *column = ConstantArgument(root, args, source->vector_column);
 	Side		side = {.rows = DEFAULT_ROWS,.dimensions = 0.0};
 
 	if (relation != NULL && column != NULL &&
@@ -128,60 +128,44 @@ EstimatePairs(PlannerInfo *root, List *args, const Side *side, double partitions
 }
 
 /*
- * The startup cost is that of reading all rows, since the engine returns pairs while it computes.
- * A result row costs less than a row of a table.
- */
-FunctionEstimate
-EstimateSelfJoin(PlannerInfo *root, List *args)
-{
-	Side		side = FindSide(root, args, SELF_JOIN_RELATION, SELF_JOIN_COLUMN);
-	double		partitions = CountPartitions(root, args, &side);
-	FunctionEstimate estimate;
-
-	estimate.rows = EstimatePairs(root, args, &side, partitions);
-	estimate.startup = side.read;
-	estimate.total = estimate.startup + ComputeCost(&side, &side, partitions);
-	estimate.per_row = 0.5 * cpu_tuple_cost;
-	return estimate;
-}
-
-/*
- * One row for each source row, all of them after the whole computation.  The first arguments are
- * those of a self-join.
- */
-FunctionEstimate
-EstimateClustering(PlannerInfo *root, List *args)
-{
-	Side		side = FindSide(root, args, SELF_JOIN_RELATION, SELF_JOIN_COLUMN);
-	double		partitions = CountPartitions(root, args, &side);
-	FunctionEstimate estimate;
-
-	estimate.rows = side.rows;
-	estimate.total = side.read + ComputeCost(&side, &side, partitions) +
-		side.rows * cpu_tuple_cost;
-	estimate.startup = estimate.total;
-	estimate.per_row = cpu_tuple_cost;
-	return estimate;
-}
-
-/*
  * Each row of a is assumed to have k neighbors, or all rows of its partition of b if these are
  * fewer.  max_distance is ignored, since its selectivity is not known.
  */
-FunctionEstimate
-EstimateNearest(PlannerInfo *root, List *args)
+static double
+EstimateNeighbors(PlannerInfo *root, List *args, const Side *a, const Side *b, double partitions)
 {
-	Side		a = FindSide(root, args, NEAREST_A, NEAREST_A_COLUMN);
-	Side		b = FindSide(root, args, NEAREST_B, NEAREST_B_COLUMN);
 	Const	   *count = ConstantArgument(root, args, NEAREST_K);
 	double		k = count != NULL ? DatumGetInt32(count->constvalue) : DEFAULT_NEIGHBOURS;
-	double		partitions = CountPartitions(root, args, &a);
-	FunctionEstimate estimate;
 
-	estimate.rows = clamp_row_est(a.rows * Min(k, Max(1.0, b.rows / partitions)));
+	return clamp_row_est(a->rows * Min(k, Max(1.0, b->rows / partitions)));
+}
+
+/*
+ * A self-join returns pairs while the engine computes: its startup cost is that of reading all rows, and
+ * a result row costs less than a row of a table.  Other functions return rows after the computation; a
+ * clustering function returns one for each source row, or about one.
+ */
+static FunctionEstimate
+Estimate(PlannerInfo *root, const FunctionDescriptor *function, List *args)
+{
+	Side		a = FindSide(root, args, &function->sources[0]);
+	Side		b = function->nsources == 2 ? FindSide(root, args, &function->sources[1]) : a;
+	double		partitions = CountPartitions(root, args, &a);
+	FunctionEstimate estimate = {.rows = a.rows,.per_row = cpu_tuple_cost};
+
 	estimate.total = a.read + (a.relation == b.relation ? 0.0 : b.read) + ComputeCost(&a, &b, partitions);
+	if (function->nsources == 2)
+		estimate.rows = EstimateNeighbors(root, args, &a, &b, partitions);
+	else if (function->takes_bounds)
+	{
+		estimate.rows = EstimatePairs(root, args, &a, partitions);
+		estimate.startup = a.read;
+		estimate.per_row = 0.5 * cpu_tuple_cost;
+		return estimate;
+	}
+	else
+		estimate.total += a.rows * cpu_tuple_cost;
 	estimate.startup = estimate.total;
-	estimate.per_row = cpu_tuple_cost;
 	return estimate;
 }
 
@@ -217,10 +201,10 @@ EstimateCall(PlannerInfo *root, const FunctionDescriptor *function, List *args)
 	{
 		known = dlist_container(KnownEstimate, node, iter.cur);
 		if (root != NULL && known->statement == root->glob &&
-			known->function->estimate == function->estimate && equal(known->args, args))
+			strcmp(known->function->node_name, function->node_name) == 0 && equal(known->args, args))
 			return known->estimate;
 	}
-	estimate = function->estimate(root, args);
+	estimate = Estimate(root, function, args);
 	if (root == NULL)
 		return estimate;
 	known = palloc0(sizeof(KnownEstimate));

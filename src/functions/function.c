@@ -44,8 +44,7 @@ IntegerArgument(const FunctionCall *call, int n, int32 least, int32 otherwise)
 	return value;
 }
 
-/* Raises an error if a required argument is null. */
-static void
+void
 RequireArguments(const FunctionDescriptor *function, const NullableDatum *args)
 {
 	for (int i = 0; i < function->nargs; i++)
@@ -58,7 +57,6 @@ MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args, 
 {
 	FunctionCall call = {.function = function,.args = args,.key_type = key_type,.ids = true};
 
-	RequireArguments(function, args);
 	for (int i = 0; i < function->nsources; i++)
 	{
 		call.sources[i].relation = DatumGetObjectId(args[function->sources[i].relation].value);
@@ -67,9 +65,9 @@ MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args, 
 	}
 	call.metric = MetricFromText(DatumGetTextPP(args[function->metric].value));
 	call.partition_by = NameArgument(&call, function->nargs - 1);
-	if (function->eps >= 0 && args[function->eps].isnull)
+	if (function->eps > 0 && args[function->eps].isnull)
 		call.eps = NAN;
-	else if (function->eps >= 0)
+	else if (function->eps > 0)
 	{
 		call.eps = DatumGetFloat8(args[function->eps].value);
 		RequireDistance("eps", call.eps, call.metric);
@@ -91,10 +89,16 @@ ResolveCallSource(const FunctionCall *call, int n, const char *id_column)
 /* --- runs */
 
 FunctionRun *
-BeginFunctionRun(const FunctionCall *call)
+BeginFunctionRun(const FunctionCall *call, const FunctionTotals *before)
 {
 	FunctionRun *run = palloc0(call->function->run_size);
 
+	if (before != NULL)
+		run->totals = *before;
+	run->totals.runs++;
+	run->totals.bytes = run->totals.spilled_pairs = 0;
+	run->totals.tree = (TreeStats) {0};
+	run->totals.shares = NIL;
 	run->call = *call;
 	run->context = CurrentMemoryContext;
 	call->function->begin(run);
@@ -108,19 +112,15 @@ FillRows(FunctionRun *run, OutputBlock *block)
 	bool		more;
 
 	block->nrows = 0;
-	more = run->call.function->fill(run, block);
+	if (run->call.count)
+	{
+		block->values[0][block->nrows++] = Int64GetDatum((int64) run->call.function->count(run));
+		more = true;
+	}
+	else
+		more = run->call.function->fill(run, block);
 	MemoryContextSwitchTo(old);
 	return more;
-}
-
-uint64
-CountRows(FunctionRun *run)
-{
-	MemoryContext old = MemoryContextSwitchTo(run->context);
-	uint64		count = run->call.function->count(run);
-
-	MemoryContextSwitchTo(old);
-	return count;
 }
 
 bool
@@ -165,14 +165,13 @@ EndFunctionRun(FunctionRun *run)
 
 /* --- statistics */
 
-/* Adds up statistics as AddJoinStatistics does. */
+/* Adds up the statistics of joins that had an engine, as AddJoinStatistics does. */
 static FastedStats
 SumStatistics(const FastedStats *sum, const FastedStats *run)
 {
-	FastedStats result = run->engine[0] != '\0' ? *run : *sum;
+	FastedStats result = *run;
 
 	result.rows = sum->rows + run->rows;
-	result.dimensions = run->dimensions;
 	result.candidates = sum->candidates + run->candidates;
 	result.pairs = sum->pairs + run->pairs;
 	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
@@ -216,26 +215,14 @@ FinishJoin(FunctionRun *run)
 }
 
 FunctionTotals
-AddRun(const FunctionTotals *totals, const FunctionRun *run)
+RunTotals(const FunctionRun *run)
 {
-	FunctionTotals sum = *totals;
-	FunctionTotals more = run->totals;
+	FunctionTotals totals = run->totals;
 
 	if (run->join != NULL)
-		AddJoin(&more, run->join);
-	sum.runs++;
-	if (more.stats.engine[0] != '\0')
-		sum.stats = SumStatistics(&totals->stats, &more.stats);
-	sum.partitions += more.partitions;
-	sum.read_seconds += more.read_seconds;
-	sum.wait_seconds += more.wait_seconds;
-	sum.output_seconds += more.output_seconds;
-	sum.bytes = more.bytes;
-	sum.spilled_pairs = more.spilled_pairs;
-	sum.tree = more.tree;
-	sum.tree_seconds += more.tree_seconds;
-	sum.shares = copyObject(more.shares);	/* the run's list is freed with the run */
-	return sum;
+		AddJoin(&totals, run->join);
+	totals.shares = copyObject(totals.shares);	/* the run's list is freed with the run */
+	return totals;
 }
 
 /* --- rows stored as a function's result */
@@ -244,7 +231,7 @@ static void
 StoreRows(const FunctionCall *call, const ReturnSetInfo *rsinfo)
 {
 	OutputBlock *block = palloc0(sizeof(OutputBlock));
-	FunctionRun *run = BeginFunctionRun(call);
+	FunctionRun *run = BeginFunctionRun(call, NULL);
 
 	while (FillRows(run, block))
 		for (uint32 row = 0; row < block->nrows; row++)
@@ -290,6 +277,7 @@ StoreFunction(FunctionCallInfo fcinfo, const FunctionDescriptor *function)
 	RequireNullIdType(id_type < 0 || fcinfo->args[id_type].isnull);
 	for (int n = 0; n < function->nargs; n++)
 		args[n] = fcinfo->args[n == id_type ? function->nargs : n];
+	RequireArguments(function, args);
 	call = MakeFunctionCall(function, args, key_type);
 	InitMaterializedSRF(fcinfo, 0);
 	context = AllocSetContextCreate(CurrentMemoryContext, "fasted function", ALLOCSET_DEFAULT_SIZES);

@@ -87,13 +87,16 @@ typedef struct FunctionCall
 	uint64		most_rows;		/* number of these rows, with those without a vector */
 
 	bool		ids;			/* the columns of ids are needed */
-	bool		count;			/* only the number of rows is needed */
+	bool		count;			/* only the number of rows is needed: it is the only column of one row */
 } FunctionCall;
+
+/* Raises an error if a required argument is null. */
+extern void RequireArguments(const FunctionDescriptor *function, const NullableDatum *args);
 
 /*
  * Sets and checks the arguments that functions have in common.  args: without id_type; the call points to
- * them.
- * Errors: a required argument is null, eps is negative or NaN, the metric is unknown.
+ * them.  Those of a window function have no sources.
+ * Errors: eps is negative or NaN, the metric is unknown.
  */
 extern FunctionCall MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args,
 									 Oid key_type);
@@ -107,7 +110,7 @@ extern VectorSource *ResolveCallSource(const FunctionCall *call, int n, const ch
 
 /* --- the run of a call: a join from the first row to the last */
 
-/* Sums of the runs, for EXPLAIN ANALYZE; bytes, spilled_pairs, tree and shares are those of the last run. */
+/* Sums of runs, for EXPLAIN ANALYZE; bytes, spilled_pairs, tree and shares are those of the last run. */
 typedef struct FunctionTotals
 {
 	int			runs;
@@ -129,23 +132,21 @@ struct FunctionRun
 	FunctionCall call;
 	MemoryContext context;		/* holds everything that the run allocates */
 	VectorJoin *join;			/* the current join, or NULL */
-	FunctionTotals totals;		/* totals without the current join */
+	FunctionTotals totals;		/* of earlier runs and this one, without the current join */
 };
 
 /*
  * Reads the sources and starts the join.  For a window function, only opens the join.  All resources of
- * the run belong to the current memory context, on error too.
+ * the run belong to the current memory context, on error too.  before: totals of earlier runs of the
+ * call, or NULL.
  */
-extern FunctionRun *BeginFunctionRun(const FunctionCall *call);
+extern FunctionRun *BeginFunctionRun(const FunctionCall *call, const FunctionTotals *before);
 
 /*
  * Fills the block with at least one row; returns false if there are no more rows.  Values by reference
- * are valid until the next call.
+ * are valid until the next call.  To be called once if call.count is set.
  */
 extern bool FillRows(FunctionRun *run, OutputBlock *block);
-
-/* Returns the number of all rows.  To be called instead of FillRows if call.count is set. */
-extern uint64 CountRows(FunctionRun *run);
 
 /* Pauses the engine until the next call of FillRows. */
 extern void PauseFunctionRun(FunctionRun *run);
@@ -153,8 +154,8 @@ extern void PauseFunctionRun(FunctionRun *run);
 /* Ends the run, even if it has more rows.  Must not be called after an error. */
 extern void EndFunctionRun(FunctionRun *run);
 
-/* Returns the sum of these totals and those of a run, which need not have ended. */
-extern FunctionTotals AddRun(const FunctionTotals *totals, const FunctionRun *run);
+/* Returns the totals with the current join, allocated in the current memory context. */
+extern FunctionTotals RunTotals(const FunctionRun *run);
 
 /* --- for the functions: JoinNext and JoinNextList, with a measure of waiting; the end of the join */
 
@@ -197,10 +198,6 @@ typedef struct FunctionEstimate
 	Cost		per_row;		/* for returning one row */
 } FunctionEstimate;
 
-extern FunctionEstimate EstimateSelfJoin(PlannerInfo *root, List *args);
-extern FunctionEstimate EstimateNearest(PlannerInfo *root, List *args);
-extern FunctionEstimate EstimateClustering(PlannerInfo *root, List *args);
-
 /* --- the functions */
 
 #define FUNCTION_MAX_ARGS 11
@@ -231,7 +228,7 @@ struct FunctionDescriptor
 	FunctionArgument arguments[FUNCTION_MAX_ARGS];
 	int			nsources;
 	SourceArguments sources[2];
-	int			eps;			/* number of argument eps; negative if there is none */
+	int			eps;			/* number of argument eps; 0 if there is none */
 	int			metric;			/* number of argument metric */
 
 	int			ncolumns;
@@ -243,12 +240,10 @@ struct FunctionDescriptor
 	bool		builds_tree;	/* computes a minimum spanning tree, which EXPLAIN shows */
 	const char *output_label;	/* EXPLAIN label of output_seconds, or NULL */
 
-	FunctionEstimate (*estimate) (PlannerInfo *root, List *args);
-
 	Size		run_size;		/* size of the function's own struct, see FunctionRun */
 	void		(*begin) (FunctionRun *run);	/* all fields but call and context are zero */
 	bool		(*fill) (FunctionRun *run, OutputBlock *block); /* see FillRows */
-	uint64		(*count) (FunctionRun *run);	/* see CountRows; or NULL */
+	uint64		(*count) (FunctionRun *run);	/* returns the number of all rows, instead of fill; or NULL */
 	/* Returns to the first row, without computing the join again; NULL if that is impossible. */
 	void		(*rewind) (FunctionRun *run);
 };

@@ -11,25 +11,21 @@
 
 #include <math.h>
 
+#include "base/row_numbers.h"
 #include "catalog/pg_type.h"
 #include "functions/clustering.h"
+#include "tree/cluster_tree.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
 enum
 {
-	HDBSCAN_RELATION,
-	HDBSCAN_COLUMN,
-	HDBSCAN_MIN_CLUSTER_SIZE,
+	HDBSCAN_MIN_CLUSTER_SIZE = CLUSTERING_OWN,
 	HDBSCAN_MIN_SAMPLES,
 	HDBSCAN_METHOD,
 	HDBSCAN_EPSILON,
 	HDBSCAN_SINGLE_CLUSTER,
-	HDBSCAN_MAX_CLUSTER_SIZE,
-	HDBSCAN_METRIC,
-	HDBSCAN_ID_COLUMN,
-	HDBSCAN_PARTITION_BY,
-	HDBSCAN_NARGS
+	HDBSCAN_MAX_CLUSTER_SIZE
 };
 
 typedef struct Hdbscan
@@ -39,36 +35,23 @@ typedef struct Hdbscan
 	ClusterLabel *labels;		/* by node */
 } Hdbscan;
 
-static const char labels_memory[] = "the clusters";
-
-/* Waits for the thread that computes the labels. */
+/* Computes the labels, and frees the tree. */
 static void
 Finish(Clustering *clustering)
 {
 	Hdbscan    *run = (Hdbscan *) clustering;
 	TreeRun    *tree = &run->base;
 	uint32		nrows = clustering->count;
-	uint64		edge_bytes = (uint64) tree->nedges * sizeof(TreeEdge);
-	uint64		bytes = edge_bytes + clusters_bytes(nrows);
-	TreeStatus	status;
+	uint64		bytes = (uint64) tree->nedges * sizeof(TreeEdge) + clusters_bytes(nrows);
+	void	   *memory;
 
-	RequireTreeMemory(tree, bytes + (uint64) nrows * sizeof(ClusterLabel), labels_memory);
+	RequireTreeMemory(tree, bytes + (uint64) nrows * (sizeof(ClusterLabel) + sizeof(double)), "the clusters");
 	clustering->other_bytes = Max(clustering->other_bytes, bytes);
-	run->labels = MemoryContextAllocHuge(CurrentMemoryContext,
-										 Max((Size) nrows, 1) * sizeof(ClusterLabel));
-	if (nrows == 0)
-		return;
-	tree->clusters = clusters_start(tree->edges, tree->nedges, nrows, &run->parameters, run->labels);
-	if (tree->clusters == NULL)
-		ReportTreeMemory(tree, labels_memory);
-	while ((status = clusters_wait(tree->clusters, TREE_POLL_MS)) == TREE_BUSY)
-		CheckJoinInterrupts();
-	if (status != TREE_DONE)
-		ReportTreeMemory(tree, labels_memory);
-	clusters_free(tree->clusters);
-	tree->clusters = NULL;
-	tree_free(tree->tree);
-	tree->tree = NULL;
+	run->labels = MemoryContextAllocHuge(CurrentMemoryContext, Max(nrows, 1) * sizeof(ClusterLabel));
+	memory = MemoryContextAllocHuge(CurrentMemoryContext, Max(clusters_bytes(nrows), 1));
+	find_clusters(tree->edges, tree->nedges, nrows, &run->parameters, run->labels, memory, CheckJoinInterrupts);
+	pfree(memory);
+	FreeTree(tree);
 }
 
 static void
@@ -76,8 +59,7 @@ Result(Clustering *clustering, uint32 row, Datum *values, bool *nulls)
 {
 	const Hdbscan *run = (const Hdbscan *) clustering;
 	const TreeRun *tree = &run->base;
-	const uint32 *rank = clustering->keys->rank;
-	uint32		node = rank == NULL ? row : rank[row];
+	uint32		node = NumberOfRow(clustering->keys->rank, row);
 	const ClusterLabel *label = &run->labels[node];
 
 	values[1] = Int32GetDatum(label->cluster);
@@ -152,10 +134,9 @@ BeginHdbscan(FunctionRun *base)
 }
 
 const FunctionDescriptor hdbscan_function = {
-	CLUSTERING_DESCRIPTOR,
+	CLUSTERING_DESCRIPTOR(6),
 	.name = "fasted_hdbscan",
 	.window = "fasted_hdbscan_cluster",
-	.nargs = HDBSCAN_NARGS,
 	.arguments = {
 		CLUSTERING_ARGUMENTS,
 		{"min_cluster_size", true, "Min Cluster Size"},
@@ -166,9 +147,6 @@ const FunctionDescriptor hdbscan_function = {
 		{"max_cluster_size", false, "Max Cluster Size"},
 		CLUSTERING_LAST_ARGUMENTS
 	},
-	.sources = {{HDBSCAN_RELATION, HDBSCAN_COLUMN, HDBSCAN_ID_COLUMN}},
-	.eps = -1,
-	.metric = HDBSCAN_METRIC,
 	.ncolumns = 7,
 	.columns = {InvalidOid, INT4OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID},
 	.builds_tree = true,

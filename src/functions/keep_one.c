@@ -38,7 +38,7 @@ typedef struct KeepOneRun
 {
 	Clustering	base;
 	const uint32 *rank;			/* by row number; NULL: a row's rank is its number */
-	const uint32 *row_of_rank;	/* the inverse of rank */
+	const uint32 *row_of_rank;	/* the inverse of rank, or NULL like that */
 	PairStore	store;			/* pairs of ranks, a < b */
 
 	/* by rank */
@@ -73,10 +73,8 @@ ReadRanks(KeepOneRun *keep_one)
 	KeySetFinish(order);
 	for (uint32 rank = 0; rank < run->count; rank++)
 	{
-		uint32		place = order->rank == NULL ? rank : order->rank[rank];
-
 		CheckEveryRows(rank);
-		row_of_rank[rank] = run->by_id == NULL ? place : run->by_id[place];
+		row_of_rank[rank] = NumberOfRow(run->by_id, NumberOfRow(order->rank, rank));
 	}
 	MemoryContextDelete(order->context);
 	keep_one->row_of_rank = row_of_rank;
@@ -92,6 +90,7 @@ Rank(Clustering *run)
 {
 	KeepOneRun *keep_one = (KeepOneRun *) run;
 	const VectorSource *source = run->keys->source;
+	const uint32 *order = run->base.join->order;
 
 	if (run->ordered != NULL)
 		ReadRanks(keep_one);
@@ -100,10 +99,10 @@ Rank(Clustering *run)
 		keep_one->rank = run->keys->rank;
 		keep_one->row_of_rank = run->by_id;
 	}
-	else if (run->order != NULL)
+	else if (order != NULL)
 	{
-		keep_one->rank = run->order;
-		keep_one->row_of_rank = RowsOfNumbers(run->order, run->count);
+		keep_one->rank = order;
+		keep_one->row_of_rank = RowsOfNumbers(order, run->count);
 	}
 	return keep_one->rank;
 }
@@ -123,15 +122,13 @@ FindFirstCopies(KeepOneRun *keep_one)
 	keep_one->first_copy = AllocRowNumbers(nrows);
 	for (uint32 row = 0; row < nrows; row++)
 	{
-		if (row % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
-		lowest[copy_of[row]] = Min(lowest[copy_of[row]], rank == NULL ? row : rank[row]);
+		CheckEveryRows(row);
+		lowest[copy_of[row]] = Min(lowest[copy_of[row]], NumberOfRow(rank, row));
 	}
 	for (uint32 row = 0; row < nrows; row++)
 	{
-		if (row % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
-		keep_one->first_copy[rank == NULL ? row : rank[row]] = lowest[copy_of[row]];
+		CheckEveryRows(row);
+		keep_one->first_copy[NumberOfRow(rank, row)] = lowest[copy_of[row]];
 	}
 	pfree(lowest);
 }
@@ -170,8 +167,8 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 
 	for (size_t i = 0; i < npairs; i++)
 	{
-		uint32		a = rank == NULL ? pairs[i].a : rank[pairs[i].a];
-		uint32		b = rank == NULL ? pairs[i].b : rank[pairs[i].b];
+		uint32		a = NumberOfRow(rank, pairs[i].a);
+		uint32		b = NumberOfRow(rank, pairs[i].b);
 		FastedPair	pair = {.a = Min(a, b),.b = Max(a, b),.dist = pairs[i].dist};
 
 		if (first != NULL && first[pair.a] == first[pair.b] && first[pair.a] < pair.a)
@@ -198,8 +195,7 @@ UsePairs(KeepOneRun *keep_one)
 		uint32		a = pair->a;
 		uint32		b = pair->b;
 
-		if (i % CLUSTERING_STRIDE == 0)
-			CheckJoinInterrupts();
+		CheckEveryRows(i);
 		if (representative[a] == a &&
 			(representative[b] == b || pair->dist < dist[b] ||
 			 (pair->dist == dist[b] && a < representative[b])))
@@ -299,10 +295,8 @@ static void
 Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 {
 	KeepOneRun *keep_one = (KeepOneRun *) run;
-	uint32		rank = keep_one->rank == NULL ? row : keep_one->rank[row];
-	uint32		representative = keep_one->representative[rank];
-	uint32		representative_row = keep_one->rank == NULL ? representative :
-		keep_one->row_of_rank[representative];
+	uint32		rank = NumberOfRow(keep_one->rank, row);
+	uint32		representative_row = NumberOfRow(keep_one->row_of_rank, keep_one->representative[rank]);
 
 	values[1] = run->keys->values[representative_row];
 	values[2] = Float8GetDatum(representative_row == row ? 0.0 : keep_one->dist[rank]);
@@ -322,13 +316,14 @@ BeginKeepOne(FunctionRun *base)
 {
 	Clustering *run = (Clustering *) base;
 
-	run->order_column = NameArgument(&base->call, CLUSTERING_OWN);
-	run->descending = DatumGetBool(base->call.args[CLUSTERING_OWN + 1].value);
+	run->order_column = NameArgument(&base->call, CLUSTERING_AFTER_EPS);
+	run->descending = DatumGetBool(base->call.args[CLUSTERING_AFTER_EPS + 1].value);
 	OpenClustering(run, &keep_one_methods);
 }
 
 const FunctionDescriptor keep_one_function = {
-	EPS_DESCRIPTOR(2),
+	CLUSTERING_DESCRIPTOR(3),
+	.eps = CLUSTERING_EPS,
 	.name = "fasted_keep_one",
 	.window = "fasted_keep",
 	.arguments = {

@@ -223,12 +223,10 @@ const FunctionDescriptor nearest_function = {
 		{NEAREST_A, NEAREST_A_COLUMN, NEAREST_A_ID},
 		{NEAREST_B, NEAREST_B_COLUMN, NEAREST_B_ID}
 	},
-	.eps = -1,
 	.metric = NEAREST_METRIC,
 	.ncolumns = 4,
 	.columns = {InvalidOid, InvalidOid, FLOAT8OID, INT4OID},
 	.parallel = true,
-	.estimate = EstimateNearest,
 	.run_size = sizeof(NearestRun),
 	.begin = BeginNearest,
 	.fill = FillNearest,

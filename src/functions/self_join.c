@@ -20,24 +20,16 @@
 /* Ids are prefetched this number of rows before they are used. */
 #define PREFETCH_DISTANCE 24
 
-#if defined(__GNUC__)
-#define Prefetch(address) __builtin_prefetch(address)
-#else
-#define Prefetch(address) ((void) 0)
-#endif
-
 typedef struct SelfJoinRun
 {
 	FunctionRun base;
 	const KeySet *keys;
+	bool		ordered;		/* return both (a, b) and (b, a) */
 	bool		self_pairs;		/* also return the pairs (a, a) */
 	const FastedPair *pairs;	/* the rest of the engine's current batch */
 	size_t		npairs;
 	uint32		next_self_pair; /* row of the next pair (a, a) */
 	uint32		next_zero;		/* index in the join's zeros */
-
-	/* How pairs are converted to rows. */
-	bool		ordered;		/* return both (a, b) and (b, a) */
 
 	/* Pairs for the current block: a is the row of id_a, b of id_b. */
 	FastedPair	chosen[OUTPUT_ROWS];
@@ -67,8 +59,8 @@ Choose(SelfJoinRun *run, uint32 *nchosen)
 		{
 			if (i + PREFETCH_DISTANCE < used)
 			{
-				Prefetch(&rank[pairs[i + PREFETCH_DISTANCE].a]);
-				Prefetch(&rank[pairs[i + PREFETCH_DISTANCE].b]);
+				__builtin_prefetch(&rank[pairs[i + PREFETCH_DISTANCE].a]);
+				__builtin_prefetch(&rank[pairs[i + PREFETCH_DISTANCE].b]);
 			}
 			if (rank[pair.a] > rank[pair.b])
 			{
@@ -95,7 +87,7 @@ GatherIds(Datum *column, const Datum *ids, const FastedPair *pairs, uint32 n, bo
 	{
 		const FastedPair *later = &pairs[i + PREFETCH_DISTANCE];
 
-		Prefetch(&ids[second ? later->b : later->a]);
+		__builtin_prefetch(&ids[second ? later->b : later->a]);
 		column[i] = ids[second ? pairs[i].b : pairs[i].a];
 	}
 	for (; i < n; i++)
@@ -281,7 +273,6 @@ const FunctionDescriptor self_join_function = {
 	.parallel = true,
 	.takes_bounds = true,
 	.output_label = "Output Time",
-	.estimate = EstimateSelfJoin,
 	.run_size = sizeof(SelfJoinRun),
 	.begin = BeginSelfJoin,
 	.fill = FillSelfJoin,

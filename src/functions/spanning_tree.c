@@ -19,6 +19,9 @@
 #include "functions/clustering.h"
 #include "utils/memutils.h"
 
+/* Maximum time to wait for the threads of a tree before checking for interrupts. */
+#define TREE_POLL_MS 10
+
 /*
  * Least length of neighbour lists, and their least length beyond min_samples.  Longer lists make
  * searches rarer.
@@ -29,57 +32,42 @@
 /* Of the memory limit, the tree may use (TREE_SHARES - 1) / TREE_SHARES, and the engine the rest. */
 #define TREE_SHARES 4
 
-static const char tree_memory[] = "the spanning tree";
-
 /* --- memory */
 
 /* Bytes per row of the arrays of a search, of the engine's copies, and of the rows in the order of ids. */
 #define SEARCH_ROW_BYTES (8 * sizeof(uint32) + 5 * sizeof(double))
 
+/* Returns the peak of memory, in bytes, for lists of k neighbours, with the copy of core distances. */
+static uint64
+TreeBytes(const TreeRun *run, uint32 nrows, uint32 k)
+{
+	return tree_bytes(nrows, k) +
+		nrows * (uint64) (SEARCH_ROW_BYTES + (run->keeps_core ? sizeof(double) : 0));
+}
+
 void
 RequireTreeMemory(const TreeRun *run, uint64 bytes, const char *purpose)
 {
-	if (bytes > run->memory_limit)
+	if (bytes > (uint64) fasted_setting_memory_limit * 1024)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("%s of %u rows exceeds fasted.memory_limit", purpose, run->base.count),
-				 errdetail("The limit is " UINT64_FORMAT " kB, and " UINT64_FORMAT " kB are needed.",
-						   run->memory_limit / 1024, (bytes + 1023) / 1024),
+				 errdetail("The limit is %d kB, and " UINT64_FORMAT " kB are needed.",
+						   fasted_setting_memory_limit, (bytes + 1023) / 1024),
 				 errhint("Increase fasted.memory_limit.")));
 }
 
 void
-ReportTreeMemory(const TreeRun *run, const char *purpose)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("out of memory"),
-			 errdetail("Could not allocate memory for %s of %u rows.", purpose, run->base.count)));
-}
-
-/* Cleanup: frees what does not belong to PostgreSQL. */
-static void
 FreeTree(void *arg)
 {
 	TreeRun    *run = arg;
-	ClusterTree *clusters = run->clusters;
 	SpanningTree *tree = run->tree;
 
-	run->clusters = NULL;
 	run->tree = NULL;
-	clusters_free(clusters);
 	tree_free(tree);
 }
 
 /* --- neighbour lists */
-
-static inline uint32
-NodeOfRow(const TreeRun *run, uint32 row)
-{
-	const uint32 *rank = run->base.keys->rank;
-
-	return rank == NULL ? row : rank[row];
-}
 
 /* Creates the tree for lists of k neighbours. */
 static void
@@ -87,25 +75,29 @@ CreateTree(TreeRun *run, uint32 k)
 {
 	const FastedOptions *options = &run->base.base.join->run.problem.options;
 	int			threads = options->threads > 0 ? options->threads : fasted_processors();
-	uint64		bytes = tree_bytes(run->base.count, k) + (uint64) run->base.count * SEARCH_ROW_BYTES;
 
-	RequireTreeMemory(run, bytes / (TREE_SHARES - 1) * TREE_SHARES, tree_memory);
+	RequireTreeMemory(run, TreeBytes(run, run->base.count, k) / (TREE_SHARES - 1) * TREE_SHARES,
+					  "the spanning tree");
 	run->tree = tree_create(run->base.count, k, run->min_samples, threads);
 	if (run->tree == NULL)
-		ReportTreeMemory(run, tree_memory);
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("Could not allocate memory for the spanning tree of %u rows.", run->base.count)));
 }
 
 /* Adds the lists of all rows. */
 static void
 AddLists(TreeRun *run)
 {
+	const uint32 *rank = run->base.keys->rank;
 	const NeighborList *list;
 
 	while ((list = NextList(&run->base.base, true)) != NULL)
 	{
-		tree_add_list(run->tree, NodeOfRow(run, list->row), list->neighbors, list->length);
+		tree_add_list(run->tree, NumberOfRow(rank, list->row), list->neighbors, list->length);
 		if (list->copied)
-			tree_add_copy(run->tree, NodeOfRow(run, list->row));
+			tree_add_copy(run->tree, NumberOfRow(rank, list->row));
 	}
 }
 
@@ -124,6 +116,7 @@ CompareNeighbors(const void *a, const void *b)
 static void
 AddFewLists(TreeRun *run)
 {
+	const uint32 *rank = run->base.keys->rank;
 	uint32		nrows = run->base.count;
 	const FastedPair *pairs;
 	size_t		npairs;
@@ -133,8 +126,8 @@ AddFewLists(TreeRun *run)
 	(void) NextPairs(&run->base.base, &pairs, &npairs);
 	for (size_t i = 0; i < npairs; i++)
 	{
-		uint32		a = NodeOfRow(run, pairs[i].a);
-		uint32		b = NodeOfRow(run, pairs[i].b);
+		uint32		a = NumberOfRow(rank, pairs[i].a);
+		uint32		b = NumberOfRow(rank, pairs[i].b);
 
 		lists[a * nrows + lengths[a]++] = (FastedNeighbor) {.row = b,.dist = pairs[i].dist};
 		lists[b * nrows + lengths[b]++] = (FastedNeighbor) {.row = a,.dist = pairs[i].dist};
@@ -195,12 +188,12 @@ ComputeTree(TreeRun *run)
 
 	while (Advance(run))
 		Search(run);
-	totals->tree_seconds = SecondsSince(begin);
+	totals->tree_seconds += SecondsSince(begin);
 	totals->tree = tree_stats(run->tree);
 	run->base.other_bytes = totals->tree.bytes;
 	if (run->keeps_core)
 	{
-		Size		bytes = run->base.count * sizeof(double);
+		Size		bytes = (Size) run->base.count * sizeof(double);
 
 		run->core = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
 		memcpy(run->core, tree_searched(run->tree).core, bytes);
@@ -230,27 +223,14 @@ void
 OpenTree(TreeRun *run, int32 min_samples, const ClusteringMethods *methods)
 {
 	run->min_samples = (uint32) min_samples;
-	run->memory_limit = (uint64) fasted_setting_memory_limit * 1024;
 	run->base.neighbors = Min(Max(run->min_samples + MORE_NEIGHBORS, LEAST_NEIGHBORS),
 							  FASTED_MAX_NEIGHBORS);
-	run->base.row_bytes = tree_bytes(1024 * 1024, run->base.neighbors) / (1024 * 1024) +
-		SEARCH_ROW_BYTES;
+	run->base.row_bytes = TreeBytes(run, 1024 * 1024, run->base.neighbors) / (1024 * 1024);
 	CleanupRegister(&run->cleanup, FreeTree, run);
 	OpenClustering(&run->base, methods);
 }
 
 /* --- fasted_spanning_tree */
-
-enum
-{
-	TREE_RELATION,
-	TREE_COLUMN,
-	TREE_MIN_SAMPLES,
-	TREE_METRIC,
-	TREE_ID_COLUMN,
-	TREE_PARTITION_BY,
-	TREE_NARGS
-};
 
 /* Sets the number of rows to return: one for each edge. */
 static void
@@ -266,8 +246,8 @@ Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 	const TreeEdge *edge = &((TreeRun *) run)->edges[run->next];
 	const Datum *ids = run->keys->values;
 
-	values[0] = ids[run->by_id == NULL ? edge->a : run->by_id[edge->a]];
-	values[1] = ids[run->by_id == NULL ? edge->b : run->by_id[edge->b]];
+	values[0] = ids[NumberOfRow(run->by_id, edge->a)];
+	values[1] = ids[NumberOfRow(run->by_id, edge->b)];
 	values[2] = Float8GetDatum(edge->weight);
 }
 
@@ -281,21 +261,13 @@ static const ClusteringMethods tree_methods = {
 static void
 BeginTree(FunctionRun *base)
 {
-	OpenTree((TreeRun *) base, IntegerArgument(&base->call, TREE_MIN_SAMPLES, 1, 0), &tree_methods);
+	OpenTree((TreeRun *) base, IntegerArgument(&base->call, CLUSTERING_OWN, 1, 0), &tree_methods);
 }
 
 const FunctionDescriptor spanning_tree_function = {
-	CLUSTERING_DESCRIPTOR,
+	CLUSTERING_DESCRIPTOR(1),
 	.name = "fasted_spanning_tree",
-	.nargs = TREE_NARGS,
-	.arguments = {
-		CLUSTERING_ARGUMENTS,
-		{"min_samples", true, "Min Samples"},
-		CLUSTERING_LAST_ARGUMENTS
-	},
-	.sources = {{TREE_RELATION, TREE_COLUMN, TREE_ID_COLUMN}},
-	.eps = -1,
-	.metric = TREE_METRIC,
+	.arguments = {CLUSTERING_ARGUMENTS, {"min_samples", true, "Min Samples"}, CLUSTERING_LAST_ARGUMENTS},
 	.ncolumns = 3,
 	.columns = {InvalidOid, InvalidOid, FLOAT8OID},
 	.builds_tree = true,

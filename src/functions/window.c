@@ -37,10 +37,8 @@
  */
 typedef struct WindowFunction
 {
-	const char *name;
 	const FunctionDescriptor *function; /* the clustering function that it runs */
-	int			args[FUNCTION_MAX_ARGS];	/* by argument of `function`; 0: none, `own` is used */
-	NullableDatum own;			/* value of the argument CLUSTERING_OWN */
+	int			args[FUNCTION_MAX_ARGS];	/* by argument of `function`; 0: none, it is null or false */
 	bool		composite;
 } WindowFunction;
 
@@ -138,14 +136,14 @@ SetArguments(const WindowFunction *window, WindowObject object, NullableDatum *a
 {
 	const FunctionDescriptor *function = window->function;
 
-	args[CLUSTERING_OWN] = window->own;
 	for (int n = 0; n < function->nargs; n++)
 	{
+		args[n] = (NullableDatum) {.isnull = true};
 		if (window->args[n] == 0)
 			continue;
 		args[n].value = WinGetFuncArgCurrent(object, window->args[n], &args[n].isnull);
 		if (args[n].isnull && function->arguments[n].required)
-			ReportNullArgument(window->name, function->arguments[n].name);
+			ReportNullArgument(function->window, function->arguments[n].name);
 	}
 }
 
@@ -156,24 +154,17 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	WindowObject object = PG_WINDOW_OBJECT();
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
 	NullableDatum *args = palloc0(FUNCTION_MAX_ARGS * sizeof(NullableDatum));
-	FunctionCall call = {
-		.function = window->function,.args = args,.key_type = INT8OID,
-		.most_rows = WinGetPartitionRowCount(object)
-	};
+	FunctionCall call;
 	FunctionRun *run;
 
-	RequireDefaultFrame(object, window->name);
+	RequireDefaultFrame(object, window->function->window);
 	SetArguments(window, object, args);
-	call.metric = MetricFromText(DatumGetTextPP(args[call.function->metric].value));
-	if (call.function->eps >= 0)
-	{
-		call.eps = DatumGetFloat8(args[call.function->eps].value);
-		RequireDistance("eps", call.eps, call.metric);
-	}
-	call.rows = ResolveValues(type, call.metric, window->name);
+	call = MakeFunctionCall(window->function, args, INT8OID);
+	call.most_rows = WinGetPartitionRowCount(object);
+	call.rows = ResolveValues(type, call.metric, window->function->window);
 	if (call.most_rows > PG_INT32_MAX)
 		ReportManyRows(NULL);
-	run = BeginFunctionRun(&call);
+	run = BeginFunctionRun(&call, NULL);
 	do
 		PushPartition(object, call.most_rows, type, call.rows, JoinSink(run->join, 0));
 	while (!StartClustering((Clustering *) run));
@@ -280,17 +271,17 @@ WindowResult(FunctionCallInfo fcinfo, const WindowFunction *window)
 	Datum \
 	sql_name(PG_FUNCTION_ARGS) \
 	{ \
-		static const WindowFunction window = {.name = #sql_name, __VA_ARGS__}; \
+		static const WindowFunction window = {__VA_ARGS__}; \
  \
 		return WindowResult(fcinfo, &window); \
 	}
 
 /* The arguments of a clustering function with this number of own arguments. */
 #define EPS_AND_METRIC(eps, metric, own_arguments) \
-	[CLUSTERING_EPS] = eps, [CLUSTERING_OWN + (own_arguments)] = metric
+	[CLUSTERING_EPS] = eps, [CLUSTERING_AFTER_EPS + (own_arguments)] = metric
 
 WINDOW_FUNCTION(fasted_dbscan,.function = &cluster_function,
-				.args = {EPS_AND_METRIC(1, 3, 1), [CLUSTERING_OWN] = 2})
+				.args = {EPS_AND_METRIC(1, 3, 1), [CLUSTERING_AFTER_EPS] = 2})
 WINDOW_FUNCTION(fasted_neighbor_count,.function = &neighbors_function,
 				.args = {EPS_AND_METRIC(1, 2, 0)})
 WINDOW_FUNCTION(fasted_hdbscan_cluster,.function = &hdbscan_function,.composite = true,
@@ -299,33 +290,27 @@ WINDOW_FUNCTION(fasted_hdbscan_cluster,.function = &hdbscan_function,.composite 
 /* Number of the argument id of fasted_keep. */
 #define KEEP_ID 2
 
-/* Returns the array of representatives' ids, which the first call allocates. */
-static NullableDatum *
-IdsOfPartition(Partition *partition, FunctionCallInfo fcinfo)
+/* Sets the id of a representative, the current row; the first call allocates the array of ids. */
+static void
+KeepId(Partition *partition, FunctionCallInfo fcinfo, int64 number)
 {
-	if (partition->ids == NULL)
-	{
-		get_typlenbyval(get_fn_expr_argtype(fcinfo->flinfo, KEEP_ID), &partition->id_length,
-						&partition->id_by_value);
-		partition->ids = MemoryContextAllocHuge(partition->run->context, sizeof(NullableDatum) *
-												(WinGetPartitionRowCount(PG_WINDOW_OBJECT()) + 1));
-	}
-	return partition->ids;
-}
-
-/* Returns the id of the current row, copied into the run's memory context. */
-static NullableDatum
-CopyId(const Partition *partition, WindowObject window)
-{
+	WindowObject window = PG_WINDOW_OBJECT();
 	NullableDatum id;
 	MemoryContext old;
 
 	id.value = WinGetFuncArgCurrent(window, KEEP_ID, &id.isnull);
 	old = MemoryContextSwitchTo(partition->run->context);
+	if (partition->ids == NULL)
+	{
+		get_typlenbyval(get_fn_expr_argtype(fcinfo->flinfo, KEEP_ID), &partition->id_length,
+						&partition->id_by_value);
+		partition->ids = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(NullableDatum) *
+												(WinGetPartitionRowCount(window) + 1));
+	}
 	if (!id.isnull)
 		id.value = datumCopy(id.value, partition->id_by_value, partition->id_length);
 	MemoryContextSwitchTo(old);
-	return id;
+	partition->ids[number] = id;
 }
 
 PG_FUNCTION_INFO_V1(fasted_keep);
@@ -339,8 +324,7 @@ fasted_keep(PG_FUNCTION_ARGS)
 {
 	/* priority_column is null, since row numbers are the priority */
 	static const WindowFunction window = {
-		.name = "fasted_keep",.function = &keep_one_function,
-		.args = {EPS_AND_METRIC(1, 3, 2)},.own = {.isnull = true}
+		.function = &keep_one_function,.args = {EPS_AND_METRIC(1, 3, 2)}
 	};
 	WindowObject object = PG_WINDOW_OBJECT();
 	Partition  *partition = CurrentPartition(fcinfo, &window);
@@ -351,9 +335,9 @@ fasted_keep(PG_FUNCTION_ARGS)
 	if (!FindResult(partition, number))
 		return WinGetFuncArgCurrent(object, KEEP_ID, &fcinfo->isnull);
 	kept = DatumGetInt64(ResultColumn(partition, 1).value);
-	id = &IdsOfPartition(partition, fcinfo)[kept];
 	if (kept == number)
-		*id = CopyId(partition, object);
+		KeepId(partition, fcinfo, number);
+	id = &partition->ids[kept];
 	if (id->isnull)
 		PG_RETURN_NULL();
 	return id->value;

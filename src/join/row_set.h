@@ -21,14 +21,6 @@
 #include "rows/reader.h"
 #include "utils/sortsupport.h"
 
-/* Checks for interrupts in a loop over rows, from time to time. */
-static inline void
-CheckEveryRows(uint32 i)
-{
-	if (i % (64 * 1024) == 0)
-		CheckJoinInterrupts();
-}
-
 /* --- keys.c: the rows' keys by row number, and their sort order */
 
 typedef struct KeySet

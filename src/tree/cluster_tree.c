@@ -14,19 +14,16 @@
  *-------------------------------------------------------------------------
  */
 #include <math.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cluster_tree.h"
-#include "workers.h"
 
 #define NONE UINT32_MAX
 
 /* How many edges ahead of their use the sets of nodes are fetched into the cache. */
 #define FETCH_AHEAD 8
 
-/* The stop flag is read once in this number of steps. */
+/* The caller's function is called once in this number of steps. */
 #define CHECK_STEPS 65536
 
 /* Disjoint sets of nodes; the last two fields are those of the representative. */
@@ -69,29 +66,27 @@ typedef struct Cluster
 	double		deepest;		/* largest death of the cluster and its descendants */
 } Cluster;
 
-struct ClusterTree
+typedef struct ClusterTree
 {
 	const TreeEdge *edges;
 	uint32_t	nedges;
 	uint32_t	n;
-	ClusterParameters parameters;
-	ClusterLabel *labels;
+	const ClusterParameters *parameters;
+	void		(*check) (void);
 
-	Union	   *unions;			/* by edge */
-	Vertex	   *vertices;
 	Cluster    *clusters;
 	uint32_t	nclusters;
+	Union	   *unions;			/* by edge */
+	Vertex	   *vertices;
+	Set		   *sets;
+} ClusterTree;
 
-	Workers		workers;
-	_Atomic bool stop;
-	TreeStatus	status;
-};
-
-/* Returns whether to stop.  `step` counts the caller's steps. */
-static inline bool
-stopped(const ClusterTree *tree, uint32_t step)
+/* Calls the caller's function from time to time.  `step` counts the steps of a loop. */
+static inline void
+check(const ClusterTree *tree, uint32_t step)
 {
-	return step % CHECK_STEPS == 0 && tree->stop;
+	if (step % CHECK_STEPS == 0)
+		tree->check();
 }
 
 static inline double
@@ -108,31 +103,23 @@ find_set(Set *sets, uint32_t x)
 	return x;
 }
 
-/*
- * Computes the dendrogram.  Returns the number of clusters in the condensed tree, or NONE if out of
- * memory or stopped.
- */
-static uint32_t
+/* Computes the dendrogram. */
+static void
 make_dendrogram(ClusterTree *tree)
 {
 	const TreeEdge *edges = tree->edges;
-	uint32_t	smallest = tree->parameters.min_cluster_size;
-	uint32_t	unions = 0;
-	uint32_t	splits = 0;
-	uint32_t	trees = 0;
-	Set		   *sets = malloc((size_t) tree->n * sizeof(Set) + 1);
+	Set		   *sets = tree->sets;
 
-	if (sets == NULL)
-		return NONE;
 	for (uint32_t x = 0; x < tree->n; x++)
 		sets[x] = (Set) {.parent = x, .size = 1, .vertex = x};
-	for (; unions < tree->nedges && !stopped(tree, unions); unions++)
+	for (uint32_t unions = 0; unions < tree->nedges; unions++)
 	{
 		Union	   *joined = &tree->unions[unions];
 		uint32_t	a;
 		uint32_t	b;
 		uint32_t	larger;
 
+		check(tree, unions);
 		if (unions + FETCH_AHEAD < tree->nedges)
 		{
 			__builtin_prefetch(&sets[edges[unions + FETCH_AHEAD].a]);
@@ -144,15 +131,11 @@ make_dendrogram(ClusterTree *tree)
 			.child = {sets[a].vertex, sets[b].vertex},
 			.size = {sets[a].size, sets[b].size}
 		};
-		splits += joined->size[0] >= smallest && joined->size[1] >= smallest;
-		trees += (joined->size[0] == 1) + (joined->size[1] == 1) - 1;
 		larger = sets[a].size < sets[b].size ? b : a;
 		sets[a].parent = sets[b].parent = larger;
 		sets[larger].size = joined->size[0] + joined->size[1];
 		sets[larger].vertex = tree->n + unions;
 	}
-	free(sets);
-	return unions < tree->nedges ? NONE : trees + 2 * splits;
 }
 
 static uint32_t
@@ -175,10 +158,10 @@ add_cluster(ClusterTree *tree, uint32_t parent, uint32_t size, double weight)
 static void
 condense(ClusterTree *tree)
 {
-	uint32_t	smallest = tree->parameters.min_cluster_size;
+	uint32_t	smallest = tree->parameters->min_cluster_size;
 
 	memset(tree->vertices, 0xff, ((size_t) tree->n + tree->nedges) * sizeof(Vertex));
-	for (uint32_t i = tree->nedges; i-- > 0 && !stopped(tree, i);)
+	for (uint32_t i = tree->nedges; i-- > 0;)
 	{
 		Union		joined = tree->unions[i];
 		Vertex		vertex = tree->vertices[tree->n + i];
@@ -187,6 +170,7 @@ condense(ClusterTree *tree)
 		bool		split = joined.size[0] >= smallest && joined.size[1] >= smallest;
 		Cluster    *cluster;
 
+		check(tree, i);
 		if (vertex.cluster == NONE)
 			vertex.cluster = add_cluster(tree, NONE, 0, INFINITY);
 		cluster = &tree->clusters[vertex.cluster];
@@ -223,7 +207,7 @@ static void
 select_by_mass(ClusterTree *tree)
 {
 	Cluster    *clusters = tree->clusters;
-	uint32_t	largest = tree->parameters.max_cluster_size;
+	uint32_t	largest = tree->parameters->max_cluster_size;
 
 	for (uint32_t c = tree->nclusters; c-- > 0;)
 	{
@@ -231,7 +215,7 @@ select_by_mass(ClusterTree *tree)
 		uint32_t	child = cluster->children;
 		double		below = child == NONE ? 0.0 : clusters[child].stability + clusters[child + 1].stability;
 
-		if (cluster->parent == NONE && !tree->parameters.allow_single_cluster)
+		if (cluster->parent == NONE && !tree->parameters->allow_single_cluster)
 			continue;
 		if (below > cluster->stability || (largest > 0 && cluster->size > largest))
 			cluster->stability = below;
@@ -260,7 +244,7 @@ static void
 apply_epsilon(ClusterTree *tree)
 {
 	Cluster    *clusters = tree->clusters;
-	double		epsilon = tree->parameters.epsilon;
+	double		epsilon = tree->parameters->epsilon;
 
 	for (uint32_t c = 0; c < tree->nclusters; c++)
 	{
@@ -271,7 +255,7 @@ apply_epsilon(ClusterTree *tree)
 		if (parent == NONE)
 			cluster->owner = c;
 		else if (clusters[parent].parent == NONE)
-			cluster->owner = tree->parameters.allow_single_cluster ? parent : c;
+			cluster->owner = tree->parameters->allow_single_cluster ? parent : c;
 		else
 			cluster->owner = clusters[parent].weight > epsilon ? parent : clusters[parent].owner;
 		if (cluster->selected)
@@ -290,7 +274,7 @@ select_leaves(ClusterTree *tree)
 		Cluster    *cluster = &tree->clusters[c];
 
 		cluster->selected = cluster->children == NONE &&
-			(cluster->parent != NONE || tree->parameters.allow_single_cluster);
+			(cluster->parent != NONE || tree->parameters->allow_single_cluster);
 	}
 }
 
@@ -299,11 +283,11 @@ select_clusters(ClusterTree *tree)
 {
 	Cluster    *clusters = tree->clusters;
 
-	if (tree->parameters.leaf)
+	if (tree->parameters->leaf)
 		select_leaves(tree);
 	else
 		select_by_mass(tree);
-	if (tree->parameters.epsilon > 0.0)
+	if (tree->parameters->epsilon > 0.0)
 		apply_epsilon(tree);
 	for (uint32_t c = 0; c < tree->nclusters; c++)
 	{
@@ -333,22 +317,23 @@ birth_weight(const ClusterTree *tree, const Cluster *cluster)
 		return cluster->weight;
 	if (cluster->nselected > 1)
 		return -INFINITY;
-	return tree->parameters.epsilon > 0.0 ? tree->parameters.epsilon : cluster->last_weight;
+	return tree->parameters->epsilon > 0.0 ? tree->parameters->epsilon : cluster->last_weight;
 }
 
 static void
-label_nodes(ClusterTree *tree)
+label_nodes(ClusterTree *tree, ClusterLabel *labels)
 {
 	int32_t		numbers = 0;
 
-	for (uint32_t x = 0; x < tree->n && !stopped(tree, x); x++)
+	for (uint32_t x = 0; x < tree->n; x++)
 	{
 		Vertex		vertex = tree->vertices[x];
-		ClusterLabel *label = &tree->labels[x];
+		ClusterLabel *label = &labels[x];
 		Cluster    *cluster;
 		double		weight;
 		double		lambda;
 
+		check(tree, x);
 		*label = (ClusterLabel) {.cluster = -1};
 		if (vertex.cluster == NONE)
 			continue;
@@ -374,68 +359,25 @@ label_nodes(ClusterTree *tree)
 	}
 }
 
-static void
-compute_labels(void *argument)
-{
-	ClusterTree *tree = argument;
-	uint32_t	nclusters;
-
-	tree->status = TREE_OUT_OF_MEMORY;
-	tree->unions = malloc((size_t) tree->nedges * sizeof(Union) + 1);
-	tree->vertices = malloc(((size_t) tree->n + tree->nedges) * sizeof(Vertex) + 1);
-	if (tree->unions == NULL || tree->vertices == NULL ||
-		(nclusters = make_dendrogram(tree)) == NONE ||
-		(tree->clusters = malloc((size_t) nclusters * sizeof(Cluster) + 1)) == NULL)
-		return;
-	condense(tree);
-	if (tree->stop)
-		return;
-	select_clusters(tree);
-	label_nodes(tree);
-	tree->status = TREE_DONE;
-}
-
 uint64_t
 clusters_bytes(uint32_t n)
 {
 	/* There are at most n clusters: n / 2 without children, and fewer with two. */
-	return sizeof(ClusterTree) +
-		n * (uint64_t) (sizeof(Set) + sizeof(Union) + 2 * sizeof(Vertex) + sizeof(Cluster));
-}
-
-ClusterTree *
-clusters_start(const TreeEdge *edges, uint32_t nedges, uint32_t n,
-			   const ClusterParameters *parameters, ClusterLabel *labels)
-{
-	ClusterTree *tree = calloc(1, sizeof(*tree));
-
-	if (tree == NULL)
-		return NULL;
-	tree->edges = edges;
-	tree->nedges = nedges;
-	tree->n = n;
-	tree->parameters = *parameters;
-	tree->labels = labels;
-	workers_init(&tree->workers);
-	workers_start(&tree->workers, 1, compute_labels, tree);
-	return tree;
-}
-
-TreeStatus
-clusters_wait(ClusterTree *tree, int timeout_ms)
-{
-	return workers_wait(&tree->workers, timeout_ms) ? tree->status : TREE_BUSY;
+	return n * (uint64_t) (sizeof(Cluster) + sizeof(Union) + 2 * sizeof(Vertex) + sizeof(Set));
 }
 
 void
-clusters_free(ClusterTree *tree)
+find_clusters(const TreeEdge *edges, uint32_t nedges, uint32_t n, const ClusterParameters *parameters,
+			  ClusterLabel *labels, void *memory, void (*check) (void))
 {
-	if (tree == NULL)
-		return;
-	tree->stop = true;
-	workers_destroy(&tree->workers);
-	free(tree->unions);
-	free(tree->vertices);
-	free(tree->clusters);
-	free(tree);
+	ClusterTree tree = {.edges = edges, .nedges = nedges, .n = n, .parameters = parameters, .check = check};
+
+	tree.clusters = memory;
+	tree.unions = (Union *) (tree.clusters + n);
+	tree.vertices = (Vertex *) (tree.unions + n);
+	tree.sets = (Set *) (tree.vertices + 2 * (size_t) n);
+	make_dendrogram(&tree);
+	condense(&tree);
+	select_clusters(&tree);
+	label_nodes(&tree, labels);
 }

@@ -10,7 +10,7 @@
  * leaves, labels, and membership probabilities.  Outlier scores are those of GLOSH, as in the
  * hdbscan package.
  *
- * This file is plain C without PostgreSQL.  One thread does the work; the caller polls for its end.
+ * This file is plain C without PostgreSQL.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,23 +38,16 @@ typedef struct ClusterLabel
 	double		death_distance; /* its probability is then 1 at most at this distance; noise: neither is set */
 } ClusterLabel;
 
-typedef struct ClusterTree ClusterTree;
-
-/* Returns the peak of memory, in bytes, for n nodes, without the edges and labels. */
+/* Returns the size, in bytes, of the memory that find_clusters needs for n nodes. */
 extern uint64_t clusters_bytes(uint32_t n);
 
 /*
- * Starts to compute the labels of n nodes from the edges of their spanning forest, ordered by weight,
- * which is not negative.  Each tree is clustered as if it were the only one.  The edges and labels must
- * remain valid until the work has ended.  Returns NULL if out of memory.
+ * Sets the labels of n nodes from the edges of their spanning forest, ordered by weight, which is not
+ * negative.  Each tree is clustered as if it were the only one.  `memory` has clusters_bytes(n) bytes,
+ * aligned for doubles.  check() is called about once in a millisecond, and may leave by longjmp.
  */
-extern ClusterTree *clusters_start(const TreeEdge *edges, uint32_t nedges, uint32_t n,
-								   const ClusterParameters *parameters, ClusterLabel *labels);
-
-/* Waits for at most timeout_ms milliseconds.  Returns TREE_BUSY, TREE_DONE or TREE_OUT_OF_MEMORY. */
-extern TreeStatus clusters_wait(ClusterTree *tree, int timeout_ms);
-
-/* Stops the work and frees its memory; NULL is allowed. */
-extern void clusters_free(ClusterTree *tree);
+extern void find_clusters(const TreeEdge *edges, uint32_t nedges, uint32_t n,
+						  const ClusterParameters *parameters, ClusterLabel *labels,
+						  void *memory, void (*check) (void));
 
 #endif							/* FASTED_CLUSTER_TREE_H */

@@ -35,16 +35,17 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../cpu/store/memory.h"
 #include "spanning_tree.h"
-#include "workers.h"
 
 #define CHUNK 1024				/* number of nodes in a range */
 #define SORT_BLOCK 32768		/* number of edges that qsort sorts */
 #define SAMPLE 8				/* number of nodes to search in a component without a known edge */
 #define FETCH_AHEAD 4			/* number of nodes */
 #define NOBODY UINT32_MAX
+#define MAX_THREADS 256
 
 typedef struct Node
 {
@@ -76,7 +77,7 @@ struct SpanningTree
 	uint32_t	n;
 	uint32_t	k;
 	uint32_t	min_samples;
-	int			threads;
+	int			threads;		/* to start */
 	TreeStats	stats;
 
 	TreeEdge   *edges;
@@ -101,7 +102,12 @@ struct SpanningTree
 	TreeEdge   *to;
 	uint64_t	width;			/* number of edges in each sorted part of them */
 
-	Workers		workers;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;		/* signalled when a thread has ended, or all have passed a barrier */
+	pthread_t	thread[MAX_THREADS];
+	int			started;		/* number of threads that have not been joined */
+	int			running;		/* number of threads that have not ended */
+	int			members;		/* number of threads that advance, at least 1; 0: not known yet */
 	int			arrived;		/* number of threads at the barrier */
 	uint32_t	barriers;		/* number of barriers passed */
 	_Atomic uint64_t next;		/* start of the next range of the phase */
@@ -155,16 +161,23 @@ SpanningTree *
 tree_create(uint32_t n, uint32_t k, uint32_t min_samples, int threads)
 {
 	SpanningTree *tree = calloc(1, sizeof(*tree));
-	uint32_t	ranges = n / CHUNK + 1;
+	int			ranges = (int) (n / CHUNK + 1);
+	pthread_condattr_t monotonic;
 
 	if (tree == NULL)
 		return NULL;
 	tree->n = n;
 	tree->k = k;
 	tree->min_samples = min_samples;
-	tree->threads = threads < 0 || (uint32_t) threads < ranges ? threads : (int) ranges;
+	tree->threads = threads < ranges ? threads : ranges;
+	if (tree->threads > MAX_THREADS)
+		tree->threads = MAX_THREADS;
 	tree->stats.bytes = tree_bytes(n, k);
-	workers_init(&tree->workers);
+	pthread_mutex_init(&tree->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&tree->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	tree->edges = fasted_cpu_map(n * sizeof(TreeEdge), &tree->memory);
 	tree->work = fasted_cpu_map(place_work(tree, NULL), &tree->memory);
 	if (tree->edges == NULL || tree->work == NULL)
@@ -218,9 +231,9 @@ run_phase(SpanningTree *tree, Phase phase, uint32_t total, uint64_t width,
 
 	while (!tree->stop && (first = atomic_fetch_add(&tree->next, width)) < total)
 		phase(tree, (uint32_t) first, first + width < total ? (uint32_t) (first + width) : total);
-	pthread_mutex_lock(&tree->workers.lock);
+	pthread_mutex_lock(&tree->lock);
 	barrier = tree->barriers;
-	if (++tree->arrived == tree->workers.members)
+	if (++tree->arrived == tree->members)
 	{
 		tree->quit = tree->stop;
 		if (step != NULL && !tree->quit)
@@ -228,11 +241,11 @@ run_phase(SpanningTree *tree, Phase phase, uint32_t total, uint64_t width,
 		tree->next = 0;
 		tree->arrived = 0;
 		tree->barriers++;
-		pthread_cond_broadcast(&tree->workers.changed);
+		pthread_cond_broadcast(&tree->changed);
 	}
 	while (barrier == tree->barriers)
-		pthread_cond_wait(&tree->workers.changed, &tree->workers.lock);
-	pthread_mutex_unlock(&tree->workers.lock);
+		pthread_cond_wait(&tree->changed, &tree->lock);
+	pthread_mutex_unlock(&tree->lock);
 }
 
 /* --- rounds of Boruvka's algorithm */
@@ -604,12 +617,10 @@ swap_edges(SpanningTree *tree)
 
 /* --- control */
 
-/* What each thread does. */
+/* What the threads do together. */
 static void
-advance(void *argument)
+advance(SpanningTree *tree)
 {
-	SpanningTree *tree = argument;
-
 	if (!tree->has_weights)
 		run_phase(tree, weigh_lists, tree->n, CHUNK, NULL);
 	do
@@ -626,17 +637,63 @@ advance(void *argument)
 		run_phase(tree, merge_parts, tree->nedges, tree->width * 2, swap_edges);
 }
 
+static void *
+thread_main(void *argument)
+{
+	SpanningTree *tree = argument;
+
+	/* The number of threads must be known before the work begins. */
+	pthread_mutex_lock(&tree->lock);
+	while (tree->members == 0)
+		pthread_cond_wait(&tree->changed, &tree->lock);
+	pthread_mutex_unlock(&tree->lock);
+	advance(tree);
+	pthread_mutex_lock(&tree->lock);
+	tree->running--;
+	pthread_cond_broadcast(&tree->changed);
+	pthread_mutex_unlock(&tree->lock);
+	return NULL;
+}
+
 void
 tree_advance(SpanningTree *tree)
 {
-	workers_start(&tree->workers, tree->threads, advance, tree);
+	int			started = 0;
+
+	tree->members = 0;
+	while (started < tree->threads &&
+		   fasted_start_thread(&tree->thread[started], 0, thread_main, tree))
+		started++;
+	pthread_mutex_lock(&tree->lock);
+	tree->started = tree->running = started;
+	tree->members = started > 0 ? started : 1;
+	pthread_cond_broadcast(&tree->changed);
+	pthread_mutex_unlock(&tree->lock);
+	if (started == 0)
+		advance(tree);
+}
+
+static void
+join_threads(SpanningTree *tree)
+{
+	while (tree->started > 0)
+		pthread_join(tree->thread[--tree->started], NULL);
 }
 
 TreeStatus
 tree_wait(SpanningTree *tree, int timeout_ms)
 {
-	if (!workers_wait(&tree->workers, timeout_ms))
+	struct timespec deadline = fasted_deadline(timeout_ms);
+	bool		running;
+
+	pthread_mutex_lock(&tree->lock);
+	while (tree->running > 0 && pthread_cond_timedwait(&tree->changed, &tree->lock, &deadline) == 0)
+		;
+	running = tree->running > 0;
+	pthread_mutex_unlock(&tree->lock);
+	if (running)
 		return TREE_BUSY;
+	join_threads(tree);
 	tree->has_weights = true;
 	return tree->count > 0 ? TREE_SEARCH : TREE_DONE;
 }
@@ -689,7 +746,9 @@ tree_free(SpanningTree *tree)
 	if (tree == NULL)
 		return;
 	tree->stop = true;
-	workers_destroy(&tree->workers);
+	join_threads(tree);
+	pthread_cond_destroy(&tree->changed);
+	pthread_mutex_destroy(&tree->lock);
 	tree_trim(tree);
 	fasted_cpu_unmap(tree->edges, tree->n * sizeof(TreeEdge), &tree->memory);
 	free(tree);

@@ -40,8 +40,7 @@ typedef enum TreeStatus
 {
 	TREE_BUSY,					/* the threads are still running */
 	TREE_SEARCH,				/* neighbours in other components are to be found */
-	TREE_DONE,					/* the tree is complete */
-	TREE_OUT_OF_MEMORY
+	TREE_DONE					/* the tree is complete */
 } TreeStatus;
 
 /* An edge of the tree, a < b. */
@@ -92,8 +91,8 @@ extern void tree_add_list(SpanningTree *tree, uint32_t node, const FastedNeighbo
 extern void tree_add_copy(SpanningTree *tree, uint32_t node);
 
 /*
- * Starts to add edges, in threads, after all lists or all results of a search have been passed.
- * tree_wait waits for the threads, for at most timeout_ms milliseconds.
+ * Starts to add edges, in threads, after all lists or all results of a search have been passed.  Adds them
+ * itself if no thread can be started.  tree_wait waits for the threads, for at most timeout_ms milliseconds.
  */
 extern void tree_advance(SpanningTree *tree);
 extern TreeStatus tree_wait(SpanningTree *tree, int timeout_ms);

@@ -23,11 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/tree/cluster_tree.h"
+#include "../../src/tree/spanning_tree.h"
 #include "cpu_devices.h"
 #include "faults.h"
 #include "tree_answers.h"
-#include "tree_clusters.h"
 #include "ways.h"
 
 /* --- wrappers */
@@ -658,7 +657,7 @@ static void
 run_tree(const Case *c, Result *result)
 {
 	SpanningTree *tree = tree_create(c->n, NEIGHBORS, MIN_SAMPLES, 3);
-	TreeStatus	status = TREE_OUT_OF_MEMORY;
+	TreeStatus	status;
 	uint32_t	count;
 
 	result->status = FASTED_OUT_OF_MEMORY;
@@ -686,28 +685,6 @@ run_tree(const Case *c, Result *result)
 		result->right = is_minimal(c, edges, count);
 	}
 	tree_free(tree);
-}
-
-/* Finds the clusters of tree_clusters.h. */
-static void
-run_clusters(const Case *c, Result *result)
-{
-	ClusterLabel labels[CLUSTERED_ROWS];
-	ClusterTree *tree = clusters_start(clustered_edges, CLUSTERED_ROWS - 1, CLUSTERED_ROWS,
-									   &expected_clusters[0].parameters, labels);
-	TreeStatus	status = TREE_OUT_OF_MEMORY;
-
-	(void) c;
-	while (tree != NULL && (status = clusters_wait(tree, 1000)) == TREE_BUSY)
-		;
-	clusters_free(tree);
-	result->status = status == TREE_DONE ? FASTED_DONE : FASTED_OUT_OF_MEMORY;
-	snprintf(result->error, sizeof(result->error), "out of memory");
-	result->right = status == TREE_DONE;
-	for (uint32_t x = 0; x < CLUSTERED_ROWS && result->right; x++)
-		result->right = labels[x].cluster == expected_clusters[0].clusters[x] &&
-			fabs(labels[x].probability - expected_clusters[0].probabilities[x]) < 1e-12 &&
-			fabs(labels[x].outlier_score - expected_scores[expected_clusters[0].scores][x]) < 1e-12;
 }
 
 /* Copies rows between sets, and joins two sets with components; see run_search for panels. */
@@ -953,7 +930,6 @@ main(int argc, char **argv)
 		CASE("search, panels", run_panels, 300, 64, LIMIT(360), NEAREST,.searches = true),
 		CASE("search among selected rows", run_selected, 300, 70, NEAREST,.searches = true),
 		CASE("spanning tree", run_tree, 1100, 5, NEAREST),
-		CASE("clusters", run_clusters, 0, 0,.put = false),
 		CASE("devices, pairs", run_panels, 300, 20,.devices = 3),
 		CASE("devices, counts, two sides", run_panels, 200, 20, COUNTS,.n_b = 100,.devices = 3),
 		CASE("devices, nearest", run_panels, 200, 20, NEAREST,.devices = 3),

@@ -429,15 +429,23 @@ check_stop(void)
 	ok(true, "stopped trees");
 }
 
+/* Number of calls by find_clusters. */
+static uint32_t checks;
+
+static void
+count_check(void)
+{
+	checks++;
+}
+
 static ClusterLabel *
-find_clusters(const TreeEdge *edges, uint32_t nedges, uint32_t n, const ClusterParameters *parameters)
+label_nodes(const TreeEdge *edges, uint32_t nedges, uint32_t n, const ClusterParameters *parameters)
 {
 	ClusterLabel *labels = must_alloc(n * sizeof(ClusterLabel));
-	ClusterTree *tree = clusters_start(edges, nedges, n, parameters, labels);
+	void	   *memory = must_alloc(clusters_bytes(n));
 
-	while (clusters_wait(tree, 1000) == TREE_BUSY)
-		;
-	clusters_free(tree);
+	find_clusters(edges, nedges, n, parameters, labels, memory, count_check);
+	free(memory);
 	return labels;
 }
 
@@ -449,7 +457,7 @@ check_clusters(void)
 	{
 		const ClusterParameters *parameters = &expected_clusters[i].parameters;
 		const double *scores = expected_scores[expected_clusters[i].scores];
-		ClusterLabel *labels = find_clusters(clustered_edges, CLUSTERED_ROWS - 1, CLUSTERED_ROWS, parameters);
+		ClusterLabel *labels = label_nodes(clustered_edges, CLUSTERED_ROWS - 1, CLUSTERED_ROWS, parameters);
 		int32_t		most = -1;
 		bool		equal = true;
 
@@ -474,7 +482,7 @@ check_forest(void)
 {
 	ClusterParameters parameters = {.min_cluster_size = 3};
 	TreeEdge	edges[2 * (CLUSTERED_ROWS - 1)];
-	ClusterLabel *alone = find_clusters(clustered_edges, CLUSTERED_ROWS - 1, CLUSTERED_ROWS, &parameters);
+	ClusterLabel *alone = label_nodes(clustered_edges, CLUSTERED_ROWS - 1, CLUSTERED_ROWS, &parameters);
 	ClusterLabel *labels;
 	bool		equal = true;
 
@@ -485,7 +493,7 @@ check_forest(void)
 		edges[i].a = edges[i].a * 2 + i % 2;
 		edges[i].b = edges[i].b * 2 + i % 2;
 	}
-	labels = find_clusters(edges, 2 * (CLUSTERED_ROWS - 1), 2 * CLUSTERED_ROWS + 1, &parameters);
+	labels = label_nodes(edges, 2 * (CLUSTERED_ROWS - 1), 2 * CLUSTERED_ROWS + 1, &parameters);
 	for (uint32_t x = 0; x < 2 * CLUSTERED_ROWS; x++)
 	{
 		int32_t		cluster = alone[x / 2].cluster;
@@ -498,7 +506,7 @@ check_forest(void)
 	free(labels);
 	free(alone);
 
-	labels = find_clusters(NULL, 0, 3, &parameters);
+	labels = label_nodes(NULL, 0, 3, &parameters);
 	ok(labels[0].cluster == -1 && labels[2].outlier_score == 0.0, "no edges");
 	free(labels);
 
@@ -506,15 +514,15 @@ check_forest(void)
 	for (uint32_t i = 0; i < 6; i++)
 		edges[i] = (TreeEdge) {.a = i, .b = i + 1, .weight = 1 + i};
 	parameters = (ClusterParameters) {.min_cluster_size = 4, .leaf = true, .allow_single_cluster = true};
-	labels = find_clusters(edges, 6, 7, &parameters);
+	labels = label_nodes(edges, 6, 7, &parameters);
 	ok(labels[0].cluster == 0 && labels[3].cluster == 0 && labels[4].cluster == -1, "a root without children is a leaf");
 	free(labels);
 	parameters.epsilon = 5.0;
-	labels = find_clusters(edges, 6, 7, &parameters);
+	labels = label_nodes(edges, 6, 7, &parameters);
 	ok(labels[5].cluster == 0 && labels[6].cluster == -1, "a root without children, and epsilon");
 	free(labels);
 	parameters.allow_single_cluster = false;
-	labels = find_clusters(edges, 6, 7, &parameters);
+	labels = label_nodes(edges, 6, 7, &parameters);
 	ok(labels[0].cluster == -1, "a root without children, if it may not be a cluster");
 	free(labels);
 	parameters = (ClusterParameters) {.min_cluster_size = 3};
@@ -523,10 +531,26 @@ check_forest(void)
 	for (uint32_t i = 0; i < 6; i++)
 		edges[i] = (TreeEdge) {.a = i, .b = i + 1, .weight = i < 3 ? 0.0 : i == 5 ? 2.0 : 1.0};
 	parameters.allow_single_cluster = true;
-	labels = find_clusters(edges, 6, 7, &parameters);
+	labels = label_nodes(edges, 6, 7, &parameters);
 	ok(labels[0].cluster == 0 && labels[3].probability == 1.0 && labels[3].outlier_score == 0.0 &&
 	   labels[6].outlier_score == 1.0, "edges of weight zero");
 	free(labels);
+}
+
+/* Checks that find_clusters often calls the function that looks for interrupts. */
+static void
+check_calls(void)
+{
+	uint32_t	n = 1000000;
+	ClusterParameters parameters = {.min_cluster_size = 2};
+	TreeEdge   *edges = must_alloc(n * sizeof(TreeEdge));
+
+	for (uint32_t i = 0; i < n - 1; i++)
+		edges[i] = (TreeEdge) {.a = i, .b = i + 1, .weight = 1 + i};
+	checks = 0;
+	free(label_nodes(edges, n - 1, n, &parameters));
+	ok(checks > 3 * n / 65536, "%u calls for %u rows", checks, n);
+	free(edges);
 }
 
 static void
@@ -552,5 +576,6 @@ main(void)
 	check_stop();
 	check_clusters();
 	check_forest();
+	check_calls();
 	return tap_done();
 }
