@@ -44,7 +44,7 @@ static double
 DistanceOrSimilarity(FastedMetric metric, bool similarity, FastedElement element, const float *x,
 					 const float *y, uint32 dimensions)
 {
-	static const CpuKernel *best = NULL;
+	static const CpuKernel *kernels[2]; /* for numbers, and for bits */
 	const MetricRules *rules = fasted_metric_rules(metric);
 	uint32		length = rules->of_bits ? fasted_bit_words(dimensions) : dimensions;
 	bool		doubles = element == FASTED_ELEMENT_DOUBLE;
@@ -52,9 +52,12 @@ DistanceOrSimilarity(FastedMetric metric, bool similarity, FastedElement element
 	RowFunction dot;
 	double		product;
 
-	if (best == NULL)
-		best = fasted_cpu_choose_kernel(NULL);
-	kernel = rules->of_bits ? kernel_of_bits(best) : best;
+	if (kernels[0] == NULL)
+	{
+		kernels[0] = fasted_cpu_choose_kernel(NULL);
+		kernels[1] = kernel_of_bits(kernels[0]);
+	}
+	kernel = kernels[rules->of_bits];
 	dot = doubles ? kernel->dot_double : kernel->dot;
 	if (!rules->of_product)
 		return (doubles ? kernel->distance_double : kernel->distance) (x, y, length);
