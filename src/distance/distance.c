@@ -36,69 +36,36 @@
 #include "utils/syscache.h"
 #include "utils/varbit.h"
 
-/* Uses the best kernel for this CPU; all kernels return the same bits. */
-static double
-Distance(FastedElement element, const float *x, const float *y, uint32 dimensions)
-{
-	static const CpuKernel *kernel = NULL;
-
-	if (kernel == NULL)
-		kernel = fasted_cpu_choose_kernel(NULL);
-	if (element == FASTED_ELEMENT_DOUBLE)
-		return kernel->distance_double((const double *) x, (const double *) y, dimensions);
-	return kernel->distance(x, y, dimensions);
-}
-
-/* Returns a distance other than the Euclidean distance, or a cosine or Jaccard similarity. */
-static inline __attribute__((always_inline)) double
-PlainDistance(FastedMetric metric, bool similarity, FastedElement element, const float *x, const float *y,
-			  uint32 dimensions)
-{
-	const uint64_t *x_bits = (const uint64_t *) x;
-	const uint64_t *y_bits = (const uint64_t *) y;
-	uint32		words = fasted_bit_words(dimensions);
-	const double *x_doubles = (const double *) x;
-	const double *y_doubles = (const double *) y;
-	bool		doubles = element == FASTED_ELEMENT_DOUBLE;
-
-	if (metric == FASTED_METRIC_HAMMING)
-		return fasted_exact_hamming(x_bits, y_bits, words);
-	if (metric == FASTED_METRIC_JACCARD)
-		return similarity ? fasted_exact_jaccard_similarity(x_bits, y_bits, words) :
-			fasted_exact_jaccard(x_bits, y_bits, words);
-	if (metric == FASTED_METRIC_INNER_PRODUCT)
-		return 0.0 - (doubles ? fasted_exact_dot_double(x_doubles, y_doubles, dimensions) :
-					  fasted_exact_dot(x, y, dimensions));
-	if (similarity)
-		return doubles ? fasted_exact_cosine_similarity_double(x_doubles, y_doubles, dimensions) :
-			fasted_exact_cosine_similarity(x, y, dimensions);
-	return doubles ? fasted_exact_cosine_double(x_doubles, y_doubles, dimensions) :
-		fasted_exact_cosine(x, y, dimensions);
-}
-
-#if defined(__x86_64__)
-/* The same computation, compiled for CPUs with these instructions. */
-__attribute__((target("avx2,fma,popcnt")))
-static double
-DistanceByFma(FastedMetric metric, bool similarity, FastedElement element, const float *x, const float *y,
-			  uint32 dimensions)
-{
-	return PlainDistance(metric, similarity, element, x, y, dimensions);
-}
-#endif
-
-/* The canonical distance, or the similarity with the sums of the distance. */
+/*
+ * Returns the canonical distance, or the similarity with the sums of the distance.  Uses the best kernel
+ * for this CPU; all kernels return the same bits.
+ */
 static double
 DistanceOrSimilarity(FastedMetric metric, bool similarity, FastedElement element, const float *x,
 					 const float *y, uint32 dimensions)
 {
-	if (metric == FASTED_METRIC_L2)
-		return Distance(element, x, y, dimensions);
-#if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		return DistanceByFma(metric, similarity, element, x, y, dimensions);
-#endif
-	return PlainDistance(metric, similarity, element, x, y, dimensions);
+	static const CpuKernel *kernels[2]; /* for numbers, and for bits */
+	const MetricRules *rules = fasted_metric_rules(metric);
+	uint32		length = rules->of_bits ? fasted_bit_words(dimensions) : dimensions;
+	bool		doubles = element == FASTED_ELEMENT_DOUBLE;
+	const CpuKernel *kernel;
+	RowFunction dot;
+	double		product;
+
+	if (kernels[0] == NULL)
+	{
+		kernels[0] = fasted_cpu_choose_kernel(NULL);
+		kernels[1] = kernel_of_bits(kernels[0]);
+	}
+	kernel = kernels[rules->of_bits];
+	dot = doubles ? kernel->dot_double : kernel->dot;
+	if (!rules->of_product)
+		return (doubles ? kernel->distance_double : kernel->distance) (x, y, length);
+	product = dot(x, y, length);
+	if (rules->negative_product)
+		return 0.0 - product;
+	return (similarity ? rules->similarity_of_squares : rules->of_squares)
+		(product, dot(x, x, length), dot(y, y, length));
 }
 
 double

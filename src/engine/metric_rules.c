@@ -17,14 +17,20 @@ jaccard_of(double xy, double xx, double yy)
 	return fasted_exact_jaccard_of((uint32_t) xy, (uint32_t) xx, (uint32_t) yy);
 }
 
+static double
+jaccard_similarity_of(double xy, double xx, double yy)
+{
+	return fasted_exact_jaccard_similarity_of((uint32_t) xy, (uint32_t) xx, (uint32_t) yy);
+}
+
 static const MetricRules metric_rules[] = {
 	/* |x - y| */
 	[FASTED_METRIC_L2] = {.name = "l2",.greatest = HUGE_VAL},
 
 	/* 1 - x.y / (|x| |y|) */
 	[FASTED_METRIC_COSINE] = {
-		.name = "cosine",.has_direction = true,.has_similarity = true,.of_product = true,
-		.of_squares = fasted_exact_cosine_of,.greatest = 2.0
+		.name = "cosine",.has_direction = true,.of_product = true,.of_squares = fasted_exact_cosine_of,
+		.similarity_of_squares = fasted_exact_cosine_similarity_of,.greatest = 2.0
 	},
 
 	/* -x.y */
@@ -40,8 +46,8 @@ static const MetricRules metric_rules[] = {
 
 	/* the number of bits in which x and y differ, divided by the number of bits set in either */
 	[FASTED_METRIC_JACCARD] = {
-		.name = "jaccard",.of_bits = true,.of_union = true,.has_similarity = true,.of_product = true,
-		.of_squares = jaccard_of,.greatest = 1.0
+		.name = "jaccard",.of_bits = true,.of_union = true,.of_product = true,.of_squares = jaccard_of,
+		.similarity_of_squares = jaccard_similarity_of,.greatest = 1.0
 	}
 };
 

@@ -37,14 +37,14 @@ typedef struct MetricRules
 	/* The distance is relative to the number of bits that are set in either row. */
 	bool		of_union;
 
-	/* A similarity is defined, too: one minus the distance. */
-	bool		has_similarity;
-
 	/* The canonical distance is computed from the inner product x.y; of bits, those that are set in both. */
 	bool		of_product;
 
 	/* Returns the canonical distance, given x.y, x.x and y.y; NULL: it does not depend on x.x and y.y. */
 	double		(*of_squares) (double xy, double xx, double yy);
+
+	/* The same for the similarity, which is one minus the distance but for rounding; NULL: there is none. */
+	double		(*similarity_of_squares) (double xy, double xx, double yy);
 
 	/* No distance is below the least or exceeds the greatest one, which may be infinite. */
 	double		least;

@@ -56,7 +56,7 @@ NoticeManyPairs(VectorJoin *join)
 					join->request.sources[0]->relation),
 			 errdetail("There are " UINT64_FORMAT " pairs of " UINT64_FORMAT " rows, and eps is %.15g.",
 					   nrows * (nrows - 1) / 2, nrows, eps),
-			 fasted_metric_rules(options->metric)->has_similarity ?
+			 fasted_metric_rules(options->metric)->similarity_of_squares != NULL ?
 			 errhint("For %s, eps is a distance: similarity 0.95 is distance 0.05.", MetricName(options->metric)) :
 			 errhint("Use fasted_epsilon to find an eps for a desired mean number of neighbors.")));
 }

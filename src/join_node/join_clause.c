@@ -102,7 +102,8 @@ IsSimilarity(Expr *expr, DistanceKind *kind, List **args)
 	if (Calls(expr, SIMILARITY_FUNCTION, 2, kind, args))
 		return true;
 	return FunctionOf(expr, &sides) == F_FLOAT8MI && IsNumber(linitial(sides), 1.0, 1.0) &&
-		IsDistance(lsecond(sides), kind, args) && fasted_metric_rules(kind->metric)->has_similarity;
+		IsDistance(lsecond(sides), kind, args) &&
+		fasted_metric_rules(kind->metric)->similarity_of_squares != NULL;
 }
 
 /*

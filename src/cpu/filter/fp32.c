@@ -30,26 +30,18 @@ product_spread(const FastedContext *context, const Encoding *encoding, double ep
 	return fasted_gamma32(context->options.dimensions, 2);
 }
 
-/* Returns a row's threshold, given its part in the squared distance. */
-static float
-threshold_of(const RowTerms *terms, double half, double gamma, double alpha, double slack)
+static uint32_t
+threshold(const PackedRows *packed, size_t place, double half)
 {
-	return !row_has_pairs(terms) ? INFINITY
-		: fasted_threshold(terms->norm2 * (1.0 - slack), terms->norm2 * (1.0 + slack), half, gamma, alpha);
-}
+	const RowTerms *terms = &packed->terms[place];
+	float		value = INFINITY;
+	uint32_t	word;
 
-static void
-set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
-{
-	const PackedRows *to = job->to;
-	uint32_t	d = to->layout.words;
-	double		gamma = fasted_gamma32(d, 2);
-	double		alpha = fasted_alpha32(d);
-	double		slack = fasted_sum_slack(d);
-
-	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
-		((float *) to->as_b.threshold)[row] = threshold_of(&to->terms[row], cpu_half_of(job, row, false),
-														   gamma, alpha, slack);
+	if (row_has_pairs(terms))
+		value = fasted_threshold(terms->norm2 * (1.0 - packed->slack), terms->norm2 * (1.0 + packed->slack),
+								 half, packed->gamma, packed->alpha);
+	memcpy(&word, &value, sizeof(word));
+	return word;
 }
 
 static void
@@ -84,10 +76,8 @@ pack(Worker *worker, const PackJob *job, size_t sliver)
 				+ cpu_moved(job, r, job->encoding->scale);
 		}
 	}
-	set_thresholds(job, kernel->width, sliver);
+	cpu_set_thresholds(job, kernel->width, sliver);
 }
-
-/* --- costs, and nearest neighbors */
 
 static double
 cost(const FastedContext *context, uint32_t dimensions)
@@ -95,25 +85,13 @@ cost(const FastedContext *context, uint32_t dimensions)
 	return (TILE_COST + sizeof(float) * dimensions) * cpu_integer_speed(context);
 }
 
-static uint32_t
-near_threshold(const NearSide *side, size_t place, double half)
-{
-	float		threshold = threshold_of(&side->packed->terms[place], half, side->gamma, side->alpha,
-										 side->slack);
-	uint32_t	word;
-
-	memcpy(&word, &threshold, sizeof(word));
-	return word;
-}
-
 const CpuFilter cpu_filter_fp32 = {
 	.name = "fp32",
 	.pack = pack,
-	.set_thresholds = set_thresholds,
+	.threshold = threshold,
 	.pack_set = cpu_pack_set_sliver,
 	.product_spread = product_spread,
 	.cost = cost,
 	.near_thresholds = cpu_near_thresholds_of_numbers,
-	.near_threshold = near_threshold,
 	.prepare_choice = cpu_prepare_choice_of_numbers,
 };

@@ -41,14 +41,6 @@ product_spread(const FastedContext *context, const Encoding *encoding, double ep
 
 /* --- INT16 rows */
 
-static void
-set_int16_threshold(const PackJob *job, size_t row)
-{
-	const Int16Rows *fine = &job->to->fine;
-
-	fine->threshold[row] = fasted_threshold_int16(fine->terms[row].norm2, cpu_half_of(job, row, true));
-}
-
 /* Packs row r of the sliver as an INT16 row. worker->image holds its image. */
 static void
 pack_int16_row(Worker *worker, const PackJob *job, size_t row, uint32_t r)
@@ -62,7 +54,7 @@ pack_int16_row(Worker *worker, const PackJob *job, size_t row, uint32_t r)
 	terms->norm2 = sums.norm2;
 	terms->rho = fasted_rho_clamped(sums.rounding2, sums.error2, sums.norm2, padded)
 		+ cpu_moved(job, r, (double) job->encoding->transform.scale * job->encoding->int16_factor);
-	set_int16_threshold(job, row);
+	cpu_set_int16_threshold(job, row);
 }
 
 /* --- packed rows */
@@ -132,37 +124,12 @@ interleave(const TileProduct *product, const PackedRows *to, uint32_t width, siz
 	}
 }
 
-/* Returns a row's threshold, given its part in the squared distance. */
-static int32_t
-threshold_of(const RowTerms *terms, double half)
+static uint32_t
+threshold(const PackedRows *packed, size_t place, double half)
 {
-	return row_has_pairs(terms) ? fasted_threshold_int(terms->norm2, half) : FASTED_INT8_PADDING;
-}
+	const RowTerms *terms = &packed->terms[place];
 
-/*
- * Sets a row's thresholds.  If the rows of a are flipped, b's threshold is larger by `more`: the
- * 128 added to each byte of a, times the sum of the row's bytes.
- */
-static void
-set_threshold(const PackJob *job, size_t row, uint32_t more)
-{
-	const PackedRows *to = job->to;
-	int32_t		threshold = threshold_of(&to->terms[row], cpu_half_of(job, row, false));
-
-	((int32_t *) to->as_a.threshold)[row] = threshold;
-	((uint32_t *) to->as_b.threshold)[row] = (uint32_t) threshold + more;
-}
-
-/* Recomputes the integer thresholds of one sliver for another eps. */
-static void
-set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
-{
-	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
-	{
-		set_threshold(job, row, cpu_flip_sum(job->to, row));
-		if (job->to->fine.values != NULL)
-			set_int16_threshold(job, row);
-	}
+	return (uint32_t) (row_has_pairs(terms) ? fasted_threshold_int(terms->norm2, half) : FASTED_INT8_PADDING);
 }
 
 static void
@@ -201,11 +168,9 @@ pack(Worker *worker, const PackJob *job, size_t sliver)
 			job->to->terms[row] = row_without_pairs();
 		}
 		interleave(&int8->product, job->to, width, sliver, r, values);
-		set_threshold(job, row, extra * (uint32_t) sums.sum);
+		cpu_set_threshold(job, row, extra * (uint32_t) sums.sum);
 	}
 }
-
-/* --- comparison */
 
 static double
 cost(const FastedContext *context, uint32_t dimensions)
@@ -214,22 +179,14 @@ cost(const FastedContext *context, uint32_t dimensions)
 		+ sizeof(uint32_t) * cpu_int8_words(context->kernel, dimensions);
 }
 
-static uint32_t
-near_threshold(const NearSide *side, size_t place, double half)
-{
-	return (uint32_t) threshold_of(&side->packed->terms[place], half)
-		+ (side->columns ? cpu_flip_sum(side->packed, place) : 0);
-}
-
 const CpuFilter cpu_filter_integers = {
 	.integer_sums = true,
 	.transforms = true,
 	.pack = pack,
-	.set_thresholds = set_thresholds,
+	.threshold = threshold,
 	.pack_set = cpu_pack_set_sliver,
 	.product_spread = product_spread,
 	.cost = cost,
 	.near_thresholds = cpu_near_thresholds_of_numbers,
-	.near_threshold = near_threshold,
 	.prepare_choice = cpu_prepare_choice_of_numbers,
 };

@@ -77,15 +77,12 @@ static NearSide
 side_of(const FastedJoin *join, const FastedSet *set, int stage, bool columns)
 {
 	const PackedRows *packed = packed_of(set, stage);
-	uint32_t	words = packed->layout.words;
 	bool		second = set != join->sets[0];
 
 	return (NearSide) {
 		.join = join,.set = set,.packed = packed,.stage = stage,.lists = !second,.columns = columns,
 		.rho_most = join->rho_most[stage][second],
 		.rho_other = join->rho_most[stage][join->self ? 0 : !second],
-		.gamma = fasted_gamma32(words, 2),.alpha = fasted_alpha32(words),
-		.slack = fasted_sum_slack(words),
 		.spread = cpu_product_spread(join, join->encoding, join->filter, join->choice.eps),
 	};
 }
@@ -130,6 +127,14 @@ reach_of(const NearSide *side, size_t place, double radius)
 																   (uint32_t) side->stage, radius));
 }
 
+/* Returns the threshold of a row, given its part in the squared distance. */
+static uint32_t
+threshold_of(const NearSide *side, size_t place, double half)
+{
+	return side->packed->filter->threshold(side->packed, place, half)
+		+ (side->columns ? cpu_flip_sum(side->packed, place) : 0);
+}
+
 /* Computes the rows' thresholds for their own lists.  Returns the largest finite reach, or zero. */
 static double
 make_own(const NearSide *side, size_t first, uint32_t count, uint32_t *own)
@@ -149,7 +154,7 @@ make_own(const NearSide *side, size_t first, uint32_t count, uint32_t *own)
 			if (reach <= DBL_MAX && reach > most)
 				most = reach;
 		}
-		own[i] = side->packed->filter->near_threshold(side, first + i, half);
+		own[i] = threshold_of(side, first + i, half);
 	}
 	return most;
 }
@@ -168,8 +173,7 @@ make_other(const NearSide *side, size_t first, uint32_t count, double reach, uin
 
 		if (row_has_pairs(&side->packed->terms[first + i]) && rho > side->rho_most)
 			more = (rho - side->rho_most) * (2.0 * reach + rho + side->rho_most);
-		other[i] = side->packed->filter->near_threshold(side, first + i,
-														half_of(side, first + i, sqrt(more), 0.0));
+		other[i] = threshold_of(side, first + i, half_of(side, first + i, sqrt(more), 0.0));
 	}
 }
 

@@ -28,9 +28,6 @@ struct NearSide
 	bool		columns;
 	double		rho_most;		/* bound of the packing error of most rows of this side */
 	double		rho_other;		/* the same for the other side */
-	double		gamma;
-	double		alpha;
-	double		slack;
 	double		spread;
 };
 

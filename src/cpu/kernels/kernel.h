@@ -189,6 +189,16 @@ kernel_block(const CpuKernel *kernel)
 	return FASTED_MAX_BLOCK / kernel->tile_cols * kernel->tile_cols;
 }
 
+/* Returns the best available kernel for rows of bits, beside this kernel for numbers. */
+static inline const CpuKernel *
+kernel_of_bits(const CpuKernel *kernel)
+{
+	do
+		kernel = kernel->bits;
+	while (!kernel->available());
+	return kernel;
+}
+
 /* Returns the number of words of the segment that begins with word first_k. */
 static inline uint32_t
 segment_words(const PackLayout *layout, uint32_t first_k)

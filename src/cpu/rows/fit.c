@@ -31,9 +31,6 @@
 /* Extra directions, which improve the leading ones and are then discarded. */
 #define EXTRA_DIRECTIONS 8
 
-/* One sampled row in this many may be an outlier. */
-#define OUTLIERS 64
-
 /* Rows are ignored if they are this many times as far from the centre as the third quartile. */
 #define FAR_ROWS 3.0
 
@@ -63,8 +60,7 @@ typedef struct Fit
 	float	   *projected;
 	float	   *level_rows;
 	float	   *zeros;
-	double	   *wide;			/* one direction, or norms of rows */
-	double	   *other;			/* another row, in FP64 */
+	double	   *wide;			/* a sum of rows or of directions */
 	double	   *sums;
 	double	   *matrix;
 	double	   *vectors;
@@ -104,8 +100,7 @@ lay_out_buffers(Fit *fit, uintptr_t buffer, const FastedContext *context, uint32
 								  TRIAL_ROWS * cpu_projected_stride(context) * sizeof(float));
 	fit->level_rows = fasted_carve(&next, FASTED_INT8_SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
 	fit->zeros = fasted_carve(&next, longest * sizeof(float));
-	fit->wide = fasted_carve(&next, ((longest > most ? longest : most) + 31) * sizeof(double));
-	fit->other = fasted_carve(&next, d * sizeof(double));
+	fit->wide = fasted_carve(&next, (d + LEVEL_MOST_WORDS) * sizeof(double));
 	fit->sums = fasted_carve(&next, FASTED_MAX_WIDTH * PRODUCT_COLUMNS * sizeof(double));
 	fit->matrix = fasted_carve(&next, columns * (size_t) columns * sizeof(double));
 	fit->vectors = fasted_carve(&next, columns * (size_t) columns * sizeof(double));
@@ -210,15 +205,6 @@ find_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n)
 
 /* --- arithmetic */
 
-/* Writes n floats to a buffer as doubles.  Returns the buffer. */
-static const double *
-widen(double *to, const float *from, uint32_t n)
-{
-	for (uint32_t k = 0; k < n; k++)
-		to[k] = (double) from[k];
-	return to;
-}
-
 /* x += factor * y */
 static void
 add_times(double *x, double factor, const float *y, uint32_t n)
@@ -241,65 +227,43 @@ add_times(double *x, double factor, const float *y, uint32_t n)
 
 /* --- the sample's centre and scale */
 
-/* Computes the mean of the rows whose distance is at most `most`. */
-static void
-find_mean(const Fit *fit, uint32_t count, const double *distances, double most, double *mean)
-{
-	double		taken = 0.0;
-
-	for (uint32_t k = 0; k < fit->d; k++)
-		mean[k] = 0.0;
-	for (uint32_t i = 0; i < count; i++)
-	{
-		if (!(distances[i] <= most))
-			continue;
-		taken += 1.0;
-		add_times(mean, 1.0, fit->pointers[i], fit->d);
-	}
-	for (uint32_t k = 0; k < fit->d; k++)
-		mean[k] = taken > 0.0 ? mean[k] / taken : 0.0;
-}
-
 /*
- * Computes the centre: the mean of all sampled rows, then the mean without the farthest ones.
- * Computes the scale: the power of two that makes typical norms about 1.  Removes rows that are far from
- * the centre: a few of them would attract all directions, and their level rows differ by length alone.
+ * Computes the centre, the mean of the sampled rows.  The scale is that of the join's encoding.  Removes
+ * rows that are far from the encoding's centre first: a few of them would attract all directions, and their
+ * level rows differ by length alone.
  */
 static void
 find_centre(const Fit *fit, uint32_t count, Projection *projection)
 {
-	double	   *mean = (double *) fit->directions;	/* directions is not yet in use */
-	double	   *distances = (double *) fit->products;
-	double	   *sorted = fit->wide;
-	double		typical = 1.0;
+	const Encoding *encoding = fit->worker->join->encoding;
+	double	   *distances = (double *) fit->products;	/* these buffers are not yet in use */
+	double	   *sorted = (double *) fit->directions;
 	double		far = 0.0;
+	double		taken = 0.0;
 
-	memset(mean, 0, (fit->d + 31) * sizeof(double));
-	for (int round = 0; round < 2 && count > 0; round++)
+	for (uint32_t i = 0; i < count; i++)
 	{
-		for (uint32_t i = 0; i < count; i++)
-		{
-			const double *row = widen(fit->other, fit->pointers[i], fit->d);
-			double		dist = fit->kernel->distance_double(mean, row, fit->d);
+		double		dist = fit->kernel->distance(encoding->centre, fit->pointers[i], fit->d);
 
-			sorted[i] = distances[i] = dist <= DBL_MAX ? dist : INFINITY;
-		}
-		cpu_sort_doubles(sorted, count);
-		typical = sorted[count / 2];
-		far = sorted[count - 1 - count / 4];
-		find_mean(fit, count, distances, fmin(round == 0 ? DBL_MAX : sorted[count - 1 - count / OUTLIERS],
-											  DBL_MAX), mean);
+		sorted[i] = distances[i] = dist <= DBL_MAX ? dist : INFINITY;
 	}
-	for (uint32_t i = 0; i < count && far > 0.0; i++)
+	cpu_sort_doubles(sorted, count);
+	if (count > 0)
+		far = FAR_ROWS * sorted[count - 1 - count / 4];
+	memset(fit->wide, 0, fit->d * sizeof(double));
+	for (uint32_t i = 0; i < count; i++)
 	{
-		if (distances[i] > FAR_ROWS * far)
+		if (distances[i] > (far > 0.0 ? fmin(far, DBL_MAX) : DBL_MAX))
+		{
 			fit->pointers[i] = NULL;
+			continue;
+		}
+		taken += 1.0;
+		add_times(fit->wide, 1.0, fit->pointers[i], fit->d);
 	}
 	for (uint32_t k = 0; k < fit->d; k++)
-		projection->centre[k] = fabs(mean[k]) <= FLT_MAX ? (float) mean[k] : 0.0f;
-	if (!(typical > 0x1p-120))
-		typical = 1.0;
-	projection->scale = ldexp(1.0, -ilogb(fmin(typical, 0x1p120)));
+		projection->centre[k] = taken > 0.0 ? (float) (fit->wide[k] / taken) : 0.0f;
+	projection->scale = encoding->scale;
 }
 
 /* --- directions */
@@ -369,41 +333,43 @@ multiply(const Fit *fit, const float *a, const PackLayout *a_layout, uint32_t n,
 }
 
 /*
- * Orthonormalises `count` columns by Gram-Schmidt with `passes` passes, rounded to FP32.  Drops
- * linearly dependent columns.  Returns how many remain, or 0 if the join is being closed.
+ * Orthonormalises `count` columns by two passes of Gram-Schmidt, rounded to FP32.  Drops linearly
+ * dependent columns.  Returns how many remain, or 0 if the join is being closed.
  */
 static uint32_t
-orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
+orthonormalise(const Fit *fit, float *columns, uint32_t count)
 {
 	uint32_t	d = fit->d;
 	uint32_t	kept = 0;
 
 	for (uint32_t j = 0; j < count; j++)
 	{
+		const float *from = columns + (size_t) j * d;
 		float	   *to = columns + (size_t) kept * d;
-		double		before;
-		double		norm;
+		bool		independent = true;
 
 		if (!cpu_may_continue(fit->worker->context))
 			return 0;
-		(void) widen(fit->wide, columns + (size_t) j * d, d);
-		before = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
-		for (int pass = 0; pass < passes; pass++)
+		for (int pass = 0; pass < 2 && independent; pass++)
 		{
+			double		before = sqrt(fit->kernel->dot(from, from, d));
+			double		norm;
+
+			memset(fit->wide, 0, d * sizeof(double));
+			add_times(fit->wide, 1.0, from, d);
 			for (uint32_t i = 0; i < kept; i++)
 			{
 				const float *other = columns + (size_t) i * d;
 
-				add_times(fit->wide, -fit->kernel->dot_double(fit->wide, widen(fit->other, other, d), d),
-						  other, d);
+				add_times(fit->wide, -fit->kernel->dot(from, other, d), other, d);
 			}
+			norm = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
+			independent = norm > DEPENDENT * before && norm <= DBL_MAX;
+			for (uint32_t k = 0; k < d && independent; k++)
+				to[k] = (float) (fit->wide[k] / norm);
+			from = to;
 		}
-		norm = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
-		if (!(norm > DEPENDENT * before) || !(norm <= DBL_MAX))
-			continue;
-		for (uint32_t k = 0; k < d; k++)
-			to[k] = (float) (fit->wide[k] / norm);
-		kept++;
+		kept += independent;
 	}
 	return kept;
 }
@@ -496,7 +462,7 @@ find_directions(Fit *fit, Projection *projection, uint32_t count, uint32_t wante
 		if (!multiply(fit, fit->transpose, &fit->by_coordinate, fit->d, fit->products,
 					  fit->directions))
 			return false;
-		found = orthonormalise(fit, fit->directions, fit->columns, 1);
+		found = orthonormalise(fit, fit->directions, fit->columns);
 		memset(fit->directions + (size_t) found * fit->d, 0,
 			   (fit->columns - found) * (size_t) fit->d * sizeof(float));
 		if (!multiply(fit, fit->x, &fit->by_row, fit->rows, fit->directions, fit->products))
@@ -504,7 +470,7 @@ find_directions(Fit *fit, Projection *projection, uint32_t count, uint32_t wante
 	}
 	if (!rotate_directions(fit, found, wanted < found ? wanted : found))
 		return false;
-	projection->directions = orthonormalise(fit, fit->rotated, wanted < found ? wanted : found, 2);
+	projection->directions = orthonormalise(fit, fit->rotated, wanted < found ? wanted : found);
 	projection->eta = measure_eta(fit, projection->directions);
 	projection->layout = (PackLayout) {
 		.words = fit->d,.segment = FASTED_PRUNE_PIECE,

@@ -248,7 +248,7 @@ pack_level_sliver(Worker *worker, int i, size_t sliver)
 			job.to->filter->pack(worker, &job, sliver);
 		}
 		else
-			job.to->filter->set_thresholds(&job, worker->context->kernel->width, sliver);
+			cpu_set_thresholds(&job, worker->context->kernel->width, sliver);
 	}
 }
 

@@ -70,6 +70,37 @@ cpu_half_of(const PackJob *job, size_t row, bool int16)
 		: fasted_reach_half(job->to->terms[row].rho, job->eps_upper);
 }
 
+/* --- thresholds */
+
+void
+cpu_set_int16_threshold(const PackJob *job, size_t row)
+{
+	const Int16Rows *fine = &job->to->fine;
+
+	fine->threshold[row] = fasted_threshold_int16(fine->terms[row].norm2, cpu_half_of(job, row, true));
+}
+
+void
+cpu_set_threshold(const PackJob *job, size_t row, uint32_t flip_sum)
+{
+	const PackedRows *to = job->to;
+	uint32_t	threshold = to->filter->threshold(to, row, cpu_half_of(job, row, false));
+
+	((uint32_t *) to->as_a.threshold)[row] = threshold;
+	((uint32_t *) to->as_b.threshold)[row] = threshold + flip_sum;
+}
+
+void
+cpu_set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
+{
+	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
+	{
+		cpu_set_threshold(job, row, cpu_flip_sum(job->to, row));
+		if (job->to->fine.values != NULL)
+			cpu_set_int16_threshold(job, row);
+	}
+}
+
 /* --- slivers and sets */
 
 bool
@@ -98,7 +129,7 @@ cpu_pack_set_sliver(Worker *worker, int i, size_t sliver)
 
 	if (join->packing[i] != PACK_ROWS)
 	{
-		job.to->filter->set_thresholds(&job, width, sliver);
+		cpu_set_thresholds(&job, width, sliver);
 		return;
 	}
 	for (size_t place = sliver * width; place < (sliver + 1) * width && place < set->rows.rows; place++)

@@ -81,6 +81,15 @@ extern double cpu_product_half(const FastedContext *context, const Encoding *enc
 							   bool int16);
 extern double cpu_half_of(const PackJob *job, size_t row, bool int16);
 
+/* Sets the threshold of an INT16 row for the eps of a job. */
+extern void cpu_set_int16_threshold(const PackJob *job, size_t row);
+
+/* Sets a row's thresholds.  That of a column is larger by flip_sum: see cpu_flip_sum. */
+extern void cpu_set_threshold(const PackJob *job, size_t row, uint32_t flip_sum);
+
+/* Recomputes the thresholds of one sliver for the eps of a job. */
+extern void cpu_set_thresholds(const PackJob *job, uint32_t width, size_t sliver);
+
 /* Returns true if rows of this encoding and filter get INT16 rows, too. */
 extern bool cpu_has_int16(const FastedJoin *join, const Encoding *encoding, const CpuFilter *filter);
 

@@ -531,11 +531,7 @@ check_options(FastedContext *context)
 						"Use \"SET fasted.cpu_kernel = auto\".",
 						options->kernel);
 	if (context->metric->of_bits)
-	{
-		do
-			context->kernel = context->kernel->bits;
-		while (!context->kernel->available());
-	}
+		context->kernel = kernel_of_bits(context->kernel);
 	context->dot = context->doubles ? context->kernel->dot_double : context->kernel->dot;
 	context->distance = context->metric->of_product ? context->dot
 		: context->doubles ? context->kernel->distance_double : context->kernel->distance;

@@ -38,8 +38,8 @@ struct CpuFilter
 	/* Packs the rows loaded into a job as one sliver, and computes their thresholds. */
 	void		(*pack) (Worker *worker, const PackJob *job, size_t sliver);
 
-	/* Recomputes the thresholds of one sliver for the eps of a job. */
-	void		(*set_thresholds) (const PackJob *job, uint32_t width, size_t sliver);
+	/* Returns the threshold of a row of tiles, as a word.  `half` is its part in the squared distance. */
+	uint32_t	(*threshold) (const PackedRows *packed, size_t place, double half);
 
 	/* Packs one sliver of set i of a join, or recomputes its thresholds: see Packing. */
 	void		(*pack_set) (Worker *worker, int i, size_t sliver);
@@ -64,9 +64,6 @@ struct CpuFilter
 	/* Computes the thresholds of the current strip at a stage from the radii of both sides. */
 	void		(*near_thresholds) (NearThresholds *near, const NearSide *a, const NearSide *b,
 									StageThresholds *stage);
-
-	/* Numbers: returns the threshold of a row, as a word.  `half` is its part in the squared distance. */
-	uint32_t	(*near_threshold) (const NearSide *side, size_t place, double half);
 
 	/* --- choice */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../engine/filter_bound.h"
 #include "context.h"
 #include "cpu_filter.h"
 
@@ -112,6 +113,9 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 	layout->words = filter->transforms ? cpu_int8_words(context->kernel, dimensions) : dimensions;
 	layout->segment = cpu_segment_words(context, layout->words, product->word_step);
 	layout->padded_rows = cpu_whole_tiles(context, rows);
+	packed->gamma = fasted_gamma32(layout->words, 2);
+	packed->alpha = fasted_alpha32(layout->words);
+	packed->slack = fasted_sum_slack(layout->words);
 	packed->as_a = packed->as_b;
 	if (sides_differ(product))
 		packed->as_a.packed = (uint32_t *) packed->as_b.packed + layout->padded_rows * layout->words;

@@ -79,6 +79,9 @@ typedef struct PackedRows
 	size_t		capacity;		/* capacity in rows, padding included */
 	PackLayout	layout;
 	const CpuFilter *filter;	/* for which the rows are packed */
+	double		gamma;			/* FP32: bounds of the errors of products: see fasted_threshold; */
+	double		alpha;
+	double		slack;			/* and of squared norms, relative */
 	RowTerms   *terms;
 	double	   *squares;		/* cosine, inner product, Jaccard: x.x of the input rows, by place */
 	Int16Rows	fine;
