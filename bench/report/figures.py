@@ -143,15 +143,7 @@ def two_gpus(results):
     return f"{two(alone)} s with one NVIDIA H200 and {two(both)} s with two"
 
 
-def toast(results):
-    """Returns how much longer one process takes to read vectors that are stored out of line."""
-    found = Results("amd-epyc-2-cores")["rows_in"]
-    rows = {(m["d"], m["storage"]): m for m in found["rows"] if m["workers"] == 0}
-    d, storage = max(place for place in rows if place[1] != "PLAIN")
-    return f"{two(statistics.median(rows[d, storage]['read']) / statistics.median(rows[d, 'PLAIN']['read']))} times"
-
-
-FIGURES = {"how-fast": how_fast, "dbscan": dbscan, "hdbscan": hierarchy, "gpu-work": gpu_work, "two-gpus": two_gpus, "toast": toast,
+FIGURES = {"how-fast": how_fast, "dbscan": dbscan, "hdbscan": hierarchy, "gpu-work": gpu_work, "two-gpus": two_gpus,
            "models": models.distances, "model-pairs": models.pairs}
 
 

@@ -120,7 +120,6 @@ PushPartition(WindowObject window, int64 count, Oid type, const VectorSource *so
 	}
 	(void) TakeBatch(taker);
 	ExecDropSingleTupleTableSlot(slot);
-	RowTakerEnd(taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

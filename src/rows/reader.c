@@ -14,7 +14,6 @@
 
 #include "access/parallel.h"
 #include "access/relation.h"
-#include "access/table.h"
 #include "base/compat.h"
 #include "base/interrupts.h"
 #include "catalog/namespace.h"
@@ -40,7 +39,6 @@
 #include "rows/input_queue.h"
 #include "rows/row_batch.h"
 #include "rows/vector.h"
-#include "storage/bufmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -322,22 +320,6 @@ static get_relation_info_hook_type next_get_relation_info = NULL;
 static bool planning_read = false;
 
 static double
-TotalPages(Relation rel)
-{
-	double		pages = RelationGetNumberOfBlocks(rel);
-	Oid			toast = rel->rd_rel->reltoastrelid;
-
-	if (OidIsValid(toast))
-	{
-		Relation	toast_rel = table_open(toast, AccessShareLock);
-
-		pages += RelationGetNumberOfBlocks(toast_rel);
-		table_close(toast_rel, AccessShareLock);
-	}
-	return pages;
-}
-
-static double
 PagesPerWorker(void)
 {
 	return Max((double) SCAN_SIZES_PER_WORKER * min_parallel_table_scan_size, 1);
@@ -350,22 +332,16 @@ PagesPerWorker(void)
 static int
 WorkersBySize(Oid relid, const RelOptInfo *info)
 {
-	int			workers = info->rel_parallel_workers;
+	double		pages;
+	int			workers;
 
-	if (workers == -1)
-	{
-		Relation	rel = table_open(relid, NoLock);
-
-		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
-		{
-			workers = (int) Min(TotalPages(rel) / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
-			/* many small partitions may add up to a large table */
-			if (info->reloptkind == RELOPT_OTHER_MEMBER_REL && TotalPages(rel) >= min_parallel_table_scan_size)
-				workers = Max(workers, 1);
-		}
-		table_close(rel, NoLock);
-	}
-	return workers;
+	if (info->rel_parallel_workers != -1)
+		return info->rel_parallel_workers;
+	pages = DatumGetInt64(DirectFunctionCall1(pg_table_size, ObjectIdGetDatum(relid))) / BLCKSZ;
+	workers = (int) Min(pages / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
+	/* many small partitions may add up to a large table */
+	return info->reloptkind == RELOPT_OTHER_MEMBER_REL && pages >= min_parallel_table_scan_size ?
+		Max(workers, 1) : workers;
 }
 
 static void
@@ -431,14 +407,6 @@ RowTakerCreate(const VectorSource *source, RowSink *sink)
 	taker->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row", ALLOCSET_SMALL_SIZES);
 	taker->econtext = CreateStandaloneExprContext();
 	return taker;
-}
-
-void
-RowTakerEnd(RowTaker *taker)
-{
-	FreeExprContext(taker->econtext, true);
-	MemoryContextDelete(taker->row_context);
-	pfree(taker);
 }
 
 void
@@ -712,7 +680,6 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 	}
 	else if (source->key_order || source->order_column != NULL || !ReadInParallel(taker, rows))
 		TakeAllRows(taker, plan);
-	RowTakerEnd(taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

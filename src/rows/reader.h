@@ -92,9 +92,8 @@ typedef struct RowTaker
 	bool		stopped;		/* the sink takes no more rows */
 } RowTaker;
 
-/* Creates a taker in the current memory context, and frees it. */
+/* Creates a taker in the current memory context, whose deletion ends it. */
 extern RowTaker *RowTakerCreate(const VectorSource *source, RowSink *sink);
-extern void RowTakerEnd(RowTaker *taker);
 
 /*
  * Passes one row to the sink, unless its value is null after the cast to a vector.  The value is of

@@ -48,15 +48,16 @@
 #define CHUNK_SEQ 2
 #define CHUNK_DATA 3
 
-/* A value to be fetched. */
+/* A vector to be fetched. */
 typedef struct OutOfLine
 {
 	Oid			relid;			/* of the TOAST table */
 	Oid			id;
-	int			index;			/* among the values of the caller */
+	int			row;			/* of the batch */
 	int32		bytes;			/* without the header */
 	int32		next_chunk;		/* number of the chunk that is expected; -1: the value is damaged */
-	struct varlena *copy;
+	bool		compressed;
+	struct varlena *copy;		/* in the buffer */
 } OutOfLine;
 
 struct RowBatch
@@ -65,32 +66,25 @@ struct RowBatch
 	MemoryContext context;		/* of the rows; reset for each batch */
 	char	   *buffer;			/* of the fetched vectors */
 	Size		buffer_bytes;
-	Size		vector_bytes;	/* of the vectors that are out of line */
+	Size		vector_bytes;	/* of the vectors that are out of line, aligned */
 	Size		row_bytes;
 	TupleTableSlot *slot;		/* of the row that was returned last */
 	int			nrows;
+	int			nvalues;
 	int			next;			/* the next row to be returned; at 0 the vectors have not been fetched */
 	bool		ended;			/* the plan has no more rows */
 	MinimalTuple rows[BATCH_ROWS];
-	Datum		vectors[BATCH_ROWS];	/* 0: null */
+	struct varlena *fetched[BATCH_ROWS];	/* by row; NULL: the vector is that of the row */
+	OutOfLine	values[BATCH_ROWS];
 };
 
 /* --- fetching values */
 
-static bool
-IsOutOfLine(Datum value)
-{
-	return VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value));
-}
-
-/* Returns the bytes of the copy of such a value, aligned. */
+/* Returns the bytes of a copy with its header, aligned. */
 static Size
-OutOfLineBytes(Datum value)
+CopyBytes(const OutOfLine *value)
 {
-	struct varatt_external pointer;
-
-	VARATT_EXTERNAL_GET_POINTER(pointer, (struct varlena *) DatumGetPointer(value));
-	return MAXALIGN(VARATT_EXTERNAL_GET_EXTSIZE(pointer) + VARHDRSZ);
+	return MAXALIGN(value->bytes + VARHDRSZ);
 }
 
 static int
@@ -101,24 +95,6 @@ CompareValues(const void *a, const void *b)
 
 	return x->relid != y->relid ? (x->relid < y->relid ? -1 : 1) :
 		x->id != y->id ? (x->id < y->id ? -1 : 1) : 0;
-}
-
-/* Prepares to fetch a value to a place, and returns the end of that place. */
-static char *
-PrepareValue(OutOfLine *value, Datum datum, int index, char *place)
-{
-	struct varatt_external pointer;
-
-	VARATT_EXTERNAL_GET_POINTER(pointer, (struct varlena *) DatumGetPointer(datum));
-	*value = (OutOfLine) {
-		.relid = pointer.va_toastrelid,.id = pointer.va_valueid,.index = index,
-		.bytes = VARATT_EXTERNAL_GET_EXTSIZE(pointer),.copy = (struct varlena *) place
-	};
-	if (VARATT_EXTERNAL_IS_COMPRESSED(pointer))
-		SET_VARSIZE_COMPRESSED(value->copy, value->bytes + VARHDRSZ);
-	else
-		SET_VARSIZE(value->copy, value->bytes + VARHDRSZ);
-	return place + OutOfLineBytes(datum);
 }
 
 /* Copies the chunk in the slot to its place in the value, which is damaged if the chunk does not fit. */
@@ -213,36 +189,47 @@ FetchFromTable(OutOfLine *values, int n)
 }
 
 /*
- * Fetches the values among n <= BATCH_ROWS Datums of type varlena, or 0, that are out of line, and
- * replaces them by pointers to copies in the buffer, which may still be compressed.  The buffer is
- * aligned and has the sum of their OutOfLineBytes.  A value that is damaged, or that another kind of
- * TOAST table has, is not replaced: PostgreSQL's own detoasting then fetches it or raises its error.
+ * Fetches the vectors of the batch to the buffer, where they may still be compressed.  A vector that is
+ * damaged, or that another kind of TOAST table has, is left to PostgreSQL's own detoasting, which
+ * fetches it or raises its error.
  */
 static void
-FetchOutOfLine(Datum *values, int n, char *buffer)
+FetchVectors(RowBatch *batch)
 {
-	OutOfLine	found[BATCH_ROWS];
-	int			count = 0;
+	OutOfLine  *values = batch->values;
+	char	   *place;
 
-	Assert(n <= BATCH_ROWS);
-	for (int i = 0; i < n; i++)
-		if (DatumGetPointer(values[i]) != NULL && IsOutOfLine(values[i]))
-			buffer = PrepareValue(&found[count++], values[i], i, buffer);
-	qsort(found, count, sizeof(OutOfLine), CompareValues);
-	for (int begin = 0, end; begin < count; begin = end)
+	if (batch->vector_bytes > batch->buffer_bytes)
 	{
-		for (end = begin; end < count && found[end].relid == found[begin].relid; end++)
-			;
-		FetchFromTable(found + begin, end - begin);
+		if (batch->buffer != NULL)
+			pfree(batch->buffer);
+		batch->buffer_bytes = Max(batch->vector_bytes, BATCH_BYTES);
+		batch->buffer = MemoryContextAllocHuge(GetMemoryChunkContext(batch), batch->buffer_bytes);
 	}
-	for (int i = 0; i < count; i++)
+	place = batch->buffer;
+	for (int i = 0; i < batch->nvalues; place += CopyBytes(&values[i++]))
 	{
-		OutOfLine  *value = &found[i];
+		values[i].copy = (struct varlena *) place;
+		if (values[i].compressed)
+			SET_VARSIZE_COMPRESSED(place, values[i].bytes + VARHDRSZ);
+		else
+			SET_VARSIZE(place, values[i].bytes + VARHDRSZ);
+	}
+	qsort(values, batch->nvalues, sizeof(OutOfLine), CompareValues);
+	for (int begin = 0, end; begin < batch->nvalues; begin = end)
+	{
+		for (end = begin; end < batch->nvalues && values[end].relid == values[begin].relid; end++)
+			;
+		FetchFromTable(values + begin, end - begin);
+	}
+	for (int i = 0; i < batch->nvalues; i++)
+	{
+		const OutOfLine *value = &values[i];
 
 		if (i > 0 && CompareValues(value - 1, value) == 0)
-			values[value->index] = values[value[-1].index];	/* several rows have the same value */
+			batch->fetched[value->row] = batch->fetched[value[-1].row]; /* several rows have the same value */
 		else if (value->next_chunk > 0 && value->next_chunk * CHUNK_BYTES >= value->bytes)
-			values[value->index] = PointerGetDatum(value->copy);
+			batch->fetched[value->row] = value->copy;
 	}
 }
 
@@ -274,13 +261,31 @@ RowBatchIsFull(const RowBatch *batch)
 	return batch->nrows == BATCH_ROWS || batch->row_bytes + batch->vector_bytes >= BATCH_BYTES;
 }
 
+/* Returns true if the slot's vector is out of line, and sets *value to it. */
+static bool
+FindOutOfLine(const RowBatch *batch, TupleTableSlot *slot, OutOfLine *value)
+{
+	bool		isnull;
+	Datum		vector = slot_getattr(slot, batch->column + 1, &isnull);
+	struct varatt_external pointer;
+
+	if (isnull || !VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(vector)))
+		return false;
+	VARATT_EXTERNAL_GET_POINTER(pointer, (struct varlena *) DatumGetPointer(vector));
+	*value = (OutOfLine) {
+		.relid = pointer.va_toastrelid,.id = pointer.va_valueid,.row = batch->nrows,
+		.bytes = VARATT_EXTERNAL_GET_EXTSIZE(pointer),
+		.compressed = VARATT_EXTERNAL_IS_COMPRESSED(pointer)
+	};
+	return true;
+}
+
 bool
 RowBatchAdd(RowBatch *batch, TupleTableSlot *slot)
 {
+	OutOfLine  *value = &batch->values[batch->nvalues];
+	bool		out_of_line = FindOutOfLine(batch, slot, value);
 	MemoryContext old;
-	bool		isnull;
-	Datum		vector = slot_getattr(slot, batch->column + 1, &isnull);
-	bool		out_of_line = !isnull && IsOutOfLine(vector);
 
 	if (batch->nrows == 0)
 	{
@@ -289,41 +294,23 @@ RowBatchAdd(RowBatch *batch, TupleTableSlot *slot)
 		ExecClearTuple(batch->slot);
 		MemoryContextReset(batch->context);
 	}
+	if (out_of_line)
+	{
+		batch->vector_bytes += CopyBytes(value);
+		batch->nvalues++;
+	}
 	old = MemoryContextSwitchTo(batch->context);
+	batch->fetched[batch->nrows] = NULL;
 	batch->rows[batch->nrows] = ExecCopySlotMinimalTuple(slot);
 	batch->row_bytes += batch->rows[batch->nrows++]->t_len;
-	batch->vector_bytes += out_of_line ? OutOfLineBytes(vector) : 0;
 	MemoryContextSwitchTo(old);
 	return true;
-}
-
-/* Fetches the vectors of all rows of the batch. */
-static void
-FetchVectors(RowBatch *batch)
-{
-	for (int i = 0; i < batch->nrows; i++)
-	{
-		bool		isnull;
-
-		ExecStoreMinimalTuple(batch->rows[i], batch->slot, false);
-		batch->vectors[i] = slot_getattr(batch->slot, batch->column + 1, &isnull);
-		if (isnull)
-			batch->vectors[i] = (Datum) 0;
-	}
-	if (batch->vector_bytes > batch->buffer_bytes)
-	{
-		if (batch->buffer != NULL)
-			pfree(batch->buffer);
-		batch->buffer_bytes = Max(batch->vector_bytes, BATCH_BYTES);
-		batch->buffer = MemoryContextAllocHuge(GetMemoryChunkContext(batch), batch->buffer_bytes);
-	}
-	FetchOutOfLine(batch->vectors, batch->nrows, batch->buffer);
 }
 
 void
 RowBatchReset(RowBatch *batch)
 {
-	batch->next = batch->nrows = 0;
+	batch->next = batch->nrows = batch->nvalues = 0;
 	batch->vector_bytes = batch->row_bytes = 0;
 	batch->ended = false;
 }
@@ -343,7 +330,8 @@ RowBatchNext(RowBatch *batch)
 		FetchVectors(batch);
 	ExecStoreMinimalTuple(batch->rows[batch->next], batch->slot, false);
 	slot_getallattrs(batch->slot);
-	batch->slot->tts_values[batch->column] = batch->vectors[batch->next];
+	if (batch->fetched[batch->next] != NULL)
+		batch->slot->tts_values[batch->column] = PointerGetDatum(batch->fetched[batch->next]);
 	batch->next++;
 	return batch->slot;
 }

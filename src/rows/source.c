@@ -17,7 +17,6 @@
 #include "access/relation.h"
 #include "access/sysattr.h"
 #include "base/compat.h"
-#include "catalog/pg_cast.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
@@ -32,7 +31,6 @@
 #include "rows/source.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/catcache.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -169,28 +167,6 @@ FindVectorForm(Oid type, VectorForm *form, CastFunction *cast)
 		default:
 			return false;
 	}
-}
-
-/* A vector type to which this type has a cast; InvalidOid if there is none. */
-static Oid
-IntermediateVectorType(Oid type)
-{
-	CatCList   *casts = SearchSysCacheList1(CASTSOURCETARGET, ObjectIdGetDatum(type));
-	Oid			intermediate = InvalidOid;
-
-	for (int i = 0; i < casts->n_members; i++)
-	{
-		Oid			target = ((Form_pg_cast) GETSTRUCT(&casts->members[i]->tuple))->casttarget;
-		VectorForm	form;
-		CastFunction cast;
-
-		/* of several types, the oldest one: pgvector's vector, not halfvec */
-		if (target != type && FindVectorForm(target, &form, &cast) && form != VECTOR_BIT &&
-			(!OidIsValid(intermediate) || target < intermediate))
-			intermediate = target;
-	}
-	ReleaseSysCacheList(casts);
-	return intermediate;
 }
 
 bool
@@ -467,23 +443,15 @@ RequireForm(Oid type, const char *name, const char *function, const char *relati
 	CastFunction cast;
 
 	if (!FindVectorForm(type, &form, &cast))
-	{
-		Oid			between = IntermediateVectorType(type);
-
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("cannot read type %s as a vector", format_type_be(type)),
 				 relation != NULL ?
 				 errdetail("Column \"%s\" of relation \"%s\" has no cast to real[].", name, relation) :
 				 errdetail("Argument \"%s\" of %s has no cast to real[].", name, function),
-				 OidIsValid(between) && relation != NULL ?
-				 errhint("Join a view that casts it: %s::%s.",
-						 quote_identifier(name), format_type_be(between)) :
-				 OidIsValid(between) ? errhint("Cast it to %s.", format_type_be(between)) :
 				 relation == NULL && (type == UNKNOWNOID || TypeCategory(type) == TYPCATEGORY_STRING) ?
 				 errhint("Cast it, for example to real[].") :
 				 errhint("Vectors are of type real[], double precision[], bit, or any type with a cast to real[].")));
-	}
 	RequireTrustedCast(&cast, name, relation);
 	return form;
 }

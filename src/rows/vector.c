@@ -72,15 +72,15 @@ CopyFiniteDoubles(const double *from, double *to, int n)
 }
 
 /*
- * Converts numeric elements to floats; returns false if any result is not finite.  As in
- * PostgreSQL's cast to real, each is converted through its text, so it is rounded once.
+ * Converts numeric elements to floats.  As in PostgreSQL's cast to real, each is converted through
+ * its text, so it is rounded once.
  */
-static bool
-ConvertNumerics(ArrayType *array, float *to)
+static VectorProblem
+ConvertNumerics(ArrayType *array, float *to, int *element)
 {
+	VectorProblem problem = VECTOR_OK;
 	Datum	   *elements;
 	int			n;
-	bool		finite = true;
 
 	deconstruct_array(array, NUMERICOID, -1, false, TYPALIGN_INT, &elements, NULL, &n);
 	for (int i = 0; i < n; i++)
@@ -88,63 +88,46 @@ ConvertNumerics(ArrayType *array, float *to)
 		char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, elements[i]));
 
 		to[i] = strtof(text, NULL);
-		finite &= isfinite(to[i]) != 0;
 		pfree(text);
+		if (isfinite(to[i]) || problem != VECTOR_OK)
+			continue;
+		*element = i + 1;
+		problem = numeric_is_nan(DatumGetNumeric(elements[i])) || numeric_is_inf(DatumGetNumeric(elements[i])) ?
+			VECTOR_NOT_FINITE : VECTOR_OUT_OF_RANGE;
 	}
 	pfree(elements);
-	return finite;
-}
-
-/* Returns true if the element is finite in the array, but not finite as real. */
-static bool
-ElementIsFinite(ArrayType *array, VectorForm form, int i)
-{
-	int			subscript;
-	bool		isnull;
-	Numeric		number;
-
-	/* the bounds of an array that another server has sent are not checked */
-	if (form != VECTOR_NUMERIC)
-		return false;
-	subscript = ARR_LBOUND(array)[0] + i;
-	number = DatumGetNumeric(array_get_element(PointerGetDatum(array), 1, &subscript, -1, -1, false,
-											   TYPALIGN_INT, &isnull));
-	return !numeric_is_nan(number) && !numeric_is_inf(number);
+	return problem;
 }
 
 static VectorProblem
-FirstBadElement(ArrayType *array, const VectorSource *source, const float *row, int n, int *element)
+ConvertToFloats(ArrayType *array, VectorForm form, int dimensions, float *row, int *element)
 {
-	bool		doubles = source->element == FASTED_ELEMENT_DOUBLE;
-
-	for (int i = 0; i < n; i++)
-	{
-		if (isfinite(doubles ? ((const double *) row)[i] : row[i]))
-			continue;
-		*element = i + 1;
-		return ElementIsFinite(array, source->form, i) ? VECTOR_OUT_OF_RANGE : VECTOR_NOT_FINITE;
-	}
-	pg_unreachable();
-}
-
-static bool
-ConvertToFloats(ArrayType *array, VectorForm form, int dimensions, float *row)
-{
-	return form == VECTOR_NUMERIC ? ConvertNumerics(array, row) :
-		CopyFinite((float *) ARR_DATA_PTR(array), row, dimensions);
+	if (form == VECTOR_NUMERIC)
+		return ConvertNumerics(array, row, element);
+	if (CopyFinite((float *) ARR_DATA_PTR(array), row, dimensions))
+		return VECTOR_OK;
+	for (*element = 1; isfinite(row[*element - 1]); (*element)++)
+		;
+	return VECTOR_NOT_FINITE;
 }
 
 /* Converts elements of any form to doubles; other forms than float8 pass through floats. */
-static bool
-ConvertToDoubles(ArrayType *array, VectorForm form, int dimensions, double *row)
+static VectorProblem
+ConvertToDoubles(ArrayType *array, VectorForm form, int dimensions, double *row, int *element)
 {
 	float	   *floats = (float *) row + dimensions;
-	bool		finite;
+	VectorProblem problem;
 
 	if (form == VECTOR_FLOAT8)
-		return CopyFiniteDoubles((double *) ARR_DATA_PTR(array), row, dimensions);
+	{
+		if (CopyFiniteDoubles((double *) ARR_DATA_PTR(array), row, dimensions))
+			return VECTOR_OK;
+		for (*element = 1; isfinite(row[*element - 1]); (*element)++)
+			;
+		return VECTOR_NOT_FINITE;
+	}
 	/* the floats go into the second half of the row, where each is read before it is overwritten */
-	finite = ConvertToFloats(array, form, dimensions, floats);
+	problem = ConvertToFloats(array, form, dimensions, floats, element);
 	for (int k = 0; k < dimensions; k++)
 	{
 		float		number;
@@ -152,7 +135,7 @@ ConvertToDoubles(ArrayType *array, VectorForm form, int dimensions, double *row)
 		memcpy(&number, floats + k, sizeof(number));
 		row[k] = number;
 	}
-	return finite;
+	return problem;
 }
 
 void
@@ -169,21 +152,19 @@ VectorElements(struct varlena *vector, const VectorSource *source, int dimension
 			   int *element)
 {
 	ArrayType  *array = (ArrayType *) vector;
-	bool		doubles = source->element == FASTED_ELEMENT_DOUBLE;
-	bool		finite;
+	VectorProblem problem;
 
 	if (source->form == VECTOR_BIT)
 	{
 		CopyBits(VARBITS(vector), row, dimensions);
 		return VECTOR_OK;
 	}
-	finite = doubles ? ConvertToDoubles(array, source->form, dimensions, (double *) row) :
-		ConvertToFloats(array, source->form, dimensions, row);
-	if (!finite)
-		return FirstBadElement(array, source, row, dimensions, element);
-	if (doubles && fasted_metric_rules(source->metric)->has_direction)
+	if (source->element != FASTED_ELEMENT_DOUBLE)
+		return ConvertToFloats(array, source->form, dimensions, row, element);
+	problem = ConvertToDoubles(array, source->form, dimensions, (double *) row, element);
+	if (problem == VECTOR_OK && fasted_metric_rules(source->metric)->has_direction)
 		fasted_scale_direction((double *) row, dimensions);
-	return VECTOR_OK;
+	return problem;
 }
 
 bool
@@ -191,6 +172,7 @@ VectorIsZero(struct varlena *vector, VectorForm form, int dimensions)
 {
 	ArrayType  *array = (ArrayType *) vector;
 	float	   *row;
+	int			element;
 	bool		zero;
 
 	if (form != VECTOR_NUMERIC)
@@ -198,7 +180,7 @@ VectorIsZero(struct varlena *vector, VectorForm form, int dimensions)
 						 form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL,
 						 dimensions);
 	row = palloc(RowBytes(FASTED_ELEMENT_REAL, dimensions));
-	(void) ConvertNumerics(array, row);
+	(void) ConvertNumerics(array, row, &element);
 	zero = RowIsZero(row, FASTED_ELEMENT_REAL, dimensions);
 	pfree(row);
 	return zero;
