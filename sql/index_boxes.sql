@@ -74,4 +74,10 @@ SET enable_seqscan = on;
 SET enable_indexscan = off;
 SET enable_bitmapscan = off;
 SELECT count(*), sum(f.count) FROM found AS f, LATERAL (SELECT count(*), sum(id) FROM tenants WHERE tenant = t AND v <-> '{0,1,1}' < 1.5) AS n WHERE f.count = n.count AND f.sum IS NOT DISTINCT FROM n.sum;
+-- a B-tree finds the rows of one value in fewer pages
+CREATE INDEX tenants_id ON tenants USING fasted (v, id);
+CREATE INDEX tenants_btree ON tenants (id);
+ANALYZE tenants;
+RESET enable_indexscan;
+EXPLAIN (COSTS OFF) SELECT v FROM tenants WHERE id = 7;
 DROP TABLE tenants, found;

@@ -26,6 +26,9 @@
 #define HEAD_OPERATORS 0.2
 #define LEVEL_OPERATORS 1.0
 
+/* The same of the box of a chunk. */
+#define BOX_OPERATORS 0.5
+
 /* CPU time of a query, for each product of its rotation, in operators. */
 #define ROTATION_OPERATORS 0.02
 
@@ -234,8 +237,9 @@ estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *stat
 
 		if (clause->indexcol > 0)
 			equal *= share;
-		if (clause->indexcol == 1)	/* by whose hashes the rows are sorted */
-			shares[BOX_LEVEL] *= share;
+		/* two of three bits of the key, by which rows are sorted, are those of hashes of this column */
+		if (clause->indexcol == 1)
+			shares[BOX_LEVEL] *= Max(share, pow(Max(state->meta.chunks, 1), -2.0 / 3.0));
 		else if (!isnan(limit))
 			shares[BOX_LEVEL] *= share_below(&state->meta, BOX_LEVEL, limit);
 		for (uint32 l = 0; l < layout->levels && clause->indexcol == 0; l++)
@@ -264,8 +268,8 @@ IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 
 	index_close(index, NoLock);
 	get_tablespace_page_costs(info->reltablespace, &random_cost, &page_cost);
-	*pages = meta.chunks * shares[BOX_LEVEL];
-	*total_cost = cpu_operator_cost * (rows * shares[BOX_LEVEL] * HEAD_OPERATORS +
+	*pages = meta.chunks * (1.0 / BOX_CHUNKS + shares[BOX_LEVEL]);
+	*total_cost = cpu_operator_cost * (meta.chunks * BOX_OPERATORS + rows * shares[BOX_LEVEL] * HEAD_OPERATORS +
 									   ROTATION_OPERATORS * meta.dimensions * meta.reflections);
 	*startup_cost = ordered ? *pages * page_cost + *total_cost : 0.0;
 	for (uint32 l = 1; l < layout->levels; l++)
