@@ -80,4 +80,7 @@ CREATE INDEX tenants_btree ON tenants (id);
 ANALYZE tenants;
 RESET enable_indexscan;
 EXPLAIN (COSTS OFF) SELECT v FROM tenants WHERE id = 7;
+-- PostgreSQL scans the exact index for each value of an array
+RESET enable_bitmapscan;
+EXPLAIN (COSTS OFF) SELECT v FROM tenants WHERE id = ANY ('{1,2,3,4,5,6,7,8,9,10}');
 DROP TABLE tenants, found;
