@@ -74,4 +74,13 @@ SET enable_seqscan = on;
 SET enable_indexscan = off;
 SET enable_bitmapscan = off;
 SELECT count(*), sum(f.count) FROM found AS f, LATERAL (SELECT count(*), sum(id) FROM tenants WHERE tenant = t AND v <-> '{0,1,1}' < 1.5) AS n WHERE f.count = n.count AND f.sum IS NOT DISTINCT FROM n.sum;
+-- a B-tree finds the rows of one value in fewer pages
+CREATE INDEX tenants_id ON tenants USING fasted (v, id);
+CREATE INDEX tenants_btree ON tenants (id);
+ANALYZE tenants;
+RESET enable_indexscan;
+EXPLAIN (COSTS OFF) SELECT v FROM tenants WHERE id = 7;
+-- PostgreSQL scans the exact index for each value of an array
+RESET enable_bitmapscan;
+EXPLAIN (COSTS OFF) SELECT v FROM tenants WHERE id = ANY ('{1,2,3,4,5,6,7,8,9,10}');
 DROP TABLE tenants, found;

@@ -20,11 +20,15 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "utils/float.h"
+#include "utils/selfuncs.h"
 #include "utils/spccache.h"
 
 /* CPU time of the head of a row, and of a row of a level, in operators. */
 #define HEAD_OPERATORS 0.2
 #define LEVEL_OPERATORS 1.0
+
+/* The same of the box of a chunk. */
+#define BOX_OPERATORS 0.5
 
 /* CPU time of a query, for each product of its rotation, in operators. */
 #define ROTATION_OPERATORS 0.02
@@ -210,12 +214,27 @@ limit_of(const IndexState *state, const Expr *clause)
 	return isnan(radius) ? NAN : query.limit;
 }
 
+/* Returns the number of scans for a condition: PostgreSQL scans the index for each element of an array. */
+static double
+scans_of(PlannerInfo *root, const Expr *clause)
+{
+	Node	   *array = IsA(clause, ScalarArrayOpExpr) ? lsecond(((const ScalarArrayOpExpr *) clause)->args) : NULL;
+
+	if (array == NULL)
+		return 1.0;
+#if PG_VERSION_NUM >= 170000
+	return Max(estimate_array_length(root, array), 1.0);
+#else
+	return Max(estimate_array_length(array), 1);
+#endif
+}
+
 /*
- * Sets the shares of the index's rows that pass the levels, by the conditions on the vector.  Returns the
- * share of the rows whose other columns are equal to the conditions'.
+ * Sets the shares of the index's rows that pass the levels, by the conditions on the vector; that of boxes is of
+ * one of *scans scans.  Returns the share of the rows whose other columns are equal to the conditions'.
  */
 static double
-estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *state, double *shares)
+estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *state, double *shares, double *scans)
 {
 	const IndexLayout *layout = &state->layout;
 	double		equal = 1.0;
@@ -223,6 +242,7 @@ estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *stat
 
 	for (uint32 l = 0; l <= BOX_LEVEL; l++)
 		shares[l] = 1.0;
+	*scans = 1.0;
 	foreach(cell, path->indexclauses)
 	{
 		const IndexClause *clause = lfirst_node(IndexClause, cell);
@@ -231,11 +251,14 @@ estimate_shares(PlannerInfo *root, const IndexPath *path, const IndexState *stat
 			limit_of(state, rinfo->clause);
 		double		share = rinfo->norm_selec >= 0.0 ? rinfo->norm_selec :
 			clause_selectivity(root, (Node *) rinfo, path->indexinfo->rel->relid, JOIN_INNER, NULL);
+		double		values = scans_of(root, rinfo->clause);
 
+		*scans *= values;
 		if (clause->indexcol > 0)
 			equal *= share;
-		if (clause->indexcol == 1)	/* by whose hashes the rows are sorted */
-			shares[BOX_LEVEL] *= share;
+		/* two of three bits of the key, by which rows are sorted, are those of hashes of this column */
+		if (clause->indexcol == 1)
+			shares[BOX_LEVEL] *= Max(share / values, pow(Max(state->meta.chunks, 1), -2.0 / 3.0));
 		else if (!isnan(limit))
 			shares[BOX_LEVEL] *= share_below(&state->meta, BOX_LEVEL, limit);
 		for (uint32 l = 0; l < layout->levels && clause->indexcol == 0; l++)
@@ -255,7 +278,8 @@ IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	const IndexState state = *ReadState(index, &meta);	/* estimates read catalogs */
 	const IndexLayout *layout = &state.layout;
 	double		shares[BOX_LEVEL + 1];
-	double		equal = estimate_shares(root, path, &state, shares);
+	double		scans;
+	double		equal = estimate_shares(root, path, &state, shares, &scans);
 	double		rows = Max(info->tuples, 1.0);
 	double		returned = rows * equal * shares[layout->levels - 1];
 	bool		ordered = path->indexorderbys != NIL;
@@ -264,9 +288,10 @@ IndexCostEstimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 
 	index_close(index, NoLock);
 	get_tablespace_page_costs(info->reltablespace, &random_cost, &page_cost);
-	*pages = meta.chunks * shares[BOX_LEVEL];
-	*total_cost = cpu_operator_cost * (rows * shares[BOX_LEVEL] * HEAD_OPERATORS +
-									   ROTATION_OPERATORS * meta.dimensions * meta.reflections);
+	*pages = meta.chunks * (1.0 / BOX_CHUNKS + Min(scans * shares[BOX_LEVEL], 1.0));
+	*total_cost = scans * cpu_operator_cost *
+		(meta.chunks * BOX_OPERATORS + rows * shares[BOX_LEVEL] * HEAD_OPERATORS +
+		 ROTATION_OPERATORS * meta.dimensions * meta.reflections);
 	*startup_cost = ordered ? *pages * page_cost + *total_cost : 0.0;
 	for (uint32 l = 1; l < layout->levels; l++)
 	{
