@@ -62,6 +62,7 @@ SELECT rows, same, query FROM unnest(ARRAY[
 	'a.id, b.id AS idb, fasted_hamming_distance(a.k::bit(3), b.k::bit(3)) FROM left_side a JOIN right_side b ON fasted_hamming_distance(b.k::bit(3), a.k::bit(3)) < 2 AND a.id = b.id',
 	'a.k, count(*), min(a.v <-> b.v), max(b.v <-> a.v) FROM left_side a JOIN left_side b ON a.id < b.id AND a.v <-> b.v < 12 GROUP BY a.k HAVING max(a.v <-> b.v) > 0',
 	'a.k, b.k AS kb, min(a.v <-> b.v) FROM left_side a JOIN right_side b ON a.v <-> b.v < 12 GROUP BY ROLLUP (a.k, b.k)',
+	'a.v <-> b.v, count(*) FROM left_side a JOIN right_side b ON a.v <-> b.v < 8 GROUP BY ROLLUP (a.v, b.v) HAVING a.v <-> b.v IS NULL OR a.v <-> b.v > 1',
 	'round((a.v <-> b.v)::numeric, 1), count(DISTINCT a.v <-> b.v) FROM left_side a JOIN right_side b ON a.v <-> b.v < 12 GROUP BY 1',
 	'a.id, b.id AS idb, rank() OVER (PARTITION BY a.id ORDER BY a.v <-> b.v), max(a.v <-> b.v) OVER (PARTITION BY a.k) FROM left_side a JOIN right_side b ON a.v <-> b.v < 12']) AS query,
 	same('SELECT ' || query);

@@ -41,11 +41,10 @@
  * for this CPU; all kernels return the same bits.
  */
 static double
-DistanceOrSimilarity(FastedMetric metric, bool similarity, FastedElement element, const float *x,
+DistanceOrSimilarity(const MetricRules *rules, bool similarity, FastedElement element, const float *x,
 					 const float *y, uint32 dimensions)
 {
 	static const CpuKernel *kernels[2]; /* for numbers, and for bits */
-	const MetricRules *rules = fasted_metric_rules(metric);
 	uint32		length = rules->of_bits ? fasted_bit_words(dimensions) : dimensions;
 	bool		doubles = element == FASTED_ELEMENT_DOUBLE;
 	const CpuKernel *kernel;
@@ -58,9 +57,9 @@ DistanceOrSimilarity(FastedMetric metric, bool similarity, FastedElement element
 		kernels[1] = kernel_of_bits(kernels[0]);
 	}
 	kernel = kernels[rules->of_bits];
-	dot = doubles ? kernel->dot_double : kernel->dot;
 	if (!rules->of_product)
 		return (doubles ? kernel->distance_double : kernel->distance) (x, y, length);
+	dot = doubles ? kernel->dot_double : kernel->dot;
 	product = dot(x, y, length);
 	if (rules->negative_product)
 		return 0.0 - product;
@@ -72,7 +71,7 @@ double
 ExactDistance(FastedMetric metric, FastedElement element, const float *x, const float *y,
 			  uint32 dimensions)
 {
-	return DistanceOrSimilarity(metric, false, element, x, y, dimensions);
+	return DistanceOrSimilarity(fasted_metric_rules(metric), false, element, x, y, dimensions);
 }
 
 /* --- conversions of vectors */
@@ -320,9 +319,8 @@ GetVector(struct varlena *value, const MetricRules *rules, bool doubles, const c
  * dimensions.  They are bits, or have been converted.
  */
 static double
-CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, bool similarity, const char *function)
+CompareVectors(FunctionCallInfo fcinfo, const MetricRules *rules, bool similarity, const char *function)
 {
-	const MetricRules *rules = fasted_metric_rules(metric);
 	struct varlena *x = PG_GETARG_VARLENA_P(0);
 	struct varlena *y = PG_GETARG_VARLENA_P(1);
 	bool		doubles = !rules->of_bits && (ARR_ELEMTYPE((ArrayType *) x) == FLOAT8OID ||
@@ -336,7 +334,7 @@ CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, bool similarity, co
 				 errmsg("vectors have different numbers of dimensions"),
 				 errdetail("The number of dimensions of the arguments of %s is %d in a, and %d in b.", function,
 						   a.dimensions, b.dimensions)));
-	return DistanceOrSimilarity(metric, similarity, a.element, a.elements, b.elements, a.dimensions);
+	return DistanceOrSimilarity(rules, similarity, a.element, a.elements, b.elements, a.dimensions);
 }
 
 /*
@@ -346,11 +344,12 @@ CompareVectors(FunctionCallInfo fcinfo, FastedMetric metric, bool similarity, co
 static Datum
 Compare(FunctionCallInfo fcinfo, FastedMetric metric, bool similarity, const char *function)
 {
+	const MetricRules *rules = fasted_metric_rules(metric);
 	double		result;
 
-	if (!fasted_metric_rules(metric)->of_bits && !PrepareVectors(fcinfo))
+	if (!rules->of_bits && !PrepareVectors(fcinfo))
 		PG_RETURN_NULL();
-	result = CompareVectors(fcinfo, metric, similarity, function);
+	result = CompareVectors(fcinfo, rules, similarity, function);
 	if (similarity && isnan(result))
 		PG_RETURN_NULL();
 	PG_RETURN_FLOAT8(result);
@@ -378,7 +377,8 @@ COMPARISON(fasted_jaccard_similarity, FASTED_METRIC_JACCARD, true)
 	Datum \
 	name(PG_FUNCTION_ARGS) \
 	{ \
-		PG_RETURN_FLOAT8(CompareVectors(fcinfo, metric, false, "operator " symbol)); \
+		PG_RETURN_FLOAT8(CompareVectors(fcinfo, fasted_metric_rules(metric), false, \
+										"operator " symbol)); \
 	}
 
 ARRAY_OPERATOR(fasted_array_distance, FASTED_METRIC_L2, "<->")
@@ -395,16 +395,18 @@ fasted_within(PG_FUNCTION_ARGS)
 	Oid			b = get_fn_expr_argtype(fcinfo->flinfo, 1);
 	double		eps = PG_GETARG_FLOAT8(2);
 	FastedMetric metric;
+	const MetricRules *rules;
 
 	/* a type that is not accepted is reported before the metric */
 	if (!PrepareVectors(fcinfo))
 		PG_RETURN_NULL();
 	metric = MetricFromText(PG_GETARG_TEXT_PP(3));
-	if (fasted_metric_rules(metric)->of_bits != (IsOfBits(a) || IsOfBits(b)))
+	rules = fasted_metric_rules(metric);
+	if (rules->of_bits != (IsOfBits(a) || IsOfBits(b)))
 		ereport(ERROR,
 				(errmetric(metric, a == UNKNOWNOID ? b : a)));
 	RequireDistance("eps", eps, metric);
-	PG_RETURN_BOOL(CompareVectors(fcinfo, metric, false, "fasted_within") <= eps);
+	PG_RETURN_BOOL(CompareVectors(fcinfo, rules, false, "fasted_within") <= eps);
 }
 
 /* --- functions that joins recognize */

@@ -817,7 +817,8 @@ OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 
 	if (previous_upper_hook != NULL)
 		previous_upper_hook(root, stage, input, output, extra);
-	if ((stage != UPPERREL_GROUP_AGG && stage != UPPERREL_WINDOW) || input->reloptkind != RELOPT_JOINREL || IS_DUMMY_REL(input))
+	if ((stage != UPPERREL_GROUP_AGG && stage != UPPERREL_WINDOW) ||
+		input->reloptkind != RELOPT_JOINREL || IS_DUMMY_REL(input))
 		return;
 	foreach(cell, input->pathlist)
 	{
@@ -829,7 +830,9 @@ OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		if (!IsA(path, CustomPath) || path->methods != &path_methods)
 			continue;
 		data = linitial(path->custom_private);
-		ReturnDistances(lfirst(cell), data);
+		/* grouping sets null the columns of a distance above the aggregate, but not the distance */
+		if (root->parse->groupingSets == NIL)
+			ReturnDistances(lfirst(cell), data);
 		if (data->plan.type == JOIN_INNER &&
 			(join == NULL || path->path.total_cost < join->path.total_cost))
 			join = path;
