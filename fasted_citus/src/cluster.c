@@ -46,8 +46,8 @@
 /* Columns of a WorkerNode, of pg_dist_node n. */
 #define NODE_COLUMNS \
 	"n.nodename, n.nodeport," \
-	" coalesce((SELECT p.poolinfo FROM pg_catalog.pg_dist_poolinfo p WHERE p.nodeid OPERATOR(pg_catalog.=) n.nodeid), '')" \
-	" OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) coalesce((SELECT a.authinfo FROM pg_catalog.pg_dist_authinfo a" \
+	" coalesce((SELECT p.poolinfo FROM pg_catalog.pg_dist_poolinfo p WHERE p.nodeid OPERATOR(pg_catalog.=) n.nodeid), '')," \
+	" coalesce((SELECT a.authinfo FROM pg_catalog.pg_dist_authinfo a" \
 	" WHERE a.rolename OPERATOR(pg_catalog.=) $2 AND (a.nodeid OPERATOR(pg_catalog.=) n.nodeid OR a.nodeid OPERATOR(pg_catalog.=) 0)" \
 	" ORDER BY a.nodeid OPERATOR(pg_catalog.=) 0 LIMIT 1), '')"
 
@@ -172,8 +172,9 @@ ListNodes(const char *query, Oid relid, const char *select)
 			break;
 		}
 		node->port = ResultColumn(row, 2);
-		node->parameters = ResultColumn(row, 3);
-		node->query = ResultColumn(row, 4);
+		node->pool = ResultColumn(row, 3);
+		node->auth = ResultColumn(row, 4);
+		node->query = ResultColumn(row, 5);
 		nodes = lappend(nodes, node);
 	}
 	SPI_finish();

@@ -78,7 +78,8 @@ typedef struct WorkerNode
 {
 	char	   *host;
 	char	   *port;
-	char	   *parameters;		/* of pg_dist_poolinfo and pg_dist_authinfo, which override these */
+	char	   *pool;			/* connection string of pg_dist_poolinfo, which overrides these, or empty */
+	char	   *auth;			/* that of pg_dist_authinfo, or empty */
 	char	   *query;			/* query of the shards to read from it, or NULL */
 } WorkerNode;
 

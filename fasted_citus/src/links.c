@@ -171,39 +171,54 @@ AddParameter(StringInfo conninfo, const char *keyword, const char *value)
 	appendStringInfoChar(conninfo, '\'');
 }
 
-/* Returns true if a connection string has a host. */
+/*
+ * Adds those parameters of a connection string that have a value.  Returns true if a host is among them.
+ * source: where the string is from.
+ */
 static bool
-HasHost(const char *conninfo)
+AddString(StringInfo conninfo, const char *string, const char *source)
 {
-	PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
-	bool		has = false;
+	PQconninfoOption *options = PQconninfoParse(string, NULL);
+	bool		has_host = false;
 
-	for (PQconninfoOption *option = options; option != NULL && option->keyword != NULL; option++)
-		has = has || (strcmp(option->keyword, "host") == 0 && option->val != NULL && option->val[0] != '\0');
+	/* do not show the string, or what libpq says about it, since it may have a password */
+	if (options == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid connection string in %s", source)));
+	for (PQconninfoOption *option = options; option->keyword != NULL; option++)
+		if (option->val != NULL && option->val[0] != '\0')
+		{
+			AddParameter(conninfo, option->keyword, option->val);
+			has_host = has_host || strcmp(option->keyword, "host") == 0;
+		}
 	PQconninfoFree(options);
-	return has;
+	return has_host;
 }
 
 /*
  * Returns the connection string with which Citus would connect.  It has Citus's parameters for all
- * nodes, and the node's address, connection pooler and authentication of the current user.  Citus has
- * checked the strings that it contains, which only superusers may set.  Keepalives detect an
+ * nodes, and the node's address, connection pooler and authentication of the current user.  Only
+ * superusers may set these strings, and Citus restricts their parameters.  Keepalives detect an
  * unreachable server within half a minute.
  */
 static char *
 ConnectionString(const WorkerNode *node)
 {
-	const char *common = GetConfigOption("citus.node_conninfo", false, false);
 	StringInfoData conninfo;
+	bool		has_host;
 
 	initStringInfo(&conninfo);
-	appendStringInfo(&conninfo, "keepalives_idle=10 keepalives_interval=5 keepalives_count=3 %s", common);
-	AddParameter(&conninfo, HasHost(common) ? "hostaddr" : "host", node->host);
+	appendStringInfoString(&conninfo, "keepalives_idle=10 keepalives_interval=5 keepalives_count=3");
+	has_host = AddString(&conninfo, GetConfigOption("citus.node_conninfo", false, false), "citus.node_conninfo");
+	AddParameter(&conninfo, has_host ? "hostaddr" : "host", node->host);
 	AddParameter(&conninfo, "port", node->port);
 	AddParameter(&conninfo, "dbname", get_database_name(MyDatabaseId));
 	AddParameter(&conninfo, "user", GetUserNameFromId(GetUserId(), false));
 	AddParameter(&conninfo, "client_encoding", GetDatabaseEncodingName());
-	appendStringInfo(&conninfo, " application_name=fasted %s", node->parameters);
+	AddParameter(&conninfo, "application_name", "fasted");
+	(void) AddString(&conninfo, node->pool, "pg_dist_poolinfo");
+	(void) AddString(&conninfo, node->auth, "pg_dist_authinfo");
 	return conninfo.data;
 }
 

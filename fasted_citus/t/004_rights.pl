@@ -30,6 +30,15 @@ like(sql("SET ROLE reader; $plan"), $divided, 'the join is distributed');
 like(failure("SET ROLE reader; SELECT count(*) FROM fasted_self_join('items', 'secret', 1)"), qr/42501/, 'no privilege on a third column');
 sql(q{CREATE ROLE "o'neil \\ x" LOGIN; GRANT SELECT (id, v) ON items TO "o'neil \\ x"});
 like(sql(qq{SET ROLE "o'neil \\ x"; $plan}), $divided, 'a role whose name is quoted in a connection string');
+# connection strings that Citus accepts: an escape without a character, parameters without a value
+my $node_id = sql('SELECT nodeid FROM pg_dist_node WHERE nodeport = ' . $workers[0]->port);
+for my $case ([ 'password=secret\\', 'host=127.0.0.1\\' ], [ "password=''", "dbname=''" ])
+{
+	my ($auth, $pool) = @$case;
+	my $change = "INSERT INTO pg_dist_authinfo VALUES (0, 'reader', \$\$$auth\$\$); INSERT INTO pg_dist_poolinfo VALUES ($node_id, \$\$$pool\$\$)";
+	my ($status, $out, $err) = $node->psql('postgres', "BEGIN; $change; SET LOCAL ROLE reader; $plan; ROLLBACK");
+	ok($status == 0 && $out =~ $divided && $err !~ /secret/, "connection strings $auth and $pool") or diag($out, $err);
+}
 sql("CREATE FUNCTION definer() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM fasted_self_join(''items'', ''secret'', 1)'");
 is(sql("SET ROLE reader; SELECT definer()"), 99, 'a SECURITY DEFINER function has the privileges of its owner');
 is(sql("SET ROLE reader; SELECT count(*) FROM fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)"),

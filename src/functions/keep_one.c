@@ -99,10 +99,10 @@ Rank(Clustering *run)
 		keep_one->rank = run->keys->rank;
 		keep_one->row_of_rank = run->by_id;
 	}
-	else if (order != NULL)
+	else
 	{
 		keep_one->rank = order;
-		keep_one->row_of_rank = RowsOfNumbers(order, run->count);
+		keep_one->row_of_rank = order == NULL ? NULL : RowsOfNumbers(order, run->count);
 	}
 	return keep_one->rank;
 }

@@ -14,7 +14,6 @@
  *-------------------------------------------------------------------------
  */
 #include <math.h>
-#include <string.h>
 
 #include "cluster_tree.h"
 
@@ -111,7 +110,10 @@ make_dendrogram(ClusterTree *tree)
 	Set		   *sets = tree->sets;
 
 	for (uint32_t x = 0; x < tree->n; x++)
+	{
+		check(tree, x);
 		sets[x] = (Set) {.parent = x, .size = 1, .vertex = x};
+	}
 	for (uint32_t unions = 0; unions < tree->nedges; unions++)
 	{
 		Union	   *joined = &tree->unions[unions];
@@ -160,7 +162,11 @@ condense(ClusterTree *tree)
 {
 	uint32_t	smallest = tree->parameters->min_cluster_size;
 
-	memset(tree->vertices, 0xff, ((size_t) tree->n + tree->nedges) * sizeof(Vertex));
+	for (uint32_t v = 0; v < tree->n + tree->nedges; v++)
+	{
+		check(tree, v);
+		tree->vertices[v] = (Vertex) {.cluster = NONE, .left_at = NONE};
+	}
 	for (uint32_t i = tree->nedges; i-- > 0;)
 	{
 		Union		joined = tree->unions[i];
@@ -215,6 +221,7 @@ select_by_mass(ClusterTree *tree)
 		uint32_t	child = cluster->children;
 		double		below = child == NONE ? 0.0 : clusters[child].stability + clusters[child + 1].stability;
 
+		check(tree, c);
 		if (cluster->parent == NONE && !tree->parameters->allow_single_cluster)
 			continue;
 		if (below > cluster->stability || (largest > 0 && cluster->size > largest))
@@ -228,6 +235,7 @@ select_by_mass(ClusterTree *tree)
 	{
 		Cluster    *cluster = &clusters[c];
 
+		check(tree, c);
 		cluster->owner = cluster->parent == NONE ? NONE : clusters[cluster->parent].owner;
 		cluster->selected = cluster->selected && cluster->owner == NONE;
 		if (cluster->selected)
@@ -251,6 +259,7 @@ apply_epsilon(ClusterTree *tree)
 		Cluster    *cluster = &clusters[c];
 		uint32_t	parent = cluster->parent;
 
+		check(tree, c);
 		/* For the time being, the owner is the replacement. */
 		if (parent == NONE)
 			cluster->owner = c;
@@ -262,7 +271,10 @@ apply_epsilon(ClusterTree *tree)
 			clusters[cluster->weight < epsilon ? cluster->owner : c].target = true;
 	}
 	for (uint32_t c = 0; c < tree->nclusters; c++)
+	{
+		check(tree, c);
 		clusters[c].selected = clusters[c].target;
+	}
 }
 
 /* Selects each cluster without children.  A root counts only if it may be a cluster. */
@@ -273,6 +285,7 @@ select_leaves(ClusterTree *tree)
 	{
 		Cluster    *cluster = &tree->clusters[c];
 
+		check(tree, c);
 		cluster->selected = cluster->children == NONE &&
 			(cluster->parent != NONE || tree->parameters->allow_single_cluster);
 	}
@@ -293,6 +306,7 @@ select_clusters(ClusterTree *tree)
 	{
 		uint32_t	parent = clusters[c].parent;
 
+		check(tree, c);
 		clusters[clusters[c].root].nselected += clusters[c].selected;
 		clusters[c].owner = clusters[c].selected ? c : parent == NONE ? NONE : clusters[parent].owner;
 	}
@@ -300,6 +314,7 @@ select_clusters(ClusterTree *tree)
 	{
 		Cluster    *parent = clusters[c].parent == NONE ? NULL : &clusters[clusters[c].parent];
 
+		check(tree, c);
 		clusters[c].deepest = fmax(clusters[c].deepest, clusters[c].death);
 		if (parent != NULL)
 			parent->deepest = fmax(parent->deepest, clusters[c].deepest);

@@ -537,19 +537,28 @@ check_forest(void)
 	free(labels);
 }
 
-/* Checks that find_clusters often calls the function that looks for interrupts. */
+/* Checks that all loops of find_clusters call the function that looks for interrupts. */
 static void
 check_calls(void)
 {
 	uint32_t	n = 1000000;
-	ClusterParameters parameters = {.min_cluster_size = 2};
 	TreeEdge   *edges = must_alloc(n * sizeof(TreeEdge));
 
-	for (uint32_t i = 0; i < n - 1; i++)
-		edges[i] = (TreeEdge) {.a = i, .b = i + 1, .weight = 1 + i};
-	checks = 0;
-	free(label_nodes(edges, n - 1, n, &parameters));
-	ok(checks > 3 * n / 65536, "%u calls for %u rows", checks, n);
+	/* a chain of pairs, with almost as many clusters as nodes */
+	for (uint32_t i = 0; i < n / 2; i++)
+	{
+		edges[i] = (TreeEdge) {.a = 2 * i, .b = 2 * i + 1, .weight = 1 + i};
+		edges[n / 2 + i] = (TreeEdge) {.a = 2 * i + 1, .b = 2 * i + 2, .weight = n + i};
+	}
+	for (int leaf = 0; leaf < 2; leaf++)
+	{
+		ClusterParameters parameters = {.min_cluster_size = 2, .leaf = leaf, .epsilon = 0.5};
+
+		checks = 0;
+		free(label_nodes(edges, n - 1, n, &parameters));
+		/* six loops over nodes and edges, and at least five over clusters */
+		ok(checks > 10 * (n / 65536), "leaf %d: %u calls for %u rows", leaf, checks, n);
+	}
 	free(edges);
 }
 
