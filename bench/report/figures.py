@@ -98,7 +98,7 @@ def how_fast(results):
     newest = on_cpu.newest(results)
     lines = compared_line(newest, OURS_ON_CPU, cpu_name(on_cpu.environment(newest))) if newest else []
     lines += compared_line(results, OURS_ON_CPU, cpu_name(runs(results)[-1]["environment"]))
-    lines += compared_line(results, OURS, "NVIDIA H200") + large_lines(results) + paper_lines(results) + bits.in_short(results)
+    lines += compared_line(results, OURS, "NVIDIA H200") + large_lines(results) + paper_lines(results) + bits.in_short(results) + [kept_line()]
     head = ["rows x dimensions", "hardware", "fasted", "pgvector's nested loop", "other programs"]
     text = ["", "", table(head, lines), ""]
     if any("in line" in line[0] for line in lines):
@@ -106,6 +106,15 @@ def how_fast(results):
     if over_rows.methods(results):
         text += [f"![{over_rows.PICTURE_TEXT}](bench/results/{results.machine}/over_rows.svg)", ""]
     return "\n".join([*text, first_call(results), ""])
+
+
+def kept_line():
+    """Returns a line for the largest table from which SemHash removed near-duplicates beside fasted_keep."""
+    found = Results("amd-epyc-2-cores")["groups"]
+    theirs = max(timed(found["measurements"], method="SemHash"), key=lambda m: m["rows"])
+    ours = one(found["measurements"], method="keep_one window", data=theirs["data"], rows=theirs["rows"], metric=theirs["metric"])
+    return [f"{theirs['rows']} x {theirs['dimensions']}, rows to keep at cosine {theirs['eps']:.2g}", cpu_name(found["environment"]),
+            f"{two(median(ours))} s", "", f"SemHash {two(median(theirs))} s, approximate"]
 
 
 def first_call(results):
