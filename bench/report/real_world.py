@@ -153,7 +153,7 @@ def headlines(results):
 # Cases that no comparison of this page shows.
 REMARKS = (
     "- For small tables, the fixed costs of a statement dominate: planning, starting workers, and the GPU's initialization in the first call.",
-    "- For one vector, or for a few, an index search is faster: fasted reads the whole table.",
+    "- For one vector, or for a few, a search with the [exact index](../doc/index.md) is faster than a join, which reads the whole table. If neighbours may be missing, HNSW is faster still.",
     "- If vectors rarely change and missing neighbours are acceptable, an approximate index may be faster.",
     "- For isotropic rows of many dimensions the INT8 filter returns many false candidates. `fasted.filter = auto` then uses FP16, which is slower.",
 )
